@@ -1,0 +1,49 @@
+import { randomBytes } from "node:crypto";
+
+/** Clock, timers, ids and randomness. Everything that would make two runs differ comes from here, so that tests can decide it. */
+export interface Env {
+  /** Epoch milliseconds. */
+  now(): number;
+  /** Milliseconds on a clock that never goes back; only differences mean anything. */
+  monotonic(): number;
+  /** 32 hexadecimal digits, unguessable. */
+  id(): string;
+  /** In [0, 1). Not for secrets. */
+  random(): number;
+  /** Calls `work` once after `delayMs`. Never keeps the process alive. */
+  timer(delayMs: number, work: () => void): Timer;
+  /** Calls `work` at the end of this turn of the event loop: after everything that is already there to be read. */
+  defer(work: () => void): void;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+/** 256 ids are made from one call for random bytes, which costs as much as one id would. */
+const idBatchBytes = 4096;
+
+/** The real world. */
+export function systemEnv(): Env {
+  let pool = "";
+  let used = 0;
+  return {
+    now: Date.now,
+    monotonic: () => performance.now(),
+    id() {
+      if (used >= pool.length) {
+        pool = randomBytes(idBatchBytes).toString("hex");
+        used = 0;
+      }
+      used += 32;
+      return pool.slice(used - 32, used);
+    },
+    random: Math.random,
+    timer(delayMs, work) {
+      const handle = setTimeout(work, delayMs);
+      handle.unref();
+      return { cancel: () => clearTimeout(handle) };
+    },
+    defer: (work) => void setImmediate(work),
+  };
+}

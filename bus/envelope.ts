@@ -1,0 +1,97 @@
+import type { WireError } from "./errors.ts";
+
+/**
+ * What crosses from one node to another in one event-loop turn: one array, flat, because structured clone copies one array of
+ * strings and numbers several times faster than an array of objects.
+ *
+ * `items` is a sequence of operations, each an opcode and its fields:
+ *
+ *   ask          correlation  kind  key  type  body  deadline (epoch ms)
+ *   tell         kind  key  type  body
+ *   reply        correlation  value
+ *   refuse       correlation  WireError
+ *   frame        channel  text  last (0 or 1)
+ *   topic        topic  text
+ *   subscribe    topic
+ *   unsubscribe  topic
+ */
+export interface Batch {
+  /** Bytes of earlier batches of the other direction that have been handled: credit given back. */
+  readonly ack: number;
+  /** Rough size of this one, to be given back. */
+  readonly bytes: number;
+  readonly items: readonly unknown[];
+}
+
+export const op = {
+  ask: 0,
+  tell: 1,
+  reply: 2,
+  refuse: 3,
+  frame: 4,
+  topic: 5,
+  subscribe: 6,
+  unsubscribe: 7,
+} as const;
+
+/** What a node does with the operations it is sent, in order. */
+export interface Receiver {
+  onAsk(from: number, correlation: number, kind: string, key: string, type: string, body: unknown, deadline: number): void;
+  onTell(kind: string, key: string, type: string, body: unknown): void;
+  onReply(correlation: number, value: unknown): void;
+  onRefuse(correlation: number, error: WireError): void;
+  onFrame(channel: number, text: string, last: boolean): void;
+  onTopic(topic: string, text: string): void;
+  onSubscribe(from: number, topic: string): void;
+  onUnsubscribe(from: number, topic: string): void;
+}
+
+/** Hands every operation of a batch to `receiver`, in the order in which they were sent. */
+export function unpack(from: number, items: readonly unknown[], receiver: Receiver): void {
+  for (let i = 0; i < items.length; ) {
+    switch (items[i]) {
+      case op.ask:
+        receiver.onAsk(
+          from,
+          items[i + 1] as number,
+          items[i + 2] as string,
+          items[i + 3] as string,
+          items[i + 4] as string,
+          items[i + 5],
+          items[i + 6] as number,
+        );
+        i += 7;
+        break;
+      case op.tell:
+        receiver.onTell(items[i + 1] as string, items[i + 2] as string, items[i + 3] as string, items[i + 4]);
+        i += 5;
+        break;
+      case op.reply:
+        receiver.onReply(items[i + 1] as number, items[i + 2]);
+        i += 3;
+        break;
+      case op.refuse:
+        receiver.onRefuse(items[i + 1] as number, items[i + 2] as WireError);
+        i += 3;
+        break;
+      case op.frame:
+        receiver.onFrame(items[i + 1] as number, items[i + 2] as string, items[i + 3] === 1);
+        i += 4;
+        break;
+      case op.topic:
+        receiver.onTopic(items[i + 1] as string, items[i + 2] as string);
+        i += 3;
+        break;
+      case op.subscribe:
+        receiver.onSubscribe(from, items[i + 1] as string);
+        i += 2;
+        break;
+      case op.unsubscribe:
+        receiver.onUnsubscribe(from, items[i + 1] as string);
+        i += 2;
+        break;
+      default:
+        throw new Error(`unknown operation ${String(items[i])} at ${i}`);
+    }
+  }
+}

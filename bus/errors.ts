@@ -1,0 +1,117 @@
+// Every refusal of the service has one code, and every code is declared here once: its status, whether asking again may
+// help, and what it means. Documents, OpenAPI and the reply layer read this table.
+
+interface ErrorEntry {
+  readonly status: number;
+  /** True when the same request may succeed later without being changed. */
+  readonly retryable?: true;
+  readonly help: string;
+}
+
+export const errorTable = {
+  // Intake
+  invalid_json: { status: 400, help: "The body is not JSON that every parser reads alike." },
+  invalid_header: { status: 400, help: "A header is repeated or malformed." },
+  invalid_path: { status: 400, help: "The path is not in its plain form, or leaves the place it belongs to." },
+  unsupported_media_type: { status: 415, help: "The body is not application/json." },
+  payload_too_large: { status: 413, help: "The body is over the limit of the route." },
+  invalid_request: { status: 422, help: "A field is missing, unknown or out of range; detail names it." },
+  invalid_cursor: { status: 400, help: "The cursor was not made by this list." },
+  invalid_window: { status: 400, help: "until is at or before since." },
+  limit_must_be_positive: { status: 400, help: "limit is below 1." },
+  not_found: { status: 404, help: "Nothing here under this path or id." },
+  method_not_allowed: { status: 405, help: "The path exists, but not for this method; see Allow." },
+  // Who is calling
+  unauthorized: { status: 401, help: "Credentials are missing or not accepted; reason says which." },
+  missing_scopes: { status: 403, help: "The caller lacks a scope that the route asks for." },
+  auth_scheme_not_allowed: { status: 403, help: "The manifest does not admit callers of this kind." },
+  host_not_allowed: { status: 403, help: "The Host header names a host that is not served; see SVC_ALLOWED_HOSTS." },
+  origin_not_allowed: { status: 403, help: "A browser page of another origin is calling; see SVC_CORS_ORIGINS." },
+  rate_limited: { status: 429, retryable: true, help: "The rate limit is spent; Retry-After says when to come back." },
+  // Chat
+  invalid_thread_id: { status: 400, help: "A thread id is a suffix of 1 to 200 characters without : # / \\ or control characters." },
+  manifest_required: { status: 400, help: "The request names no manifest." },
+  messages_or_template_required: { status: 400, help: "Neither messages nor template yields a user message." },
+  model_not_allowlisted: { status: 400, help: "The requested model is not one that this manifest may use." },
+  unknown_manifest: { status: 404, help: "No manifest of this name." },
+  unknown_prompt: { status: 404, help: "The manifest declares no prompt of this name." },
+  empty_prompt: { status: 404, help: "The prompt expands to nothing." },
+  too_many_commands: { status: 404, help: "More slash commands in one request than are allowed." },
+  unsupported_part: { status: 422, help: "The message carries a part that the model cannot be given." },
+  invalid_idempotency_key: { status: 400, help: "Visible ASCII, 1 to 255 characters, without { or }." },
+  idempotency_key_requires_thread_id: { status: 400, help: "A keyed stream needs a thread to replay from." },
+  idempotency_key_reused: { status: 422, help: "The key was used with another body." },
+  idempotency_in_progress: { status: 409, retryable: true, help: "The first request with this key is still running." },
+  run_in_progress: { status: 409, retryable: true, help: "The thread has a live run." },
+  nothing_to_continue: { status: 400, help: "The thread is empty." },
+  already_complete: { status: 400, help: "The thread ends on a finished answer." },
+  unsupported_parameter: { status: 400, help: "A parameter of the OpenAI protocol that this service does not honour." },
+  // Manifests
+  invalid_manifest: { status: 422, help: "The manifest does not parse or compile; detail names the field." },
+  name_mismatch: { status: 400, help: "metadata.name differs from the name in the path." },
+  unknown_version: { status: 400, help: "No stored version of this number." },
+  unresolved_secret: { status: 503, help: "A secret:NAME reference resolves to nothing." },
+  // Models
+  model_provider_error: { status: 502, retryable: true, help: "The model provider failed." },
+  model_not_configured: { status: 503, help: "No credential is configured for the model's provider." },
+  // Machinery
+  conflict: { status: 409, retryable: true, help: "Somebody else changed it first." },
+  mailbox_full: { status: 503, retryable: true, help: "Too much is waiting at one place." },
+  actor_lost: { status: 503, retryable: true, help: "The worker that was handling this is gone; the outcome is unknown." },
+  deadline_exceeded: { status: 503, retryable: true, help: "No answer in time; the outcome is unknown." },
+  shutting_down: { status: 503, retryable: true, help: "The server is draining." },
+  storage_unavailable: { status: 503, retryable: true, help: "The store does not take writes." },
+  internal_error: { status: 500, help: "A defect of the server; the log has the cause under the request id." },
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof errorTable;
+
+export interface ErrorDetails {
+  /** What the code is about: `unknown_manifest:<subject>`. */
+  readonly subject?: string;
+  /** Replaces the code under `detail`, for codes whose detail is a list or a row. */
+  readonly detail?: unknown;
+  /** The second key of a 401. */
+  readonly reason?: string;
+  /** Seconds for Retry-After. */
+  readonly retryAfterSeconds?: number;
+}
+
+/** An error as it crosses a thread or host: structured clone drops subclasses. */
+export interface WireError {
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+}
+
+/**
+ * A refusal: thrown before anything was changed, told to the asker, and the state of the thrower stays. Any other throw is a
+ * defect or a crash.
+ */
+export class SvcError extends Error {
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, details: ErrorDetails = {}, options?: { cause?: unknown }) {
+    super(details.subject === undefined ? code : `${code}:${details.subject}`, options);
+    this.name = "SvcError";
+    this.code = code;
+    this.details = details;
+  }
+
+  get status(): number {
+    return errorTable[this.code].status;
+  }
+
+  toWire(): WireError {
+    return { code: this.code, details: this.details };
+  }
+
+  static fromWire(wire: WireError): SvcError {
+    return new SvcError(wire.code, wire.details);
+  }
+
+  /** Any throw as a refusal: what is not one already becomes internal_error, its text kept as the cause and hidden from callers. */
+  static from(error: unknown): SvcError {
+    return error instanceof SvcError ? error : new SvcError("internal_error", {}, { cause: error });
+  }
+}

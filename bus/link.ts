@@ -1,0 +1,175 @@
+import type { Env } from "./env.ts";
+import { type Batch, op } from "./envelope.ts";
+import type { WireError } from "./errors.ts";
+
+/** How many bytes may be on their way to another node before it has handled some of them. */
+const creditBytes = 8 * 1024 * 1024;
+/** Handled bytes are given back with the next batch, or at the latest at this many. */
+const acknowledgeBytes = creditBytes / 8;
+/** What one operation costs beside its text. */
+const operationBytes = 64;
+
+/** A place in the batch being built, so that frames of one stream join into one string. */
+export interface Slot {
+  batch: number;
+  index: number;
+}
+
+/**
+ * One direction of the connection to another node. Operations of one event-loop turn leave as one batch: sent one by one they
+ * cost three times as much. Credit bounds what may be on the way: without it everything waits here, frames of one stream
+ * growing into one, and `writable` tells senders to hold back.
+ */
+export class Link {
+  readonly #env: Env;
+  readonly #post: (batch: Batch) => void;
+  #items: unknown[] = [];
+  #bytes = 0;
+  #outstanding = 0;
+  #owed = 0;
+  #scheduled = false;
+  #batch = 1;
+  #topicSlots = new Map<string, number>();
+  #waiting: (() => void)[] = [];
+  #closed = false;
+
+  constructor(env: Env, post: (batch: Batch) => void) {
+    this.#env = env;
+    this.#post = post;
+  }
+
+  /** False while the other side is behind by more than the credit. */
+  get writable(): boolean {
+    return this.#outstanding + this.#bytes < creditBytes;
+  }
+
+  /** Calls `work` once, when `writable` turns true again, or when the link closes. */
+  onWritable(work: () => void): void {
+    if (this.#closed) this.#env.defer(work);
+    else this.#waiting.push(work);
+  }
+
+  ask(correlation: number, kind: string, key: string, type: string, body: unknown, deadline: number, bytes: number): void {
+    this.#items.push(op.ask, correlation, kind, key, type, body, deadline);
+    this.#grew(operationBytes + bytes);
+  }
+
+  tell(kind: string, key: string, type: string, body: unknown): void {
+    this.#items.push(op.tell, kind, key, type, body);
+    this.#grew(operationBytes);
+  }
+
+  reply(correlation: number, value: unknown): void {
+    this.#endTopicJoins();
+    this.#items.push(op.reply, correlation, value);
+    this.#grew(operationBytes);
+  }
+
+  refuse(correlation: number, error: WireError): void {
+    this.#items.push(op.refuse, correlation, error);
+    this.#grew(operationBytes);
+  }
+
+  /** `slot` belongs to the caller, one for each channel; frames of one turn of the event loop are joined through it. */
+  frame(slot: Slot, channel: number, text: string, last: boolean): void {
+    if (slot.batch === this.#batch) {
+      this.#items[slot.index + 2] += text;
+      if (last) this.#items[slot.index + 3] = 1;
+    } else {
+      slot.batch = this.#batch;
+      slot.index = this.#items.length;
+      this.#items.push(op.frame, channel, text, last ? 1 : 0);
+    }
+    this.#grew(text.length);
+  }
+
+  topic(topic: string, text: string): void {
+    const index = this.#topicSlots.get(topic);
+    if (index === undefined) {
+      this.#topicSlots.set(topic, this.#items.length);
+      this.#items.push(op.topic, topic, text);
+    } else {
+      this.#items[index + 2] += text;
+    }
+    this.#grew(text.length);
+  }
+
+  subscribe(topic: string): void {
+    this.#items.push(op.subscribe, topic);
+    this.#grew(operationBytes);
+  }
+
+  unsubscribe(topic: string): void {
+    this.#items.push(op.unsubscribe, topic);
+    this.#grew(operationBytes);
+  }
+
+  /** A batch of the other direction came in and will have been handled when this turn of the event loop ends. */
+  received(batch: Batch): void {
+    if (batch.ack > 0) {
+      this.#outstanding -= batch.ack;
+      if (this.#items.length > 0) this.#schedule();
+      if (this.#waiting.length > 0 && this.writable) this.#wake();
+    }
+    this.#owed += batch.bytes;
+    if (this.#owed >= acknowledgeBytes) this.#schedule();
+  }
+
+  /** The other node is gone. */
+  close(): void {
+    this.#closed = true;
+    this.#items = [];
+    this.#endTopicJoins();
+    this.#bytes = 0;
+    this.#outstanding = 0;
+    this.#batch++;
+    this.#wake();
+  }
+
+  /** A reply may say "from here on you hear the topic": nothing published after it may join what was published before it. */
+  #endTopicJoins(): void {
+    if (this.#topicSlots.size > 0) this.#topicSlots.clear();
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const work of waiting) work();
+  }
+
+  #grew(bytes: number): void {
+    this.#bytes += bytes;
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#closed) return;
+    this.#scheduled = true;
+    this.#env.defer(this.#flush);
+  }
+
+  #flush = (): void => {
+    this.#scheduled = false;
+    if (this.#closed) return;
+    const ack = this.#owed;
+    if (this.#outstanding >= creditBytes) {
+      // No credit: only give back what the other side is owed, or both sides could wait for each other.
+      if (ack > 0) this.#send(ack, 0, []);
+      return;
+    }
+    if (this.#items.length === 0 && ack === 0) return;
+    const items = this.#items;
+    const bytes = this.#bytes;
+    this.#items = [];
+    this.#bytes = 0;
+    this.#batch++;
+    this.#endTopicJoins();
+    this.#outstanding += bytes;
+    this.#send(ack, bytes, items);
+  };
+
+  #send(ack: number, bytes: number, items: unknown[]): void {
+    this.#owed = 0;
+    this.#post({ ack, bytes, items });
+  }
+}

@@ -1,0 +1,34 @@
+/** How far beyond its limit a mailbox takes messages that must not be refused: aborts and tool results. */
+const reservedPlaces = 64;
+
+/** A first-in first-out queue with a bound. `push` answers false when it is full. */
+export class Mailbox<T> {
+  readonly #limit: number;
+  #items: (T | undefined)[] = [];
+  #head = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(item: T, reserved = false): boolean {
+    if (this.size >= this.#limit + (reserved ? reservedPlaces : 0)) return false;
+    this.#items.push(item);
+    return true;
+  }
+
+  shift(): T | undefined {
+    if (this.#head === this.#items.length) return undefined;
+    const item = this.#items[this.#head];
+    this.#items[this.#head++] = undefined;
+    if (this.#head === this.#items.length || this.#head > 64) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
+}

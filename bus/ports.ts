@@ -1,0 +1,20 @@
+import { MessageChannel, type MessagePort } from "node:worker_threads";
+import type { Env } from "./env.ts";
+import type { Batch } from "./envelope.ts";
+import { Link } from "./link.ts";
+
+/** A link over a MessagePort to another thread. `onBatch` gets what the other side sends, after the credit is booked. */
+export function portLink(env: Env, port: MessagePort, onBatch: (batch: Batch) => void): Link {
+  const link = new Link(env, (batch) => port.postMessage(batch));
+  port.on("message", (batch: Batch) => {
+    link.received(batch);
+    onBatch(batch);
+  });
+  return link;
+}
+
+/** Both ends of a new connection between two threads. */
+export function portPair(): [MessagePort, MessagePort] {
+  const { port1, port2 } = new MessageChannel();
+  return [port1, port2];
+}

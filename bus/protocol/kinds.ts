@@ -1,0 +1,26 @@
+import type { LimiterMessages } from "./limiter.ts";
+import type { ManifestsMessages } from "./manifests.ts";
+import type { ThreadMessages } from "./thread.ts";
+import type { TurnMessages } from "./turn.ts";
+
+/** One message of an actor kind: `body` is what is sent, `reply` makes it askable. */
+export interface MessageShape {
+  body: unknown;
+  reply?: unknown;
+}
+
+/** Every actor kind and its vocabulary. A plugin adds its own by declaration merging. */
+export interface Protocols {
+  limiter: LimiterMessages;
+  manifests: ManifestsMessages;
+  thread: ThreadMessages;
+  turn: TurnMessages;
+}
+
+export type ActorKind = keyof Protocols & string;
+export type MessageType<K extends ActorKind> = keyof Protocols[K] & string;
+export type AskType<K extends ActorKind> = {
+  [T in MessageType<K>]: Protocols[K][T] extends { reply: unknown } ? T : never;
+}[MessageType<K>];
+export type Body<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { body: infer B } ? B : never;
+export type Reply<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { reply: infer R } ? R : never;

@@ -1,0 +1,29 @@
+import { join, resolve } from "node:path";
+
+/** Where rows are kept. The storage layer reads no settings itself: it is given this. */
+export type StoreConfig =
+  | { readonly engine: "sqlite"; readonly path: string }
+  | { readonly engine: "postgres"; readonly postgres: PostgresConfig };
+
+export interface PostgresConfig {
+  readonly url: string;
+  /** Connections that stay open. */
+  readonly poolSize: number;
+  /** Connections beyond them under load. */
+  readonly maxOverflow: number;
+  /** How long a batch waits for a connection. */
+  readonly poolTimeoutSeconds: number;
+  /** Whether a connection is tried before it is used. */
+  readonly prePing: boolean;
+  readonly connectTimeoutSeconds: number;
+  /** False behind a pooler that does not track prepared statements. */
+  readonly preparedStatements: boolean;
+}
+
+/** The engine that a database URL asks for: postgres://…, sqlite:///path, or SQLite under the data directory when it is empty. */
+export function storeConfig(databaseUrl: string, dataDir: string, pool: Omit<PostgresConfig, "url">): StoreConfig {
+  if (databaseUrl === "") return { engine: "sqlite", path: join(resolve(dataDir), "svc.db") };
+  if (databaseUrl.startsWith("sqlite:///")) return { engine: "sqlite", path: resolve(databaseUrl.slice("sqlite://".length)) };
+  if (/^postgres(ql)?:\/\//.test(databaseUrl)) return { engine: "postgres", postgres: { ...pool, url: databaseUrl } };
+  throw new Error("the URL must begin with postgres:// or sqlite:///");
+}

@@ -1,0 +1,20 @@
+/** The two engines behind the store. What differs between them beyond this file is in sqlite/ and postgres/. */
+export type Dialect = "sqlite" | "postgres";
+
+/** Words of the schema that the engines spell differently; migrations write them as {{word}}. */
+const schemaWords: Record<string, Record<Dialect, string>> = {
+  /** An integer primary key that is chosen by us. */
+  key: { sqlite: "INTEGER PRIMARY KEY", postgres: "BIGINT PRIMARY KEY" },
+  /** For narrow tables whose primary key is all they are looked up by. */
+  clustered: { sqlite: "WITHOUT ROWID", postgres: "" },
+  float: { sqlite: "REAL", postgres: "DOUBLE PRECISION" },
+};
+
+/** A migration's text for one engine. */
+export function renderSchema(text: string, dialect: Dialect): string {
+  return text.replace(/\{\{(\w+)\}\}/g, (_, word: string) => {
+    const spelling = schemaWords[word];
+    if (!spelling) throw new Error(`no schema word {{${word}}}`);
+    return spelling[dialect];
+  });
+}

@@ -1,0 +1,137 @@
+import { type Row, tenantSql } from "./statements.ts";
+import type { TenantStore, WriteOp } from "./store.ts";
+
+// The session log: append-only, in order, never changed. A row is found by one integer, the thread's key times 2^24 plus the
+// sequence number: one b-tree, clustered by thread, and the same integer is the row's key in the search index.
+//
+// Event ids are not stored: an id is the thread's random uid (20 hexadecimal digits) and the sequence number (12), so it is
+// unguessable, unique, and says where its event is. The tree is kept as the sequence number of each event's parent.
+
+const seqSpan = 2 ** 24;
+/** Events of one thread; an append beyond it is refused. */
+export const eventsMax = seqSpan;
+
+/** Rows read at once: a longer read is made in pages, so that no snapshot is pinned and no thread stalls. */
+export const pageRows = 500;
+
+export type EventKind =
+  | "message"
+  | "tool_call"
+  | "tool_result"
+  | "thinking"
+  | "audit"
+  | "compaction"
+  | "model_change"
+  | "thinking_level_change"
+  | "branch_summary"
+  | "custom"
+  | "label"
+  | "session_info";
+
+export type EventRole = "user" | "assistant" | "system" | "tool";
+
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly args: unknown;
+}
+
+/** What most events do not have. */
+export interface EventExtra {
+  readonly name?: string;
+  readonly tool_call_id?: string;
+  readonly tool_calls?: readonly ToolCall[];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** One entry of a thread's log. */
+export interface LogEvent {
+  readonly seq: number;
+  /** The event before it on its branch, -1 for the first. */
+  readonly parent_seq: number;
+  readonly ts: number;
+  readonly kind: EventKind;
+  readonly role: EventRole | null;
+  readonly content: string;
+  readonly extra: EventExtra | null;
+}
+
+/** 20 hexadecimal digits for a new thread, from an id of the environment. */
+export function threadUid(id: string): string {
+  return id.slice(0, 20);
+}
+
+export function eventId(uid: string, seq: number): string {
+  return uid + seq.toString(16).padStart(12, "0");
+}
+
+/** The sequence number that an event id of this thread names, or -1 when it names none. */
+export function eventSeq(uid: string, id: string): number {
+  if (id.length !== 32 || !id.startsWith(uid) || !/^[0-9a-f]{12}$/.test(id.slice(20))) return -1;
+  return Number.parseInt(id.slice(20), 16);
+}
+
+const insertEvent = tenantSql(
+  "event_insert",
+  "INSERT INTO events (tenant_id, event_key, parent_seq, ts, kind, role, content, extra) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?)",
+);
+const columns = "event_key, parent_seq, ts, kind, role, content, extra";
+const selectForward = tenantSql(
+  "events_forward",
+  `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key LIMIT ?`,
+);
+const selectBackward = tenantSql(
+  "events_backward",
+  `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?`,
+);
+const deleteEvents = tenantSql(
+  "events_delete",
+  "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
+);
+
+export function appendOp(store: TenantStore, threadKey: number, event: LogEvent): WriteOp {
+  return store.op(insertEvent, [
+    threadKey * seqSpan + event.seq,
+    event.parent_seq,
+    event.ts,
+    event.kind,
+    event.role,
+    event.content,
+    event.extra === null ? null : JSON.stringify(event.extra),
+  ]);
+}
+
+export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
+  return store.op(deleteEvents, [threadKey * seqSpan, (threadKey + 1) * seqSpan]);
+}
+
+/** Events with sequence numbers in [from, to), oldest first, at most a page. */
+export async function readEvents(store: TenantStore, threadKey: number, from: number, to: number): Promise<LogEvent[]> {
+  const base = threadKey * seqSpan;
+  const rows = await store.read(selectForward, base + from, base + Math.min(to, seqSpan), pageRows);
+  return rows.map((row) => toEvent(row, base));
+}
+
+/** Events with sequence numbers below `before`, newest first, at most `limit` and at most a page. */
+export async function readEventsBefore(
+  store: TenantStore,
+  threadKey: number,
+  before: number,
+  limit: number = pageRows,
+): Promise<LogEvent[]> {
+  const base = threadKey * seqSpan;
+  const rows = await store.read(selectBackward, base, base + Math.min(before, seqSpan), Math.min(limit, pageRows));
+  return rows.map((row) => toEvent(row, base));
+}
+
+function toEvent(row: Row, base: number): LogEvent {
+  return {
+    seq: (row.event_key as number) - base,
+    parent_seq: row.parent_seq as number,
+    ts: row.ts as number,
+    kind: row.kind as EventKind,
+    role: row.role as EventRole | null,
+    content: row.content as string,
+    extra: row.extra === null ? null : (JSON.parse(row.extra as string) as EventExtra),
+  };
+}

@@ -1,0 +1,71 @@
+import { systemSql, tenantSql } from "./statements.ts";
+import type { Scope, TenantStore, WriteOp } from "./store.ts";
+
+/** A request that may be sent again: what it was, whether it is over, and what it was answered. */
+export interface IdempotencyRow {
+  readonly scope: string;
+  readonly fingerprint: string;
+  readonly state: "in_progress" | "done";
+  readonly owner: string;
+  readonly run_id: string;
+  /** JSON, in the form of the route that stored it. */
+  readonly answer: string | null;
+  readonly expires_at: number;
+}
+
+const selectKey = tenantSql(
+  "idempotency_by_scope",
+  `SELECT scope, fingerprint, state, owner, run_id, answer, expires_at FROM idempotency
+   WHERE tenant_id = :tenant AND scope = ? AND expires_at > ?`,
+);
+// A key that has lapsed is taken over; one that is alive leaves the row unchanged, and then the expected count fails.
+const claimKey = tenantSql(
+  "idempotency_claim",
+  `INSERT INTO idempotency (tenant_id, scope, fingerprint, state, owner, run_id, answer, expires_at)
+   VALUES (:tenant, ?, ?, 'in_progress', ?, ?, NULL, ?)
+   ON CONFLICT (tenant_id, scope) DO UPDATE SET fingerprint = excluded.fingerprint, state = excluded.state,
+     owner = excluded.owner, run_id = excluded.run_id, answer = NULL, expires_at = excluded.expires_at
+   WHERE idempotency.expires_at <= ?`,
+);
+const settleKey = tenantSql(
+  "idempotency_settle",
+  "UPDATE idempotency SET state = 'done', answer = ? WHERE tenant_id = :tenant AND scope = ? AND run_id = ?",
+);
+const releaseKey = tenantSql(
+  "idempotency_release",
+  "DELETE FROM idempotency WHERE tenant_id = :tenant AND scope = ? AND run_id = ? AND state = 'in_progress'",
+);
+const releaseOfOthers = systemSql(
+  "idempotency_release_of_others",
+  "DELETE FROM idempotency WHERE state = 'in_progress' AND owner NOT LIKE ?",
+);
+const deleteLapsed = systemSql("idempotency_delete_lapsed", "DELETE FROM idempotency WHERE expires_at <= ?");
+
+export async function idempotencyKey(store: TenantStore, scope: string, now: number): Promise<IdempotencyRow | undefined> {
+  const [row] = await store.read(selectKey, scope, now);
+  return row as unknown as IdempotencyRow | undefined;
+}
+
+/** Claims a key; the batch refuses with conflict when somebody holds it. */
+export function claimKeyOp(store: TenantStore, key: Omit<IdempotencyRow, "state" | "answer">, now: number): WriteOp {
+  return store.op(claimKey, [key.scope, key.fingerprint, key.owner, key.run_id, key.expires_at, now], 1);
+}
+
+/** Keeps the answer for those who send the request again. */
+export function settleKeyOp(store: TenantStore, scope: string, runId: string, answer: string): WriteOp {
+  return store.op(settleKey, [answer, scope, runId]);
+}
+
+/** Forgets a claim, so that the request can be sent again and runs. */
+export function releaseKeyOp(store: TenantStore, scope: string, runId: string): WriteOp {
+  return store.op(releaseKey, [scope, runId]);
+}
+
+/** Forgets the claims of processes and workers that are gone. Their interrupted runs must have been closed before. */
+export async function releaseAbandonedKeys(store: Scope, ownerPrefix: string): Promise<void> {
+  await store.write([store.op(releaseOfOthers, [`${ownerPrefix}%`])]);
+}
+
+export async function deleteLapsedKeys(store: Scope, now: number): Promise<void> {
+  await store.write([store.op(deleteLapsed, [now])]);
+}

@@ -1,0 +1,86 @@
+import type { MessagePort } from "node:worker_threads";
+import type { Env } from "../bus/env.ts";
+import { SvcError, type WireError } from "../bus/errors.ts";
+import type { Param, Row, Statement } from "./statements.ts";
+import type { WriteOp } from "./store.ts";
+
+// What passes between a thread and the store thread. Requests of one event-loop turn travel as one array, and so do the
+// answers of one commit.
+
+export const request = { write: 0, read: 1, check: 2 } as const;
+
+/** `[request.write, id, name, params, expect, name, params, expect, …]`, expect -1 for none; or `[request.read, id, name, params]`. */
+export type Request = readonly unknown[];
+/** `[id, rows, null]` or `[id, null, error]`. Rows of a write are one list for each of its statements. */
+export type Answer = readonly [number, readonly Row[] | readonly Row[][] | null, WireError | null];
+
+/** Unanswered requests of one thread; more are refused, so that a stalled disk cannot fill the memory. */
+const unansweredMax = 20_000;
+
+interface Waiting {
+  resolve(value: never): void;
+  reject(error: SvcError): void;
+}
+
+/** A thread's end of the connection to the store thread. */
+export class StorePort {
+  readonly #env: Env;
+  readonly #port: MessagePort;
+  readonly #waiting = new Map<number, Waiting>();
+  #outgoing: Request[] = [];
+  #nextId = 1;
+
+  constructor(env: Env, port: MessagePort) {
+    this.#env = env;
+    this.#port = port;
+    port.on("message", (answers: readonly Answer[]) => {
+      for (const answer of answers) this.#settle(answer);
+    });
+  }
+
+  write(ops: readonly WriteOp[]): Promise<readonly Row[][]> {
+    const id = this.#nextId++;
+    const message: unknown[] = [request.write, id];
+    for (const op of ops) message.push(op.statement.name, op.params, op.expect ?? -1);
+    return this.#ask(id, message);
+  }
+
+  read(statement: Statement, params: readonly Param[]): Promise<Row[]> {
+    const id = this.#nextId++;
+    return this.#ask(id, [request.read, id, statement.name, params]);
+  }
+
+  check(): Promise<void> {
+    const id = this.#nextId++;
+    return this.#ask(id, [request.check, id]);
+  }
+
+  close(): void {
+    this.#port.close();
+    for (const waiting of this.#waiting.values()) waiting.reject(new SvcError("storage_unavailable"));
+    this.#waiting.clear();
+  }
+
+  #ask<T>(id: number, message: Request): Promise<T> {
+    if (this.#waiting.size >= unansweredMax) return Promise.reject(new SvcError("storage_unavailable"));
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      if (this.#outgoing.length === 0) this.#env.defer(this.#flush);
+      this.#outgoing.push(message);
+    });
+  }
+
+  #flush = (): void => {
+    const outgoing = this.#outgoing;
+    this.#outgoing = [];
+    this.#port.postMessage(outgoing);
+  };
+
+  #settle([id, rows, error]: Answer): void {
+    const waiting = this.#waiting.get(id);
+    if (!waiting) return;
+    this.#waiting.delete(id);
+    if (error) waiting.reject(SvcError.fromWire(error));
+    else waiting.resolve(rows as never);
+  }
+}

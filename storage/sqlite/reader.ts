@@ -1,0 +1,29 @@
+import Database from "better-sqlite3";
+import type { Param, Row, Statement } from "../statements.ts";
+
+/** Memory for pages, for each reading thread. */
+const cacheKiB = 1024;
+
+/** A thread's own read-only connection. It sees every commit that was acknowledged before the read. */
+export class SqliteReader {
+  readonly #db: Database.Database;
+  readonly #prepared = new Map<string, Database.Statement<unknown[], Row>>();
+
+  constructor(path: string) {
+    this.#db = new Database(path, { readonly: true, timeout: 5_000 });
+    this.#db.pragma(`cache_size = -${cacheKiB}`);
+  }
+
+  read(statement: Statement, params: readonly Param[]): Row[] {
+    let prepared = this.#prepared.get(statement.name);
+    if (!prepared) {
+      prepared = this.#db.prepare<unknown[], Row>(statement.text.sqlite);
+      this.#prepared.set(statement.name, prepared);
+    }
+    return prepared.all(params);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}

@@ -1,0 +1,79 @@
+import type { Dialect } from "./dialect.ts";
+
+/** What a statement takes and gives, on both engines. Booleans are 0 and 1, times are epoch milliseconds, JSON is text. */
+export type Param = string | number | null;
+export type Row = Record<string, Param>;
+
+/**
+ * SQL written once; a text for each engine where they do not read it alike. `?` marks a parameter and `:tenant` the tenant,
+ * which the store fills in.
+ */
+type SqlText = string | Record<Dialect, string>;
+
+export interface Statement {
+  readonly name: string;
+  readonly text: Readonly<Record<Dialect, string>>;
+  /** Where among the parameters the tenant goes; empty when the statement belongs to the service and not to a tenant. */
+  readonly tenantAt: readonly number[];
+}
+
+const declared = new Map<string, Statement>();
+
+function declare(name: string, text: SqlText): Statement {
+  if (declared.has(name)) throw new Error(`statement ${name} is declared twice`);
+  const texts = typeof text === "string" ? { sqlite: text, postgres: text } : text;
+  const tenantAt = tenantPositions(texts.sqlite);
+  if (String(tenantAt) !== String(tenantPositions(texts.postgres)))
+    throw new Error(`statement ${name} takes its parameters in another order on the other engine`);
+  const statement: Statement = {
+    name,
+    text: {
+      sqlite: texts.sqlite.replaceAll(":tenant", "?"),
+      postgres: numbered(texts.postgres.replaceAll(":tenant", "?")),
+    },
+    tenantAt,
+  };
+  declared.set(name, statement);
+  return statement;
+}
+
+/** Declares a statement on rows of one tenant: it names `:tenant` and can be run through `store.tenant(id)` only. */
+export function tenantSql(name: string, text: SqlText): Statement {
+  const statement = declare(name, text);
+  if (statement.tenantAt.length === 0) throw new Error(`statement ${name} does not name :tenant`);
+  return statement;
+}
+
+/** Declares a statement that the service itself makes, over all tenants: recovery, sweeps, counters. */
+export function systemSql(name: string, text: SqlText): Statement {
+  const statement = declare(name, text);
+  if (statement.tenantAt.length > 0) throw new Error(`statement ${name} names :tenant`);
+  return statement;
+}
+
+/** Finds a statement that some repository has declared. */
+export function statementNamed(name: string): Statement {
+  const statement = declared.get(name);
+  if (!statement) throw new Error(`no statement is declared under the name ${name}`);
+  return statement;
+}
+
+/** All declared statements, for the test that holds each of them against both engines. */
+export function allStatements(): readonly Statement[] {
+  return [...declared.values()];
+}
+
+function tenantPositions(text: string): number[] {
+  const positions: number[] = [];
+  let index = 0;
+  for (const [marker] of text.matchAll(/\?|:tenant/g)) {
+    if (marker === ":tenant") positions.push(index);
+    index++;
+  }
+  return positions;
+}
+
+function numbered(text: string): string {
+  let count = 0;
+  return text.replaceAll("?", () => `$${++count}`);
+}

@@ -1,0 +1,78 @@
+import type { Param, Row, Statement } from "./statements.ts";
+
+/** One statement of a write batch. When `expect` is given, that many rows must change or the whole batch is undone. */
+export interface WriteOp {
+  readonly statement: Statement;
+  readonly params: readonly Param[];
+  readonly expect: number | undefined;
+}
+
+/** What an engine offers to the rest; the same on SQLite and Postgres. */
+export interface Engine {
+  /**
+   * Applies a batch as one atomic change and resolves after it is durable, with the rows of each statement that returns rows.
+   * Refusals: `conflict` when an expected count differs or a key is taken, and then nothing has changed;
+   * `storage_unavailable` when the engine cannot write, and then nothing was acknowledged.
+   */
+  write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
+  /** Sees every batch acknowledged before the call. */
+  read(statement: Statement, params: readonly Param[]): Promise<Row[]>;
+  /** Whether reads and writes work now. Refuses with storage_unavailable, or returns. */
+  check(): Promise<void>;
+  close(): void;
+}
+
+/** Statements with what they are run on: the rows of one tenant, or what the service owns itself. */
+export interface Scope {
+  /** One operation of a batch. */
+  op(statement: Statement, params: readonly Param[], expect?: number): WriteOp;
+  write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
+  read(statement: Statement, ...params: Param[]): Promise<Row[]>;
+}
+
+/** Fills the tenant into every statement, and takes no statement that does not name one. */
+export interface TenantStore extends Scope {
+  readonly tenantId: string;
+}
+
+export interface Store {
+  tenant(tenantId: string): TenantStore;
+  /** What the service owns itself, over all tenants: recovery, sweeps, counters. */
+  readonly system: Scope;
+  check(): Promise<void>;
+  close(): void;
+}
+
+export function createStore(engine: Engine): Store {
+  return {
+    tenant: (tenantId) => ({ tenantId, ...scope(engine, tenantId) }),
+    system: scope(engine, null),
+    check: () => engine.check(),
+    close: () => engine.close(),
+  };
+}
+
+function scope(engine: Engine, tenantId: string | null): Scope {
+  return {
+    op: (statement, params, expect) => ({ statement, params: fill(statement, params, tenantId), expect }),
+    write: (ops) => engine.write(ops),
+    read: (statement, ...params) => engine.read(statement, fill(statement, params, tenantId)),
+  };
+}
+
+/** The statement's parameters with the tenant in its places. */
+function fill(statement: Statement, params: readonly Param[], tenantId: string | null): readonly Param[] {
+  const { tenantAt } = statement;
+  if (tenantId === null) {
+    if (tenantAt.length > 0) throw new Error(`${statement.name} belongs to a tenant`);
+    return params;
+  }
+  if (tenantAt.length === 0 || tenantId === "") throw new Error(`${statement.name} is not for a tenant`);
+  const filled: Param[] = [];
+  let next = 0;
+  for (let i = 0; i < params.length + tenantAt.length; i++) {
+    if (tenantAt.includes(i)) filled.push(tenantId);
+    else filled.push(params[next++] as Param);
+  }
+  return filled;
+}

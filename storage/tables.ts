@@ -1,0 +1,8 @@
+// Every module that declares statements, so that the store thread knows them all.
+import "./audit.ts";
+import "./events.ts";
+import "./idempotency.ts";
+import "./live-runs.ts";
+import "./manifests.ts";
+import "./threads.ts";
+import "./usage.ts";

@@ -1,0 +1,48 @@
+// Loads TypeScript files with their types stripped, and keeps the stripped text in node_modules/.cache.
+// Node strips types by itself, but it loads a 30 MB WebAssembly parser into every thread to do so and does it again
+// at every start. With this hook a thread pays for that parser only when a file has changed since the last start.
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { registerHooks, stripTypeScriptTypes } from "node:module";
+import { fileURLToPath } from "node:url";
+import { threadId } from "node:worker_threads";
+
+const cacheDir = fileURLToPath(new URL(`./node_modules/.cache/svc-strip-types/${process.version}/`, import.meta.url));
+
+/** Stripped text of one file: from the cache, else stripped now and written there. */
+function strip(path) {
+  const source = readFileSync(path, "utf8");
+  const cached = `${cacheDir}${createHash("sha256").update(source).digest("hex")}.js`;
+  try {
+    return readFileSync(cached, "utf8");
+  } catch {
+    const text = quietly(() => stripTypeScriptTypes(source, { mode: "strip" }));
+    try {
+      mkdirSync(cacheDir, { recursive: true });
+      const draft = `${cached}.${process.pid}.${threadId}`;
+      writeFileSync(draft, text);
+      renameSync(draft, cached);
+    } catch {
+      // A read-only installation works without the cache.
+    }
+    return text;
+  }
+}
+
+/** Runs `work` without the notice that stripTypeScriptTypes is experimental: the Node version is pinned. */
+function quietly(work) {
+  const emitWarning = process.emitWarning;
+  process.emitWarning = () => {};
+  try {
+    return work();
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+registerHooks({
+  load(url, context, nextLoad) {
+    if (!url.startsWith("file:") || !url.endsWith(".ts") || url.includes("/node_modules/")) return nextLoad(url, context);
+    return { format: "module", shortCircuit: true, source: strip(fileURLToPath(url)) };
+  },
+});

@@ -1,0 +1,38 @@
+#!/usr/bin/env node
+// Starts svc.ts on a Node that can run it: this one when it is new enough, else the one that npm installed beside us.
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const main = new URL("./svc.ts", import.meta.url);
+const stripTypes = new URL("./strip-types.js", import.meta.url);
+const [major, minor] = process.versions.node.split(".").map(Number);
+
+// uWebSockets.js has binaries for Node 22 and not for newer ones, so exactly this major.
+if (major === 22 && minor >= 18) {
+  await import(stripTypes.href);
+  await import(main.href);
+} else {
+  const pinned = fileURLToPath(new URL("./node_modules/node/bin/node", import.meta.url));
+  if (!existsSync(pinned)) {
+    process.stderr.write(`svc needs Node 22.18 or newer of the 22 line and found ${process.versions.node}. Run "npm ci" first.\n`);
+    process.exit(1);
+  }
+  run(pinned);
+}
+
+/** Runs the server as a child that shares our input and output, gets our signals, and ends when we do. */
+function run(node) {
+  const child = spawn(node, ["--import", stripTypes.href, fileURLToPath(main), ...process.argv.slice(2)], {
+    stdio: ["inherit", "inherit", "inherit", "ipc"],
+    // Its own process group: Ctrl-C then reaches the child once, through us, and not a second time from the terminal.
+    detached: true,
+    env: { ...process.env, SVC_LAUNCHED: "1" },
+  });
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  child.on("error", (error) => {
+    process.stderr.write(`${error.message}\n`);
+    process.exit(1);
+  });
+  child.on("exit", (code, signal) => process.exit(code ?? (signal === "SIGKILL" ? 137 : 1)));
+}
