@@ -1,0 +1,47 @@
+/** What lies above the manifests and is given to the compiler as plain data. */
+
+/** How often a tool call may run: `read` changes nothing, `idempotent` may run again with the same key, `once` may not. */
+export type ToolEffect = "read" | "idempotent" | "once";
+
+/** A tool as the compiler and the model see it. */
+export interface ToolSpec {
+  readonly name: string;
+  /** Told to the model. */
+  readonly description: string;
+  /** JSON Schema of the arguments: an object, closed. */
+  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly effect: ToolEffect;
+  /** True for tools that work on files of the thread's workspace. */
+  readonly workspace: boolean;
+}
+
+/** USD for a million tokens. */
+export interface ModelPrice {
+  readonly input: number;
+  readonly output: number;
+  readonly cache_read: number;
+  readonly cache_write: number;
+}
+
+/** Where a logical model id leads. */
+export interface ModelRoute {
+  /** The logical id, as manifests and requests name it. */
+  readonly id: string;
+  readonly provider: string;
+  /** The provider's own name for the model. */
+  readonly model: string;
+  readonly modalities: readonly ("text" | "image")[];
+  /** Tokens. */
+  readonly context_window: number;
+  /** Null when no rates are known. */
+  readonly price: ModelPrice | null;
+}
+
+export interface Registries {
+  readonly tools: ReadonlyMap<string, ToolSpec>;
+  readonly routes: ReadonlyMap<string, ModelRoute>;
+  /** The route of a manifest that names none. */
+  readonly defaultModelId: string;
+  /** `deployment` workspaces are for these tenants only. */
+  readonly workspaceDeploymentTenants: readonly string[];
+}
