@@ -1,4 +1,4 @@
-import type { Address } from "./address.ts";
+import { type Address, topicOf } from "./address.ts";
 import { type Batch, type Receiver, unpack } from "./envelope.ts";
 import type { Env } from "./env.ts";
 import { SvcError, type WireError } from "./errors.ts";
@@ -125,8 +125,14 @@ export class Bus {
     this.#lostListeners.push(listener);
   }
 
+  /** The nodes that hold actors. */
+  get actorNodes(): readonly number[] {
+    return this.#actorNodes;
+  }
+
   /** Where an actor lives. */
   nodeOf(address: Address): number {
+    if (address.kind === "node") return Number(address.key);
     return place(address.kind, address.key, this.#actorNodes);
   }
 
@@ -202,13 +208,15 @@ export class Bus {
 
   /** Listens to what an actor publishes. One handler for each address on a node. */
   subscribe(to: Address, onText: (text: string) => void): void {
-    this.#topicHandlers.set(to.key, onText);
-    this.#links.get(this.nodeOf(to))?.subscribe(to.key);
+    const topic = topicOf(to);
+    this.#topicHandlers.set(topic, onText);
+    this.#links.get(this.nodeOf(to))?.subscribe(topic);
   }
 
   unsubscribe(to: Address): void {
-    this.#topicHandlers.delete(to.key);
-    this.#links.get(this.nodeOf(to))?.unsubscribe(to.key);
+    const topic = topicOf(to);
+    this.#topicHandlers.delete(topic);
+    this.#links.get(this.nodeOf(to))?.unsubscribe(topic);
   }
 
   /** Whether anybody listens: what nobody hears need not be encoded. */
@@ -216,6 +224,7 @@ export class Bus {
     return this.#subscribers.has(topic);
   }
 
+  /** Sends text to every node that listens to the topic of an address; see `topicOf`. */
   publish(topic: string, text: string): void {
     const nodes = this.#subscribers.get(topic);
     if (!nodes) return;

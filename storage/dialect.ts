@@ -10,11 +10,12 @@ const schemaWords: Record<string, Record<Dialect, string>> = {
   float: { sqlite: "REAL", postgres: "DOUBLE PRECISION" },
 };
 
-/** A migration's text for one engine. */
+/** A migration's text for one engine. Text columns compare byte by byte on both, whatever the database's own language is. */
 export function renderSchema(text: string, dialect: Dialect): string {
-  return text.replace(/\{\{(\w+)\}\}/g, (_, word: string) => {
+  const rendered = text.replace(/\{\{(\w+)\}\}/g, (_, word: string) => {
     const spelling = schemaWords[word];
     if (!spelling) throw new Error(`no schema word {{${word}}}`);
     return spelling[dialect];
   });
+  return dialect === "sqlite" ? rendered : rendered.replace(/\bTEXT\b(?! SEARCH)/g, 'TEXT COLLATE "C"');
 }

@@ -22,9 +22,9 @@ const selectKey = tenantSql(
 const claimKey = tenantSql(
   "idempotency_claim",
   `INSERT INTO idempotency (tenant_id, scope, fingerprint, state, owner, run_id, answer, expires_at)
-   VALUES (:tenant, ?, ?, 'in_progress', ?, ?, NULL, ?)
+   VALUES (:tenant, ?, ?, 'in_progress', ?, ?, ?, ?)
    ON CONFLICT (tenant_id, scope) DO UPDATE SET fingerprint = excluded.fingerprint, state = excluded.state,
-     owner = excluded.owner, run_id = excluded.run_id, answer = NULL, expires_at = excluded.expires_at
+     owner = excluded.owner, run_id = excluded.run_id, answer = excluded.answer, expires_at = excluded.expires_at
    WHERE idempotency.expires_at <= ?`,
 );
 const settleKey = tenantSql(
@@ -37,9 +37,14 @@ const releaseKey = tenantSql(
 );
 const releaseOfOthers = systemSql(
   "idempotency_release_of_others",
-  "DELETE FROM idempotency WHERE state = 'in_progress' AND owner NOT LIKE ?",
+  "DELETE FROM idempotency WHERE state = 'in_progress' AND substr(owner, 1, ?) <> ?",
 );
-const deleteLapsed = systemSql("idempotency_delete_lapsed", "DELETE FROM idempotency WHERE expires_at <= ?");
+const deleteLapsed = systemSql(
+  "idempotency_delete_lapsed",
+  `DELETE FROM idempotency WHERE (tenant_id, scope) IN
+     (SELECT tenant_id, scope FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
+   RETURNING expires_at`,
+);
 
 export async function idempotencyKey(store: TenantStore, scope: string, now: number): Promise<IdempotencyRow | undefined> {
   const [row] = await store.read(selectKey, scope, now);
@@ -47,8 +52,8 @@ export async function idempotencyKey(store: TenantStore, scope: string, now: num
 }
 
 /** Claims a key; the batch refuses with conflict when somebody holds it. */
-export function claimKeyOp(store: TenantStore, key: Omit<IdempotencyRow, "state" | "answer">, now: number): WriteOp {
-  return store.op(claimKey, [key.scope, key.fingerprint, key.owner, key.run_id, key.expires_at, now], 1);
+export function claimKeyOp(store: TenantStore, key: Omit<IdempotencyRow, "state">, now: number): WriteOp {
+  return store.op(claimKey, [key.scope, key.fingerprint, key.owner, key.run_id, key.answer, key.expires_at, now], 1);
 }
 
 /** Keeps the answer for those who send the request again. */
@@ -63,9 +68,11 @@ export function releaseKeyOp(store: TenantStore, scope: string, runId: string): 
 
 /** Forgets the claims of processes and workers that are gone. Their interrupted runs must have been closed before. */
 export async function releaseAbandonedKeys(store: Scope, ownerPrefix: string): Promise<void> {
-  await store.write([store.op(releaseOfOthers, [`${ownerPrefix}%`])]);
+  await store.write([store.op(releaseOfOthers, [ownerPrefix.length, ownerPrefix])]);
 }
 
-export async function deleteLapsedKeys(store: Scope, now: number): Promise<void> {
-  await store.write([store.op(deleteLapsed, [now])]);
+/** Deletes at most `limit` keys whose time is over; answers how many. */
+export async function deleteLapsedKeys(store: Scope, now: number, limit: number): Promise<number> {
+  const [rows] = await store.write([store.op(deleteLapsed, [now, limit])]);
+  return rows?.length ?? 0;
 }

@@ -26,7 +26,8 @@ const selectLiveRun = tenantSql(
 );
 const selectOfOthers = systemSql(
   "live_runs_of_others",
-  "SELECT tenant_id, suffix, thread_key FROM live_runs WHERE thread_key > ? AND owner NOT LIKE ? ORDER BY thread_key LIMIT ?",
+  `SELECT tenant_id, suffix, thread_key FROM live_runs WHERE thread_key > ? AND substr(owner, 1, ?) <> ?
+   ORDER BY thread_key LIMIT ?`,
 );
 
 export function insertLiveRunOp(store: TenantStore, run: LiveRun): WriteOp {
@@ -56,6 +57,6 @@ export async function abandonedRuns(
   afterThreadKey: number,
   limit: number,
 ): Promise<{ tenant_id: string; suffix: string; thread_key: number }[]> {
-  const rows = await store.read(selectOfOthers, afterThreadKey, `${ownerPrefix}%`, limit);
+  const rows = await store.read(selectOfOthers, afterThreadKey, ownerPrefix.length, ownerPrefix, limit);
   return rows as { tenant_id: string; suffix: string; thread_key: number }[];
 }

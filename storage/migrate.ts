@@ -1,19 +1,120 @@
-import type { Dialect } from "./dialect.ts";
-import { migration as threads } from "./migrations/0001_threads.ts";
-import { migration as manifests } from "./migrations/0002_manifests.ts";
-import { migration as governance } from "./migrations/0003_governance.ts";
-import { migration as files } from "./migrations/0004_files.ts";
-import { migration as search } from "./migrations/0005_search.ts";
+import type { StoreConfig } from "./config.ts";
+import type { Migration, SchemaChange, SchemaSession } from "./migration.ts";
+import { migrations } from "./migrations/list.ts";
+import { openPostgresSchema } from "./postgres/schema.ts";
+import { openSqliteSchema } from "./sqlite/schema.ts";
 
-type Steps = readonly string[] | Readonly<Record<Dialect, readonly string[]>>;
+/** The name of the empty schema, before the first revision. */
+export const baseRevision = "base";
 
-/** One step of the schema. Revisions are four digits; 0006 to 0018 belong to the commerce layer. */
-export interface Migration {
-  readonly revision: string;
-  readonly name: string;
-  readonly up: Steps;
-  readonly down: Steps;
+/** Asked for what is not done without being asked twice, or for what does not exist. Nothing has changed. */
+export class MigrationRefused extends Error {
+  override readonly name = "MigrationRefused";
 }
 
-/** Every migration, in the order of their revisions. */
-export const migrations: readonly Migration[] = [threads, manifests, governance, files, search];
+export interface MigrateOptions {
+  /** "head", a revision, or "base" for the empty schema. */
+  readonly target: string;
+  /** Whether the target is a revision to go back to. */
+  readonly downgrade: boolean;
+}
+
+export interface MigrateResult {
+  readonly from: string;
+  readonly to: string;
+  /** Revisions that were applied, or undone, in that order. */
+  readonly applied: string[];
+}
+
+/**
+ * Brings the schema to a revision, each step in its own transaction. Safe when several processes do it at once: each step is
+ * taken by one of them. Refuses with `MigrationRefused`.
+ */
+export async function migrate(config: StoreConfig, options: MigrateOptions): Promise<MigrateResult> {
+  return migrateThrough(config, options, migrations);
+}
+
+/** The same with another list of migrations, for those who bring their own. */
+export async function migrateThrough(
+  config: StoreConfig,
+  { target, downgrade }: MigrateOptions,
+  known: readonly Migration[],
+): Promise<MigrateResult> {
+  const goal = target === "head" ? (known.at(-1)?.revision ?? baseRevision) : target;
+  if (goal !== baseRevision && !known.some(({ revision }) => revision === goal))
+    throw new MigrationRefused(`there is no revision ${target}`);
+  if (downgrade && target === "head") throw new MigrationRefused("a downgrade needs the revision to go back to");
+
+  const session = await openSchema(config);
+  try {
+    const before = await session.revisions();
+    refuseUnknown(before, known);
+    const from = highest(before);
+    if (downgrade && !isBelow(goal, from))
+      throw new MigrationRefused(`${target} is not below ${from}, the revision of the database`);
+    if (!downgrade && isBelow(goal, from))
+      throw new MigrationRefused(`the database is at ${from}, past ${target}; going back is asked for with --downgrade`);
+
+    const applied: string[] = [];
+    let more = true;
+    while (more) {
+      more = await session.change((revisions) => {
+        refuseUnknown(revisions, known);
+        const change = downgrade ? nextDown(revisions, goal, known) : nextUp(revisions, goal, known);
+        if (change) applied.push(change.revision);
+        return change;
+      });
+    }
+    return { from, to: highest(await session.revisions()), applied };
+  } finally {
+    await session.close();
+  }
+}
+
+/** The highest revision that the database has, "base" when it has none. */
+export async function currentRevision(config: StoreConfig): Promise<string> {
+  return highest(await appliedRevisions(config));
+}
+
+/** Whether the database lacks a revision that this version needs. Opens its own connection; `storage/schema.ts` asks through the store. */
+export async function schemaBehind(config: StoreConfig): Promise<boolean> {
+  const applied = await appliedRevisions(config);
+  return migrations.some(({ revision }) => !applied.includes(revision));
+}
+
+async function appliedRevisions(config: StoreConfig): Promise<string[]> {
+  const session = await openSchema(config);
+  try {
+    return await session.revisions();
+  } finally {
+    await session.close();
+  }
+}
+
+function openSchema(config: StoreConfig): Promise<SchemaSession> {
+  return config.engine === "sqlite" ? openSqliteSchema(config.path) : openPostgresSchema(config.postgres);
+}
+
+/** The lowest revision up to `goal` that is missing. One that was skipped before, when another layer had none, comes first. */
+function nextUp(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange | undefined {
+  const next = known.find(({ revision }) => !isBelow(goal, revision) && !revisions.includes(revision));
+  return next && { revision: next.revision, name: next.name, direction: "up", steps: next.up };
+}
+
+function nextDown(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange | undefined {
+  const next = known.findLast(({ revision }) => isBelow(goal, revision) && revisions.includes(revision));
+  return next && { revision: next.revision, name: next.name, direction: "down", steps: next.down };
+}
+
+function refuseUnknown(revisions: readonly string[], known: readonly Migration[]): void {
+  const strange = revisions.find((revision) => !known.some((migration) => migration.revision === revision));
+  if (strange) throw new MigrationRefused(`the database has revision ${strange}, which this version does not know`);
+}
+
+function highest(revisions: readonly string[]): string {
+  return revisions.toSorted().at(-1) ?? baseRevision;
+}
+
+function isBelow(a: string, b: string): boolean {
+  return a !== b && (a === baseRevision || (b !== baseRevision && a < b));
+}

@@ -15,15 +15,24 @@ export interface Statement {
   readonly text: Readonly<Record<Dialect, string>>;
   /** Where among the parameters the tenant goes; empty when the statement belongs to the service and not to a tenant. */
   readonly tenantAt: readonly number[];
+  /** Parameters with the tenant's. */
+  readonly paramCount: number;
+  /** Whether it answers rows: a SELECT, or a change with RETURNING. */
+  readonly returnsRows: boolean;
 }
+
+/** Postgres cuts names of prepared statements at 63 bytes, and the engine adds a mark to some. */
+const nameCharsMax = 60;
 
 const declared = new Map<string, Statement>();
 
 function declare(name: string, text: SqlText): Statement {
   if (declared.has(name)) throw new Error(`statement ${name} is declared twice`);
+  if (name.length > nameCharsMax) throw new Error(`the name of statement ${name} is too long`);
   const texts = typeof text === "string" ? { sqlite: text, postgres: text } : text;
-  const tenantAt = tenantPositions(texts.sqlite);
-  if (String(tenantAt) !== String(tenantPositions(texts.postgres)))
+  const { tenantAt, paramCount } = markers(texts.sqlite);
+  const other = markers(texts.postgres);
+  if (String(tenantAt) !== String(other.tenantAt) || paramCount !== other.paramCount)
     throw new Error(`statement ${name} takes its parameters in another order on the other engine`);
   const statement: Statement = {
     name,
@@ -32,6 +41,8 @@ function declare(name: string, text: SqlText): Statement {
       postgres: numbered(texts.postgres.replaceAll(":tenant", "?")),
     },
     tenantAt,
+    paramCount,
+    returnsRows: /^\s*(SELECT|WITH)\b|\bRETURNING\b/i.test(texts.sqlite),
   };
   declared.set(name, statement);
   return statement;
@@ -63,14 +74,15 @@ export function allStatements(): readonly Statement[] {
   return [...declared.values()];
 }
 
-function tenantPositions(text: string): number[] {
-  const positions: number[] = [];
-  let index = 0;
-  for (const [marker] of text.matchAll(/\?|:tenant/g)) {
-    if (marker === ":tenant") positions.push(index);
-    index++;
+/** How many parameters a text takes, and which of them are the tenant. */
+function markers(text: string): { tenantAt: number[]; paramCount: number } {
+  const tenantAt: number[] = [];
+  let paramCount = 0;
+  for (const [marker] of text.matchAll(/\?|:tenant\b/g)) {
+    if (marker === ":tenant") tenantAt.push(paramCount);
+    paramCount++;
   }
-  return positions;
+  return { tenantAt, paramCount };
 }
 
 function numbered(text: string): string {

@@ -11,8 +11,11 @@ export interface WriteOp {
 export interface Engine {
   /**
    * Applies a batch as one atomic change and resolves after it is durable, with the rows of each statement that returns rows.
-   * Refusals: `conflict` when an expected count differs or a key is taken, and then nothing has changed;
-   * `storage_unavailable` when the engine cannot write, and then nothing was acknowledged.
+   * Batches are independent of each other: a caller that needs one after the other waits for the first.
+   *
+   * Refusals: `conflict` when an expected count differs or a key is taken, its subject the statement's name, and then nothing
+   * has changed; `storage_unavailable` when the engine cannot write, and then nothing was acknowledged, but a batch that was
+   * under way when a connection broke may have been applied: send it again only when its keys make that harmless.
    */
   write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
   /** Sees every batch acknowledged before the call. */
@@ -62,17 +65,27 @@ function scope(engine: Engine, tenantId: string | null): Scope {
 
 /** The statement's parameters with the tenant in its places. */
 function fill(statement: Statement, params: readonly Param[], tenantId: string | null): readonly Param[] {
-  const { tenantAt } = statement;
-  if (tenantId === null) {
-    if (tenantAt.length > 0) throw new Error(`${statement.name} belongs to a tenant`);
-    return params;
-  }
-  if (tenantAt.length === 0 || tenantId === "") throw new Error(`${statement.name} is not for a tenant`);
+  const { name, tenantAt, paramCount } = statement;
+  if (tenantId === null && tenantAt.length > 0) throw new Error(`${name} belongs to a tenant`);
+  if (tenantId !== null && (tenantAt.length === 0 || tenantId === "")) throw new Error(`${name} is not for a tenant`);
+  if (params.length + tenantAt.length !== paramCount)
+    throw new Error(`${name} takes ${paramCount - tenantAt.length} parameters and got ${params.length}`);
   const filled: Param[] = [];
   let next = 0;
-  for (let i = 0; i < params.length + tenantAt.length; i++) {
-    if (tenantAt.includes(i)) filled.push(tenantId);
-    else filled.push(params[next++] as Param);
+  let tenants = 0;
+  for (let i = 0; i < paramCount; i++) {
+    if (tenantAt[tenants] === i) {
+      filled.push(storable(tenantId));
+      tenants++;
+    } else filled.push(storable(params[next++] as Param));
   }
   return filled;
+}
+
+/**
+ * The value as both engines keep it. Postgres has no NUL in text, and SQLite's functions stop at one, so that it becomes the
+ * character that stands for what cannot be shown; both drivers do the same with half of a surrogate pair.
+ */
+function storable(value: Param): Param {
+  return typeof value === "string" && value.includes("\0") ? value.replaceAll("\0", "\uFFFD") : value;
 }

@@ -2,7 +2,10 @@
 import "./audit.ts";
 import "./events.ts";
 import "./idempotency.ts";
+import "./kv.ts";
 import "./live-runs.ts";
 import "./manifests.ts";
+import "./schema.ts";
+import "./search.ts";
 import "./threads.ts";
 import "./usage.ts";

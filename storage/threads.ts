@@ -58,7 +58,7 @@ const updateProgress = tenantSql(
 const deleteThread = tenantSql("thread_delete", "DELETE FROM threads WHERE tenant_id = :tenant AND thread_key = ?");
 const selectRecent = tenantSql(
   "threads_recent",
-  `SELECT ${columns} FROM threads WHERE tenant_id = :tenant AND (updated_at < ? OR (updated_at = ? AND suffix < ?))
+  `SELECT ${columns} FROM threads WHERE tenant_id = :tenant AND (updated_at, suffix) < (?, ?)
    ORDER BY updated_at DESC, suffix DESC LIMIT ?`,
 );
 const reserveKeys = systemSql(
@@ -114,7 +114,7 @@ export function deleteThreadOp(store: TenantStore, threadKey: number): WriteOp {
 /** Threads after `cursor`, newest first. */
 export async function recentThreads(store: TenantStore, cursor: ThreadCursor | null, limit: number): Promise<ThreadRow[]> {
   const updatedAt = cursor?.updated_at ?? Number.MAX_SAFE_INTEGER;
-  const rows = await store.read(selectRecent, updatedAt, updatedAt, cursor?.suffix ?? "", limit);
+  const rows = await store.read(selectRecent, updatedAt, cursor?.suffix ?? "", limit);
   return rows.map(toThread);
 }
 

@@ -1,4 +1,5 @@
-import { tenantSql } from "./statements.ts";
+import { readCursor, writeCursor } from "./cursor.ts";
+import { type Row, tenantSql } from "./statements.ts";
 import type { TenantStore, WriteOp } from "./store.ts";
 
 /** What one model call used and cost. */
@@ -21,12 +22,77 @@ export interface UsageRow {
   readonly meta_json: string;
 }
 
+/** What a number of model calls used and cost together. */
+export interface UsageSums {
+  readonly calls: number;
+  readonly tokens_input: number;
+  readonly tokens_output: number;
+  readonly cache_creation: number;
+  readonly cache_read: number;
+  /** Rounded to 8 decimals. */
+  readonly cost_usd: number;
+}
+
+export interface UsageSummary {
+  readonly items: readonly (UsageSums & {
+    readonly manifest_id: string;
+    readonly model_id: string;
+    /** The UTC day, as YYYY-MM-DD. */
+    readonly day: string;
+  })[];
+  readonly totals: UsageSums;
+}
+
+export interface ThreadsUsage {
+  readonly items: readonly (UsageSums & {
+    readonly thread_id: string;
+    readonly first_ts: number;
+    readonly last_ts: number;
+  })[];
+  /** Over all threads, with those that the limit cut off. */
+  readonly totals: UsageSums;
+  readonly truncated: boolean;
+}
+
+/** From `since` to before `until`, epoch milliseconds. */
+export interface UsageWindow {
+  readonly since: number;
+  readonly until: number;
+}
+
+export interface UsagePage {
+  readonly rows: UsageRow[];
+  readonly next_cursor: string | null;
+}
+
+const columns = `id, ts, manifest_id, model_id, wire_model_id, kind, tokens_input, tokens_output, cache_creation, cache_read,
+  cost_usd, thread_id, meta_json`;
+const sums = `COUNT(*) AS calls, SUM(tokens_input) AS tokens_input, SUM(tokens_output) AS tokens_output,
+  SUM(cache_creation) AS cache_creation, SUM(cache_read) AS cache_read, SUM(cost_usd) AS cost_usd`;
+const inWindow = "FROM usage WHERE tenant_id = :tenant AND ts >= ? AND ts < ?";
+
 const insertUsage = tenantSql(
   "usage_insert",
-  `INSERT INTO usage (tenant_id, id, ts, manifest_id, model_id, wire_model_id, kind, tokens_input, tokens_output,
-     cache_creation, cache_read, cost_usd, thread_id, meta_json)
-   VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  `INSERT INTO usage (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 );
+const selectPage = tenantSql(
+  "usage_page",
+  `SELECT ${columns} FROM usage WHERE tenant_id = :tenant AND (ts, id) < (?, ?)
+     AND (CAST(? AS TEXT) IS NULL OR manifest_id = ?) AND (CAST(? AS TEXT) IS NULL OR thread_id = ?)
+   ORDER BY ts DESC, id DESC LIMIT ?`,
+);
+const selectSummary = tenantSql(
+  "usage_summary",
+  `SELECT manifest_id, model_id, ts / 86400000 AS day, ${sums} ${inWindow}
+     AND (CAST(? AS TEXT) IS NULL OR manifest_id = ?)
+   GROUP BY manifest_id, model_id, ts / 86400000 ORDER BY day DESC, manifest_id, model_id`,
+);
+const selectThreads = tenantSql(
+  "usage_threads",
+  `SELECT thread_id, MIN(ts) AS first_ts, MAX(ts) AS last_ts, ${sums} ${inWindow} AND thread_id <> ''
+   GROUP BY thread_id ORDER BY last_ts DESC, thread_id LIMIT ?`,
+);
+const selectThreadsTotals = tenantSql("usage_threads_totals", `SELECT ${sums} ${inWindow} AND thread_id <> ''`);
 
 export function insertUsageOp(store: TenantStore, row: UsageRow): WriteOp {
   return store.op(insertUsage, [
@@ -44,4 +110,65 @@ export function insertUsageOp(store: TenantStore, row: UsageRow): WriteOp {
     row.thread_id,
     row.meta_json,
   ]);
+}
+
+/** One page, newest first. Refuses with invalid_cursor. */
+export async function usagePage(
+  store: TenantStore,
+  filter: { readonly manifest_id?: string; readonly thread_id?: string },
+  cursor: string | null,
+  limit: number,
+): Promise<UsagePage> {
+  const [ts, id] = cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
+  const { manifest_id = null, thread_id = null } = filter;
+  // The row after the page, if there is one, says that there is another page.
+  const found = await store.read(selectPage, ts, id, manifest_id, manifest_id, thread_id, thread_id, limit + 1);
+  const rows = found.slice(0, limit) as unknown as UsageRow[];
+  const last = rows.at(-1);
+  return { rows, next_cursor: found.length > limit && last ? writeCursor([last.ts, last.id]) : null };
+}
+
+/** What was spent on each manifest, model and UTC day, the newest day first, and in all. */
+export async function usageSummary(store: TenantStore, window: UsageWindow, manifestId: string | null): Promise<UsageSummary> {
+  const rows = await store.read(selectSummary, window.since, window.until, manifestId, manifestId);
+  const items = rows.map((row) => ({
+    manifest_id: row.manifest_id as string,
+    model_id: row.model_id as string,
+    day: utcDay(row.day as number),
+    ...toSums(row),
+  }));
+  // From the rows and not from the items, whose costs are rounded.
+  return { items, totals: addUp(rows) };
+}
+
+/** What was spent on each thread, the most recently active first, and on all of them. Turns without a thread are not counted. */
+export async function threadsUsage(store: TenantStore, window: UsageWindow, limit: number): Promise<ThreadsUsage> {
+  const rows = await store.read(selectThreads, window.since, window.until, limit + 1);
+  const [totals] = await store.read(selectThreadsTotals, window.since, window.until);
+  return {
+    items: rows.slice(0, limit).map((row) => ({
+      thread_id: row.thread_id as string,
+      ...toSums(row),
+      first_ts: row.first_ts as number,
+      last_ts: row.last_ts as number,
+    })),
+    totals: toSums(totals as Row),
+    truncated: rows.length > limit,
+  };
+}
+
+const sumKeys = ["calls", "tokens_input", "tokens_output", "cache_creation", "cache_read", "cost_usd"] as const;
+
+function toSums(row: Row): UsageSums {
+  return addUp([row]);
+}
+
+function addUp(rows: readonly Row[]): UsageSums {
+  const total = Object.fromEntries(sumKeys.map((key) => [key, 0])) as Record<(typeof sumKeys)[number], number>;
+  for (const row of rows) for (const key of sumKeys) total[key] += (row[key] as number | null) ?? 0;
+  return { ...total, cost_usd: Math.round(total.cost_usd * 1e8) / 1e8 };
+}
+
+function utcDay(daysSinceEpoch: number): string {
+  return new Date(daysSinceEpoch * 86_400_000).toISOString().slice(0, 10);
 }

@@ -10,10 +10,16 @@ export interface WriteOutcome {
 
 /** An engine's writing side, as the store thread drives it. Batches are write requests of `port.ts`. */
 export interface Writer {
-  /** Applies a group; answers one outcome for each batch, in order, after all that are not refused are durable. Never throws. */
-  write(batches: readonly Request[]): Promise<WriteOutcome[]>;
+  /**
+   * Applies a group and calls `answer` once for each batch, with its place in the group: when the batch is durable, or refused.
+   * Never throws. The batches of a group share nothing but the flush to disk: one that is refused takes no other with it.
+   */
+  write(batches: readonly Request[], answer: (index: number, outcome: WriteOutcome) => void): void;
   read(name: string, params: readonly Param[]): Promise<Row[]>;
-  /** Throws when reads or writes do not work now. */
+  /** Refuses with storage_unavailable when reads or writes do not work now. */
   check(): Promise<void>;
+  /** Why the store does not work, in words for the log; null while it works. */
+  failure(): string | null;
+  /** Closes after everything under way is answered. */
   close(): Promise<void>;
 }

@@ -1,5 +1,6 @@
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
+import type { NodeMessages } from "./node.ts";
 import type { ThreadMessages } from "./thread.ts";
 import type { TurnMessages } from "./turn.ts";
 
@@ -13,6 +14,7 @@ export interface MessageShape {
 export interface Protocols {
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
+  node: NodeMessages;
   thread: ThreadMessages;
   turn: TurnMessages;
 }

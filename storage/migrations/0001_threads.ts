@@ -1,4 +1,4 @@
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../migration.ts";
 
 /** Conversations: the thread, its append-only log, and the mark of a run that is under way. */
 export const migration: Migration = {
@@ -26,7 +26,7 @@ export const migration: Migration = {
     )`,
     "CREATE UNIQUE INDEX threads_suffix ON threads (tenant_id, suffix)",
     "CREATE INDEX threads_recent ON threads (tenant_id, updated_at, suffix)",
-    "CREATE INDEX threads_unindexed ON threads (thread_key) WHERE indexed_seq < next_seq",
+    "CREATE INDEX threads_unindexed ON threads (tenant_id, thread_key) WHERE indexed_seq < next_seq",
     // event_key is the thread's key and the sequence number in one integer; see storage/events.ts.
     `CREATE TABLE events (
       tenant_id TEXT NOT NULL,
@@ -50,6 +50,23 @@ export const migration: Migration = {
     // Blocks of thread keys are handed out from here.
     "CREATE TABLE counters (name TEXT PRIMARY KEY, value BIGINT NOT NULL)",
     "INSERT INTO counters (name, value) VALUES ('thread_key', 1)",
+    // Holds a changed statement against its expected count while the batch can still be undone; see storage/postgres/guard.ts.
+    {
+      postgres: `CREATE FUNCTION svc_expect(found BIGINT, expected BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+        BEGIN
+          IF found <> expected THEN
+            RAISE EXCEPTION 'found % rows, expected %', found, expected USING ERRCODE = 'SV001';
+          END IF;
+          RETURN TRUE;
+        END
+      $$`,
+    },
   ],
-  down: ["DROP TABLE counters", "DROP TABLE live_runs", "DROP TABLE events", "DROP TABLE threads"],
+  down: [
+    { postgres: "DROP FUNCTION svc_expect(BIGINT, BIGINT)" },
+    "DROP TABLE counters", 
+    "DROP TABLE live_runs",
+    "DROP TABLE events",
+    "DROP TABLE threads",
+  ],
 };

@@ -1,4 +1,4 @@
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../migration.ts";
 
 /** Manifests that tenants have stored: every version, and which of them answers. */
 export const migration: Migration = {

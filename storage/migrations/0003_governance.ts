@@ -1,4 +1,4 @@
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../migration.ts";
 
 /** What was done and what it cost: audit, usage, approvals, and the keys that make a request safe to send twice. */
 export const migration: Migration = {
@@ -13,9 +13,12 @@ export const migration: Migration = {
       manifest_id TEXT NOT NULL,
       principal_subj TEXT NOT NULL,
       status TEXT NOT NULL,
-      payload TEXT NOT NULL
+      payload TEXT NOT NULL,
+      tool TEXT,
+      latency_ms {{float}}
     )`,
     "CREATE INDEX audit_recent ON audit (tenant_id, ts, id)",
+    "CREATE INDEX audit_by_type ON audit (tenant_id, event_type, ts, id)",
     `CREATE TABLE usage (
       tenant_id TEXT NOT NULL,
       id TEXT NOT NULL,

@@ -1,4 +1,4 @@
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../migration.ts";
 
 /** Uploads (their bytes are in the object store) and small values under a key with a lifetime. */
 export const migration: Migration = {
@@ -23,6 +23,7 @@ export const migration: Migration = {
       expires_at BIGINT,
       PRIMARY KEY (tenant_id, key)
     ) {{clustered}}`,
+    "CREATE INDEX kv_expiry ON kv (expires_at) WHERE expires_at IS NOT NULL",
   ],
   down: ["DROP TABLE kv", "DROP TABLE files"],
 };

@@ -1,5 +1,6 @@
 import Database from "better-sqlite3";
 import type { Param, Row, Statement } from "../statements.ts";
+import { sqliteRefusal } from "./refusal.ts";
 
 /** Memory for pages, for each reading thread. */
 const cacheKiB = 1024;
@@ -15,12 +16,16 @@ export class SqliteReader {
   }
 
   read(statement: Statement, params: readonly Param[]): Row[] {
-    let prepared = this.#prepared.get(statement.name);
-    if (!prepared) {
-      prepared = this.#db.prepare<unknown[], Row>(statement.text.sqlite);
-      this.#prepared.set(statement.name, prepared);
+    try {
+      let prepared = this.#prepared.get(statement.name);
+      if (!prepared) {
+        prepared = this.#db.prepare<unknown[], Row>(statement.text.sqlite);
+        this.#prepared.set(statement.name, prepared);
+      }
+      return prepared.all(params);
+    } catch (error) {
+      throw sqliteRefusal(error, statement.name);
     }
-    return prepared.all(params);
   }
 
   close(): void {

@@ -1,26 +1,35 @@
 import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
+import type { Request } from "../port.ts";
 import { type Param, type Row, statementNamed } from "../statements.ts";
 import type { WriteOutcome, Writer } from "../writer.ts";
-
-type Prepared = Database.Statement<unknown[], Row>;
+import { sqliteRefusal } from "./refusal.ts";
 
 /** Pages in the log before it is copied into the database file: 32 MiB, so that hot pages are copied once for many commits. */
 const checkpointPages = 8192;
+
+/** What the log file keeps on disk after a reader has held it back and let it grow. */
+const logBytesKept = 64 * 1024 * 1024;
+
+interface Prepared {
+  readonly statement: Database.Statement<unknown[], Row>;
+  readonly returnsRows: boolean;
+}
 
 /**
  * The one connection that writes. Batches that wait together share one transaction and one flush to disk: on this engine the
  * flush costs as much as fifty inserts.
  *
- * A group is first run without savepoints, which is the common case and half as expensive. When one of its batches fails, the
- * group is undone and run again with a savepoint around each batch, so that only the failing ones are refused.
+ * A group is first run without savepoints, which is the common case and half as expensive. When one of its batches is refused,
+ * the group is undone and run again with a savepoint around each batch, so that only that one is refused. When the disk or
+ * the file fails, the whole group is refused and nothing of it is kept.
  */
 export function openSqliteWriter(path: string): Writer {
-  const db = new Database(path, { timeout: 10_000 });
+  const db = new Database(path, { timeout: 5_000 });
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");
   db.pragma(`wal_autocheckpoint = ${checkpointPages}`);
-  db.pragma("foreign_keys = ON");
+  db.pragma(`journal_size_limit = ${logBytesKept}`);
   db.pragma("temp_store = MEMORY");
 
   const prepared = new Map<string, Prepared>();
@@ -31,118 +40,116 @@ export function openSqliteWriter(path: string): Writer {
   const release = db.prepare("RELEASE batch");
   const undo = db.prepare("ROLLBACK TO batch");
 
+  let failure: SvcError | null = null;
+
   function prepare(name: string): Prepared {
-    let statement = prepared.get(name);
-    if (!statement) {
-      statement = db.prepare<unknown[], Row>(statementNamed(name).text.sqlite);
-      prepared.set(name, statement);
-    }
-    return statement;
+    const known = prepared.get(name);
+    if (known) return known;
+    const { text, returnsRows } = statementNamed(name);
+    const made = { statement: db.prepare<unknown[], Row>(text.sqlite), returnsRows };
+    prepared.set(name, made);
+    return made;
   }
 
-  /** Runs one batch; throws on the first statement that fails or misses its expected count. */
-  function apply(batch: readonly unknown[]): Row[][] {
-    const results: Row[][] = [];
+  /** Runs one batch; throws the refusal of the first statement that fails or misses its expected count. */
+  function apply(batch: Request): WriteOutcome {
+    const rows: Row[][] = [];
     for (let i = 2; i < batch.length; i += 3) {
-      const statement = prepare(batch[i] as string);
-      const params = batch[i + 1] as Param[];
+      const name = batch[i] as string;
       const expect = batch[i + 2] as number;
       let changes: number;
-      if (statement.reader) {
-        const rows = statement.all(params);
-        results.push(rows);
-        changes = rows.length;
-      } else {
-        changes = statement.run(params).changes;
+      try {
+        const { statement, returnsRows } = prepare(name);
+        if (returnsRows) {
+          const found = statement.all(batch[i + 1]);
+          rows.push(found);
+          changes = found.length;
+        } else changes = statement.run(batch[i + 1]).changes;
+      } catch (error) {
+        throw sqliteRefusal(error, name);
       }
-      if (expect >= 0 && changes !== expect) throw new SvcError("conflict", { subject: batch[i] as string });
+      if (expect >= 0 && changes !== expect) throw new SvcError("conflict", { subject: name });
     }
-    return results;
+    return { rows, error: null };
   }
 
-  function applyAll(batches: readonly (readonly unknown[])[]): WriteOutcome[] {
+  /** The same, but a batch that is refused leaves the transaction as it was before. */
+  function applyApart(batch: Request): WriteOutcome {
+    savepoint.run();
+    try {
+      const outcome = apply(batch);
+      release.run();
+      return outcome;
+    } catch (error) {
+      const refusal = sqliteRefusal(error, "");
+      if (refusal.code === "storage_unavailable" || !db.inTransaction) throw refusal;
+      undo.run();
+      release.run();
+      return { rows: null, error: refusal };
+    }
+  }
+
+  function transact<T>(work: () => T): T {
+    // Left open only when an earlier ROLLBACK failed too.
+    if (db.inTransaction) rollback.run();
     begin.run();
     try {
-      const outcomes = batches.map((batch): WriteOutcome => ({ rows: apply(batch), error: null }));
+      const result = work();
       commit.run();
-      return outcomes;
+      return result;
     } catch (error) {
       if (db.inTransaction) rollback.run();
       throw error;
     }
   }
 
-  function applyEach(batches: readonly (readonly unknown[])[]): WriteOutcome[] {
-    begin.run();
+  function commitGroup(batches: readonly Request[]): WriteOutcome[] {
     try {
-      const outcomes = batches.map((batch): WriteOutcome => {
-        savepoint.run();
-        try {
-          const rows = apply(batch);
-          release.run();
-          return { rows, error: null };
-        } catch (error) {
-          // A full disk or a failed read ends the whole transaction, not only this batch.
-          if (!db.inTransaction) throw error;
-          undo.run();
-          release.run();
-          return { rows: null, error: refusal(error) };
-        }
-      });
-      commit.run();
-      return outcomes;
+      return transact(() => batches.map(apply));
     } catch (error) {
-      if (db.inTransaction) rollback.run();
-      throw error;
+      const refusal = sqliteRefusal(error, "");
+      if (refusal.code === "storage_unavailable") throw refusal;
+      if (batches.length === 1) return [{ rows: null, error: refusal }];
     }
+    return transact(() => batches.map(applyApart));
   }
-
-  let lastFailure: SvcError | null = null;
 
   return {
-    async write(batches) {
+    write(batches, answer) {
+      let outcomes: WriteOutcome[];
       try {
-        const outcomes = runGroup(batches);
-        lastFailure = null;
-        return outcomes;
+        outcomes = commitGroup(batches);
+        failure = null;
       } catch (error) {
-        lastFailure = new SvcError("storage_unavailable", {}, { cause: error });
-        const failed: WriteOutcome = { rows: null, error: lastFailure };
-        return batches.map(() => failed);
+        failure = new SvcError("storage_unavailable", {}, { cause: error });
+        const refused: WriteOutcome = { rows: null, error: failure };
+        outcomes = batches.map(() => refused);
       }
+      outcomes.forEach((outcome, index) => {
+        answer(index, outcome);
+      });
     },
     async read(name, params) {
-      return prepare(name).all(params as Param[]);
+      try {
+        return prepare(name).statement.all(params as Param[]);
+      } catch (error) {
+        throw sqliteRefusal(error, name);
+      }
     },
     async check() {
-      if (!lastFailure) return;
-      // Only a write shows that writing works again.
-      db.exec("BEGIN IMMEDIATE; CREATE TABLE svc_write_check (one INTEGER); DROP TABLE svc_write_check; COMMIT");
-      lastFailure = null;
+      try {
+        // Only a write shows that writing works again: this one dirties the first page and reaches the disk.
+        if (failure) transact(() => db.pragma("user_version = 0"));
+        else db.pragma("schema_version");
+        failure = null;
+      } catch (error) {
+        failure = new SvcError("storage_unavailable", {}, { cause: error });
+        throw failure;
+      }
     },
+    failure: () => (failure ? String((failure.cause as Error).message) : null),
     async close() {
       db.close();
     },
   };
-
-  function runGroup(batches: readonly (readonly unknown[])[]): WriteOutcome[] {
-    if (batches.length > 1) {
-      try {
-        return applyAll(batches);
-      } catch {
-        // Some batch of the group failed; the second run finds out which.
-      }
-    }
-    return applyEach(batches);
-  }
-}
-
-/** What a failed statement means to the caller. */
-function refusal(error: unknown): SvcError {
-  if (error instanceof SvcError) return error;
-  if (error instanceof Database.SqliteError) {
-    if (error.code.startsWith("SQLITE_CONSTRAINT")) return new SvcError("conflict", {}, { cause: error });
-    return new SvcError("storage_unavailable", {}, { cause: error });
-  }
-  return new SvcError("internal_error", {}, { cause: error });
 }

@@ -1,0 +1,85 @@
+import type { Metrics } from "../../governance/metrics.ts";
+import { type CompileSource, compile } from "../../manifests/compile.ts";
+import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { Registries } from "../../manifests/registries.ts";
+import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve.ts";
+import type { Manifest } from "../../manifests/schema/manifest.ts";
+import { neededTexts, type ObjectSource, readTexts } from "../../manifests/texts.ts";
+
+/** How long texts that a manifest takes from the object store count. */
+const textsFreshMs = 1000;
+
+interface Compiled {
+  readonly agent: CompiledAgent;
+  /** Monotonic milliseconds; texts of the object store may have changed after it. */
+  readonly staleAt: number;
+}
+
+/** Resolves manifests and keeps what was compiled from them, for the turns of one thread. */
+export class ManifestLibrary {
+  readonly #resolver: ManifestResolver;
+  readonly #registries: Registries;
+  readonly #objects: ObjectSource;
+  readonly #metrics: Metrics;
+  readonly #monotonic: () => number;
+  /** By manifest, for as long as the resolver gives out the same one, and then by tenant. */
+  readonly #compiled = new WeakMap<Manifest, Map<string, Compiled>>();
+
+  constructor(
+    resolver: ManifestResolver,
+    registries: Registries,
+    objects: ObjectSource,
+    metrics: Metrics,
+    monotonic: () => number,
+  ) {
+    this.#resolver = resolver;
+    this.#registries = registries;
+    this.#objects = objects;
+    this.#metrics = metrics;
+    this.#monotonic = monotonic;
+  }
+
+  /** The agent that a request of this tenant gets. Refuses with unknown_manifest and invalid_manifest. */
+  async resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<CompiledAgent> {
+    const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
+    return this.compiled(resolved, tenantId);
+  }
+
+  /** What was resolved, made ready to run. */
+  async compiled(resolved: ResolvedManifest, tenantId: string): Promise<CompiledAgent> {
+    const { manifest, version } = resolved;
+    let ofTenants = this.#compiled.get(manifest);
+    const known = ofTenants?.get(tenantId);
+    if (known && known.staleAt > this.#monotonic()) return known.agent;
+    const keys = neededTexts(manifest, tenantId);
+    const texts = await readTexts(this.#objects, keys);
+    const agent = this.compile(manifest, { tenantId, version, texts });
+    for (const { rule, kind } of agent.emptyRules)
+      this.#metrics.count("svc_rule_targets_nothing_total", [version === null ? agent.name : "custom", rule, kind]);
+    ofTenants ??= new Map();
+    const staleAt = keys.length === 0 ? Number.POSITIVE_INFINITY : this.#monotonic() + textsFreshMs;
+    ofTenants.set(tenantId, { agent, staleAt });
+    this.#compiled.set(manifest, ofTenants);
+    return agent;
+  }
+
+  /** Holds a manifest against what this version can run, with the texts that the store has now. Refuses with invalid_manifest. */
+  async check(manifest: Manifest, tenantId: string): Promise<CompiledAgent> {
+    const texts = await readTexts(this.#objects, neededTexts(manifest, tenantId));
+    return this.compile(manifest, { tenantId, version: null, texts });
+  }
+
+  compile(manifest: Manifest, source: CompileSource): CompiledAgent {
+    return compile(manifest, this.#registries, source);
+  }
+
+  /** See `ManifestResolver.listManifests`. */
+  list(tenantId: string) {
+    return this.#resolver.listManifests(tenantId);
+  }
+
+  /** See `ManifestResolver.resolve`. */
+  find(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest> {
+    return this.#resolver.resolve(tenantId, name, threadSuffix);
+  }
+}

@@ -1,0 +1,38 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { SubmitTurn } from "../../bus/protocol/thread.ts";
+import { admit } from "../../governance/auth/inbound.ts";
+import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { ModelRoute } from "../../manifests/registries.ts";
+import type { ActorDeps } from "./deps.ts";
+
+/**
+ * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
+ * spec.auth.inbound, in this order.
+ */
+export async function admitCaller(turn: SubmitTurn, deps: ActorDeps): Promise<CompiledAgent> {
+  if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
+  const agent = await deps.manifests.resolve(turn.principal.tenant_id, turn.manifest, turn.thread_suffix);
+  admit(turn.principal, agent.inbound);
+  return agent;
+}
+
+/** The models of a turn: the requested or the manifest's own, then its fallbacks. Refuses with model_not_allowlisted. */
+export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: ActorDeps): readonly ModelRoute[] {
+  if (turn.model === null) return [agent.model.route, ...agent.model.fallbacks];
+  const route = deps.models.routes.get(turn.model);
+  if (!route || !mayOverride(route, agent)) throw new SvcError("model_not_allowlisted", { subject: turn.model });
+  return [route, ...agent.model.fallbacks.filter((fallback) => fallback.id !== route.id)];
+}
+
+/** A model override passes the same checks as the manifest's own model (decision 18). */
+function mayOverride(route: ModelRoute, agent: CompiledAgent): boolean {
+  if (agent.outboundProviders.length > 0 && !agent.outboundProviders.includes(route.provider)) return false;
+  const capped = agent.manifest.spec.limits.max_cost_usd !== null;
+  return !capped || route.price !== null || route.id === agent.model.route.id;
+}
+
+/** Output tokens that the turn may ask for: a request can lower the manifest's bound and never raise it. */
+export function admitMaxTokens(turn: SubmitTurn, agent: CompiledAgent): number | null {
+  if (turn.max_tokens === null) return agent.model.max_tokens;
+  return agent.model.max_tokens === null ? turn.max_tokens : Math.min(turn.max_tokens, agent.model.max_tokens);
+}

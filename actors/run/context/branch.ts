@@ -1,0 +1,46 @@
+import { type LogEvent, pageRows, readEventsBefore } from "../../../storage/events.ts";
+import type { TenantStore } from "../../../storage/store.ts";
+import { type ContextMessage, messageOf } from "./message.ts";
+
+/**
+ * The newest `needed` messages of the active branch, oldest first: walks from the leaf to the root, along the parents, in pages.
+ * Reads on until the window does not begin inside a group of tool results.
+ */
+export async function loadBranch(
+  store: TenantStore,
+  threadKey: number,
+  leafSeq: number,
+  needed: number,
+): Promise<ContextMessage[]> {
+  const newestFirst: ContextMessage[] = [];
+  // Every message has few events beside it that are not messages: twice as many rows are nearly always enough.
+  const pageSize = Math.min(pageRows, needed * 2 + 8);
+  for await (const event of branchEvents(store, threadKey, leafSeq, pageSize)) {
+    const message = messageOf(event);
+    if (message) newestFirst.push(message);
+    if (newestFirst.length >= needed && newestFirst.at(-1)?.role !== "tool") break;
+  }
+  return newestFirst.reverse();
+}
+
+/** Events of the active branch from the leaf to the root. */
+async function* branchEvents(
+  store: TenantStore,
+  threadKey: number,
+  leafSeq: number,
+  pageSize: number,
+): AsyncGenerator<LogEvent> {
+  let wanted = leafSeq;
+  while (wanted >= 0) {
+    const page = await readEventsBefore(store, threadKey, wanted + 1, pageSize);
+    if (page.length === 0) return;
+    let found = false;
+    for (const event of page) {
+      if (event.seq !== wanted) continue;
+      found = true;
+      yield event;
+      wanted = event.parent_seq;
+    }
+    if (!found) return;
+  }
+}

@@ -1,0 +1,71 @@
+import type { LogEvent, ToolCall } from "../../../storage/events.ts";
+
+/** One message of the model's context. Its texts are made once and joined for every call and answer of the turn. */
+export interface ContextMessage {
+  readonly role: "user" | "assistant" | "tool" | "system";
+  readonly content: string;
+  readonly tool_calls: readonly ToolCall[] | null;
+  readonly tool_call_id: string | null;
+  /** JSON as clients see it: `{role, content, name?, tool_calls?: [{id, name, args}], tool_call_id?}`. */
+  readonly clientJson: string;
+  /** JSON as providers take it. */
+  readonly wireJson: string;
+}
+
+interface MessageParts {
+  readonly role: ContextMessage["role"];
+  readonly content: string;
+  readonly name?: string | undefined;
+  readonly tool_calls?: readonly ToolCall[] | undefined;
+  readonly tool_call_id?: string | undefined;
+}
+
+export function contextMessage(parts: MessageParts): ContextMessage {
+  const { role, content, name, tool_calls, tool_call_id } = parts;
+  const head = `{"role":"${role}","content":${JSON.stringify(content)}`;
+  let clientJson = head;
+  let wireJson = head;
+  if (name !== undefined) {
+    clientJson += `,"name":${JSON.stringify(name)}`;
+    if (role === "user") wireJson += `,"name":${JSON.stringify(name)}`;
+  }
+  if (tool_calls !== undefined && tool_calls.length > 0) {
+    clientJson += `,"tool_calls":${JSON.stringify(tool_calls)}`;
+    wireJson += `,"tool_calls":${JSON.stringify(tool_calls.map(wireCall))}`;
+  }
+  if (tool_call_id !== undefined) {
+    const id = `,"tool_call_id":${JSON.stringify(tool_call_id)}`;
+    clientJson += id;
+    wireJson += id;
+  }
+  clientJson += "}";
+  return {
+    role,
+    content,
+    tool_calls: tool_calls ?? null,
+    tool_call_id: tool_call_id ?? null,
+    clientJson,
+    wireJson: wireJson === head ? clientJson : `${wireJson}}`,
+  };
+}
+
+function wireCall(call: ToolCall) {
+  return { id: call.id, type: "function", function: { name: call.name, arguments: JSON.stringify(call.args) } };
+}
+
+/** The message that an event of the log is to the model, or null: most kinds are for people only. */
+export function messageOf(event: LogEvent): ContextMessage | null {
+  if (event.role === null) return null;
+  const inContext =
+    event.kind === "message" ||
+    event.kind === "tool_result" ||
+    (event.kind === "custom" && event.extra?.metadata?.in_context === true);
+  if (!inContext) return null;
+  return contextMessage({
+    role: event.role,
+    content: event.content,
+    name: event.kind === "tool_result" ? undefined : event.extra?.name,
+    tool_calls: event.extra?.tool_calls,
+    tool_call_id: event.extra?.tool_call_id,
+  });
+}

@@ -1,0 +1,28 @@
+import type { Logger } from "pino";
+import type { Env } from "../../bus/env.ts";
+import type { AuditLog } from "../../governance/audit.ts";
+import type { Metrics } from "../../governance/metrics.ts";
+import type { SecretMask } from "../../governance/secrets.ts";
+import type { Settings } from "../../governance/settings.ts";
+import type { Store } from "../../storage/store.ts";
+import type { ManifestLibrary } from "../manifests/library.ts";
+import type { ThreadKeys } from "../thread/thread-keys.ts";
+import type { Models } from "./model/models.ts";
+import type { Tool } from "./tools/tool.ts";
+
+/** What the actors of one thread share. Made once, at the start of the thread. */
+export interface ActorDeps {
+  readonly env: Env;
+  readonly settings: Settings;
+  readonly store: Store;
+  readonly models: Models;
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly manifests: ManifestLibrary;
+  readonly threadKeys: ThreadKeys;
+  readonly audit: AuditLog;
+  readonly metrics: Metrics;
+  readonly mask: SecretMask;
+  readonly log: Logger;
+  /** This process and worker, as live runs and claimed keys name them. */
+  readonly owner: string;
+}

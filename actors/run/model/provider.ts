@@ -1,0 +1,102 @@
+import type { ModelRoute } from "../../../manifests/registries.ts";
+
+/** One call of a model, in the words of the OpenAI chat completions protocol, which every hosted provider speaks. */
+export interface ModelRequest {
+  readonly route: ModelRoute;
+  /** JSON text of the message list, the system message first. Built by joining texts that are kept, so it is not parsed again. */
+  readonly messages: string;
+  /** JSON text of the tool list, null when none are bound. */
+  readonly tools: string | null;
+  readonly temperature: number;
+  readonly max_tokens: number | null;
+}
+
+/** What comes while the model speaks. Several tokens that arrive together come as one text. */
+export interface ModelEvents {
+  text(delta: string): void;
+  reasoning(delta: string): void;
+}
+
+export type StopReason =
+  | "end_turn"
+  | "tool_use"
+  | "max_tokens"
+  | "max_turns"
+  | "stop_sequence"
+  | "pause_turn"
+  | "refusal"
+  | "unknown";
+
+/** Tokens as the provider counted them; `input` is without cached ones. */
+export interface TokenCount {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+}
+
+/** A tool call as the model wrote it: the arguments are text and not to be trusted. */
+export interface RequestedCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+export interface ModelReply {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly tool_calls: readonly RequestedCall[];
+  readonly stop_reason: StopReason;
+  /** Null when the provider reported none. */
+  readonly usage: TokenCount | null;
+}
+
+/** A call under way. */
+export interface ModelCall {
+  /** Rejects with ModelFailure only. */
+  readonly reply: Promise<ModelReply>;
+  /** Ends the call; `reply` rejects, with what was said so far. */
+  abort(): void;
+  /** Stops and resumes reading, for a listener that is behind. */
+  pause(): void;
+  resume(): void;
+}
+
+/** Something that answers model requests. */
+export interface ModelProvider {
+  readonly name: string;
+  start(request: ModelRequest, events: ModelEvents): ModelCall;
+}
+
+/** Why a call failed. It is data for the run, never a crash. */
+export class ModelFailure extends Error {
+  /** HTTP status, 0 when there was none. */
+  readonly status: number;
+  /** Whether the same call may succeed when it is made again. */
+  readonly retryable: boolean;
+  /** What the provider asked for, in milliseconds; null when it did not say. */
+  readonly retryAfterMs: number | null;
+  /** Text that had arrived before. Once something was said, the call is not made again. */
+  readonly partial: string;
+  readonly timedOut: boolean;
+
+  constructor(
+    message: string,
+    facts: {
+      status?: number;
+      retryable?: boolean;
+      retryAfterMs?: number | null;
+      partial?: string;
+      timedOut?: boolean;
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.name = "ModelFailure";
+    this.status = facts.status ?? 0;
+    this.retryable = facts.retryable ?? false;
+    this.retryAfterMs = facts.retryAfterMs ?? null;
+    this.partial = facts.partial ?? "";
+    this.timedOut = facts.timedOut ?? false;
+  }
+}

@@ -1,0 +1,31 @@
+import { contextMessage } from "../context/message.ts";
+import { workingSet } from "../context/working-set.ts";
+import { answered, assistantEntry, type Ending, failedCall, limited, outOfSteps, stopped } from "../endings.ts";
+import { modelStep } from "../model-step.ts";
+import type { RunScope } from "../scope.ts";
+import type { ToolRunner } from "../tool-runner.ts";
+import { toolMessage } from "../tool-outcome.ts";
+
+/** The loop of one agent: ask the model, run the tools it asks for, and ask again, until it answers or may not go on. */
+export async function react(scope: RunScope, tools: ToolRunner): Promise<Ending> {
+  const { agent, branch, nudge } = scope.plan;
+  for (let step = 1; ; step++) {
+    const outcome = await modelStep(scope, workingSet(branch, agent.session), step === 1 ? nudge : null);
+    if (outcome.kind === "breach") return limited(scope, outcome.breach, "");
+    if (outcome.kind === "failure") {
+      const { failure } = outcome;
+      return scope.cancellation.cancelled ? stopped(scope, failure.partial) : failedCall(scope, failure);
+    }
+    const { reply } = outcome;
+    if (reply.tool_calls.length === 0) return answered(scope, reply);
+
+    const calls = tools.identify(reply.tool_calls);
+    scope.remember([contextMessage({ role: "assistant", content: reply.text, tool_calls: calls })]);
+    if (step >= agent.recursion_limit) return outOfSteps(scope, reply, calls);
+    await scope.journal.append([assistantEntry(scope, reply, calls)]);
+    scope.committed();
+    const results = await tools.runAll(calls, reply.tool_calls);
+    scope.remember(results.map(toolMessage));
+    if (scope.cancellation.cancelled) return stopped(scope, "");
+  }
+}

@@ -1,0 +1,119 @@
+import type { Timer } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { AbortReason } from "../../bus/protocol/thread.ts";
+import { clientMessages } from "./context/working-set.ts";
+import type { ActorDeps } from "./deps.ts";
+import type { Ending } from "./endings.ts";
+import type { Journal } from "./journal.ts";
+import { turnStartedFrame } from "./output/frames.ts";
+import type { RunOutput, RunResult } from "./output/output.ts";
+import { react } from "./patterns/react.ts";
+import type { RunPlan } from "./plan.ts";
+import { RunScope } from "./scope.ts";
+import { ToolRunner } from "./tool-runner.ts";
+
+// One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the journal
+// before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
+
+export class Run {
+  readonly id: string;
+  /** Resolves when the run is over and its output was told; false when it could not write its end. Never rejects. */
+  readonly ended: Promise<boolean>;
+  readonly #scope: RunScope;
+  readonly #output: RunOutput;
+  #deadline: Timer | null = null;
+  #unwatched: Timer | null = null;
+
+  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: ActorDeps) {
+    this.id = plan.run_id;
+    this.#scope = new RunScope(plan, journal, output, deps);
+    this.#output = output;
+    this.ended = this.#run();
+  }
+
+  /** What the run has said since the last committed event, for those who come to listen now. */
+  get live(): { run_id: string; text: string; truncated: boolean } {
+    return { run_id: this.id, ...this.#scope.liveText };
+  }
+
+  /** Stops the run as soon as it can be stopped; `ended` says when that was. */
+  abort(reason: AbortReason): void {
+    this.#scope.abortReason ??= reason;
+    this.#scope.cancellation.cancel();
+  }
+
+  /** The client that started the run is gone. The run goes on as long as it may with nobody watching. */
+  detach(): void {
+    const { deps } = this.#scope;
+    const seconds = deps.settings.detachedRunSeconds;
+    if (seconds === 0) this.abort("detached");
+    else if (seconds !== null) this.#unwatched ??= deps.env.timer(seconds * 1000, () => this.abort("detached"));
+  }
+
+  async #run(): Promise<boolean> {
+    const { deps, plan, journal, cancellation, budget, metrics } = this.#scope;
+    // The actor finishes its own step before the first frame and the first model call.
+    await null;
+    this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.now()), () => cancellation.cancel());
+    try {
+      if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
+      this.#output.started();
+      journal.publish(() => turnStartedFrame);
+      await this.#finish(await react(this.#scope, new ToolRunner(this.#scope)));
+      return true;
+    } catch (error) {
+      const refusal = SvcError.from(error);
+      deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
+      metrics.count("svc_runs_total", [metrics.label, "failed"]);
+      this.#output.failed(refusal);
+      return false;
+    } finally {
+      this.#deadline.cancel();
+      this.#unwatched?.cancel();
+    }
+  }
+
+  /** Writes the last batch, then tells how the turn ended. */
+  async #finish(ending: Ending): Promise<void> {
+    const scope = this.#scope;
+    const { plan, journal, deps, metrics } = scope;
+    const interrupted = scope.abortReason === "shutdown";
+    const aborted = scope.abortReason !== null;
+    const result: RunResult = {
+      final: ending.final,
+      messagesJson: clientMessages(scope.answerMessages()),
+      stop_reason: ending.stop_reason,
+      usage: scope.meter.total,
+      model: scope.route.id,
+      thread_id: journal.threadId,
+      leaf_id: journal.leafIdAfter(ending.entries.length),
+      aborted,
+      failure: ending.failure,
+    };
+    const endSeq = journal.nextSeq + ending.entries.length;
+    const settled = plan.settle(interrupted ? { kind: "interrupted" } : { kind: "finished", result }, endSeq);
+    const usage = scope.meter.ops(deps.store.tenant(plan.principal.tenant_id));
+    await journal.end(ending.entries, [...usage, ...settled]);
+    scope.committed();
+
+    if (ending.stop_reason === "max_turns") scope.frame("max_turns", { limit: plan.agent.recursion_limit });
+    if (aborted) scope.frame("aborted", { thread_id: journal.threadId });
+    scope.audit("final_response", ending.ok ? "ok" : "error", {
+      chars: ending.final?.length ?? 0,
+      stop_reason: ending.stop_reason,
+      model: scope.route.id,
+      latency_ms: deps.env.now() - plan.startedAt,
+    });
+    if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
+      metrics.count("svc_run_stop_reason_total", [metrics.label, ending.stop_reason]);
+    metrics.count("svc_runs_total", [metrics.label, outcomeLabel(ending, scope.abortReason)]);
+    if (interrupted) this.#output.failed(new SvcError("shutting_down"));
+    else this.#output.finished(result, journal.nextSeq);
+  }
+}
+
+function outcomeLabel(ending: Ending, abortReason: AbortReason | null): string {
+  if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";
+  if (ending.failure !== null) return "model_failed";
+  return ending.ok ? "ok" : "limited";
+}

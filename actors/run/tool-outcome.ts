@@ -1,0 +1,37 @@
+import type { ToolCall } from "../../storage/events.ts";
+import { type ContextMessage, contextMessage } from "./context/message.ts";
+import type { JournalEntry } from "./journal.ts";
+
+/** What became of one tool call. */
+export interface ToolOutcome {
+  readonly call: ToolCall;
+  /** As the model and the log see it. */
+  readonly text: string;
+  readonly status: "ok" | "error" | "denied";
+  readonly entry: JournalEntry;
+}
+
+export function toolOutcome(
+  call: ToolCall,
+  text: string,
+  status: ToolOutcome["status"],
+  origin: string | null,
+): ToolOutcome {
+  const metadata: Record<string, unknown> = { status };
+  if (origin !== null) metadata.origin_request = origin;
+  return {
+    call,
+    text,
+    status,
+    entry: { kind: "tool_result", role: "tool", content: text, extra: { name: call.name, tool_call_id: call.id, metadata } },
+  };
+}
+
+/** A call that will never run, closed so that every call in the log has a result. */
+export function unrunTool(call: ToolCall, why: string, origin: string | null): ToolOutcome {
+  return toolOutcome(call, `[tool error/interrupted] not run: ${why}`, "error", origin);
+}
+
+export function toolMessage(outcome: ToolOutcome): ContextMessage {
+  return contextMessage({ role: "tool", content: outcome.text, tool_call_id: outcome.call.id });
+}

@@ -1,0 +1,55 @@
+import type { Env } from "../../../bus/env.ts";
+import { breathe } from "./file-content.ts";
+
+/** Bytes searched before others have a turn: less than a millisecond. What is done with a match costs as much as some of them. */
+const bytesPerTurn = 128 * 1024;
+const bytesPerMatch = 64;
+
+/**
+ * Calls `onMatch` with the place of each match of `wanted` in `bytes`, in order and without overlap, until it answers false. Answers
+ * with the number of comparisons: at most two for each byte of either, whatever they hold (Knuth, Morris and Pratt).
+ * Buffer.indexOf takes minutes for bytes that are made for it.
+ */
+export async function eachMatch(
+  bytes: Uint8Array,
+  wanted: Uint8Array,
+  env: Env,
+  onMatch: (at: number) => boolean,
+): Promise<number> {
+  const table = await fallbacks(wanted, env);
+  const back = table.back;
+  let steps = table.steps;
+  let matched = 0;
+  let left = bytesPerTurn;
+  for (let at = 0; at < bytes.length; at++) {
+    if (left-- <= 0) {
+      await breathe(env);
+      left = bytesPerTurn;
+    }
+    const byte = bytes[at];
+    for (; matched > 0 && byte !== wanted[matched]; steps++) matched = back[matched - 1] as number;
+    steps++;
+    if (byte === wanted[matched]) matched++;
+    if (matched < wanted.length) continue;
+    if (!onMatch(at + 1 - wanted.length)) break;
+    matched = 0;
+    left -= bytesPerMatch;
+  }
+  return steps;
+}
+
+/** For each length of a match that then fails: how much of it is also a beginning of `wanted`. */
+async function fallbacks(wanted: Uint8Array, env: Env): Promise<{ back: Uint32Array; steps: number }> {
+  const back = new Uint32Array(wanted.length);
+  let steps = 0;
+  let matched = 0;
+  for (let at = 1; at < wanted.length; at++) {
+    if (at % bytesPerTurn === bytesPerTurn - 1) await breathe(env);
+    const byte = wanted[at];
+    for (; matched > 0 && byte !== wanted[matched]; steps++) matched = back[matched - 1] as number;
+    steps++;
+    if (byte === wanted[matched]) matched++;
+    back[at] = matched;
+  }
+  return { back, steps };
+}

@@ -1,0 +1,301 @@
+import { type BigIntStats, constants } from "node:fs";
+import { type FileHandle, lstat, mkdir, open, opendir, rename, stat, unlink } from "node:fs/promises";
+import { platform } from "node:os";
+import { explainFileError, ToolRefusal } from "./refusal.ts";
+import { canBeNamed, draftPrefix, isReserved } from "./workspace-path.ts";
+
+// A directory that is held while it is worked in. A path is walked name by name; each name is looked up in the directory that is
+// held, never through a path that somebody may bend meanwhile, and a link is refused where it is met.
+//
+// "descriptors" (Linux): Node has no openat, but /proc/self/fd/<n>/<name> is one: it starts at what descriptor n holds, wherever
+// that has been moved to. O_PATH holds a thing without opening it, so a link shows itself as a link and a fifo blocks nobody.
+// "paths" (elsewhere): each name is looked at before and after use, together with every name above it. What was swapped and is
+// still swapped is found; who swaps twice within one operation is not.
+
+export type Pinning = "descriptors" | "paths";
+
+/** Node has no name for it; the number is the same on every processor that Node's Linux builds are for. */
+const oPath = 0o10000000;
+/** Windows has neither. */
+const noFollow = constants.O_NOFOLLOW ?? 0;
+const noBlock = constants.O_NONBLOCK ?? 0;
+
+export type EntryKind = "file" | "directory" | "link" | "other";
+
+export interface Entry {
+  readonly name: string;
+  readonly kind: EntryKind;
+}
+
+/** A regular file, open for reading. The caller closes `handle`. */
+export interface OpenFile {
+  readonly handle: FileHandle;
+  readonly stats: BigIntStats;
+}
+
+/** Something that is held: `path` leads to it and `check` refuses when it was swapped. */
+interface Pin {
+  readonly path: string;
+  readonly stats: BigIntStats;
+  check(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export class Directory {
+  /** The path inside the workspace, empty for its root. Only this one is ever told. */
+  readonly label: string;
+  readonly #pin: Pin;
+  readonly #pinning: Pinning;
+
+  constructor(pin: Pin, pinning: Pinning, label: string) {
+    this.#pin = pin;
+    this.#pinning = pinning;
+    this.label = label;
+  }
+
+  /** The path inside the workspace of a name in this directory. */
+  labelOf(name: string): string {
+    return this.label === "" ? name : `${this.label}/${name}`;
+  }
+
+  /** What a name stands for now, not following it; null when there is nothing. */
+  look(name: string): Promise<BigIntStats | null> {
+    return this.#explain(name, async () => {
+      try {
+        return await lstat(this.#at(name), { bigint: true });
+      } catch (error) {
+        if (errorCode(error) === "ENOENT") return null;
+        throw error;
+      }
+    });
+  }
+
+  /** The directory of that name, held. `label` is what it is called from then on. */
+  directory(name: string, label = this.labelOf(name)): Promise<Directory> {
+    return this.#explain(name, async () => {
+      const pin = await this.#pinName(name);
+      const kind = kindOf(pin.stats);
+      if (kind === "directory") return new Directory(pin, this.#pinning, label);
+      await pin.close();
+      if (kind === "link") throw symlinkRefusal();
+      throw new ToolRefusal("invalid_arguments", `${label}: is not a directory`);
+    });
+  }
+
+  /** The regular file of that name, open for reading. Refuses links, special files, and files with further names. */
+  file(name: string): Promise<OpenFile> {
+    return this.#explain(name, async () => {
+      const label = this.labelOf(name);
+      const pin = await this.#pinName(name);
+      try {
+        refuseUnlessOwnFile(pin.stats, label);
+        const flags = constants.O_RDONLY | noBlock | (this.#pinning === "paths" ? noFollow : 0);
+        const handle = await open(pin.path, flags);
+        try {
+          const stats = await handle.stat({ bigint: true });
+          if (!isSame(stats, pin.stats)) throw changed(label);
+          refuseUnlessOwnFile(stats, label);
+          await pin.check();
+          return { handle, stats };
+        } catch (error) {
+          await handle.close();
+          throw error;
+        }
+      } finally {
+        await pin.close();
+      }
+    });
+  }
+
+  /**
+   * At most `max` names in this directory, sorted, without the service's own and those that no path can name. `more` says that
+   * there are others; which ones were taken is then up to the file system.
+   */
+  async list(max: number): Promise<{ entries: Entry[]; more: boolean }> {
+    const entries: Entry[] = [];
+    let more = false;
+    try {
+      for await (const found of await opendir(this.#pin.path, { bufferSize: 256 })) {
+        const { name } = found;
+        if (!canBeNamed(name) || isReserved(name)) continue;
+        if (entries.length === max) {
+          more = true;
+          break;
+        }
+        if (found.isFile()) entries.push({ name, kind: "file" });
+        else if (found.isDirectory()) entries.push({ name, kind: "directory" });
+        else if (found.isSymbolicLink()) entries.push({ name, kind: "link" });
+        else {
+          // Also the file systems that do not tell the kind with the name.
+          const stats = await this.look(name);
+          entries.push({ name, kind: stats === null ? "other" : kindOf(stats) });
+        }
+      }
+      await this.#pin.check();
+    } catch (error) {
+      throw explainFileError(error, this.label || ".");
+    }
+    entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+    return { entries, more };
+  }
+
+  /** Makes sure that there is a directory of that name, and holds it. */
+  async makeDirectory(name: string, mode = 0o777, label = this.labelOf(name)): Promise<Directory> {
+    await this.#explain(name, async () => {
+      await this.#pin.check();
+      try {
+        await mkdir(this.#at(name), { mode });
+      } catch (error) {
+        // Whatever is there is looked at when it is opened.
+        if (errorCode(error) !== "EEXIST") throw error;
+      }
+    });
+    return await this.directory(name, label);
+  }
+
+  /**
+   * Gives a name new content, at once and durably: who reads it meanwhile sees the old bytes or the new ones. `replaced` is what
+   * stood there when the content was made, null for nothing; refuses when something else stands there by now. `draftId` is
+   * unique to this write.
+   */
+  replace(name: string, bytes: Uint8Array, replaced: BigIntStats | null, draftId: string): Promise<void> {
+    return this.#explain(name, async () => {
+      const draft = this.#at(draftPrefix + draftId);
+      await this.#pin.check();
+      // Windows cannot open a directory, and keeps its names by itself.
+      const place =
+        platform() === "win32" ? null : await open(this.#at("."), constants.O_RDONLY | constants.O_DIRECTORY);
+      try {
+        await this.#writeDraft(draft, bytes, replaced);
+        try {
+          if (!isUnchanged(await this.look(name), replaced)) throw changed(this.labelOf(name));
+          await this.#pin.check();
+          await rename(draft, this.#at(name));
+        } catch (error) {
+          await unlink(draft).catch(() => {});
+          throw error;
+        }
+        await place?.sync();
+      } finally {
+        await place?.close();
+      }
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#pin.close();
+  }
+
+  async #writeDraft(draft: string, bytes: Uint8Array, replaced: BigIntStats | null): Promise<void> {
+    const handle = await open(draft, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | noFollow, 0o666);
+    try {
+      await handle.writeFile(bytes);
+      if (replaced !== null) await handle.chmod(Number(replaced.mode & 0o777n));
+      await handle.sync();
+    } catch (error) {
+      await unlink(draft).catch(() => {});
+      throw error;
+    } finally {
+      await handle.close();
+    }
+  }
+
+  #at(name: string): string {
+    return `${this.#pin.path}/${name}`;
+  }
+
+  async #pinName(name: string): Promise<Pin> {
+    const path = this.#at(name);
+    if (this.#pinning === "descriptors") return await pinByDescriptor(path, oPath | noFollow);
+    return await pinByPath(path, this.#pin, this.labelOf(name));
+  }
+
+  async #explain<T>(name: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw explainFileError(error, this.labelOf(name));
+    }
+  }
+}
+
+/**
+ * Holds the directory at a path of the operator's, whose links are the operator's own and are followed. `pinning` is found out
+ * when it is not given.
+ */
+export async function openRoot(path: string, pinning?: Pinning): Promise<Directory> {
+  if (pinning !== "paths" && platform() === "linux") {
+    const pin = await pinByDescriptor(path, oPath | constants.O_DIRECTORY);
+    // Without /proc, as in some containers, descriptors lead nowhere.
+    const seen = await stat(`${pin.path}/.`, { bigint: true }).catch(() => null);
+    if (seen !== null && isSame(seen, pin.stats)) return new Directory(pin, "descriptors", "");
+    await pin.close();
+  }
+  const stats = await stat(path, { bigint: true });
+  if (!stats.isDirectory()) throw new ToolRefusal("transport_unavailable", "workspace_root is not a directory");
+  return new Directory({ path, stats, check: async () => {}, close: async () => {} }, "paths", "");
+}
+
+/** Refuses what is not a regular file with one name. Another name may lie outside the workspace: the file is then not its own. */
+export function refuseUnlessOwnFile(stats: BigIntStats, label: string): void {
+  const kind = kindOf(stats);
+  if (kind === "link") throw symlinkRefusal();
+  if (kind === "directory") throw new ToolRefusal("invalid_arguments", `${label}: is a directory`);
+  if (kind === "other") throw new ToolRefusal("permission_denied", `${label}: is not a regular file`);
+  if (stats.nlink > 1n)
+    throw new ToolRefusal("permission_denied", `${label}: has hard links, so it may belong to somewhere else`);
+}
+
+async function pinByDescriptor(path: string, flags: number): Promise<Pin> {
+  const handle = await open(path, flags);
+  try {
+    const stats = await handle.stat({ bigint: true });
+    return { path: `/proc/self/fd/${handle.fd}`, stats, check: async () => {}, close: () => handle.close() };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function pinByPath(path: string, parent: Pin, label: string): Promise<Pin> {
+  const stats = await lstat(path, { bigint: true });
+  return {
+    path,
+    stats,
+    async check() {
+      await parent.check();
+      const now = await lstat(path, { bigint: true });
+      if (!isSame(now, stats)) throw changed(label);
+    },
+    close: async () => {},
+  };
+}
+
+function kindOf(stats: BigIntStats): EntryKind {
+  if (stats.isFile()) return "file";
+  if (stats.isDirectory()) return "directory";
+  return stats.isSymbolicLink() ? "link" : "other";
+}
+
+function isSame(a: BigIntStats, b: BigIntStats): boolean {
+  return a.dev === b.dev && a.ino === b.ino && kindOf(a) === kindOf(b);
+}
+
+function isUnchanged(now: BigIntStats | null, before: BigIntStats | null): boolean {
+  if (now === null || before === null) return now === before;
+  return (
+    isSame(now, before) && now.size === before.size && now.mtimeNs === before.mtimeNs && now.ctimeNs === before.ctimeNs
+  );
+}
+
+function symlinkRefusal(): ToolRefusal {
+  return new ToolRefusal("permission_denied", "symlinks are not followed in workspace paths");
+}
+
+function changed(label: string): ToolRefusal {
+  return new ToolRefusal("interrupted", `${label}: was changed by somebody else meanwhile; look at it again`);
+}
+
+function errorCode(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}

@@ -1,0 +1,209 @@
+/** A number that is exactly `num / den`: in lowest terms, `den` above zero. */
+export interface Rational {
+  readonly num: bigint;
+  readonly den: bigint;
+}
+
+/** Why there is no such number, in words that end a sentence. */
+export class ArithmeticFault extends Error {}
+
+/** Digits of a whole number, and of either part of a fraction. */
+export const digitsMax = 400;
+const bitsMax = Math.ceil(digitsMax * Math.log2(10));
+const exponentMax = 10_000n;
+/** Digits shown of a number that does not end before. */
+const significantDigits = 15;
+/** Digits behind the point up to which a number is shown in full. */
+const fractionDigitsMax = 30;
+
+/**
+ * `num / den` in lowest terms. A whole number over the bound is refused; a fraction over it is rounded to the nearest
+ * floating-point number, which is as much of it as anybody reads.
+ */
+export function rational(num: bigint, den: bigint): Rational {
+  if (den === 0n) throw new ArithmeticFault("division by zero");
+  const divisor = den === 1n ? 1n : gcd(num, den);
+  const sign = den < 0n ? -1n : 1n;
+  const result = { num: (sign * num) / divisor, den: (sign * den) / divisor };
+  if (isSmall(result.num) && isSmall(result.den)) return result;
+  if (result.den === 1n) throw new ArithmeticFault(`the number has more than ${digitsMax} digits`);
+  return approximate(toNumber(result));
+}
+
+export function whole(value: bigint): Rational {
+  return rational(value, 1n);
+}
+
+/** Reads digits with an optional point and exponent, exactly. */
+export function parseDecimal(text: string): Rational {
+  const [mantissa, exponentText = "0"] = text.toLowerCase().split("e") as [string, string?];
+  const [integer, fraction = ""] = mantissa.split(".") as [string, string?];
+  const exponent = Number(exponentText) - fraction.length;
+  if (Math.abs(exponent) > digitsMax) throw new ArithmeticFault(`the number has more than ${digitsMax} digits`);
+  const digits = BigInt(integer + fraction);
+  return exponent >= 0 ? whole(digits * 10n ** BigInt(exponent)) : rational(digits, 10n ** BigInt(-exponent));
+}
+
+/** A floating-point number as the shortest decimal that means it. */
+export function fromNumber(value: number): Rational {
+  if (Number.isNaN(value)) throw new ArithmeticFault("the result is not a real number");
+  if (!Number.isFinite(value)) throw new ArithmeticFault("the result is out of range");
+  const text = String(Math.abs(value));
+  const magnitude = parseDecimal(text);
+  return value < 0 ? negate(magnitude) : magnitude;
+}
+
+/** The nearest floating-point number. */
+export function toNumber({ num, den }: Rational): number {
+  if (den === 1n) return Number(num);
+  // 64 bits more than the result keeps, so that dividing whole numbers loses nothing that counts.
+  const shift = 64 + 53 - (bits(num) - bits(den));
+  const quotient = shift >= 0 ? (num << BigInt(shift)) / den : num / (den << BigInt(-shift));
+  return scale(Number(quotient), -shift);
+}
+
+export function add(a: Rational, b: Rational): Rational {
+  if (a.den === 1n && b.den === 1n) return whole(a.num + b.num);
+  return rational(a.num * b.den + b.num * a.den, a.den * b.den);
+}
+
+export function negate(a: Rational): Rational {
+  return { num: -a.num, den: a.den };
+}
+
+export function subtract(a: Rational, b: Rational): Rational {
+  return add(a, negate(b));
+}
+
+export function multiply(a: Rational, b: Rational): Rational {
+  return rational(a.num * b.num, a.den * b.den);
+}
+
+export function divide(a: Rational, b: Rational): Rational {
+  return rational(a.num * b.den, a.den * b.num);
+}
+
+/** The largest whole number that is not above. */
+export function floor({ num, den }: Rational): Rational {
+  const quotient = num / den;
+  return whole(num < 0n && quotient * den !== num ? quotient - 1n : quotient);
+}
+
+/** What is left after floor division; it has the sign of `b`. */
+export function modulo(a: Rational, b: Rational): Rational {
+  return subtract(a, multiply(b, floor(divide(a, b))));
+}
+
+/** To the nearest multiple of 10 to the power of `-digits`; halves go away from zero. */
+export function round(a: Rational, digits: bigint): Rational {
+  if (digits < -100n || digits > 100n) throw new ArithmeticFault("round takes -100 to 100 digits");
+  const unit = digits >= 0n ? rational(1n, 10n ** digits) : whole(10n ** -digits);
+  const half = rational(1n, 2n);
+  const magnitude = a.num < 0n ? negate(a) : a;
+  const steps = floor(add(divide(magnitude, unit), half));
+  const rounded = multiply(steps, unit);
+  return a.num < 0n ? negate(rounded) : rounded;
+}
+
+/** Exact for whole exponents, by floating point for others and for fractions that would grow past the bound. */
+export function power(base: Rational, exponent: Rational): Rational {
+  if (exponent.den !== 1n) {
+    if (base.num < 0n) throw new ArithmeticFault("a negative number to the power of a fraction is not a real number");
+    return base.num === 0n && exponent.num > 0n ? base : approximate(toNumber(base) ** toNumber(exponent));
+  }
+  const times = exponent.num < 0n ? -exponent.num : exponent.num;
+  if (times > exponentMax && base.den === 1n) throw new ArithmeticFault(`the exponent is over ${exponentMax}`);
+  if (exponent.num < 0n && base.num === 0n) throw new ArithmeticFault("division by zero");
+  const size = Math.max(bits(base.num) - 1, bits(base.den) - 1) * Number(times);
+  if (size > bitsMax) {
+    if (base.den === 1n && exponent.num > 0n) throw new ArithmeticFault(`the number has more than ${digitsMax} digits`);
+    return approximate(toNumber(base) ** Number(exponent.num));
+  }
+  const raised = rational(base.num ** times, base.den ** times);
+  return exponent.num < 0n ? divide(whole(1n), raised) : raised;
+}
+
+/** Exact for the squares of fractions. */
+export function squareRoot(a: Rational): Rational {
+  if (a.num < 0n) throw new ArithmeticFault("the square root of a negative number is not a real number");
+  const num = wholeRoot(a.num);
+  const den = wholeRoot(a.den);
+  return num !== null && den !== null ? rational(num, den) : fromNumber(Math.sqrt(toNumber(a)));
+}
+
+export function compare(a: Rational, b: Rational): number {
+  const left = a.num * b.den;
+  const right = b.num * a.den;
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/** In decimals: exactly when it ends soon enough, else rounded. */
+export function format(value: Rational): string {
+  if (value.den === 1n) return String(value.num);
+  const sign = value.num < 0n ? "-" : "";
+  const num = value.num < 0n ? -value.num : value.num;
+  const scaled = num * 10n ** BigInt(fractionDigitsMax);
+  if (scaled % value.den === 0n) return sign + plain(scaled / value.den, fractionDigitsMax);
+  // The power of ten of the first digit, then as many digits as are shown.
+  let exponent = String(num).length - String(value.den).length;
+  if (num * tenTo(-exponent) < value.den * tenTo(exponent)) exponent--;
+  const shift = significantDigits - 1 - exponent;
+  const over = num * tenTo(shift);
+  const under = value.den * tenTo(-shift);
+  const digits = (2n * over + under) / (2n * under);
+  if (exponent >= -7 && shift >= 0) return sign + plain(digits, shift);
+  const text = String(digits);
+  const first = exponent + text.length - significantDigits;
+  return `${sign}${plain(BigInt(text), text.length - 1)}e${first < 0 ? "" : "+"}${first}`;
+}
+
+/** Digits with a point before the last `places` of them, without zeros at the end. */
+function plain(digits: bigint, places: number): string {
+  const text = String(digits).padStart(places + 1, "0");
+  const fraction = text.slice(text.length - places).replace(/0+$/, "");
+  return text.slice(0, text.length - places) + (places > 0 && fraction !== "" ? `.${fraction}` : "");
+}
+
+function tenTo(exponent: number): bigint {
+  return exponent > 0 ? 10n ** BigInt(exponent) : 1n;
+}
+
+function gcd(a: bigint, b: bigint): bigint {
+  let [x, y] = [a < 0n ? -a : a, b < 0n ? -b : b];
+  while (y !== 0n) [x, y] = [y, x % y];
+  return x;
+}
+
+function isSmall(value: bigint): boolean {
+  return value > -limit && value < limit;
+}
+
+const limit = 10n ** BigInt(digitsMax);
+
+function bits(value: bigint): number {
+  return (value < 0n ? -value : value).toString(2).length;
+}
+
+/** Stands for a number that is not zero. */
+function approximate(value: number): Rational {
+  if (value === 0) throw new ArithmeticFault("the result is out of range");
+  return fromNumber(value);
+}
+
+/** `value` times two to the power of `exponent`, in two steps: the power alone may be out of range. */
+function scale(value: number, exponent: number): number {
+  const half = Math.trunc(exponent / 2);
+  return value * 2 ** half * 2 ** (exponent - half);
+}
+
+/** The root of a square, null for any other number. Newton's method on whole numbers. */
+function wholeRoot(square: bigint): bigint | null {
+  if (square < 2n) return square;
+  let root = 1n << BigInt((bits(square) >> 1) + 1);
+  while (true) {
+    const next = (root + square / root) >> 1n;
+    if (next >= root) break;
+    root = next;
+  }
+  return root * root === square ? root : null;
+}

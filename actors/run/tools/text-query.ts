@@ -1,0 +1,71 @@
+import { RE2JS, RE2JSException } from "re2js";
+import { ToolRefusal } from "./refusal.ts";
+
+/** Characters of a query. */
+export const queryCharsMax = 200;
+/** Instructions of a compiled regular expression: what one character of text may cost. */
+const programMax = 250;
+/** The same before it is compiled, by a guess that is never too low: compiling takes time too. */
+const expansionMax = 2000;
+
+/** A question that is asked of every line. */
+export interface TextQuery {
+  /** Where the first match in the line begins, -1 when there is none. */
+  find(line: string): number;
+  /** Upper bound of the engine's steps for one character. */
+  readonly stepsPerChar: number;
+}
+
+/** Text that is looked for as it is. */
+export function literalQuery(query: string): TextQuery {
+  if (/[\r\n]/.test(query))
+    throw new ToolRefusal("invalid_arguments", "query is more than one line, and lines are searched one by one");
+  return { find: (line) => line.indexOf(query), stepsPerChar: 1 };
+}
+
+/**
+ * A regular expression in RE2's syntax: its work is at most the text's length times its own size, with no way to go back and try
+ * again. Refuses what does not compile or is too large.
+ */
+export function regexQuery(query: string): TextQuery {
+  const regex = expansion(query) <= expansionMax ? compile(query) : null;
+  const stepsPerChar = regex?.programSize() ?? Number.POSITIVE_INFINITY;
+  if (regex === null || stepsPerChar > programMax)
+    throw new ToolRefusal(
+      "invalid_arguments",
+      "the regular expression is too large: repeat less, or search for a part of it",
+    );
+  return {
+    find(line) {
+      // Only the answer yes or no comes from the fast automaton.
+      if (!regex.test(line)) return -1;
+      const matcher = regex.matcher(line);
+      return matcher.find() ? matcher.start() : 0;
+    },
+    stepsPerChar,
+  };
+}
+
+function compile(query: string): RE2JS {
+  try {
+    return RE2JS.compile(query);
+  } catch (error) {
+    if (!(error instanceof RE2JSException)) throw error;
+    throw new ToolRefusal("invalid_arguments", `invalid regular expression: ${error.message}`);
+  }
+}
+
+/**
+ * About how long the expression gets when counted repeats are written out, as the engine does: those of one character add, those of
+ * groups multiply all, as if they were nested.
+ */
+function expansion(query: string): number {
+  let length = query.length;
+  let factor = 1;
+  for (const [, before, least, most] of query.matchAll(/(.)\{(\d+)(?:,(\d*))?\}/gs)) {
+    const times = Math.max(1, Number(most || least));
+    if (before === ")") factor *= times;
+    else length += times;
+  }
+  return length * factor;
+}

@@ -1,0 +1,71 @@
+import type { Env } from "../../bus/env.ts";
+import { costOf } from "../../governance/usage.ts";
+import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+import { insertUsageOp, type UsageRow } from "../../storage/usage.ts";
+import type { TenantStore, WriteOp } from "../../storage/store.ts";
+import type { TokenCount } from "./model/provider.ts";
+import type { TurnUsage } from "./output/output.ts";
+
+/** Adds up what the model calls of one turn used, and keeps a row for each. */
+export class UsageMeter {
+  readonly #rows: UsageRow[] = [];
+  #total: TurnUsage | null = null;
+
+  /** Null while no provider has reported any. */
+  get total(): TurnUsage | null {
+    return this.#total;
+  }
+
+  add(call: {
+    readonly env: Env;
+    readonly manifestId: string;
+    readonly route: ModelRoute;
+    readonly price: ModelPrice | null;
+    readonly threadId: string;
+    readonly requestId: string;
+    readonly tokens: TokenCount;
+  }): void {
+    const { env, route, tokens } = call;
+    const cost = costOf(tokens, call.price);
+    this.#rows.push({
+      id: env.id(),
+      ts: env.now(),
+      manifest_id: call.manifestId,
+      model_id: route.id,
+      wire_model_id: route.model,
+      kind: "tokens",
+      tokens_input: tokens.input,
+      tokens_output: tokens.output,
+      cache_creation: tokens.cacheWrite,
+      cache_read: tokens.cacheRead,
+      cost_usd: cost.total,
+      thread_id: call.threadId,
+      meta_json: `{"provider":${JSON.stringify(route.provider)},"request_id":${JSON.stringify(call.requestId)}}`,
+    });
+    const before = this.#total;
+    const totalTokens = tokens.input + tokens.output + tokens.cacheRead + tokens.cacheWrite;
+    if (before === null) {
+      this.#total = { ...tokens, totalTokens, cost };
+      return;
+    }
+    this.#total = {
+      input: before.input + tokens.input,
+      output: before.output + tokens.output,
+      cacheRead: before.cacheRead + tokens.cacheRead,
+      cacheWrite: before.cacheWrite + tokens.cacheWrite,
+      totalTokens,
+      cost: {
+        input: before.cost.input + cost.input,
+        output: before.cost.output + cost.output,
+        cacheRead: before.cost.cacheRead + cost.cacheRead,
+        cacheWrite: before.cost.cacheWrite + cost.cacheWrite,
+        total: before.cost.total + cost.total,
+      },
+    };
+  }
+
+  /** The rows, to be written with the turn's last batch. */
+  ops(store: TenantStore): WriteOp[] {
+    return this.#rows.map((row) => insertUsageOp(store, row));
+  }
+}

@@ -1,0 +1,26 @@
+import type { TurnAccepted } from "../../bus/protocol/thread.ts";
+import { readEvents } from "../../storage/events.ts";
+import type { StreamAnswer } from "../run/idempotency.ts";
+import { doneMark } from "../run/output/frames.ts";
+import { sessionEventFrame } from "../run/output/session-event.ts";
+import type { ThreadState } from "./thread-state.ts";
+
+/** What a stream that is asked for again gets: the events that the first request appended, how it ended, and the end mark. */
+export async function replayStream(
+  state: ThreadState,
+  earlier: { readonly run_id: string; readonly answer: string },
+): Promise<TurnAccepted> {
+  const { from_seq, to_seq, error } = JSON.parse(earlier.answer) as StreamAnswer;
+  const { head } = state;
+  let frames = "";
+  for (let seq = from_seq; head !== null && seq < to_seq; ) {
+    const page = await readEvents(state.store, head.thread_key, seq, to_seq);
+    for (const event of page) {
+      if (event.extra?.metadata?.origin_request === earlier.run_id) frames += sessionEventFrame(head.uid, event);
+    }
+    const last = page.at(-1);
+    if (!last) break;
+    seq = last.seq + 1;
+  }
+  return { kind: "replay", frames: `${frames}${error ?? ""}${doneMark}` };
+}

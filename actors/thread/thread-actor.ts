@@ -1,0 +1,65 @@
+import { splitThreadId } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { deleteEventsOp } from "../../storage/events.ts";
+import { deleteThreadOp } from "../../storage/threads.ts";
+import type { ActorDeps } from "../run/deps.ts";
+import { defineActor } from "../runtime/define.ts";
+import { closeInterrupted } from "./recovery.ts";
+import { submitTurn } from "./submit.ts";
+import { loadThreadState, type ThreadState } from "./thread-state.ts";
+
+/** Owns one conversation: its log, its live run, and the topic on which others listen. One turn at a time (decision 14). */
+export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
+  kind: "thread",
+  mailboxLimit: 256,
+  interleaves: ["abort", "attach", "detach"],
+  reserved: ["abort", "detach"],
+  passivateAfterMs: 30_000,
+
+  async load({ key, deps, env }) {
+    const { tenantId, suffix } = splitThreadId(key);
+    const { state, live } = await loadThreadState(deps.store, tenantId, suffix);
+    if (live) await closeInterrupted(state, live, env);
+    return state;
+  },
+
+  idle: (state) => state.run === null,
+
+  crashed(state, _context, _error) {
+    state.replaced = true;
+    state.journal?.break(new SvcError("actor_lost"));
+    state.run?.abort("worker_lost");
+  },
+
+  on: {
+    submit: submitTurn,
+
+    async abort(state, { reason }) {
+      const { run } = state;
+      if (run === null) return { aborted: false };
+      run.abort(reason);
+      await run.ended;
+      return { aborted: true };
+    },
+
+    detach(state, { run_id }) {
+      if (state.run?.id === run_id) state.run.detach();
+    },
+
+    attach(state) {
+      return { next_seq: state.committedSeq, live: state.run?.live ?? null };
+    },
+
+    async erase(state, _body, { discard }) {
+      const { head, store } = state;
+      if (state.run) throw new SvcError("run_in_progress", { subject: state.run.id });
+      if (head === null) return { deleted: false };
+      await store.write([deleteEventsOp(store, head.thread_key), deleteThreadOp(store, head.thread_key)]);
+      discard();
+      return { deleted: true };
+    },
+
+    recover: () => ({}),
+  },
+});
+

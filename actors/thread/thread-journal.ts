@@ -1,0 +1,119 @@
+import type { Bus } from "../../bus/bus.ts";
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { appendOp, eventId, eventsMax, type LogEvent } from "../../storage/events.ts";
+import { deleteLiveRunOp, insertLiveRunOp, type LiveRun } from "../../storage/live-runs.ts";
+import type { WriteOp } from "../../storage/store.ts";
+import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/threads.ts";
+import type { Journal, JournalEntry } from "../run/journal.ts";
+import { sessionEventFrame } from "../run/output/session-event.ts";
+import { appendToHead, type ThreadState } from "./thread-state.ts";
+
+/**
+ * The log of one thread, for the time of one run. Sequence numbers are given out as entries are appended; the store keeps the
+ * order, and a number that somebody else has taken is a conflict, after which this journal writes no more.
+ */
+export class ThreadJournal implements Journal {
+  readonly threadId: string;
+  readonly #state: ThreadState;
+  readonly #env: Env;
+  readonly #bus: Bus;
+  readonly #modelId: string;
+  readonly #manifest: string;
+  #broken: SvcError | null = null;
+
+  constructor(state: ThreadState, env: Env, bus: Bus, manifest: string, modelId: string) {
+    this.#state = state;
+    this.#env = env;
+    this.#bus = bus;
+    this.#manifest = manifest;
+    this.#modelId = modelId;
+    this.threadId = state.threadId;
+  }
+
+  get nextSeq(): number {
+    return this.#state.head?.next_seq ?? 0;
+  }
+
+  leafIdAfter(count: number): string {
+    const { head } = this.#state;
+    if (head === null) return "";
+    const seq = count === 0 ? head.leaf_seq : head.next_seq + count - 1;
+    return seq < 0 ? "" : eventId(head.uid, seq);
+  }
+
+  /** No more writing: somebody else is about to own the thread. */
+  break(error: SvcError): void {
+    this.#broken ??= error;
+  }
+
+  /** The first batch of a turn: what the caller said and the mark that a run is live. `created` is a thread to be made. */
+  begin(created: ThreadRow | null, entries: readonly JournalEntry[], live: Omit<LiveRun, "thread_key">, ops: readonly WriteOp[]) {
+    const { store } = this.#state;
+    if (created !== null) this.#state.head = created;
+    const events = this.#advance(entries);
+    const head = this.#head();
+    const thread = created === null ? this.#progress(head) : insertThreadOp(store, { ...head, model_id: this.#modelId });
+    const mark = insertLiveRunOp(store, { ...live, thread_key: head.thread_key });
+    return this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
+  }
+
+  append(entries: readonly JournalEntry[]): Promise<void> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    const events = this.#advance(entries);
+    const head = this.#head();
+    return this.#write([this.#progress(head), ...this.#appends(head, events)], events);
+  }
+
+  end(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<void> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    const events = this.#advance(entries);
+    const head = this.#head();
+    const unmark = deleteLiveRunOp(this.#state.store, head.thread_key);
+    return this.#write([this.#progress(head), unmark, ...this.#appends(head, events), ...ops], events);
+  }
+
+  publish(frames: () => string): void {
+    if (this.#bus.hasSubscribers(this.#state.topic)) this.#bus.publish(this.#state.topic, frames());
+  }
+
+  #head(): ThreadRow {
+    const { head } = this.#state;
+    if (head === null) throw new Error("a journal without a thread");
+    return head;
+  }
+
+  #advance(entries: readonly JournalEntry[]): LogEvent[] {
+    const ts = this.#env.now();
+    return entries.map((entry) => {
+      const head = this.#head();
+      if (head.next_seq >= eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
+      const next = appendToHead(head, entry, ts);
+      this.#state.head = next.head;
+      return next.event;
+    });
+  }
+
+  #progress(head: ThreadRow): WriteOp {
+    return progressOp(this.#state.store, { ...head, manifest: this.#manifest, model_id: this.#modelId });
+  }
+
+  #appends(head: ThreadRow, events: readonly LogEvent[]): WriteOp[] {
+    return events.map((event) => appendOp(this.#state.store, head.thread_key, event));
+  }
+
+  async #write(ops: readonly WriteOp[], events: readonly LogEvent[]): Promise<void> {
+    try {
+      await this.#state.store.write(ops);
+    } catch (error) {
+      const refusal = SvcError.from(error);
+      this.break(refusal);
+      throw refusal;
+    }
+    const last = events.at(-1);
+    if (!last) return;
+    this.#state.committedSeq = last.seq + 1;
+    const { uid } = this.#head();
+    this.publish(() => events.map((event) => sessionEventFrame(uid, event)).join(""));
+  }
+}

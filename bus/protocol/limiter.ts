@@ -1,0 +1,15 @@
+/** The rate of one tenant, or of one client address that has shown no credentials. */
+export interface LimiterMessages {
+  /**
+   * Takes tokens out of the bucket for requests to come, at most `want`. Who asks spends them without asking again; the bucket
+   * gives a few at a time while it is low, so that no thread holds what another needs.
+   */
+  lease: { body: { want: number }; reply: RateLease };
+}
+
+export interface RateLease {
+  /** Requests that may pass; 0 when the bucket is empty. */
+  readonly granted: number;
+  /** Seconds until the next token, at least 1; 0 when something was granted. */
+  readonly retryAfterSeconds: number;
+}

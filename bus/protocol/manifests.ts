@@ -1,0 +1,78 @@
+import type { Principal } from "./principal.ts";
+
+/** The manifests of one tenant. Writes of a tenant happen one after another. */
+export interface ManifestsMessages {
+  /** Every manifest that the tenant can name. */
+  list: { body: Record<string, never>; reply: { readonly items: readonly ManifestListing[] } };
+  /** What a request of this tenant would get. Refuses with unknown_manifest. */
+  get: { body: { name: string; thread_suffix: string | null }; reply: ResolvedManifestView };
+  /** Stores a version. Refuses with name_mismatch, invalid_manifest. */
+  put: {
+    body: { name: string; manifest: unknown; comment: string; activate: boolean; principal: Principal };
+    reply: ManifestVersionView;
+  };
+  canary: { body: { name: string; version: number; weight: number; principal: Principal }; reply: ManifestPointerView };
+  clearCanary: { body: { name: string; principal: Principal }; reply: ManifestPointerView };
+  rollback: {
+    body: { name: string; version: number; comment: string; principal: Principal };
+    reply: ManifestPointerView;
+  };
+}
+
+export interface ManifestPointerView {
+  readonly tenant_id: string;
+  readonly name: string;
+  readonly version: number;
+  readonly canary_version: number | null;
+  readonly canary_weight: number;
+  readonly updated_at: number;
+  readonly updated_by: string;
+  readonly source: "store";
+}
+
+export interface ManifestVersionView {
+  readonly tenant_id: string;
+  readonly name: string;
+  readonly version: number;
+  readonly manifest: unknown;
+  readonly created_at: number;
+  readonly created_by: string;
+  readonly comment: string;
+}
+
+export interface ResolvedManifestView {
+  readonly name: string;
+  readonly version: number | null;
+  readonly variant: "stable" | "canary";
+  readonly source: string;
+  readonly manifest: unknown;
+}
+
+/** One line of GET /manifests and GET /v1/models. */
+export interface ManifestListing {
+  readonly name: string;
+  readonly version: number | null;
+  readonly source: string;
+  /** Null when the manifest does not compile. */
+  readonly model: ModelCard | null;
+  readonly pointer: ManifestPointerView | null;
+}
+
+/** What a manifest is as a model of the OpenAI surface. */
+export interface ModelCard {
+  readonly description: string;
+  readonly tags: readonly string[];
+  readonly contextWindow: number;
+  readonly providerModel: string;
+  readonly modalities: readonly string[];
+  readonly cost: {
+    readonly inputPerMillion: number;
+    readonly outputPerMillion: number;
+    readonly cacheReadPerMillion: number;
+    readonly cacheWritePerMillion: number;
+  } | null;
+  readonly starters: readonly { readonly title: string; readonly prompt: string }[];
+  readonly greeting: { readonly headline: string; readonly subtitle?: string } | null;
+  readonly commands: readonly { readonly name: string; readonly description: string; readonly argumentHint: string }[];
+  readonly workspace: { readonly tools: "server" | "none"; readonly scope: string };
+}

@@ -1,0 +1,98 @@
+import type { Env, Timer } from "../bus/env.ts";
+import { insertAuditOp } from "../storage/audit.ts";
+import type { Store, WriteOp } from "../storage/store.ts";
+import type { SecretMask } from "./secrets.ts";
+
+/** Something that was done, refused or found. `payload` is masked before it is kept. */
+export interface AuditEvent {
+  readonly event_type: string;
+  readonly status: string;
+  readonly manifest_id: string;
+  readonly principal_subj: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+/** Rows that may wait for the next flush; beyond it new ones are dropped and counted. */
+const bufferMax = 200_000;
+/** Rows of one write batch: enough to be cheap, few enough that a turn does not wait long behind it. */
+const batchRows = 100;
+/** Characters of one payload; what is longer is replaced by a mark that says so. */
+const payloadMax = 16_384;
+
+/**
+ * Collects audit events of a thread and writes them every few seconds and at shutdown. A process that is killed loses what it
+ * has not flushed, at most one interval.
+ */
+export class AuditLog {
+  readonly #store: Store;
+  readonly #env: Env;
+  readonly #mask: SecretMask;
+  readonly #flushMs: number;
+  readonly #onDropped: () => void;
+  #waiting: WriteOp[] = [];
+  #timer: Timer | null = null;
+  #flushing: Promise<void> | null = null;
+
+  /** `flushSeconds` 0 writes at shutdown only. */
+  constructor(store: Store, env: Env, mask: SecretMask, flushSeconds: number, onDropped: () => void) {
+    this.#store = store;
+    this.#env = env;
+    this.#mask = mask;
+    this.#flushMs = flushSeconds * 1000;
+    this.#onDropped = onDropped;
+  }
+
+  record(tenantId: string, event: AuditEvent): void {
+    if (this.#waiting.length >= bufferMax) {
+      this.#onDropped();
+      return;
+    }
+    this.#waiting.push(
+      insertAuditOp(this.#store.tenant(tenantId), {
+        id: this.#env.id(),
+        ts: this.#env.now(),
+        event_type: event.event_type,
+        manifest_id: event.manifest_id,
+        principal_subj: event.principal_subj,
+        status: event.status,
+        payload: this.#payloadText(event.payload),
+      }),
+    );
+    if (this.#timer === null && this.#flushMs > 0) this.#timer = this.#env.timer(this.#flushMs, this.#onTimer);
+  }
+
+  /** Writes what waits. What cannot be written stays for the next time. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#write().finally(() => {
+      this.#flushing = null;
+    });
+    return this.#flushing;
+  }
+
+  #onTimer = (): void => {
+    this.#timer = null;
+    void this.flush();
+  };
+
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.slice(0, batchRows);
+      try {
+        await this.#store.system.write(batch);
+      } catch {
+        // The store is not writable now. Nothing is lost yet.
+        if (this.#timer === null && this.#flushMs > 0) this.#timer = this.#env.timer(this.#flushMs, this.#onTimer);
+        return;
+      }
+      this.#waiting = this.#waiting.slice(batch.length);
+    }
+  }
+
+  #payloadText(payload: AuditEvent["payload"]): string {
+    // Postgres cannot keep NUL in text, and neither engine needs to.
+    const text = this.#mask.text(JSON.stringify(payload).replaceAll("\\u0000", ""));
+    if (text.length <= payloadMax) return text;
+    const { thread_id, tool, tool_call_id, control } = payload;
+    return JSON.stringify({ thread_id, tool, tool_call_id, control, truncated: true });
+  }
+}

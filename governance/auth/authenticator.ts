@@ -1,0 +1,101 @@
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
+import type { Settings } from "../settings.ts";
+import { type Credential, type CredentialForms, type CredentialHeaders, readCredential } from "./credentials.ts";
+import { JwtVerifier } from "./jwt.ts";
+import { hashToken } from "./token.ts";
+
+/** The reasons of a 401. */
+export const unauthorizedReasons = {
+  missing: "missing_credentials",
+  apiKey: "invalid_api_key",
+  jwt: "invalid_token",
+} as const;
+export type UnauthorizedReason = (typeof unauthorizedReasons)[keyof typeof unauthorizedReasons];
+
+/** Who a request comes from, or why nobody is known. */
+export type Identity =
+  | { readonly principal: Principal; readonly reason: null }
+  | { readonly principal: null; readonly reason: UnauthorizedReason };
+
+/**
+ * Says who is calling. Answers at once, except for a JWT that this authenticator sees for the first time: then it is a promise.
+ * One belongs to one thread.
+ */
+export interface Authenticator {
+  /** Never throws and never rejects; asking again costs little and changes nothing. */
+  identify(headers: CredentialHeaders): Identity | Promise<Identity>;
+  /** The caller. Refuses with unauthorized. */
+  authenticate(headers: CredentialHeaders): Principal | Promise<Principal>;
+  /** The tenant whose rate the request counts against, null when it shows no good credentials. */
+  peekTenant(headers: CredentialHeaders): string | null | Promise<string | null>;
+}
+
+export function createAuthenticator(settings: Settings, env: Env): Authenticator {
+  const identify = identifier(settings, env);
+  return {
+    identify,
+    authenticate: (headers) => andThen(identify(headers), principalOf),
+    peekTenant: (headers) => andThen(identify(headers), (identity) => identity.principal?.tenant_id ?? null),
+  };
+}
+
+/** The caller of an identity. Refuses with unauthorized when there is none. */
+export function principalOf(identity: Identity): Principal {
+  if (identity.principal === null) throw new SvcError("unauthorized", { reason: identity.reason });
+  return identity.principal;
+}
+
+function andThen<T, U>(value: T | Promise<T>, then: (value: T) => U): U | Promise<U> {
+  return value instanceof Promise ? value.then(then) : then(value);
+}
+
+function identifier(settings: Settings, env: Env): Authenticator["identify"] {
+  switch (settings.authMode) {
+    case "none":
+      return () => localCaller;
+    case "api_key":
+      return apiKeyIdentifier(settings);
+    case "jwt":
+      return jwtIdentifier(settings, env);
+  }
+}
+
+/** Everybody, in mode none: who can reach loopback owns the machine. */
+const localCaller: Identity = {
+  principal: { tenant_id: "default", sub: "local", scopes: ["*"], scheme: "none", issuer: "" },
+  reason: null,
+};
+const missing: Identity = { principal: null, reason: unauthorizedReasons.missing };
+const invalidKey: Identity = { principal: null, reason: unauthorizedReasons.apiKey };
+const invalidToken: Identity = { principal: null, reason: unauthorizedReasons.jwt };
+
+const apiKeyForms: CredentialForms = { schemes: ["bearer", "apikey"], keyHeader: true };
+const jwtForms: CredentialForms = { schemes: ["bearer"], keyHeader: false };
+
+function apiKeyIdentifier(settings: Settings): Authenticator["identify"] {
+  const callers = new Map<string, Identity>();
+  for (const { sha256, tenant_id, sub, scopes } of settings.authApiKeys) {
+    callers.set(sha256, { principal: { tenant_id, sub, scopes, scheme: "api_key", issuer: "" }, reason: null });
+  }
+  return (headers) => {
+    const credential = readCredential(headers, apiKeyForms);
+    if (typeof credential === "string") return refused(credential, invalidKey);
+    return callers.get(hashToken(credential.token)) ?? invalidKey;
+  };
+}
+
+function jwtIdentifier(settings: Settings, env: Env): Authenticator["identify"] {
+  const verifier = new JwtVerifier(settings, env);
+  const identity = (principal: Principal | null): Identity => (principal ? { principal, reason: null } : invalidToken);
+  return (headers) => {
+    const credential = readCredential(headers, jwtForms);
+    if (typeof credential === "string") return refused(credential, invalidToken);
+    return andThen(verifier.verify(credential.token), identity);
+  };
+}
+
+function refused(credential: Exclude<Credential, object>, invalid: Identity): Identity {
+  return credential === "missing" ? missing : invalid;
+}

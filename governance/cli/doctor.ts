@@ -1,0 +1,75 @@
+import type { Registries } from "../../manifests/registries.ts";
+import { SecretMask } from "../secrets.ts";
+import { readSettings, type Settings } from "../settings.ts";
+import { bootRefusals, bootWarnings } from "../settings/boot-refusals.ts";
+import { type Check, runChecks } from "./checks.ts";
+import type { Command } from "./command.ts";
+import { type EffectiveSetting, effectiveSettings } from "./effective-settings.ts";
+import { table } from "./help.ts";
+import { problemLines } from "./problem-lines.ts";
+
+/** Tools and model routes of a deployment, from the layers above. */
+export type RegistriesOf = (settings: Settings) => Promise<Registries>;
+
+const valueCharsMax = 80;
+
+/** `svc doctor`: everything that decides whether and how the server starts. */
+export function doctorCommand(registriesOf: RegistriesOf): Command {
+  return {
+    summary: "Show every setting, and check what the server needs; exit 1 when it would not start or not work.",
+    options: {},
+    positionals: [],
+    async run(_args, { environment }) {
+      const { settings, issues } = readSettings(environment);
+      const refusals = [...issues.map(({ name, reason }) => `${name} ${reason}.`), ...bootRefusals(settings)];
+      const warnings = bootWarnings(settings);
+      const checks = await check(settings, registriesOf);
+      const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
+      const shown = effectiveSettings(settings);
+      const mask = new SecretMask(settings.secretValues);
+      return {
+        code: ok ? 0 : 1,
+        json: mask.value({ ok, settings: shown, warnings, refusals, checks }),
+        text: mask.text(reportText(shown, warnings, refusals, checks)),
+        report: true,
+      };
+    },
+  };
+}
+
+async function check(settings: Settings, registriesOf: RegistriesOf): Promise<readonly Check[]> {
+  try {
+    return await runChecks(settings, await registriesOf(settings));
+  } catch (error) {
+    return [{ name: "model_routes", status: "error", detail: problemLines(error).join("; ") }];
+  }
+}
+
+function reportText(
+  settings: readonly EffectiveSetting[],
+  warnings: readonly string[],
+  refusals: readonly string[],
+  checks: readonly Check[],
+): string {
+  const rows = settings.map(({ name, value, source }): [string, string] => [
+    name,
+    source === "default" ? printed(value) : `${printed(value)}  (environment)`,
+  ]);
+  const findings = checks.map(({ name, status, detail }): [string, string] => [`${status.padEnd(7)}  ${name}`, detail]);
+  return [
+    `Settings\n${table(rows)}`,
+    `Checks\n${table(findings)}`,
+    ...list("Warnings", warnings),
+    ...list("The server does not start", refusals),
+  ].join("\n\n");
+}
+
+function list(title: string, lines: readonly string[]): readonly string[] {
+  return lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  ${line}`).join("\n")}`];
+}
+
+function printed(value: unknown): string {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  if (text === "" || text === "null" || text === "[]" || text === "{}") return "-";
+  return text.length > valueCharsMax ? `${text.slice(0, valueCharsMax)}…` : text;
+}

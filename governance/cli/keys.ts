@@ -1,0 +1,48 @@
+import { isScope, isSubject } from "../settings/api-keys.ts";
+import { isTenantId, readTenantId } from "../tenant-id.ts";
+import { type Command, type CommandArgs, listOption, textOption, UsageError } from "./command.ts";
+
+/** Options that say for whom a credential is. */
+export const callerOptions: Command["options"] = {
+  tenant: { type: "string", value: "TENANT", help: "The tenant it is for (default)." },
+  sub: { type: "string", value: "NAME", help: "Who it stands for." },
+  scopes: { type: "string", value: "A,B", help: "What it may do, a comma list." },
+};
+
+/** The caller that the options describe. Throws a UsageError. */
+export function callerOf(args: CommandArgs, defaults: { sub: string; scopes: string }) {
+  const tenant = textOption(args, "tenant", "default");
+  const sub = textOption(args, "sub", defaults.sub);
+  const scopes = listOption(args, "scopes", defaults.scopes);
+  if (!isTenantId(tenant)) throw new UsageError(`--tenant: ${ruleOf(() => readTenantId(tenant))}.`);
+  if (!isSubject(sub)) throw new UsageError("--sub has 1 to 256 characters and no control characters.");
+  if (!scopes.every(isScope)) throw new UsageError("--scopes: a scope is visible ASCII without quotes.");
+  return { tenant_id: tenant, sub, scopes };
+}
+
+function ruleOf(check: () => unknown): string {
+  try {
+    check();
+    return "";
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** `svc keys`: makes an API key and forgets it. */
+export const keysCommand: Command = {
+  summary: "Print a fresh API key and its entry for SVC_AUTH_API_KEYS; nothing is stored.",
+  options: callerOptions,
+  positionals: [],
+  async run(args, { env }) {
+    const caller = callerOf(args, { sub: "operator", scopes: "chat:read,chat:write" });
+    const key = `svc_${env.id()}${env.id()}`;
+    const entry = { [key]: caller };
+    const text = `Key, shown this once:
+${key}
+
+Entry for SVC_AUTH_API_KEYS (merge it into the map when there are others):
+${JSON.stringify(entry)}`;
+    return { code: 0, json: { ok: true, key, entry }, text };
+  },
+};

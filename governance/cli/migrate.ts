@@ -1,0 +1,29 @@
+import { MigrationRefused, migrate } from "../../storage/migrate.ts";
+import { SecretMask } from "../secrets.ts";
+import { loadSettings } from "../settings.ts";
+import { storeConfigOf } from "../settings/store-config.ts";
+import { type Command, failed } from "./command.ts";
+
+/** `svc migrate`: brings the schema of SVC_DATABASE_URL to a revision. */
+export const migrateCommand: Command = {
+  summary: "Bring the database schema to a revision, the newest when none is named.",
+  options: {
+    downgrade: { type: "boolean", help: "Go back to a revision that the database has passed." },
+    down: { type: "boolean", help: "The same." },
+  },
+  positionals: ["[REVISION]"],
+  async run({ options, positionals: [target = "head"] }, { environment }) {
+    const settings = loadSettings(environment);
+    const downgrade = options.downgrade === true || options.down === true;
+    try {
+      const { from, to, applied } = await migrate(storeConfigOf(settings), { target, downgrade });
+      const steps =
+        applied.length === 0 ? "nothing to do" : `${downgrade ? "undone" : "applied"} ${applied.join(", ")}`;
+      return { code: 0, json: { ok: true, from, to, applied }, text: `Schema at ${to}: ${steps}.` };
+    } catch (error) {
+      if (error instanceof MigrationRefused) return failed(2, "migration_refused", `Refused: ${error.message}.`);
+      const reason = new SecretMask(settings.secretValues).text(error instanceof Error ? error.message : String(error));
+      return failed(1, "migration_failed", `The migration failed: ${reason}`);
+    }
+  },
+};

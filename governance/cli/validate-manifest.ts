@@ -1,0 +1,82 @@
+import { readFile } from "node:fs/promises";
+import { SvcError } from "../../bus/errors.ts";
+import { compile } from "../../manifests/compile.ts";
+import type { CompiledAgent } from "../../manifests/compiled.ts";
+import { parseManifest } from "../../manifests/parse.ts";
+import { neededTexts, readTexts } from "../../manifests/texts.ts";
+import { unbuiltDefaults } from "../../manifests/unbuilt.ts";
+import { loadSettings, type Settings } from "../settings.ts";
+import { type Command, failed, type Outcome, textOption } from "./command.ts";
+import type { RegistriesOf } from "./doctor.ts";
+import { objectSourceOf } from "./object-source.ts";
+import { problemLines } from "./problem-lines.ts";
+
+/** `svc validate-manifest`: parses and compiles a manifest as the server would. */
+export function validateManifestCommand(registriesOf: RegistriesOf): Command {
+  return {
+    summary: "Check a manifest file as the server would.",
+    options: {
+      environment: { type: "string", short: "e", value: "NAME", help: "Check as in this SVC_ENVIRONMENT." },
+      tenant: { type: "string", value: "TENANT", help: "Check as this tenant's manifest (default)." },
+    },
+    positionals: ["FILE"],
+    async run(args, io) {
+      const [path = ""] = args.positionals;
+      const settings = loadSettings({
+        ...io.environment,
+        SVC_ENVIRONMENT: textOption(args, "environment", io.environment.SVC_ENVIRONMENT ?? ""),
+      });
+      let source: string;
+      try {
+        source = await readFile(path, "utf8");
+      } catch (error) {
+        return failed(2, "unreadable", `${path} cannot be read: ${(error as Error).message}`);
+      }
+      try {
+        return accepted(await compileSource(source, settings, registriesOf, textOption(args, "tenant", "default")));
+      } catch (error) {
+        if (error instanceof SvcError && error.code === "invalid_manifest") return refused(path, error);
+        throw error;
+      }
+    },
+  };
+}
+
+async function compileSource(
+  source: string,
+  settings: Settings,
+  registriesOf: RegistriesOf,
+  tenantId: string,
+): Promise<CompiledAgent> {
+  const manifest = parseManifest(source);
+  const texts = await readTexts(objectSourceOf(settings), neededTexts(manifest, tenantId));
+  return compile(manifest, await registriesOf(settings), { tenantId, version: null, texts });
+}
+
+function accepted(agent: CompiledAgent): Outcome {
+  const json = {
+    ok: true,
+    name: agent.name,
+    model: agent.model.route.id,
+    tools: agent.tools.map(({ name }) => name),
+    digest: agent.digest,
+    empty_rules: agent.emptyRules,
+    unbuilt_defaults: unbuiltDefaults,
+  };
+  const lines = [
+    `${agent.name} is valid: model ${json.model}, tools ${json.tools.join(", ") || "none"}.`,
+    ...agent.emptyRules.map(({ rule, kind }) => `Selects nothing: ${kind} ${rule}.`),
+    "Defaults that this version does not carry out yet:",
+    ...unbuiltDefaults.map(({ path, note }) => `  ${path}: ${note}`),
+  ];
+  return { code: 0, json, text: lines.join("\n") };
+}
+
+function refused(path: string, error: SvcError): Outcome {
+  const json = { ok: false, error: error.code, detail: error.details.detail };
+  return {
+    code: 1,
+    json,
+    text: [`${path} is not valid:`, ...problemLines(error).map((line) => `  ${line}`)].join("\n"),
+  };
+}

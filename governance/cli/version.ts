@@ -1,0 +1,11 @@
+import type { Command } from "./command.ts";
+
+/** `svc version`. */
+export function versionCommand(version: string): Command {
+  return {
+    summary: "Print the version.",
+    options: {},
+    positionals: [],
+    run: async () => ({ code: 0, json: { ok: true, version }, text: version }),
+  };
+}

@@ -1,0 +1,98 @@
+import type { RunLimits } from "../manifests/compiled.ts";
+import type { ModelPrice } from "../manifests/registries.ts";
+import { costOf, type PricedTokens } from "./usage.ts";
+
+/** What was reached, in the words of the manifest. */
+export interface Breach {
+  readonly limit: keyof RunLimits;
+  readonly detail: string;
+}
+
+/** Tokens that a model call may use, set aside before it is made. */
+export interface Reservation {
+  readonly inputTokens: number;
+  /** What the request may ask for at most; null when no limit is near enough to say. */
+  readonly maxOutputTokens: number | null;
+  readonly costUsd: number;
+}
+
+/** Output that a call is assumed to need when nobody bounds it. */
+const assumedOutputTokens = 4_096;
+
+/**
+ * What one run may still spend. Tokens and cost are set aside before a model call and settled after it, so that calls side by
+ * side never pass a cap together. A breach is sticky: what has been reached stays reached.
+ */
+export class RunBudget {
+  readonly #limits: RunLimits;
+  readonly #deadline: number;
+  #toolCalls = 0;
+  #input = 0;
+  #output = 0;
+  #cost = 0;
+
+  /** `startedAt` is epoch milliseconds. */
+  constructor(limits: RunLimits, startedAt: number) {
+    this.#limits = limits;
+    this.#deadline = startedAt + limits.max_wall_clock_seconds * 1000;
+  }
+
+  /** Epoch milliseconds after which the run gets no more time. */
+  get deadline(): number {
+    return this.#deadline;
+  }
+
+  /** Counts a tool call, or says why it may not run. */
+  takeToolCall(now: number): Breach | null {
+    if (now >= this.#deadline) return this.#breach("max_wall_clock_seconds");
+    if (this.#toolCalls >= this.#limits.max_tool_calls) return this.#breach("max_tool_calls");
+    this.#toolCalls++;
+    return null;
+  }
+
+  /**
+   * Sets aside what a call may cost, or says which limit is in the way. `wanted` is the output that the request would ask for,
+   * null for no bound; `price` the dearest of the routes that may answer.
+   */
+  reserve(inputTokens: number, wanted: number | null, price: ModelPrice | null, now: number): Reservation | Breach {
+    if (now >= this.#deadline) return this.#breach("max_wall_clock_seconds");
+    const inputLeft = this.#limits.max_input_tokens - this.#input;
+    if (inputTokens > inputLeft) return this.#breach("max_input_tokens");
+    const outputLeft = this.#limits.max_output_tokens - this.#output;
+    if (outputLeft < 1) return this.#breach("max_output_tokens");
+    let output = Math.min(wanted ?? assumedOutputTokens, outputLeft);
+    let cost = 0;
+    if (price !== null) {
+      const costLeft = this.#limits.max_cost_usd - this.#cost;
+      const inputCost = (inputTokens * price.input) / 1e6;
+      const affordable = price.output > 0 ? Math.floor(((costLeft - inputCost) * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
+      if (affordable < 1) return this.#breach("max_cost_usd");
+      output = Math.min(output, affordable);
+      cost = inputCost + (output * price.output) / 1e6;
+    }
+    this.#input += inputTokens;
+    this.#output += output;
+    this.#cost += cost;
+    const bounded = wanted !== null || output < assumedOutputTokens;
+    return { inputTokens, maxOutputTokens: bounded ? output : null, costUsd: cost };
+  }
+
+  /** Replaces what was set aside by what was used; `used` is null when the call failed before it was metered. */
+  settle(reserved: Reservation, used: PricedTokens | null, price: ModelPrice | null): void {
+    this.#input -= reserved.inputTokens;
+    this.#output -= reserved.maxOutputTokens ?? assumedOutputTokens;
+    this.#cost -= reserved.costUsd;
+    if (used === null) return;
+    this.#input += used.input + used.cacheRead + used.cacheWrite;
+    this.#output += used.output;
+    this.#cost += costOf(used, price).total;
+  }
+
+  #breach(limit: keyof RunLimits): Breach {
+    return { limit, detail: `${limit} (${this.#limits[limit]}) reached` };
+  }
+}
+
+export function isBreach(outcome: Reservation | Breach): outcome is Breach {
+  return "limit" in outcome;
+}

@@ -1,0 +1,187 @@
+import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, type RegistryContentType } from "prom-client";
+
+// Every metric of the service, declared once. Each thread counts for itself in plain maps, which is what the hot path can
+// afford; GET /metrics adds the threads up and renders them with prom-client.
+
+interface MetricEntry {
+  readonly type: "counter" | "histogram" | "gauge";
+  readonly help: string;
+  readonly labels: readonly string[];
+}
+
+export const metricTable = {
+  svc_http_requests_total: { type: "counter", help: "Requests by route and status.", labels: ["route", "status"] },
+  svc_tool_calls_total: {
+    type: "counter",
+    help: "Tool calls by outcome.",
+    labels: ["transport", "status", "manifest_id", "error_code"],
+  },
+  svc_tool_call_seconds: { type: "histogram", help: "Duration of tool calls.", labels: ["transport", "manifest_id"] },
+  svc_interrupted_tool_calls_total: {
+    type: "counter",
+    help: "Tool calls that a crash or an abort left without a result.",
+    labels: ["manifest_id"],
+  },
+  svc_policy_deny_total: {
+    type: "counter",
+    help: "Tool calls that a governance control refused.",
+    labels: ["manifest_id", "policy", "tool"],
+  },
+  svc_rule_targets_nothing_total: {
+    type: "counter",
+    help: "Rules of a manifest that select no bound tool, counted when it is compiled.",
+    labels: ["manifest_id", "rule", "kind"],
+  },
+  svc_secret_masking_total: { type: "counter", help: "Tool results in which a secret was masked.", labels: ["manifest_id", "tool"] },
+  svc_run_stop_reason_total: {
+    type: "counter",
+    help: "Runs that ended for want of tokens, by refusal, or out of steps.",
+    labels: ["manifest_id", "reason"],
+  },
+  svc_runs_total: { type: "counter", help: "Runs by how they ended.", labels: ["manifest_id", "outcome"] },
+  svc_tokens_total: { type: "counter", help: "Tokens by model and direction.", labels: ["manifest_id", "model", "kind"] },
+  svc_model_unmetered_total: {
+    type: "counter",
+    help: "Model calls for which the provider reported no usage.",
+    labels: ["manifest_id", "model"],
+  },
+  svc_model_unpriced_total: {
+    type: "counter",
+    help: "Model calls of a model without known rates.",
+    labels: ["manifest_id", "model"],
+  },
+  svc_model_call_seconds: { type: "histogram", help: "Duration of model calls.", labels: ["model", "status"] },
+  svc_model_retry_total: { type: "counter", help: "Model calls made again.", labels: ["provider", "status"] },
+  svc_model_timeout_total: { type: "counter", help: "Model calls that timed out.", labels: ["provider"] },
+  svc_model_switch_total: {
+    type: "counter",
+    help: "Turns that went on with another model.",
+    labels: ["from", "to", "reason"],
+  },
+  svc_buffer_dropped_total: { type: "counter", help: "Rows dropped because a buffer was full.", labels: ["buffer"] },
+  svc_actor_crashes_total: { type: "counter", help: "Actors that threw something other than a refusal.", labels: ["kind"] },
+  svc_bus_dropped_total: { type: "counter", help: "Messages that nobody could take.", labels: ["kind"] },
+  svc_live_runs: { type: "gauge", help: "Runs under way.", labels: [] },
+  svc_actors: { type: "gauge", help: "Actors in memory.", labels: [] },
+  svc_open_streams: { type: "gauge", help: "Open event streams.", labels: [] },
+  svc_slow_streams_closed_total: { type: "counter", help: "Streams closed because their client did not read.", labels: [] },
+} as const satisfies Record<string, MetricEntry>;
+
+export type MetricName = keyof typeof metricTable;
+type NamesOf<Type extends MetricEntry["type"]> = {
+  [N in MetricName]: (typeof metricTable)[N]["type"] extends Type ? N : never;
+}[MetricName];
+
+/** Series of one metric; what comes beyond is counted under `other`, so that no caller can grow the memory. */
+const seriesMax = 1_000;
+const separator = "\u0001";
+/** Seconds; from a local tool to the longest run. */
+const buckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
+
+/** What one thread has counted: prom-client's own form of metrics that are to be added up. */
+export type MetricSnapshot = readonly MetricObjectWithValues<MetricValue<string>>[];
+
+export class Metrics {
+  readonly #counters = new Map<string, Map<string, number>>();
+  /** For each series: count in each bucket, then the sum. */
+  readonly #histograms = new Map<string, Map<string, number[]>>();
+  readonly #gauges = new Map<string, () => number>();
+
+  /** Adds to a counter. Labels in the order of the table. */
+  count(name: NamesOf<"counter">, labels: readonly string[], amount = 1): void {
+    const series = seriesOf(this.#counters, name);
+    const key = seriesKey(series, labels);
+    series.set(key, (series.get(key) ?? 0) + amount);
+  }
+
+  observe(name: NamesOf<"histogram">, labels: readonly string[], seconds: number): void {
+    const series = seriesOf(this.#histograms, name);
+    const key = seriesKey(series, labels);
+    let values = series.get(key);
+    if (!values) {
+      values = new Array<number>(buckets.length + 2).fill(0);
+      series.set(key, values);
+    }
+    let bucket = buckets.findIndex((bound) => seconds <= bound);
+    if (bucket < 0) bucket = buckets.length;
+    values[bucket] = (values[bucket] ?? 0) + 1;
+    values[buckets.length + 1] = (values[buckets.length + 1] ?? 0) + seconds;
+  }
+
+  /** Has a gauge read when somebody asks. */
+  gauge(name: NamesOf<"gauge">, read: () => number): void {
+    this.#gauges.set(name, read);
+  }
+
+  snapshot(): MetricSnapshot {
+    return Object.entries<MetricEntry>(metricTable).map(([name, entry]) => ({
+      name,
+      help: entry.help,
+      type: entry.type,
+      aggregator: "sum",
+      values: this.#valuesOf(name, entry),
+    })) as unknown as MetricSnapshot;
+  }
+
+  #valuesOf(name: string, entry: MetricEntry): MetricValue<string>[] {
+    if (entry.type === "gauge") return [{ value: this.#gauges.get(name)?.() ?? 0, labels: {} }];
+    if (entry.type === "histogram")
+      return [...(this.#histograms.get(name) ?? [])].flatMap(([key, values]) =>
+        histogramValues(name, labelsOf(entry, key), values),
+      );
+    const series = this.#counters.get(name);
+    if (!series && entry.labels.length === 0) return [{ value: 0, labels: {} }];
+    return [...(series ?? [])].map(([key, value]) => ({ value, labels: labelsOf(entry, key) }));
+  }
+}
+
+/** The text exposition of what all threads have counted, in one of the two formats (document 1; decision 26). */
+export async function renderMetrics(
+  snapshots: readonly MetricSnapshot[],
+  format: "text" | "openmetrics",
+): Promise<{ contentType: string; body: string }> {
+  const openMetrics = format === "openmetrics";
+  // In OpenMetrics a counter is declared without the suffix that its samples carry, and prom-client adds that itself.
+  const named = openMetrics ? snapshots.map((snapshot) => snapshot.map(withoutTotal)) : snapshots;
+  const registry = AggregatorRegistry.aggregate(named as object[]);
+  if (openMetrics) registry.setContentType(AggregatorRegistry.OPENMETRICS_CONTENT_TYPE as RegistryContentType);
+  return { contentType: registry.contentType, body: await registry.metrics() };
+}
+
+function withoutTotal(metric: MetricSnapshot[number]): MetricSnapshot[number] {
+  return { ...metric, name: metric.name.replace(/_total$/, "") };
+}
+
+/** The lines of one histogram series: cumulative buckets, sum and count. */
+function histogramValues(name: string, labels: Record<string, string>, values: readonly number[]) {
+  const lines: { metricName: string; labels: Record<string, string | number>; value: number }[] = [];
+  let count = 0;
+  for (const [index, bound] of [...buckets, "+Inf"].entries()) {
+    count += values[index] ?? 0;
+    lines.push({ metricName: `${name}_bucket`, labels: { le: bound, ...labels }, value: count });
+  }
+  lines.push({ metricName: `${name}_sum`, labels, value: values[buckets.length + 1] ?? 0 });
+  lines.push({ metricName: `${name}_count`, labels, value: count });
+  return lines;
+}
+
+function seriesOf<V>(metrics: Map<string, Map<string, V>>, name: string): Map<string, V> {
+  let series = metrics.get(name);
+  if (!series) {
+    series = new Map();
+    metrics.set(name, series);
+  }
+  return series;
+}
+
+function seriesKey(series: ReadonlyMap<string, unknown>, labels: readonly string[]): string {
+  const key = labels.length === 1 ? (labels[0] as string) : labels.join(separator);
+  if (series.size < seriesMax || series.has(key)) return key;
+  return labels.map(() => "other").join(separator);
+}
+
+function labelsOf(entry: MetricEntry, key: string): Record<string, string> {
+  if (entry.labels.length === 0) return {};
+  const values = key.split(separator);
+  return Object.fromEntries(entry.labels.map((label, index) => [label, values[index] ?? ""]));
+}

@@ -1,0 +1,50 @@
+import { hashToken, isToken } from "../auth/token.ts";
+import { readTenantId } from "../tenant-id.ts";
+import { readMap, readObject, readString, readStrings } from "./object-shape.ts";
+
+/** What one API key stands for. The key itself is not here. */
+export interface ApiKey {
+  readonly sha256: string;
+  /** In the order of the setting, from 1: names the entry where the key must not be printed. */
+  readonly entry: number;
+  /** Characters of the key. */
+  readonly length: number;
+  readonly tenant_id: string;
+  readonly sub: string;
+  readonly scopes: readonly string[];
+}
+
+/** Reads SVC_AUTH_API_KEYS: a map of key to {tenant_id, sub, scopes}. */
+export function readApiKeys(document: unknown): readonly ApiKey[] {
+  return Object.entries(readMap(document, "the value")).map(([token, value], index) => {
+    const where = `entry ${index + 1}`;
+    if (!isToken(token)) {
+      throw new Error(`${where}: a key is visible ASCII without quotes, commas, backslashes, brackets and braces`);
+    }
+    const entry = readObject(value, where, ["tenant_id", "sub", "scopes"]);
+    const tenantId = readTenant(entry.tenant_id, where);
+    const sub = readString(entry.sub, `${where}: sub`);
+    if (!isSubject(sub)) throw new Error(`${where}: sub has 1 to 256 characters and no control characters`);
+    const scopes = readStrings(entry.scopes, `${where}: scopes`);
+    if (!scopes.every(isScope)) throw new Error(`${where}: a scope is visible ASCII without commas and quotes`);
+    return { sha256: hashToken(token), entry: index + 1, length: token.length, tenant_id: tenantId, sub, scopes };
+  });
+}
+
+function readTenant(value: unknown, where: string): string {
+  try {
+    return readTenantId(readString(value, "tenant_id"));
+  } catch (error) {
+    throw new Error(`${where}: ${(error as Error).message}`);
+  }
+}
+
+/** Whether a text may name a caller. */
+export function isSubject(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  return text !== "" && text.length <= 256 && !/[\x00-\x1f\x7f]/.test(text) && text.isWellFormed();
+}
+
+export function isScope(text: string): boolean {
+  return /^[\x21\x23-\x26\x28-\x2b\x2d-\x5b\x5d-\x7e]{1,128}$/.test(text);
+}

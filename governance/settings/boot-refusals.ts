@@ -1,0 +1,88 @@
+import type { Settings } from "../settings.ts";
+import { isLoopback } from "./hosts.ts";
+import { modelProviders } from "./model-options.ts";
+
+/** The built-in offline model. */
+const demoModelId = "demo";
+/** Shorter keys can be guessed. */
+const apiKeyCharsMin = 16;
+
+/** Why a server with these settings does not start, each a sentence that names the setting; empty when it does. */
+export function bootRefusals(settings: Settings): readonly string[] {
+  const refusals: string[] = [];
+  const production = settings.environment === "production";
+
+  if (settings.authMode === "none") {
+    if (!isLoopback(settings.host)) {
+      refusals.push(`SVC_AUTH_MODE=none is for loopback alone, and SVC_HOST is ${settings.host}; use api_key or jwt.`);
+    }
+    if (production) {
+      refusals.push("SVC_AUTH_MODE=none is not for production; use api_key or jwt.");
+    } else if (settings.environment === "staging" && !settings.allowInsecure) {
+      refusals.push("SVC_AUTH_MODE=none outside development needs SVC_ALLOW_INSECURE=true.");
+    }
+  }
+  if (production && settings.demoModel) refusals.push("SVC_DEMO_MODEL=true is not for production.");
+  if (production && settings.defaultModelId === demoModelId) {
+    refusals.push(`SVC_DEFAULT_MODEL_ID=${demoModelId} is not for production.`);
+  }
+  if (settings.workers > 1) {
+    refusals.push("SVC_WORKERS above 1 needs Postgres and Redis, and this version has no Redis; use 1.");
+  }
+  for (const [id, { provider }] of Object.entries(settings.modelRoutes)) {
+    if (!isProvider(provider)) {
+      refusals.push(`SVC_MODEL_ROUTES: ${id} names an unknown provider; known are ${modelProviders.join(", ")}.`);
+    }
+  }
+  for (const provider of Object.keys(settings.modelProviderOptions)) {
+    if (!isProvider(provider)) {
+      refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${modelProviders.join(", ")}.`);
+    }
+  }
+  if (settings.allowedTenants.length > 0) {
+    for (const { entry, tenant_id } of settings.authApiKeys) {
+      if (settings.allowedTenants.includes(tenant_id)) continue;
+      refusals.push(`SVC_AUTH_API_KEYS: entry ${entry} names a tenant that is not in SVC_ALLOWED_TENANTS.`);
+    }
+  }
+  return refusals;
+}
+
+function isProvider(name: string): boolean {
+  return (modelProviders as readonly string[]).includes(name);
+}
+
+/** What starts and is most likely not meant, each a sentence that names the setting. */
+export function bootWarnings(settings: Settings): readonly string[] {
+  const warnings: string[] = [];
+  const production = settings.environment === "production";
+  const { authMode } = settings;
+
+  for (const name of settings.unknownNames) warnings.push(`${name} is not a setting of this version; it is ignored.`);
+  if (authMode === "api_key" && settings.authApiKeys.length === 0) {
+    warnings.push("SVC_AUTH_API_KEYS is empty, so nobody can sign in; `svc keys` makes a key.");
+  }
+  if (authMode === "jwt" && settings.jwksPublic === null) {
+    warnings.push("SVC_JWKS_PUBLIC is not set, so no token can be verified and nobody can sign in.");
+  }
+  if (authMode === "jwt" && settings.environment !== "development" && settings.allowedTenants.length === 0) {
+    warnings.push("SVC_ALLOWED_TENANTS is empty, so a token may name any tenant.");
+  }
+  if (production && settings.chatScopes === "any") {
+    warnings.push("SVC_CHAT_SCOPES=strict is recommended in production: any scope at all now admits to chat.");
+  }
+  if (production && settings.objectStore === "memory") {
+    warnings.push("SVC_OBJECT_STORE=memory forgets every object when the server stops.");
+  }
+  if (!isLoopback(settings.host) && !settings.fromEnvironment.includes("SVC_ALLOWED_HOSTS")) {
+    warnings.push(
+      "SVC_ALLOWED_HOSTS is not set: requests that name this server by another host than its address are refused.",
+    );
+  }
+  for (const { entry, length } of settings.authApiKeys) {
+    if (length < apiKeyCharsMin) {
+      warnings.push(`SVC_AUTH_API_KEYS: the key of entry ${entry} has ${length} characters and can be guessed.`);
+    }
+  }
+  return warnings;
+}

@@ -1,0 +1,64 @@
+import { readTenantId } from "../tenant-id.ts";
+import { bool, int, list, oneOf, path, seconds, text } from "./setting.ts";
+import { storeConfig } from "../../storage/config.ts";
+
+/** Rows, objects and files. */
+export const dataSettings = {
+  databaseUrl: databaseUrl(),
+  dbPoolSize: int("DB_POOL_SIZE", 10, [1, 1000], "Postgres connections that stay open."),
+  dbMaxOverflow: int("DB_MAX_OVERFLOW", 20, [0, 1000], "Postgres connections beyond them under load."),
+  dbPoolTimeoutSeconds: seconds(
+    "DB_POOL_TIMEOUT_SECONDS",
+    30,
+    [0.001, 3600],
+    "How long a batch waits for a connection.",
+  ),
+  dbPoolPrePing: bool("DB_POOL_PRE_PING", true, "Whether a connection is tried before it is used."),
+  dbConnectTimeoutSeconds: seconds("DB_CONNECT_TIMEOUT_SECONDS", 10, [0.001, 600], "How long connecting may take."),
+  dbPreparedStatements: bool(
+    "DB_PREPARED_STATEMENTS",
+    true,
+    "False behind a pooler that does not track prepared statements.",
+  ),
+  objectStore: oneOf(
+    "OBJECT_STORE",
+    ["fs", "memory"],
+    "fs",
+    "Where objects are kept; memory forgets them at the end.",
+    {
+      unbuilt: ["s3", "gcs"],
+    },
+  ),
+  objectStorePath: path("OBJECT_STORE_PATH", "", "The directory of the fs object store.", {
+    defaultWords: "SVC_DATA_DIR/objects",
+  }),
+  workspaceRoot: path("WORKSPACE_ROOT", "", "The directory that workspace tools work in; unset, they fail."),
+  workspaceDeploymentTenants: list(
+    "WORKSPACE_DEPLOYMENT_TENANTS",
+    ["default"],
+    "The tenants whose manifests may use the workspace root itself; a single comma is none.",
+    { item: readTenantId },
+  ),
+};
+
+function databaseUrl() {
+  const setting = text("DATABASE_URL", "", "postgres://… or sqlite:///path.", {
+    secret: true,
+    defaultWords: "SQLite under SVC_DATA_DIR",
+  });
+  const read = (value: string): string => {
+    storeConfig(value, ".", unusedPool);
+    return value;
+  };
+  return { ...setting, read };
+}
+
+/** The check of a URL needs a pool's sizes and does not look at them. */
+const unusedPool = {
+  poolSize: 1,
+  maxOverflow: 0,
+  poolTimeoutSeconds: 1,
+  prePing: false,
+  connectTimeoutSeconds: 1,
+  preparedStatements: false,
+};

@@ -1,0 +1,30 @@
+import { isIP } from "node:net";
+
+/** Whether only this machine can reach a server that listens on `host`. Names other than localhost are not looked up: no. */
+export function isLoopback(host: string): boolean {
+  return host.toLowerCase() === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
+
+/** A host as the Host header names it without the port: lower case, IPv6 in brackets. */
+export function headerHost(host: string): string {
+  return isIP(host) === 6 ? `[${host}]` : host.toLowerCase();
+}
+
+/** An item of SVC_ALLOWED_HOSTS. */
+export function readHost(item: string): string {
+  const bare = item.replace(/^\[(.*)\]$/, "$1");
+  if (isIP(bare) !== 0) return headerHost(bare);
+  if (!/^[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63}){0,20}$/.test(item)) {
+    throw new Error("must list host names or IP addresses, without scheme, port or wildcard");
+  }
+  return item.toLowerCase();
+}
+
+/** An item of SVC_CORS_ORIGINS, as browsers spell it. */
+export function readOrigin(item: string): string {
+  const parsed = URL.parse(item);
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.origin !== item.toLowerCase().replace(/\/$/, "")) {
+    throw new Error("must list origins such as https://app.example.com, each by itself");
+  }
+  return parsed.origin;
+}

@@ -1,0 +1,119 @@
+import type { ModelPrice } from "../../manifests/registries.ts";
+import { readMap, readNumberField, readObject, readString, readStrings } from "./object-shape.ts";
+import { readHttpUrl } from "./setting.ts";
+
+/** The hosted providers that are built in. A route that names another one stops the boot. */
+export const modelProviders = [
+  "openai",
+  "anthropic",
+  "workers_ai",
+  "groq",
+  "together",
+  "deepseek",
+  "cerebras",
+  "fireworks",
+  "openrouter",
+  "xai",
+  "mistral",
+  "google",
+] as const;
+
+export type ModelProviderName = (typeof modelProviders)[number];
+
+/** A route as SVC_MODEL_ROUTES gives it, under its logical id. What is absent keeps the value of the built-in route, if there is one. */
+export interface RouteOverride {
+  readonly provider: string;
+  readonly model: string;
+  readonly modalities?: readonly ("text" | "image")[];
+  /** Tokens. */
+  readonly context_window?: number;
+  readonly price?: ModelPrice;
+}
+
+/** How one provider is reached; what is absent is the provider's own. */
+export interface ProviderOptions {
+  readonly base_url?: string;
+  /** A literal, or secret:NAME. */
+  readonly api_key?: string;
+  /** Seconds; replaces SVC_MODEL_TIMEOUT_SECONDS. */
+  readonly timeout?: number;
+  /** Of workers_ai alone. */
+  readonly account_id?: string;
+  readonly gateway_id?: string;
+}
+
+const usdPerMillionMax = 100_000;
+
+/** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model, modalities?, context_window?, price?}. */
+export function readModelRoutes(document: unknown): Readonly<Record<string, RouteOverride>> {
+  return mapEntries(document, (value, where) => {
+    const route = readObject(value, where, ["provider", "model"], ["modalities", "context_window", "price"]);
+    return {
+      provider: readString(route.provider, `${where}: provider`),
+      model: readString(route.model, `${where}: model`),
+      ...(route.modalities !== undefined && { modalities: readModalities(route.modalities, where) }),
+      ...(route.context_window !== undefined && {
+        context_window: readNumberField(route.context_window, `${where}: context_window`, 1024, 1e9),
+      }),
+      ...(route.price !== undefined && { price: readPrice(route.price, where) }),
+    };
+  });
+}
+
+function readModalities(value: unknown, where: string): readonly ("text" | "image")[] {
+  const words = readStrings(value, `${where}: modalities`);
+  if (!words.includes("text") || words.some((word) => word !== "text" && word !== "image")) {
+    throw new Error(`${where}: modalities are ["text"] or ["text", "image"]`);
+  }
+  return words as ("text" | "image")[];
+}
+
+/** Cached tokens without a rate of their own cost what uncached ones cost: a price is never read too low. */
+function readPrice(value: unknown, where: string): ModelPrice {
+  const price = readObject(value, `${where}: price`, ["input", "output"], ["cache_read", "cache_write"]);
+  const rate = (key: string): number => readNumberField(price[key], `${where}: price.${key}`, 0, usdPerMillionMax);
+  const input = rate("input");
+  return {
+    input,
+    output: rate("output"),
+    cache_read: price.cache_read === undefined ? input : rate("cache_read"),
+    cache_write: price.cache_write === undefined ? input : rate("cache_write"),
+  };
+}
+
+/** Reads SVC_MODEL_PROVIDER_OPTIONS: a map of provider to {base_url?, api_key?, timeout?, account_id?, gateway_id?}. */
+export function readProviderOptions(document: unknown): Readonly<Record<string, ProviderOptions>> {
+  return mapEntries(document, (value, where, provider) => {
+    const workersAi = provider === "workers_ai" ? ["account_id", "gateway_id"] : [];
+    const options = readObject(value, where, [], ["base_url", "api_key", "timeout", ...workersAi]);
+    const text = (key: string): string => readString(options[key], `${where}: ${key}`);
+    return {
+      ...(options.base_url !== undefined && { base_url: readBaseUrl(text("base_url"), where) }),
+      ...(options.api_key !== undefined && { api_key: text("api_key") }),
+      ...(options.timeout !== undefined && {
+        timeout: readNumberField(options.timeout, `${where}: timeout`, 0.001, 3600),
+      }),
+      ...(options.account_id !== undefined && { account_id: text("account_id") }),
+      ...(options.gateway_id !== undefined && { gateway_id: text("gateway_id") }),
+    };
+  });
+}
+
+function readBaseUrl(value: string, where: string): string {
+  try {
+    return readHttpUrl(value);
+  } catch (error) {
+    throw new Error(`${where}: base_url ${(error as Error).message}`);
+  }
+}
+
+function mapEntries<T>(document: unknown, read: (value: unknown, where: string, key: string) => T): Record<string, T> {
+  return Object.fromEntries(
+    Object.entries(readMap(document, "the value")).map(([key, value], index) => {
+      if (!/^[\w.:@/-]{1,128}$/.test(key)) {
+        throw new Error(`entry ${index + 1}: an id has 1 to 128 letters, digits, . _ : @ / and -`);
+      }
+      return [key, read(value, key, key)];
+    }),
+  );
+}

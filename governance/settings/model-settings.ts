@@ -1,0 +1,30 @@
+import { type ProviderOptions, type RouteOverride, readModelRoutes, readProviderOptions } from "./model-options.ts";
+import { bool, json, seconds, text, url } from "./setting.ts";
+
+/** Models and who answers for them. The keys of the providers are beside this table: see provider-keys.ts. */
+export const modelSettings = {
+  defaultModelId: text("DEFAULT_MODEL_ID", "", "The route of manifests that name none.", {
+    defaultWords: "the first route whose provider has a credential, else demo",
+  }),
+  demoModel: bool("DEMO_MODEL", false, "Offers the built-in offline model `demo`; never in production."),
+  modelRoutes: json<Readonly<Record<string, RouteOverride>>>(
+    "MODEL_ROUTES",
+    {},
+    "Map of logical id to {provider, model, modalities?, context_window?, price?}, over the built-in routes.",
+    readModelRoutes,
+  ),
+  modelProviderOptions: json<Readonly<Record<string, ProviderOptions>>>(
+    "MODEL_PROVIDER_OPTIONS",
+    {},
+    "Map of provider to {base_url?, api_key?, timeout?}; workers_ai also {account_id?, gateway_id?}.",
+    readProviderOptions,
+    { secret: true },
+  ),
+  litellmBaseUrl: url("LITELLM_BASE_URL", "A local gateway that all model calls go to."),
+  modelTimeoutSeconds: seconds(
+    "MODEL_TIMEOUT_SECONDS",
+    120,
+    [0.001, 3600],
+    "The longest silence of a model that is borne.",
+  ),
+};

@@ -1,0 +1,50 @@
+/** The document as an object with only these keys, `required` among them. Throws an Error that begins with `where`. */
+export function readObject(
+  document: unknown,
+  where: string,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): Record<string, unknown> {
+  const object = readMap(document, where);
+  for (const key of required) {
+    if (!Object.hasOwn(object, key)) throw new Error(`${where}: ${key} is missing`);
+  }
+  const known = [...required, ...optional];
+  // The key itself is not repeated: in a document of secrets, a misplaced secret may be what stands there.
+  if (Object.keys(object).some((key) => !known.includes(key))) {
+    throw new Error(`${where} has a key other than ${known.join(", ")}`);
+  }
+  return object;
+}
+
+/** The document as an object with any keys. */
+export function readMap(document: unknown, where: string): Record<string, unknown> {
+  if (typeof document !== "object" || document === null || Array.isArray(document)) {
+    throw new Error(`${where} must be a JSON object`);
+  }
+  return document as Record<string, unknown>;
+}
+
+export function readString(value: unknown, where: string): string {
+  if (typeof value !== "string" || value === "") throw new Error(`${where} must be a non-empty string`);
+  return value;
+}
+
+export function readNumberField(value: unknown, where: string, least: number, most: number): number {
+  if (typeof value !== "number" || !Number.isFinite(value) || value < least || value > most) {
+    throw new Error(`${where} must be a number from ${least} to ${most}`);
+  }
+  return value;
+}
+
+export function readStrings(value: unknown, where: string): readonly string[] {
+  if (!Array.isArray(value) || value.some((item) => typeof item !== "string" || item === "")) {
+    throw new Error(`${where} must be a list of non-empty strings`);
+  }
+  return value as string[];
+}
+
+/** A name from a document as it may stand in a message: short, and on one line. */
+export function printable(name: string): string {
+  return JSON.stringify(name.length > 40 ? `${name.slice(0, 40)}…` : name);
+}

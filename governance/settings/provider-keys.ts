@@ -1,0 +1,25 @@
+import { type ModelProviderName, modelProviders } from "./model-options.ts";
+
+/** The names that a provider's key is looked up under, the first that is set wins. */
+export function providerKeyNames(provider: ModelProviderName): readonly [string, string] {
+  const name = `${provider.toUpperCase()}_API_KEY`;
+  return [`SVC_${name}`, name];
+}
+
+/** The keys that the environment has, and the names they were found under. */
+export function readProviderKeys(environment: Readonly<Record<string, string | undefined>>): {
+  keys: Readonly<Partial<Record<ModelProviderName, string>>>;
+  names: readonly string[];
+  knownNames: readonly string[];
+} {
+  const keys: Partial<Record<ModelProviderName, string>> = {};
+  const names: string[] = [];
+  for (const provider of modelProviders) {
+    const name = providerKeyNames(provider).find((candidate) => environment[candidate]?.trim());
+    const key = name && environment[name]?.trim();
+    if (!name || !key) continue;
+    keys[provider] = key;
+    names.push(name);
+  }
+  return { keys, names, knownNames: modelProviders.flatMap(providerKeyNames) };
+}

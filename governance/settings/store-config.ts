@@ -1,0 +1,14 @@
+import { type StoreConfig, storeConfig } from "../../storage/config.ts";
+import type { Settings } from "../settings.ts";
+
+/** Where the settings say that rows are kept. */
+export function storeConfigOf(settings: Settings): StoreConfig {
+  return storeConfig(settings.databaseUrl, settings.dataDir, {
+    poolSize: settings.dbPoolSize,
+    maxOverflow: settings.dbMaxOverflow,
+    poolTimeoutSeconds: settings.dbPoolTimeoutSeconds,
+    prePing: settings.dbPoolPrePing,
+    connectTimeoutSeconds: settings.dbConnectTimeoutSeconds,
+    preparedStatements: settings.dbPreparedStatements,
+  });
+}

@@ -1,0 +1,229 @@
+// Settings that the specification knows and whose behaviour this version does not have. Nothing is parsed and ignored: one of
+// them with another value than its default stops the boot.
+
+/** A setting without behaviour. */
+export interface UnbuiltSetting {
+  readonly name: string;
+  /** The value that is accepted because it asks for nothing. */
+  readonly default: string;
+  /** What it would be for; or, for a value that no version will have, why. */
+  readonly help: string;
+  /** Other values that ask for nothing. */
+  readonly harmless?: readonly string[];
+  /** Replaces the reason for one value. */
+  readonly refusals?: Readonly<Record<string, string>>;
+}
+
+function unset(help: string, ...names: string[]): UnbuiltSetting[] {
+  return names.map((name) => ({ name: `SVC_${name}`, default: "", help }));
+}
+
+function withDefaults(help: string, defaults: Readonly<Record<string, string>>): UnbuiltSetting[] {
+  return Object.entries(defaults).map(([name, value]) => ({ name: `SVC_${name}`, default: value, help }));
+}
+
+export const unbuiltSettings: readonly UnbuiltSetting[] = [
+  {
+    name: "SVC_DURABILITY",
+    default: "fibers",
+    help: "the backend of durable runs",
+    refusals: { temporal: "temporal is not a backend; fibers are the only durable backend" },
+  },
+  {
+    name: "SVC_PROCESS_ROLE",
+    default: "all",
+    help: "processes with one role",
+    harmless: ["cli"],
+    refusals: {
+      api: "a role other than all needs Postgres and Redis, and this version has no Redis",
+      worker: "a role other than all needs Postgres and Redis, and this version has no Redis",
+      scheduler: "a role other than all needs Postgres and Redis, and this version has no Redis",
+    },
+  },
+  ...unset("Redis", "REDIS_URL"),
+  ...withDefaults("several hosts", { SCALE_OUT: "false", MULTI_REGION: "false", CLOUD_PROVIDER: "local" }),
+  ...unset("several hosts", "REPLICA_ID", "FEDERATION"),
+  ...withDefaults("process tuning", {
+    HTTP_BACKLOG: "1024",
+    HTTP_RUNTIME_THREADS: "1",
+    RESPAWN_FAILED_WORKERS: "true",
+    TASK_RESULT_TTL_SECONDS: "3600",
+    TRUSTED_PROXY_HOPS: "1",
+  }),
+  ...unset("plugins", "PLUGINS", "POLICY_BUNDLE_PUBKEY"),
+  ...withDefaults("the commerce layer", { COMMERCE_ENABLED: "false" }),
+  ...unset("the commerce layer", "ENTITY_SOURCES"),
+
+  ...unset("other token verifiers", "JWT_VERIFIERS", "TOKEN_SIGNING_KEY", "TOKEN_TTL_SECONDS"),
+  ...unset("anonymous callers", "ANONYMOUS_TENANT"),
+  ...unset("the queue consumer route", "CONSUMER_SHARED_SECRET", "CONSUMER_TENANT", "WEBHOOK_SECRET"),
+  ...unset(
+    "sign-in through a code host",
+    "GITHUB_CLIENT_ID",
+    "GITHUB_CLIENT_SECRET",
+    "GITHUB_ORG_TENANTS",
+    "GITHUB_ORGS",
+    "GITHUB_OIDC_AUDIENCE",
+    "GITHUB_OIDC_ISSUER",
+    "GITHUB_ACTIONS_GRANTS",
+    "GITHUB_TOKEN_KEY",
+    "GITHUB_REDIRECT_ORIGINS",
+    "GITHUB_APP_SLUG",
+    "GITHUB_SIGNUP_LOGINS",
+    "GITHUB_SIGNUP",
+    "GITHUB_INVITES",
+    "GITHUB_KEEP_TOKENS",
+    "GITHUB_URL",
+    "GITHUB_API_URL",
+    "LOGIN_RETURN_ORIGINS",
+  ),
+  ...withDefaults("sign-in through a code host", {
+    GITHUB_LOGIN_TTL_SECONDS: "28800",
+    GITHUB_TIMEOUT_SECONDS: "10",
+    GITHUB_DEVICE_STARTS_PER_HOUR: "10",
+    GITHUB_DEVICE_STARTS_PER_HOUR_TOTAL: "300",
+    GITHUB_OIDC_TTL_SECONDS: "900",
+    GITHUB_CALLBACK_PATH: "/api/auth/github/callback",
+  }),
+  ...unset("sign-in through Google", "GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET", "GOOGLE_ACCOUNTS", "GOOGLE_ISSUER"),
+  ...withDefaults("thread leases", { LEASE_ENFORCE: "advisory" }),
+  ...unset("secrets of a cloud", "SECRET_NAMES", "GCP_PROJECT"),
+  ...withDefaults("secrets of a cloud", { AWS_REGION: "us-east-1" }),
+  ...unset("encryption at rest", "ENCRYPTION_KEY"),
+
+  ...withDefaults("row-level security", { DATABASE_RLS: "false" }),
+  ...unset("the s3 object store", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_BUCKET"),
+  ...withDefaults("the s3 object store", { S3_REGION: "us-east-1" }),
+  ...unset("the gcs object store", "GCS_BUCKET"),
+  ...withDefaults("the retention sweep", {
+    AUDIT_RETENTION_DAYS: "30",
+    USAGE_RETENTION_DAYS: "365",
+    FIBER_RETENTION_DAYS: "7",
+    SESSION_RETENTION_DAYS: "0",
+    APPROVAL_RETENTION_DAYS: "0",
+    ATTACHMENT_RETENTION_DAYS: "0",
+    ATTACHMENTS_RETENTION_DAYS: "0",
+    ARTIFACT_RETENTION_DAYS: "30",
+  }),
+  ...withDefaults("uploaded files", { ATTACHMENTS_MAX_BYTES_PER_TENANT: "268435456" }),
+  ...withDefaults("the document corpus", { DOCUMENTS_MAX_PER_TENANT: "5000" }),
+
+  ...unset("repositories of threads", "REPO_CHECKOUT_ROOT", "REPO_HOSTS", "REPO_MAX_BYTES"),
+  ...withDefaults("repositories of threads", {
+    REPO_CLONE_MAX_MB: "500",
+    REPO_CHECKOUT_TTL_DAYS: "14",
+    REPO_CLONE_TIMEOUT_SECONDS: "600",
+  }),
+  ...unset(
+    "remote and command-line tools",
+    "MCP_STDIO_ALLOWED_COMMANDS",
+    "SHELL_ALLOWED_COMMANDS",
+    "SHELL_RUNNER_URL",
+    "SHELL_RUNNER_TOKEN",
+    "SANDBOX_ALLOWED_IMAGES",
+    "SANDBOXES",
+    "CONTAINER_GATEWAY_URL",
+    "EGRESS_CREDENTIALS",
+  ),
+  ...withDefaults("agent files in workspaces", { LOAD_AGENTS_MD: "false" }),
+  ...withDefaults("web search", { SEARCH_BACKEND: "none", SEARCH_TIMEOUT_SECONDS: "15" }),
+  ...unset("web search", "SEARCH_URL", "SEARCH_API_KEY"),
+
+  ...unset("vision routes", "DEFAULT_VISION_MODEL_ID"),
+  ...unset("deciders", "DECISION_ROUTES"),
+  ...unset("a list of allowed models", "MODEL_ALLOWLIST"),
+  {
+    name: "SVC_MEMORY_EMBEDDER",
+    default: "auto",
+    harmless: ["none"],
+    help: "memory",
+  },
+  ...withDefaults("memory", {
+    MEMORY_EMBEDDING_MODEL: "bge-base-en-v1.5",
+    MEMORY_EMBEDDING_DIM: "768",
+    MEMORY_RECALL_LIMIT: "8",
+  }),
+
+  ...withDefaults("durable runs", {
+    FIBER_MAX_ATTEMPTS: "5",
+    FIBER_POLL_SECONDS: "1",
+    FIBER_CONCURRENCY: "8",
+    HIBERNATE_AFTER_SECONDS: "300",
+  }),
+  ...unset("completion webhooks", "WEBHOOK_ENDPOINTS", "SKILL_UPDATE_WEBHOOKS"),
+  ...withDefaults("completion webhooks", { WEBHOOK_MAX_ATTEMPTS: "8", WEBHOOK_TIMEOUT_SECONDS: "10" }),
+  ...unset("inbound triggers", "TRIGGERS"),
+  ...unset("channels", "CHANNELS", "SLACK_API_URL"),
+  ...unset("push notifications", "PUSH_VAPID_PRIVATE_KEY", "PUSH_VAPID_SUBJECT"),
+  ...withDefaults("push notifications", {
+    PUSH_TIMEOUT_SECONDS: "10",
+    PUSH_ALLOWED_HOSTS:
+      "web.push.apple.com,*.push.apple.com,fcm.googleapis.com,updates.push.services.mozilla.com,*.notify.windows.com",
+  }),
+  ...withDefaults("polling of reattached streams, which are told of events instead", {
+    STREAM_RESUME_POLL_SECONDS: "1",
+    STREAM_RESUME_POLL_MAX_SECONDS: "10",
+  }),
+
+  ...withDefaults("traces", {
+    OTEL_ENABLED: "false",
+    OTEL_ENDPOINT: "http://localhost:4317",
+    OTEL_PROTOCOL: "grpc",
+    OTEL_INSECURE: "true",
+    OTEL_SAMPLE_RATIO: "1",
+    OTEL_CAPTURE_CONTENT: "false",
+    OTEL_CAPTURE_IDENTITY: "true",
+    OTEL_LOGS: "false",
+  }),
+  ...unset("traces", "OTEL_SERVICE_NAME", "OTEL_HEADERS"),
+  ...withDefaults("metrics of workers", { METRICS_PORT: "0", WORKER_METRICS_PORT: "0" }),
+  ...withDefaults("the audit warehouse", { WAREHOUSE: "none", AUDIT_WAREHOUSE: "none" }),
+  ...unset("the audit warehouse", "WAREHOUSE_PATH", "WAREHOUSE_URL", "WAREHOUSE_DATABASE"),
+
+  ...unset(
+    "skills",
+    "SKILLS_DIR",
+    "SKILL_PUBLISH_MIN_EVAL_UPLIFT",
+    "SKILL_IMPROVE_MODEL",
+    "SKILL_EVAL_MODEL",
+    "SKILL_EVAL_JUDGE_MODEL",
+    "SKILL_IMPORT_GITHUB_TOKEN",
+    "SKILL_IMPORT_SOURCES",
+  ),
+  ...withDefaults("skills", {
+    SKILL_PUBLISH_MIN_QUALITY: "0",
+    SKILL_PUBLISH_BLOCK_ON_ADVISORY: "false",
+    SKILL_PUBLISH_REQUIRE_EVAL: "false",
+    SKILL_EVAL_MAX_SCENARIOS: "10",
+    SKILL_EVAL_MAX_TOKENS: "2048",
+    SKILL_IMPROVE_MAX_TOKENS: "8192",
+    SKILL_JOB_DEADLINE_SECONDS: "1200",
+    SKILL_JOBS_MAX_QUEUED: "20",
+    SKILL_JOBS_DAILY_LIMIT: "200",
+    SKILL_IMPORT_MIN_AGE_DAYS: "0",
+    SKILL_IMPORT_CALLS_PER_HOUR: "500",
+    SKILL_IMPORT_CALLS_PER_HOUR_TOTAL: "4000",
+    SKILL_IMPORT_CHECK_HOURS: "0",
+  }),
+];
+
+/** Why this value of an unbuilt setting stops the boot, null when it asks for nothing. */
+export function refuseUnbuilt(setting: UnbuiltSetting, value: string): string | null {
+  if (sameValue(value, setting.default) || setting.harmless?.some((word) => sameValue(value, word))) return null;
+  const own = setting.refusals?.[value.toLowerCase()];
+  if (own) return own;
+  const otherwise = setting.default === "" ? "leave it unset" : `leave it at ${setting.default}`;
+  return `is not supported by this version (${setting.help}); ${otherwise}`;
+}
+
+/** Whether two spellings mean one value: 1 and 1.0, true and 1. */
+function sameValue(left: string, right: string): boolean {
+  return plain(left) === plain(right);
+}
+
+function plain(value: string): string {
+  const word = value.toLowerCase();
+  if (word === "true") return "1";
+  if (word === "false") return "0";
+  return /^-?\d+(\.\d+)?$/.test(word) ? String(Number(word)) : word;
+}

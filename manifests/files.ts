@@ -1,0 +1,117 @@
+import { type BigIntStats, readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { isManifestName } from "./names.ts";
+import { parseNamed } from "./parse-named.ts";
+import { refuseProblems } from "./problems.ts";
+import { manifestBytesMax } from "./read-source.ts";
+import type { Manifest } from "./schema/manifest.ts";
+
+const extensions = [".yaml", ".yml", ".json"];
+
+/** Manifests as files, each named for the manifest that is in it. */
+export interface FileLayer {
+  /** Null when there is no such file. Throws invalid_manifest, naming the file. `name` has passed isManifestName. */
+  get(name: string): Manifest | null;
+  /** In no certain order. Not every one of them need be valid. */
+  names(): readonly string[];
+}
+
+/**
+ * The manifests of a directory, which need not exist. A file is read again as soon as it has changed. It is looked at with
+ * synchronous calls: for local files they take a tenth of the time of asynchronous ones, and this is done for every turn.
+ */
+export function openManifestDirectory(directory: string): FileLayer {
+  const known = new Map<string, KnownFile>();
+  return {
+    get(name) {
+      const [file, second] = extensions.flatMap((extension) => findFile(directory, `${name}${extension}`));
+      if (file === undefined) return null;
+      if (second !== undefined) refuseFile(file.name, `${second.name} is there too, and only one of them can count`);
+      let last = known.get(name);
+      if (last?.stamp !== file.stamp) {
+        last = { stamp: file.stamp, read: readOnce(() => readManifest(directory, file, name)) };
+        known.set(name, last);
+      }
+      return last.read();
+    },
+    names: () => manifestNames(directory),
+  };
+}
+
+/** The manifests that come with the service; read once in a thread, for they change with the service only. */
+export function bundledManifests(): FileLayer {
+  bundled ??= new Map(
+    manifestNames(bundledDirectory).map((name) => {
+      const path = join(bundledDirectory, `${name}.yaml`);
+      return [name, parseNamed(readFileSync(path), name, basename(path))];
+    }),
+  );
+  const manifests = bundled;
+  return { get: (name) => manifests.get(name) ?? null, names: () => [...manifests.keys()] };
+}
+
+const bundledDirectory = fileURLToPath(new URL("./bundled/", import.meta.url));
+let bundled: ReadonlyMap<string, Manifest> | undefined;
+
+interface FoundFile {
+  readonly name: string;
+  readonly bytes: number;
+  /** Differs after every change of the file. */
+  readonly stamp: string;
+}
+
+interface KnownFile {
+  readonly stamp: string;
+  read(): Manifest;
+}
+
+function findFile(directory: string, name: string): FoundFile[] {
+  let stats: BigIntStats | undefined;
+  try {
+    stats = statSync(join(directory, name), { bigint: true, throwIfNoEntry: false });
+  } catch (cause) {
+    refuseFile(name, "it cannot be read", cause);
+  }
+  if (!stats?.isFile()) return [];
+  return [{ name, bytes: Number(stats.size), stamp: `${stats.mtimeNs} ${stats.ctimeNs} ${stats.size} ${stats.ino}` }];
+}
+
+function readManifest(directory: string, file: FoundFile, name: string): Manifest {
+  if (file.bytes > manifestBytesMax) refuseFile(file.name, `it is longer than ${manifestBytesMax} bytes`);
+  let bytes: Uint8Array;
+  try {
+    bytes = readFileSync(join(directory, file.name));
+  } catch (cause) {
+    return refuseFile(file.name, "it cannot be read", cause);
+  }
+  return parseNamed(bytes, name, file.name);
+}
+
+/** Runs `read` once; every call gets its result or its refusal. */
+function readOnce(read: () => Manifest): () => Manifest {
+  try {
+    const manifest = read();
+    return () => manifest;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
+  }
+}
+
+function manifestNames(directory: string): string[] {
+  let files: string[];
+  try {
+    files = readdirSync(directory);
+  } catch {
+    return [];
+  }
+  const names = files.filter((file) => extensions.includes(extname(file))).map((file) => basename(file, extname(file)));
+  return [...new Set(names.filter(isManifestName))];
+}
+
+function refuseFile(file: string, why: string, cause?: unknown): never {
+  refuseProblems([{ loc: [], msg: `${file}: ${why}.`, type: "syntax" }], cause);
+  throw new Error("a refusal without a problem");
+}

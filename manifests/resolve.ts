@@ -1,0 +1,124 @@
+import type { Env } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
+import { type ManifestPointerRow, manifestPointer, manifestPointers, manifestVersion } from "../storage/manifests.ts";
+import type { Store, TenantStore } from "../storage/store.ts";
+import { chooseVariant, type Variant } from "./canary.ts";
+import { bundledManifests, type FileLayer, openManifestDirectory } from "./files.ts";
+import { isManifestName, manifestNameCharsMax } from "./names.ts";
+import { openObjectLayer } from "./objects.ts";
+import { parseNamed } from "./parse-named.ts";
+import type { Manifest } from "./schema/manifest.ts";
+import type { ObjectSource } from "./texts.ts";
+
+// Which manifest a request gets. Four layers are asked in turn, and the first that has the name decides, even when what it has
+// is invalid:
+//
+//   store      what the tenant has stored: the active version, or the canary for some threads
+//   object     manifests/{tenant}/{name}.json, then manifests/{name}.json
+//   directory  SVC_MANIFEST_DIR/{name}.yaml, .yml or .json
+//   bundled    what comes with the service
+
+export type ManifestSource = "store" | "object" | "directory" | "bundled";
+
+/** What the layers are made of; with SVC_MANIFEST_SOURCE=bundled there are no store and no objects. */
+export interface ManifestLayers {
+  readonly env: Env;
+  readonly store: Store | null;
+  readonly objects: ObjectSource | null;
+  /** Path of SVC_MANIFEST_DIR. */
+  readonly directory: string | null;
+  /** How long an answer of the object store counts. */
+  readonly objectFreshMs?: number;
+}
+
+export interface ResolvedManifest {
+  /** The same object for as long as nothing has changed: what is compiled from it can be kept beside it. */
+  readonly manifest: Manifest;
+  /** The store's version number; null from the other layers. */
+  readonly version: number | null;
+  readonly variant: Variant;
+  readonly source: ManifestSource;
+}
+
+export interface ListedManifest {
+  readonly name: string;
+  readonly version: number | null;
+  readonly source: ManifestSource;
+  /** The store's row, null from the other layers. */
+  readonly pointer: ManifestPointerRow | null;
+}
+
+export interface ManifestResolver {
+  /** What a request of this tenant gets. Throws unknown_manifest, or invalid_manifest naming where the manifest is from. */
+  resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest>;
+  /** Every name that the tenant can ask for, sorted, each from the layer that decides. Not every one need be valid. */
+  listManifests(tenantId: string): Promise<readonly ListedManifest[]>;
+}
+
+/** Stored versions never change, so parsed ones are kept: this many in a thread. */
+const parsedMax = 500;
+
+export function createResolver(layers: ManifestLayers): ManifestResolver {
+  const { env, store } = layers;
+  const objects = layers.objects === null ? null : openObjectLayer(layers.objects, env, layers.objectFreshMs);
+  const files: { source: ManifestSource; layer: FileLayer }[] = [{ source: "bundled", layer: bundledManifests() }];
+  if (layers.directory !== null) files.unshift({ source: "directory", layer: openManifestDirectory(layers.directory) });
+  const stored = store === null ? null : openStoreLayer(store);
+
+  return {
+    async resolve(tenantId, name, threadSuffix) {
+      const unknown = () => new SvcError("unknown_manifest", { subject: name.slice(0, manifestNameCharsMax) });
+      if (!isManifestName(name)) throw unknown();
+      const fromStore = await stored?.(tenantId, name, threadSuffix);
+      if (fromStore) return fromStore;
+      const fromObject = await objects?.get(tenantId, name);
+      if (fromObject) return { manifest: fromObject, version: null, variant: "stable", source: "object" };
+      for (const { source, layer } of files) {
+        const manifest = layer.get(name);
+        if (manifest !== null) return { manifest, version: null, variant: "stable", source };
+      }
+      throw unknown();
+    },
+
+    async listManifests(tenantId) {
+      const listed = new Map<string, ListedManifest>();
+      const add = (name: string, source: ManifestSource, pointer: ManifestPointerRow | null = null) => {
+        if (!listed.has(name)) listed.set(name, { name, version: pointer?.version ?? null, source, pointer });
+      };
+      if (store !== null)
+        for (const pointer of await manifestPointers(store.tenant(tenantId))) add(pointer.name, "store", pointer);
+      for (const name of (await objects?.names(tenantId)) ?? []) add(name, "object");
+      for (const { source, layer } of files) for (const name of layer.names()) add(name, source);
+      return [...listed.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    },
+  };
+}
+
+function openStoreLayer(store: Store) {
+  const parsed = new Map<string, Manifest>();
+
+  async function load(tenant: TenantStore, name: string, version: number): Promise<Manifest> {
+    const key = JSON.stringify([tenant.tenantId, name, version]);
+    let manifest = parsed.get(key);
+    if (manifest === undefined) {
+      const row = await manifestVersion(tenant, name, version);
+      if (row === undefined) throw new Error(`version ${version} of the manifest ${name} is active and not stored`);
+      manifest = parseNamed(JSON.parse(row.manifest), name, `version ${version}`);
+    }
+    // Taken out and put back: the first of the map is the one that was not asked for the longest.
+    parsed.delete(key);
+    parsed.set(key, manifest);
+    const [oldest] = parsed.keys();
+    if (parsed.size > parsedMax && oldest !== undefined) parsed.delete(oldest);
+    return manifest;
+  }
+
+  return async (tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest | null> => {
+    const tenant = store.tenant(tenantId);
+    const pointer = await manifestPointer(tenant, name);
+    if (pointer === undefined) return null;
+    const variant = chooseVariant({ ...pointer, tenantId, threadSuffix });
+    const version = variant === "canary" ? (pointer.canary_version as number) : pointer.version;
+    return { manifest: await load(tenant, name, version), version, variant, source: "store" };
+  };
+}

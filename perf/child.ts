@@ -1,0 +1,44 @@
+import { fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const stripTypes = new URL("../strip-types.js", import.meta.url).href;
+
+/** A process of the harness's own: it answers one message at a time and ends with the harness. */
+export interface Child<Ready> {
+  readonly pid: number;
+  /** What it said when it was ready. */
+  readonly ready: Ready;
+  /** Sends a job and waits for its result. */
+  ask<Result>(job: unknown): Promise<Result>;
+  stop(): Promise<void>;
+}
+
+/** Starts a file of this folder as a process and waits until it is ready. */
+export async function startChild<Ready>(entry: URL, args: readonly string[] = []): Promise<Child<Ready>> {
+  const child = fork(fileURLToPath(entry), args, { execArgv: ["--import", stripTypes] });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+
+  const answer = <Result>() =>
+    new Promise<Result>((resolve, reject) => {
+      const gone = (code: number | null) => reject(new Error(`${entry.pathname} ended (${code})`));
+      child.once("exit", gone);
+      child.once("message", (message) => {
+        child.off("exit", gone);
+        resolve((message as { result: Result }).result);
+      });
+    });
+
+  const ready = await answer<Ready>();
+  return {
+    pid: child.pid ?? 0,
+    ready,
+    ask(job) {
+      child.send(job as object);
+      return answer();
+    },
+    stop() {
+      child.kill("SIGKILL");
+      return exited;
+    },
+  };
+}

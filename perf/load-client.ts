@@ -1,0 +1,24 @@
+// Entry of the load client's process: jobs come from the harness one at a time, results go back, and it ends with the
+// harness.
+import { type IdleStreams, openStreams } from "./idle-load.ts";
+import type { Job } from "./protocol.ts";
+import { runTurns } from "./turn-load.ts";
+
+let idle: IdleStreams | undefined;
+
+process.on("disconnect", () => process.exit());
+process.on("message", (job: Job) => {
+  void run(job).then((result) => process.send?.({ result }));
+});
+process.send?.({ result: "ready" });
+
+async function run(job: Job): Promise<unknown> {
+  if (job.kind === "turns") return runTurns(job);
+  if (job.kind === "idle") {
+    idle = await openStreams(job);
+    return { ...idle.result, errors: idle.result.errors };
+  }
+  await idle?.close();
+  idle = undefined;
+  return null;
+}

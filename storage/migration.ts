@@ -1,0 +1,44 @@
+import { type Dialect, renderSchema } from "./dialect.ts";
+
+/** One statement of the schema: the same for both engines, or one for each, or for one alone. */
+export type Step = string | Readonly<Partial<Record<Dialect, string>>>;
+
+/** One step of the schema. Revisions are four digits; 0006 to 0018 belong to the commerce layer. */
+export interface Migration {
+  readonly revision: string;
+  readonly name: string;
+  readonly up: readonly Step[];
+  readonly down: readonly Step[];
+}
+
+/** A migration to apply or to undo. */
+export interface SchemaChange {
+  readonly revision: string;
+  readonly name: string;
+  readonly direction: "up" | "down";
+  readonly steps: readonly Step[];
+}
+
+/** A connection for changing the schema of one engine. */
+export interface SchemaSession {
+  /** The revisions that the database has; none when it is new. */
+  revisions(): Promise<string[]>;
+  /**
+   * Makes one change in one transaction that excludes every other session: `choose` is given the revisions as they are then.
+   * Answers whether there was a change to make.
+   */
+  change(choose: (revisions: string[]) => SchemaChange | undefined): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/** The statements of a change for one engine. */
+export function statementsOf(steps: readonly Step[], dialect: Dialect): string[] {
+  return steps.flatMap((step) => {
+    const text = typeof step === "string" ? step : step[dialect];
+    return text === undefined ? [] : [renderSchema(text, dialect)];
+  });
+}
+
+/** Where an engine keeps the revisions it has, written by both engines' sessions. */
+export const revisionsTable =
+  "CREATE TABLE IF NOT EXISTS schema_revisions (revision TEXT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)";

@@ -1,0 +1,9 @@
+import type { Migration } from "../migration.ts";
+import { migration as threads } from "./0001_threads.ts";
+import { migration as manifests } from "./0002_manifests.ts";
+import { migration as governance } from "./0003_governance.ts";
+import { migration as files } from "./0004_files.ts";
+import { migration as search } from "./0005_search.ts";
+
+/** Every migration, in the order of their revisions. */
+export const migrations: readonly Migration[] = [threads, manifests, governance, files, search];

@@ -1,0 +1,49 @@
+import { Client } from "pg";
+import type { PostgresConfig } from "../config.ts";
+import { revisionsTable, type SchemaSession, statementsOf } from "../migration.ts";
+import { clientConfig } from "./connection.ts";
+
+/** Any number that nobody else takes: sessions that change the schema of one database go one after the other. */
+const schemaLock = 1_937_138_531;
+
+/** Opens a connection of its own for changing the schema. */
+export async function openPostgresSchema(config: PostgresConfig): Promise<SchemaSession> {
+  const client = new Client(clientConfig(config));
+  // A lost connection fails the statement under way, which is where it is handled.
+  client.on("error", () => {});
+  await client.connect();
+
+  async function revisions(): Promise<string[]> {
+    const { rows: found } = await client.query("SELECT to_regclass('schema_revisions') AS name");
+    if (found[0].name === null) return [];
+    const { rows } = await client.query<{ revision: string }>("SELECT revision FROM schema_revisions ORDER BY revision");
+    return rows.map(({ revision }) => revision);
+  }
+
+  return {
+    revisions,
+    async change(choose) {
+      await client.query("BEGIN");
+      try {
+        await client.query(`SELECT pg_advisory_xact_lock(${schemaLock})`);
+        if ((await revisions()).length === 0) await client.query(revisionsTable);
+        const change = choose(await revisions());
+        if (change) {
+          for (const statement of statementsOf(change.steps, "postgres")) await client.query(statement);
+          if (change.direction === "up")
+            await client.query(
+              "INSERT INTO schema_revisions VALUES ($1, $2, CAST(extract(epoch FROM now()) * 1000 AS BIGINT))",
+              [change.revision, change.name],
+            );
+          else await client.query("DELETE FROM schema_revisions WHERE revision = $1", [change.revision]);
+        }
+        await client.query("COMMIT");
+        return change !== undefined;
+      } catch (error) {
+        await client.query("ROLLBACK").catch(() => {});
+        throw error;
+      }
+    },
+    close: () => client.end(),
+  };
+}

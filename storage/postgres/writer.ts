@@ -1,0 +1,137 @@
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { PostgresConfig } from "../config.ts";
+import type { Request } from "../port.ts";
+import { type Param, type Row, type Statement, statementNamed } from "../statements.ts";
+import type { WriteOutcome, Writer } from "../writer.ts";
+import { durableCommits } from "./connection.ts";
+import { guarded } from "./guard.ts";
+import { PipelineError, type PipelineItem } from "./pipeline.ts";
+import { openPool } from "./pool.ts";
+import { takeProcessLock } from "./process-lock.ts";
+import { isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
+
+/** How often a transaction is run that others were in the way of. */
+const attemptsMax = 3;
+
+/**
+ * The process's side of a Postgres database. Each batch is a transaction of its own, in one round trip; batches run side by
+ * side on the pool's connections, and the server lets them share its flushes to disk.
+ *
+ * Takes the process lock of the database first and throws when another process has it. `onFatal` is called when the lock is
+ * lost to another process later; from then on everything is refused and the process has to end.
+ */
+export async function openPostgresWriter(
+  config: PostgresConfig,
+  env: Env,
+  onFatal: (error: Error) => void,
+): Promise<Writer> {
+  const waitMs = Math.ceil(config.poolTimeoutSeconds * 1000);
+  const guardedTexts = new Map<string, string>();
+  const underWay = new Set<Promise<void>>();
+  let fatal: Error | null = null;
+  let failure: Error | null = null;
+
+  const lock = await takeProcessLock(config, env, (error) => {
+    fatal = error;
+    onFatal(error);
+  });
+  const pool = openPool(config, env);
+
+  /** A pooler may hand every transaction another session, so that durability is asked for in each. */
+  const preamble: PipelineItem[] = config.preparedStatements
+    ? []
+    : [{ key: "durable", text: durableCommits("transaction"), params: [] }];
+
+  function toItem(statement: Statement, params: readonly Param[], expect: number): PipelineItem {
+    const { name } = statement;
+    if (expect < 0) return { key: name, text: statement.text.postgres, params };
+    let text = guardedTexts.get(name);
+    if (text === undefined) {
+      text = guarded(statement);
+      guardedTexts.set(name, text);
+    }
+    return { key: `${name}!`, text, params: [...params, expect] };
+  }
+
+  /** Runs a transaction, again when others were in its way; throws the refusal. */
+  async function run(statements: readonly Statement[], items: readonly PipelineItem[]): Promise<(Row[] | null)[]> {
+    for (let attempt = 1; ; attempt++) {
+      if (fatal) throw new SvcError("storage_unavailable", {}, { cause: fatal });
+      try {
+        const results = await pool.run(items);
+        failure = null;
+        return results;
+      } catch (error) {
+        const cause = error instanceof PipelineError ? error.cause : error;
+        if (attempt < attemptsMax && (isTransient(cause) || isStalePlan(cause))) continue;
+        const place = error instanceof PipelineError ? error.index - (items.length - statements.length) : 0;
+        const refusal = postgresRefusal(cause, statements[Math.max(0, place)]?.name ?? "");
+        if (refusal.code === "storage_unavailable") failure = cause as Error;
+        throw refusal;
+      }
+    }
+  }
+
+  async function apply(batch: Request): Promise<WriteOutcome> {
+    try {
+      const statements: Statement[] = [];
+      const items: PipelineItem[] = [...preamble];
+      for (let i = 2; i < batch.length; i += 3) {
+        const statement = statementNamed(batch[i] as string);
+        statements.push(statement);
+        items.push(toItem(statement, batch[i + 1] as Param[], batch[i + 2] as number));
+      }
+      if (statements.length === 0) return { rows: [], error: null };
+      await lock.whenHeld(waitMs);
+      const results = (await run(statements, items)).slice(preamble.length);
+      const rows: Row[][] = [];
+      statements.forEach(({ returnsRows }, i) => {
+        // What was expected to be none answers the row of its guard.
+        if (returnsRows) rows.push(batch[4 + 3 * i] === 0 ? [] : (results[i] ?? []));
+      });
+      return { rows, error: null };
+    } catch (error) {
+      return { rows: null, error: SvcError.from(error) };
+    }
+  }
+
+  function track<T>(work: Promise<T>): Promise<T> {
+    const settled = work.then(
+      () => {},
+      () => {},
+    );
+    underWay.add(settled);
+    void settled.then(() => underWay.delete(settled));
+    return work;
+  }
+
+  return {
+    write(batches, answer) {
+      batches.forEach((batch, index) => {
+        void track(apply(batch).then((outcome) => answer(index, outcome)));
+      });
+    },
+    async read(name, params) {
+      const statement = statementNamed(name);
+      const [rows] = await track(run([statement], [toItem(statement, params, -1)]));
+      return rows ?? [];
+    },
+    async check() {
+      await lock.whenHeld(0);
+      // A transaction of its own number is one that the server must write down: only that shows that writing works again.
+      const text = `SELECT current_setting('transaction_read_only') AS read_only${failure ? ", txid_current()" : ""}`;
+      const [rows] = await track(run([], [{ key: failure ? "check_write" : "check", text, params: [] }]));
+      if (rows?.[0]?.read_only !== "off") {
+        failure = new Error("the server takes no writes");
+        throw new SvcError("storage_unavailable", {}, { cause: failure });
+      }
+    },
+    failure: () => (fatal ?? failure)?.message ?? null,
+    async close() {
+      while (underWay.size > 0) await Promise.all(underWay);
+      await pool.close();
+      await lock.release();
+    },
+  };
+}

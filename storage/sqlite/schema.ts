@@ -1,0 +1,46 @@
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import { revisionsTable, type SchemaSession, statementsOf } from "../migration.ts";
+
+/** Opens the file for changing its schema; makes it, and its directory, when they are not there. */
+export async function openSqliteSchema(path: string): Promise<SchemaSession> {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const db = new Database(path, { timeout: 30_000 });
+  db.pragma("journal_mode = WAL");
+  db.pragma("synchronous = FULL");
+
+  function revisions(): string[] {
+    const table = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'schema_revisions'").get();
+    if (!table) return [];
+    return db.prepare<[], string>("SELECT revision FROM schema_revisions ORDER BY revision").pluck().all();
+  }
+
+  return {
+    revisions: async () => revisions(),
+    async change(choose) {
+      db.exec("BEGIN IMMEDIATE");
+      try {
+        db.exec(revisionsTable);
+        const change = choose(revisions());
+        if (change) {
+          for (const statement of statementsOf(change.steps, "sqlite")) db.exec(statement);
+          if (change.direction === "up")
+            db.prepare("INSERT INTO schema_revisions VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))").run(
+              change.revision,
+              change.name,
+            );
+          else db.prepare("DELETE FROM schema_revisions WHERE revision = ?").run(change.revision);
+        }
+        db.exec("COMMIT");
+        return change !== undefined;
+      } catch (error) {
+        if (db.inTransaction) db.exec("ROLLBACK");
+        throw error;
+      }
+    },
+    async close() {
+      db.close();
+    },
+  };
+}
