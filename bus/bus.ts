@@ -47,6 +47,8 @@ export interface AskOptions {
   readonly deadlineMs?: number;
   /** Rough size of the body, for the credit of the link. */
   readonly bytes?: number;
+  /** Called when the answer arrives, before anything that was sent after it; awaiting the promise comes later than that. */
+  readonly onReply?: () => void;
 }
 
 interface PendingAsk {
@@ -54,15 +56,20 @@ interface PendingAsk {
   readonly deadline: number;
   readonly resolve: (value: never) => void;
   readonly reject: (error: SvcError) => void;
+  readonly onReply: (() => void) | undefined;
 }
 
 const defaultDeadlineMs = 10_000;
 /** How often overdue asks are looked for: a deadline is kept to within this. */
 const sweepMs = 100;
+/** Asks and channels of one incarnation are numbered below this; 2^53 leaves room for 8,192 incarnations. */
+const incarnationIds = 2 ** 40;
 
 export interface BusOptions {
   readonly env: Env;
   readonly node: number;
+  /** How often this node was started before: what was meant for an earlier one is not taken for an answer to this one. */
+  readonly incarnation: number;
   /** The nodes that hold actors, in the same order everywhere. */
   readonly actorNodes: readonly number[];
   /** Takes messages for actors of this node. */
@@ -73,7 +80,7 @@ export interface BusOptions {
 export class Bus {
   readonly env: Env;
   readonly node: number;
-  /** Messages that nobody could take, by cause; for metrics. */
+  /** What nobody could take, by cause; for metrics. */
   readonly dropped = { tell: 0, frame: 0, late_reply: 0 };
   readonly #actorNodes: readonly number[];
   readonly #deliver: (delivery: Delivery) => void;
@@ -83,8 +90,8 @@ export class Bus {
   readonly #topicHandlers = new Map<string, (text: string) => void>();
   readonly #subscribers = new Map<string, number[]>();
   readonly #lostListeners: ((node: number) => void)[] = [];
-  #nextCorrelation = 1;
-  #nextChannel = 1;
+  #nextCorrelation: number;
+  #nextChannel: number;
   #sweeping = false;
 
   constructor(options: BusOptions) {
@@ -92,6 +99,8 @@ export class Bus {
     this.node = options.node;
     this.#actorNodes = options.actorNodes;
     this.#deliver = options.deliver;
+    this.#nextCorrelation = options.incarnation * incarnationIds + 1;
+    this.#nextChannel = this.#nextCorrelation;
     this.#links.set(
       options.node,
       localLink(options.env, (batch) => this.receive(options.node, batch)),
@@ -153,7 +162,7 @@ export class Bus {
     const correlation = this.#nextCorrelation++;
     const deadline = this.env.now() + (options.deadlineMs ?? defaultDeadlineMs);
     return new Promise<Reply<K, T>>((resolve, reject) => {
-      this.#asks.set(correlation, { node, deadline, resolve, reject });
+      this.#asks.set(correlation, { node, deadline, resolve, reject, onReply: options.onReply });
       this.#sweepLater();
       link.ask(correlation, to.kind, to.key, type, body, deadline, options.bytes ?? 256);
     });
@@ -171,9 +180,10 @@ export class Bus {
     if (to.from >= 0) this.#links.get(to.from)?.reply(to.correlation, value);
   }
 
-  /** Answers a delivery with a refusal. */
+  /** Answers a delivery with a refusal; one of a tell can only be counted. */
   refuse(to: Delivery, error: SvcError): void {
     if (to.from >= 0) this.#links.get(to.from)?.refuse(to.correlation, error.toWire());
+    else this.dropped.tell++;
   }
 
   /** Opens the receiving end of a channel; it closes with its last text, or with closeChannel. */
@@ -187,21 +197,22 @@ export class Bus {
     this.#channels.delete(ref.id);
   }
 
-  /** The sending end of a channel that another node, or this one, has opened. */
+  /** The sending end of a channel that another node, or this one, has opened. What is sent after that node is lost is dropped. */
   channel(ref: ChannelRef): Channel {
     const slot: Slot = { batch: 0, index: 0 };
-    const links = this.#links;
+    // Kept: the link to a replacement is another one, and nobody there knows the channel.
+    const link = this.#links.get(ref.node);
     return {
       get writable() {
-        return links.get(ref.node)?.writable ?? true;
+        return link?.writable ?? true;
       },
       onWritable: (work) => {
-        const link = links.get(ref.node);
         if (link) link.onWritable(work);
         else this.env.defer(work);
       },
-      send(text, last) {
-        links.get(ref.node)?.frame(slot, ref.id, text, last);
+      send: (text, last) => {
+        if (!link || link.closed) this.dropped.frame++;
+        else link.frame(slot, ref.id, text, last);
       },
     };
   }
@@ -234,9 +245,12 @@ export class Bus {
   readonly #receiver: Receiver = {
     onAsk: (from, correlation, kind, key, type, body, deadline) =>
       this.#deliver({ kind, key, type, body, deadline, from, correlation }),
-    onTell: (kind, key, type, body) =>
-      this.#deliver({ kind, key, type, body, deadline: 0, from: -1, correlation: 0 }),
-    onReply: (correlation, value) => this.#settle(correlation)?.resolve(value as never),
+    onTell: (kind, key, type, body) => this.#deliver({ kind, key, type, body, deadline: 0, from: -1, correlation: 0 }),
+    onReply: (correlation, value) => {
+      const ask = this.#settle(correlation);
+      ask?.onReply?.();
+      ask?.resolve(value as never);
+    },
     onRefuse: (correlation, error: WireError) => this.#settle(correlation)?.reject(SvcError.fromWire(error)),
     onFrame: (channel, text, last) => {
       const onText = this.#channels.get(channel);

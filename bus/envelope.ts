@@ -36,7 +36,15 @@ export const op = {
 
 /** What a node does with the operations it is sent, in order. */
 export interface Receiver {
-  onAsk(from: number, correlation: number, kind: string, key: string, type: string, body: unknown, deadline: number): void;
+  onAsk(
+    from: number,
+    correlation: number,
+    kind: string,
+    key: string,
+    type: string,
+    body: unknown,
+    deadline: number,
+  ): void;
   onTell(kind: string, key: string, type: string, body: unknown): void;
   onReply(correlation: number, value: unknown): void;
   onRefuse(correlation: number, error: WireError): void;

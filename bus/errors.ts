@@ -29,7 +29,10 @@ export const errorTable = {
   origin_not_allowed: { status: 403, help: "A browser page of another origin is calling; see SVC_CORS_ORIGINS." },
   rate_limited: { status: 429, retryable: true, help: "The rate limit is spent; Retry-After says when to come back." },
   // Chat
-  invalid_thread_id: { status: 400, help: "A thread id is a suffix of 1 to 200 characters without : # / \\ or control characters." },
+  invalid_thread_id: {
+    status: 400,
+    help: "A thread id is a suffix of 1 to 200 characters without : # / \\ or control characters.",
+  },
   manifest_required: { status: 400, help: "The request names no manifest." },
   messages_or_template_required: { status: 400, help: "Neither messages nor template yields a user message." },
   model_not_allowlisted: { status: 400, help: "The requested model is not one that this manifest may use." },
@@ -57,7 +60,11 @@ export const errorTable = {
   // Machinery
   conflict: { status: 409, retryable: true, help: "Somebody else changed it first." },
   mailbox_full: { status: 503, retryable: true, help: "Too much is waiting at one place." },
-  actor_lost: { status: 503, retryable: true, help: "The worker that was handling this is gone; the outcome is unknown." },
+  actor_lost: {
+    status: 503,
+    retryable: true,
+    help: "The worker that was handling this is gone; the outcome is unknown.",
+  },
   deadline_exceeded: { status: 503, retryable: true, help: "No answer in time; the outcome is unknown." },
   shutting_down: { status: 503, retryable: true, help: "The server is draining." },
   storage_unavailable: { status: 503, retryable: true, help: "The store does not take writes." },

@@ -43,13 +43,26 @@ export class Link {
     return this.#outstanding + this.#bytes < creditBytes;
   }
 
-  /** Calls `work` once, when `writable` turns true again, or when the link closes. */
+  /** True when the other node is gone: nothing more arrives there, and what still comes from there is to be ignored. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Calls `work` once, when `writable` is true again, or when the link closes; never before it returns. */
   onWritable(work: () => void): void {
-    if (this.#closed) this.#env.defer(work);
+    if (this.#closed || this.writable) this.#env.defer(work);
     else this.#waiting.push(work);
   }
 
-  ask(correlation: number, kind: string, key: string, type: string, body: unknown, deadline: number, bytes: number): void {
+  ask(
+    correlation: number,
+    kind: string,
+    key: string,
+    type: string,
+    body: unknown,
+    deadline: number,
+    bytes: number,
+  ): void {
     this.#items.push(op.ask, correlation, kind, key, type, body, deadline);
     this.#grew(operationBytes + bytes);
   }

@@ -25,7 +25,8 @@ export class Mailbox<T> {
     if (this.#head === this.#items.length) return undefined;
     const item = this.#items[this.#head];
     this.#items[this.#head++] = undefined;
-    if (this.#head === this.#items.length || this.#head > 64) {
+    // Copied when at least half of it is gone, so that a long queue is not copied again and again.
+    if (this.#head === this.#items.length || (this.#head > 64 && this.#head * 2 > this.#items.length)) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }

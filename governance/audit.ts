@@ -89,8 +89,7 @@ export class AuditLog {
   }
 
   #payloadText(payload: AuditEvent["payload"]): string {
-    // Postgres cannot keep NUL in text, and neither engine needs to.
-    const text = this.#mask.text(JSON.stringify(payload).replaceAll("\\u0000", ""));
+    const text = this.#mask.jsonText(JSON.stringify(payload));
     if (text.length <= payloadMax) return text;
     const { thread_id, tool, tool_call_id, control } = payload;
     return JSON.stringify({ thread_id, tool, tool_call_id, control, truncated: true });

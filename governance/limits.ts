@@ -65,7 +65,8 @@ export class RunBudget {
     if (price !== null) {
       const costLeft = this.#limits.max_cost_usd - this.#cost;
       const inputCost = (inputTokens * price.input) / 1e6;
-      const affordable = price.output > 0 ? Math.floor(((costLeft - inputCost) * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
+      const affordable =
+        price.output > 0 ? Math.floor(((costLeft - inputCost) * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
       if (affordable < 1) return this.#breach("max_cost_usd");
       output = Math.min(output, affordable);
       cost = inputCost + (output * price.output) / 1e6;

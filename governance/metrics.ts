@@ -1,4 +1,9 @@
-import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, type RegistryContentType } from "prom-client";
+import {
+  AggregatorRegistry,
+  type MetricObjectWithValues,
+  type MetricValue,
+  type RegistryContentType,
+} from "prom-client";
 
 // Every metric of the service, declared once. Each thread counts for itself in plain maps, which is what the hot path can
 // afford; GET /metrics adds the threads up and renders them with prom-client.
@@ -32,14 +37,22 @@ export const metricTable = {
     help: "Rules of a manifest that select no bound tool, counted when it is compiled.",
     labels: ["manifest_id", "rule", "kind"],
   },
-  svc_secret_masking_total: { type: "counter", help: "Tool results in which a secret was masked.", labels: ["manifest_id", "tool"] },
+  svc_secret_masking_total: {
+    type: "counter",
+    help: "Tool results in which a secret was masked.",
+    labels: ["manifest_id", "tool"],
+  },
   svc_run_stop_reason_total: {
     type: "counter",
     help: "Runs that ended for want of tokens, by refusal, or out of steps.",
     labels: ["manifest_id", "reason"],
   },
   svc_runs_total: { type: "counter", help: "Runs by how they ended.", labels: ["manifest_id", "outcome"] },
-  svc_tokens_total: { type: "counter", help: "Tokens by model and direction.", labels: ["manifest_id", "model", "kind"] },
+  svc_tokens_total: {
+    type: "counter",
+    help: "Tokens by model and direction.",
+    labels: ["manifest_id", "model", "kind"],
+  },
   svc_model_unmetered_total: {
     type: "counter",
     help: "Model calls for which the provider reported no usage.",
@@ -59,12 +72,20 @@ export const metricTable = {
     labels: ["from", "to", "reason"],
   },
   svc_buffer_dropped_total: { type: "counter", help: "Rows dropped because a buffer was full.", labels: ["buffer"] },
-  svc_actor_crashes_total: { type: "counter", help: "Actors that threw something other than a refusal.", labels: ["kind"] },
+  svc_actor_crashes_total: {
+    type: "counter",
+    help: "Actors that threw something other than a refusal.",
+    labels: ["kind"],
+  },
   svc_bus_dropped_total: { type: "counter", help: "Messages that nobody could take.", labels: ["kind"] },
   svc_live_runs: { type: "gauge", help: "Runs under way.", labels: [] },
   svc_actors: { type: "gauge", help: "Actors in memory.", labels: [] },
   svc_open_streams: { type: "gauge", help: "Open event streams.", labels: [] },
-  svc_slow_streams_closed_total: { type: "counter", help: "Streams closed because their client did not read.", labels: [] },
+  svc_slow_streams_closed_total: {
+    type: "counter",
+    help: "Streams closed because their client did not read.",
+    labels: [],
+  },
 } as const satisfies Record<string, MetricEntry>;
 
 export type MetricName = keyof typeof metricTable;

@@ -40,7 +40,7 @@ export class Secrets {
 }
 
 /** Whether a text may name a secret: one segment of a path, and most of what an environment variable may be called. */
-export function isSecretName(name: string): boolean {
+function isSecretName(name: string): boolean {
   return /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/.test(name);
 }
 
@@ -96,10 +96,17 @@ export class SecretMask {
     return places.length === 0 ? text : replaced(text, places);
   }
 
-  /** JSON text that stays JSON: what is hidden is cut out of its strings and keys, never out of an escape. */
+  /** JSON text that stays JSON: what is hidden is cut out of its strings and keys, never out of an escape. Other text as text. */
   jsonText(json: string): string {
     const masked = this.text(json);
-    return masked === json ? json : JSON.stringify(this.value(JSON.parse(json)));
+    if (masked === json) return json;
+    let value: unknown;
+    try {
+      value = JSON.parse(json);
+    } catch {
+      return masked;
+    }
+    return JSON.stringify(this.value(value));
   }
 
   /** A JSON value with its strings and keys masked, or the very same value when there is nothing to hide. */

@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 // Where manifests and their texts lie in the object store. A tenant's id is one segment of a key. Ids of other characters than
 // letters, digits, . and - are spelled with ~ and hexadecimal digits, so no two tenants share a key, and none is `_shared`.
 
@@ -19,8 +21,13 @@ export function promptKeys(tenantId: string, file: string): readonly [string, st
   return [`prompts/${tenantSegment(tenantId)}/${file}`, `prompts/_shared/${file}`];
 }
 
+/** Characters of one segment, as object stores take them. */
+const segmentCharsMax = 200;
+
 function tenantSegment(tenantId: string): string {
   const spelled = tenantId.replaceAll(/[^A-Za-z0-9.-]/gu, spellOut);
+  // No spelling has two ~ in a row.
+  if (spelled.length > segmentCharsMax) return `~~${createHash("sha256").update(tenantId).digest("hex")}`;
   return spelled === "." || spelled === ".." ? spelled.replaceAll(".", spellOut) : spelled;
 }
 

@@ -58,6 +58,7 @@ function compose(text: string, lines: LineCounter): Document {
 
 function* boundedTokens(text: string, lines: LineCounter) {
   const parser = new Parser(lines.addNewLine);
+  lines.addNewLine(0);
   let lexemes = 0;
   for (const lexeme of new Lexer().lex(text)) {
     if (++lexemes > lexemesMax) refuse("too_long", `has more than ${lexemesMax} words and marks`);

@@ -51,10 +51,14 @@ export interface ListedManifest {
 export interface ManifestResolver {
   /** What a request of this tenant gets. Throws unknown_manifest, or invalid_manifest naming where the manifest is from. */
   resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest>;
+  /** A stored manifest of the tenant has another version or canary now. Until it is told, the resolver answers as before. */
+  forget(tenantId: string, name: string): void;
   /** Every name that the tenant can ask for, sorted, each from the layer that decides. Not every one need be valid. */
   listManifests(tenantId: string): Promise<readonly ListedManifest[]>;
 }
 
+/** Names of which it is known what is stored under them, or that nothing is. */
+const pointersMax = 10_000;
 /** Stored versions never change, so parsed ones are kept: this many in a thread. */
 const parsedMax = 500;
 
@@ -69,7 +73,7 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
     async resolve(tenantId, name, threadSuffix) {
       const unknown = () => new SvcError("unknown_manifest", { subject: name.slice(0, manifestNameCharsMax) });
       if (!isManifestName(name)) throw unknown();
-      const fromStore = await stored?.(tenantId, name, threadSuffix);
+      const fromStore = await stored?.get(tenantId, name, threadSuffix);
       if (fromStore) return fromStore;
       const fromObject = await objects?.get(tenantId, name);
       if (fromObject) return { manifest: fromObject, version: null, variant: "stable", source: "object" };
@@ -79,6 +83,8 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
       }
       throw unknown();
     },
+
+    forget: (tenantId, name) => stored?.forget(tenantId, name),
 
     async listManifests(tenantId) {
       const listed = new Map<string, ListedManifest>();
@@ -113,12 +119,37 @@ function openStoreLayer(store: Store) {
     return manifest;
   }
 
-  return async (tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest | null> => {
-    const tenant = store.tenant(tenantId);
-    const pointer = await manifestPointer(tenant, name);
-    if (pointer === undefined) return null;
-    const variant = chooseVariant({ ...pointer, tenantId, threadSuffix });
-    const version = variant === "canary" ? (pointer.canary_version as number) : pointer.version;
-    return { manifest: await load(tenant, name, version), version, variant, source: "store" };
+  /** Asked for by every turn, so kept until somebody says that it has changed. */
+  const pointers = new Map<string, ManifestPointerRow | null>();
+
+  async function pointerOf(tenant: TenantStore, name: string): Promise<ManifestPointerRow | null> {
+    const key = `${tenant.tenantId}:${name}`;
+    const known = pointers.get(key);
+    if (known !== undefined) return known;
+    const before = changes;
+    const pointer = (await manifestPointer(tenant, name)) ?? null;
+    // What was read while somebody changed it may be old already.
+    if (changes === before) {
+      if (pointers.size >= pointersMax) pointers.clear();
+      pointers.set(key, pointer);
+    }
+    return pointer;
+  }
+  let changes = 0;
+
+  return {
+    forget(tenantId: string, name: string): void {
+      changes++;
+      pointers.delete(`${tenantId}:${name}`);
+    },
+
+    async get(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest | null> {
+      const tenant = store.tenant(tenantId);
+      const pointer = await pointerOf(tenant, name);
+      if (pointer === null) return null;
+      const variant = chooseVariant({ ...pointer, tenantId, threadSuffix });
+      const version = variant === "canary" ? (pointer.canary_version as number) : pointer.version;
+      return { manifest: await load(tenant, name, version), version, variant, source: "store" };
+    },
   };
 }

@@ -38,14 +38,16 @@ export class Histogram {
     this.#max = Math.max(this.#max, micros);
   }
 
-  /** Milliseconds that a share `q` of the values does not exceed; NaN when there are none. */
+  /** Milliseconds that a share `q` of the values does not exceed; NaN when there are none. The ends are exact. */
   quantileMs(q: number): number {
     if (this.#count === 0) return Number.NaN;
     const rank = Math.max(1, Math.ceil(q * this.#count));
+    if (rank === 1) return this.#min / 1000;
+    if (rank === this.#count) return this.#max / 1000;
     let seen = 0;
     for (let bucket = 0; bucket < bucketCount; bucket += 1) {
       seen += this.#counts[bucket] ?? 0;
-      if (seen >= rank) return Math.min(Math.max(middleOf(bucket), this.#min), this.#max) / 1000;
+      if (seen >= rank) return middleOf(bucket) / 1000;
     }
     return this.#max / 1000;
   }

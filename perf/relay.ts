@@ -39,7 +39,15 @@ const dirty: Turn[] = [];
 process.on("disconnect", () => process.exit());
 App()
   .post("/relay", (response) => {
-    const turn: Turn = { response, upstream: undefined, queued: "", waiting: false, begun: false, over: false, gone: false };
+    const turn: Turn = {
+      response,
+      upstream: undefined,
+      queued: "",
+      waiting: false,
+      begun: false,
+      over: false,
+      gone: false,
+    };
     let body: Buffer | undefined;
     response.onAborted(() => {
       turn.gone = true;

@@ -23,7 +23,8 @@ export interface PostgresConfig {
 /** The engine that a database URL asks for: postgres://…, sqlite:///path, or SQLite under the data directory when it is empty. */
 export function storeConfig(databaseUrl: string, dataDir: string, pool: Omit<PostgresConfig, "url">): StoreConfig {
   if (databaseUrl === "") return { engine: "sqlite", path: join(resolve(dataDir), "svc.db") };
-  if (databaseUrl.startsWith("sqlite:///")) return { engine: "sqlite", path: resolve(databaseUrl.slice("sqlite://".length)) };
+  if (databaseUrl.startsWith("sqlite:///"))
+    return { engine: "sqlite", path: resolve(databaseUrl.slice("sqlite://".length)) };
   if (/^postgres(ql)?:\/\//.test(databaseUrl)) return { engine: "postgres", postgres: { ...pool, url: databaseUrl } };
   throw new Error("the URL must begin with postgres:// or sqlite:///");
 }

@@ -9,7 +9,10 @@ export function writeCursor(key: readonly (string | number)[]): string {
 const cursorCharsMax = 2048;
 
 /** The sort key in a cursor, of the types that `shape` names. Refuses with invalid_cursor what `writeCursor` did not make. */
-export function readCursor<const Shape extends readonly ("string" | "number")[]>(text: string, shape: Shape): CursorKey<Shape> {
+export function readCursor<const Shape extends readonly ("string" | "number")[]>(
+  text: string,
+  shape: Shape,
+): CursorKey<Shape> {
   const key = text.length > cursorCharsMax ? null : parse(text);
   const fits =
     Array.isArray(key) &&

@@ -46,7 +46,11 @@ const deleteLapsed = systemSql(
    RETURNING expires_at`,
 );
 
-export async function idempotencyKey(store: TenantStore, scope: string, now: number): Promise<IdempotencyRow | undefined> {
+export async function idempotencyKey(
+  store: TenantStore,
+  scope: string,
+  now: number,
+): Promise<IdempotencyRow | undefined> {
   const [row] = await store.read(selectKey, scope, now);
   return row as unknown as IdempotencyRow | undefined;
 }

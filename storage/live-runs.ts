@@ -18,7 +18,10 @@ const insertLiveRun = tenantSql(
   `INSERT INTO live_runs (tenant_id, thread_key, suffix, run_id, owner, started_at, idempotency_scope)
    VALUES (:tenant, ?, ?, ?, ?, ?, ?)`,
 );
-const deleteLiveRun = tenantSql("live_run_delete", "DELETE FROM live_runs WHERE tenant_id = :tenant AND thread_key = ?");
+const deleteLiveRun = tenantSql(
+  "live_run_delete",
+  "DELETE FROM live_runs WHERE tenant_id = :tenant AND thread_key = ?",
+);
 const selectLiveRun = tenantSql(
   "live_run_by_thread",
   `SELECT thread_key, suffix, run_id, owner, started_at, idempotency_scope FROM live_runs

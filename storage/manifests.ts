@@ -106,4 +106,3 @@ export function setManifestPointerOp(store: TenantStore, row: ManifestPointerRow
     row.updated_by,
   ]);
 }
-

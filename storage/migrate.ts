@@ -53,7 +53,9 @@ export async function migrateThrough(
     if (downgrade && !isBelow(goal, from))
       throw new MigrationRefused(`${target} is not below ${from}, the revision of the database`);
     if (!downgrade && isBelow(goal, from))
-      throw new MigrationRefused(`the database is at ${from}, past ${target}; going back is asked for with --downgrade`);
+      throw new MigrationRefused(
+        `the database is at ${from}, past ${target}; going back is asked for with --downgrade`,
+      );
 
     const applied: string[] = [];
     let more = true;

@@ -14,10 +14,12 @@ export type Request = readonly unknown[];
 /** `[id, rows, null]` or `[id, null, error]`. Rows of a write are one list for each of its statements. */
 export type Answer = readonly [number, readonly Row[] | readonly Row[][] | null, WireError | null];
 
-/** Unanswered requests of one thread; more are refused, so that a stalled disk cannot fill the memory. */
+/** Unanswered requests of one thread, and the characters in them; more are refused, so that a stalled disk cannot fill the memory. */
 const unansweredMax = 20_000;
+const unansweredCharsMax = 64 * 1024 * 1024;
 
 interface Waiting {
+  readonly chars: number;
   resolve(value: never): void;
   reject(error: SvcError): void;
 }
@@ -28,7 +30,9 @@ export class StorePort {
   readonly #port: MessagePort;
   readonly #waiting = new Map<number, Waiting>();
   #outgoing: Request[] = [];
+  #unansweredChars = 0;
   #nextId = 1;
+  #closed = false;
 
   constructor(env: Env, port: MessagePort) {
     this.#env = env;
@@ -36,35 +40,47 @@ export class StorePort {
     port.on("message", (answers: readonly Answer[]) => {
       for (const answer of answers) this.#settle(answer);
     });
+    port.once("close", () => this.close());
   }
 
   write(ops: readonly WriteOp[]): Promise<readonly Row[][]> {
     const id = this.#nextId++;
     const message: unknown[] = [request.write, id];
-    for (const op of ops) message.push(op.statement.name, op.params, op.expect ?? -1);
-    return this.#ask(id, message);
+    let chars = 0;
+    for (const { statement, params, expect } of ops) {
+      message.push(statement.name, params, expect ?? -1);
+      for (const param of params) if (typeof param === "string") chars += param.length;
+    }
+    return this.#ask(id, message, chars);
   }
 
   read(statement: Statement, params: readonly Param[]): Promise<Row[]> {
     const id = this.#nextId++;
-    return this.#ask(id, [request.read, id, statement.name, params]);
+    return this.#ask(id, [request.read, id, statement.name, params], 0);
   }
 
   check(): Promise<void> {
     const id = this.#nextId++;
-    return this.#ask(id, [request.check, id]);
+    return this.#ask(id, [request.check, id], 0);
   }
 
   close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
     this.#port.close();
     for (const waiting of this.#waiting.values()) waiting.reject(new SvcError("storage_unavailable"));
     this.#waiting.clear();
   }
 
-  #ask<T>(id: number, message: Request): Promise<T> {
-    if (this.#waiting.size >= unansweredMax) return Promise.reject(new SvcError("storage_unavailable"));
+  #ask<T>(id: number, message: Request, chars: number): Promise<T> {
+    const full =
+      this.#waiting.size >= unansweredMax ||
+      // One that is larger than the bound by itself goes when nothing else waits.
+      (this.#unansweredChars > 0 && this.#unansweredChars + chars > unansweredCharsMax);
+    if (this.#closed || full) return Promise.reject(new SvcError("storage_unavailable"));
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#waiting.set(id, { chars, resolve, reject });
+      this.#unansweredChars += chars;
       if (this.#outgoing.length === 0) this.#env.defer(this.#flush);
       this.#outgoing.push(message);
     });
@@ -80,6 +96,7 @@ export class StorePort {
     const waiting = this.#waiting.get(id);
     if (!waiting) return;
     this.#waiting.delete(id);
+    this.#unansweredChars -= waiting.chars;
     if (error) waiting.reject(SvcError.fromWire(error));
     else waiting.resolve(rows as never);
   }

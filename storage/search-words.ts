@@ -5,13 +5,18 @@ export const searchedCharsMax = 100_000;
 const wordCharsMax = 100;
 
 /** Words written without spaces between them are found by their characters. */
-const words = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]|[[\p{L}\p{N}]--[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]]+/gv;
+const words =
+  /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]|[[\p{L}\p{N}]--[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]]+/gv;
 
 /**
  * The words of a text as both engines index and look for them: lower case, without accents, nothing but letters and digits. What
  * an engine could take for syntax is not among them.
  */
 export function searchWords(text: string): string[] {
-  const plain = text.slice(0, searchedCharsMax).normalize("NFKD").replace(/\p{M}+/gu, "").toLowerCase();
+  const plain = text
+    .slice(0, searchedCharsMax)
+    .normalize("NFKD")
+    .replace(/\p{M}+/gu, "")
+    .toLowerCase();
   return (plain.match(words) ?? []).map((word) => word.slice(0, wordCharsMax));
 }

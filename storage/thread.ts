@@ -1,6 +1,7 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { expose } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
+import { systemEnv } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { StoreConfig } from "./config.ts";
 import { type Answer, type Request, request } from "./port.ts";
@@ -15,7 +16,11 @@ import type { WriteOutcome, Writer } from "./writer.ts";
 
 /** What the main thread asks of the store thread. */
 export interface StoreControl {
+  /** Serves a thread's `StorePort` at the other end. */
   attach(port: MessagePort): void;
+  /** Why the store does not work, in words for the log; null while it works. */
+  failure(): string | null;
+  /** Finishes what was asked and closes the database; what is asked later is refused. */
   close(): Promise<void>;
 }
 
@@ -29,58 +34,90 @@ interface Waiting {
 
 export function serveStore(writer: Writer): StoreControl {
   const queue: Waiting[] = [];
-  let scheduled = false;
+  const answers = new Map<MessagePort, Answer[]>();
+  const ports = new Set<MessagePort>();
+  let writing = false;
+  let answering = false;
+  let closed = false;
 
-  function schedule(): void {
-    if (scheduled) return;
-    scheduled = true;
+  function scheduleWrite(): void {
+    if (writing) return;
+    writing = true;
     // Requests of other threads that have arrived meanwhile are read before this runs, and join the group.
-    setImmediate(() => void commitNext());
+    setImmediate(() => {
+      writing = false;
+      writeNext();
+    });
   }
 
-  async function commitNext(): Promise<void> {
-    scheduled = false;
+  function writeNext(): void {
     const group = queue.splice(0, groupMax);
+    if (queue.length > 0) scheduleWrite();
     if (group.length === 0) return;
-    if (queue.length > 0) schedule();
-    const outcomes = await writer.write(group.map((waiting) => waiting.batch));
-    const answers = new Map<MessagePort, Answer[]>();
-    for (let i = 0; i < group.length; i++) {
-      const { port, batch } = group[i] as Waiting;
-      const outcome = outcomes[i] as WriteOutcome;
-      const answer: Answer = [batch[1] as number, outcome.rows, outcome.error ? outcome.error.toWire() : null];
-      const list = answers.get(port);
-      if (list) list.push(answer);
-      else answers.set(port, [answer]);
-    }
-    for (const [port, list] of answers) port.postMessage(list);
+    writer.write(
+      group.map((waiting) => waiting.batch),
+      (index, { rows, error }: WriteOutcome) => {
+        const { port, batch } = group[index] as Waiting;
+        answer(port, [batch[1] as number, rows, error ? error.toWire() : null]);
+      },
+    );
+    sendAnswers();
   }
 
-  async function answer(port: MessagePort, id: number, work: Promise<Row[]>): Promise<void> {
+  /** Answers of one turn of the event loop travel together. */
+  function answer(port: MessagePort, message: Answer): void {
+    const list = answers.get(port);
+    if (list) list.push(message);
+    else answers.set(port, [message]);
+    if (answering) return;
+    answering = true;
+    setImmediate(sendAnswers);
+  }
+
+  function sendAnswers(): void {
+    answering = false;
+    for (const [port, list] of answers) port.postMessage(list);
+    answers.clear();
+  }
+
+  async function answerWith(port: MessagePort, id: number, work: Promise<Row[]>): Promise<void> {
     try {
-      port.postMessage([[id, await work, null] satisfies Answer]);
+      answer(port, [id, await work, null]);
     } catch (error) {
-      const refusal = error instanceof SvcError ? error : new SvcError("storage_unavailable", {}, { cause: error });
-      port.postMessage([[id, null, refusal.toWire()] satisfies Answer]);
+      answer(port, [id, null, SvcError.from(error).toWire()]);
     }
+  }
+
+  function take(port: MessagePort, message: Request): void {
+    const id = message[1] as number;
+    if (closed) answer(port, [id, null, new SvcError("storage_unavailable").toWire()]);
+    else if (message[0] === request.write) queue.push({ port, batch: message });
+    else if (message[0] === request.read)
+      void answerWith(port, id, writer.read(message[2] as string, message[3] as Param[]));
+    else
+      void answerWith(
+        port,
+        id,
+        writer.check().then(() => []),
+      );
   }
 
   return {
     attach(port) {
+      ports.add(port);
+      port.once("close", () => ports.delete(port));
       port.on("message", (requests: readonly Request[]) => {
-        for (const message of requests) {
-          const id = message[1] as number;
-          if (message[0] === request.write) queue.push({ port, batch: message });
-          else if (message[0] === request.read)
-            void answer(port, id, writer.read(message[2] as string, message[3] as Param[]));
-          else void answer(port, id, writer.check().then(() => []));
-        }
-        if (queue.length > 0) schedule();
+        for (const message of requests) take(port, message);
+        if (queue.length > 0) scheduleWrite();
       });
     },
+    failure: () => writer.failure(),
     async close() {
-      while (queue.length > 0) await commitNext();
+      closed = true;
+      while (queue.length > 0) writeNext();
       await writer.close();
+      sendAnswers();
+      for (const port of ports) port.close();
     },
   };
 }
@@ -88,6 +125,13 @@ export function serveStore(writer: Writer): StoreControl {
 if (parentPort) {
   const config = workerData as StoreConfig;
   const writer =
-    config.engine === "sqlite" ? openSqliteWriter(config.path) : await openPostgresWriter(config.postgres);
+    config.engine === "sqlite"
+      ? openSqliteWriter(config.path)
+      : await openPostgresWriter(config.postgres, systemEnv(), (error) => {
+          // Ends this thread, and with it the process: nothing may be written any more.
+          setImmediate(() => {
+            throw error;
+          });
+        });
   expose(serveStore(writer), nodeEndpoint(parentPort));
 }

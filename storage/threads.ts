@@ -45,7 +45,10 @@ export interface ThreadCursor {
 const columns =
   "thread_key, suffix, uid, created_at, updated_at, next_seq, leaf_seq, revision, manifest, model_id, session_name, preview, parent_session_id, meta";
 
-const selectThread = tenantSql("thread_by_suffix", `SELECT ${columns} FROM threads WHERE tenant_id = :tenant AND suffix = ?`);
+const selectThread = tenantSql(
+  "thread_by_suffix",
+  `SELECT ${columns} FROM threads WHERE tenant_id = :tenant AND suffix = ?`,
+);
 const insertThread = tenantSql(
   "thread_insert",
   `INSERT INTO threads (tenant_id, ${columns}, indexed_seq) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
@@ -112,7 +115,11 @@ export function deleteThreadOp(store: TenantStore, threadKey: number): WriteOp {
 }
 
 /** Threads after `cursor`, newest first. */
-export async function recentThreads(store: TenantStore, cursor: ThreadCursor | null, limit: number): Promise<ThreadRow[]> {
+export async function recentThreads(
+  store: TenantStore,
+  cursor: ThreadCursor | null,
+  limit: number,
+): Promise<ThreadRow[]> {
   const updatedAt = cursor?.updated_at ?? Number.MAX_SAFE_INTEGER;
   const rows = await store.read(selectRecent, updatedAt, cursor?.suffix ?? "", limit);
   return rows.map(toThread);

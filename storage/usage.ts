@@ -129,7 +129,11 @@ export async function usagePage(
 }
 
 /** What was spent on each manifest, model and UTC day, the newest day first, and in all. */
-export async function usageSummary(store: TenantStore, window: UsageWindow, manifestId: string | null): Promise<UsageSummary> {
+export async function usageSummary(
+  store: TenantStore,
+  window: UsageWindow,
+  manifestId: string | null,
+): Promise<UsageSummary> {
   const rows = await store.read(selectSummary, window.since, window.until, manifestId, manifestId);
   const items = rows.map((row) => ({
     manifest_id: row.manifest_id as string,

@@ -73,6 +73,11 @@ export class ManifestLibrary {
     return compile(manifest, this.#registries, source);
   }
 
+  /** A tenant's manifest has changed. */
+  forget(tenantId: string, name: string): void {
+    this.#resolver.forget(tenantId, name);
+  }
+
   /** See `ManifestResolver.listManifests`. */
   list(tenantId: string) {
     return this.#resolver.listManifests(tenantId);

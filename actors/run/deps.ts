@@ -8,6 +8,7 @@ import type { Store } from "../../storage/store.ts";
 import type { ManifestLibrary } from "../manifests/library.ts";
 import type { ThreadKeys } from "../thread/thread-keys.ts";
 import type { Models } from "./model/models.ts";
+import type { Run } from "./run.ts";
 import type { Tool } from "./tools/tool.ts";
 
 /** What the actors of one thread share. Made once, at the start of the thread. */
@@ -23,6 +24,8 @@ export interface ActorDeps {
   readonly metrics: Metrics;
   readonly mask: SecretMask;
   readonly log: Logger;
+  /** Every run of this thread that has not ended. */
+  readonly liveRuns: Set<Run>;
   /** This process and worker, as live runs and claimed keys name them. */
   readonly owner: string;
 }

@@ -16,6 +16,8 @@ export interface JournalEntry {
 export interface Journal {
   /** The sequence number of the next event, -1 without a thread. */
   readonly nextSeq: number;
+  /** Events below it are durable: what a frame may name as its id. -1 without a thread. */
+  readonly durableSeq: number;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
   /** Id that the newest event will have after `count` more entries, empty without a thread. */

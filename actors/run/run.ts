@@ -28,6 +28,7 @@ export class Run {
     this.id = plan.run_id;
     this.#scope = new RunScope(plan, journal, output, deps);
     this.#output = output;
+    deps.liveRuns.add(this);
     this.ended = this.#run();
   }
 
@@ -70,6 +71,7 @@ export class Run {
     } finally {
       this.#deadline.cancel();
       this.#unwatched?.cancel();
+      deps.liveRuns.delete(this);
     }
   }
 
@@ -108,7 +110,7 @@ export class Run {
       metrics.count("svc_run_stop_reason_total", [metrics.label, ending.stop_reason]);
     metrics.count("svc_runs_total", [metrics.label, outcomeLabel(ending, scope.abortReason)]);
     if (interrupted) this.#output.failed(new SvcError("shutting_down"));
-    else this.#output.finished(result, journal.nextSeq);
+    else this.#output.finished(result, journal.durableSeq);
   }
 }
 

@@ -78,13 +78,13 @@ export class RunScope {
 
   /** Sends a structural frame to the one who started the turn. */
   frame(name: string, data: unknown): void {
-    this.#output.frame(name, data, this.journal.nextSeq);
+    this.#output.frame(name, data, this.journal.durableSeq);
   }
 
   /** Sends a frame to the one who started the turn and to everybody who listens to the thread. */
   frameToAll(name: string, data: unknown): void {
     this.frame(name, data);
-    this.journal.publish(() => frame(name, data, this.journal.nextSeq));
+    this.journal.publish(() => frame(name, data, this.journal.durableSeq));
   }
 
   /** Adds messages to the branch. */

@@ -5,6 +5,7 @@ import type { Journal } from "./journal.ts";
 export function statelessJournal(store: Store): Journal {
   return {
     nextSeq: -1,
+    durableSeq: -1,
     threadId: "",
     leafIdAfter: () => "",
     append: async () => {},

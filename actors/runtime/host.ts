@@ -2,6 +2,7 @@ import type { Bus, Delivery } from "../../bus/bus.ts";
 import type { Env, Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Mailbox } from "../../bus/mailbox.ts";
+import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 
 // The actors of one node. A message finds its actor by kind and key; an actor that is not in memory is loaded first. What a
@@ -13,15 +14,14 @@ const sweepMs = 1_000;
 const sweepCells = 2_000;
 /** Beyond this many actors in memory, idle ones leave at once. */
 const cellsMax = 10_000;
-/** This many crashes within the window, and the actor is refused until the window is over. */
-const crashesMax = 5;
-const crashWindowMs = 10_000;
 
 interface Cell {
   readonly definition: AnyActorDefinition;
+  readonly id: string;
   readonly key: string;
   readonly mailbox: Mailbox<Delivery>;
-  readonly context: ActorContext<unknown>;
+  /** Made anew with every state, so that what an earlier state has left running cannot drop the present one. */
+  context: ActorContext<unknown> | null;
   phase: "empty" | "loading" | "ready";
   state: unknown;
   /** A handler is running that others must wait for. */
@@ -47,7 +47,7 @@ export class ActorHost {
   readonly #definitions = new Map<string, AnyActorDefinition>();
   readonly #onCrash: HostOptions["onCrash"];
   readonly #cells = new Map<string, Cell>();
-  readonly #crashes = new Map<string, number[]>();
+  readonly #crashes = new CrashHistory();
   #sweepTimer: Timer | null = null;
   #sweepAt: Iterator<[string, Cell]> | null = null;
   #closed = false;
@@ -75,24 +75,14 @@ export class ActorHost {
 
   /** Takes a message for an actor of this node. */
   deliver(delivery: Delivery): void {
+    const now = this.#env.now();
+    if (isOverdue(delivery, now)) return;
     const definition = this.#definitions.get(delivery.kind);
-    if (!definition?.on[delivery.type])
-      return this.#bus.refuse(delivery, new SvcError("internal_error", { subject: `${delivery.kind}.${delivery.type}` }));
     const id = `${delivery.kind}/${delivery.key}`;
-    if (this.#crashes.size > 0 && this.#isCrashLooping(id)) return this.#bus.refuse(delivery, new SvcError("actor_lost"));
-    let cell = this.#cells.get(id);
-    if (!cell) {
-      cell = this.#newCell(definition, delivery.key);
-      this.#cells.set(id, cell);
-    }
-    cell.lastUsed = this.#env.now();
-    if (cell.phase === "ready" && cell.busy && definition.interleaves.includes(delivery.type)) {
-      this.#interleave(cell, delivery);
-      return;
-    }
-    if (!cell.mailbox.push(delivery, definition.reserved.includes(delivery.type)))
-      return this.#bus.refuse(delivery, new SvcError("mailbox_full"));
-    this.#pump(cell);
+    if (!definition?.on[delivery.type])
+      this.#bus.refuse(delivery, new SvcError("internal_error", { subject: `${delivery.kind}.${delivery.type}` }));
+    else if (this.#crashes.isLooping(id, now)) this.#bus.refuse(delivery, new SvcError("actor_lost"));
+    else this.#admit(this.#cellOf(definition, id, delivery.key), delivery, now);
   }
 
   /** No more sweeping; what is in memory stays until the thread ends. */
@@ -101,26 +91,37 @@ export class ActorHost {
     this.#sweepTimer?.cancel();
   }
 
-  #newCell(definition: AnyActorDefinition, key: string): Cell {
-    const cell: Cell = {
-      definition,
-      key,
-      mailbox: new Mailbox(definition.mailboxLimit),
-      phase: "empty",
-      state: undefined,
-      busy: false,
-      interleaved: 0,
-      lastUsed: 0,
-      context: {
-        key,
-        env: this.#env,
-        bus: this.#bus,
-        deps: this.#deps,
-        discard: () => this.#drop(cell),
-        crash: (error) => this.#crash(cell, error),
-      },
-    };
+  #cellOf(definition: AnyActorDefinition, id: string, key: string): Cell {
+    let cell = this.#cells.get(id);
+    if (!cell) {
+      cell = newCell(definition, id, key);
+      this.#cells.set(id, cell);
+    }
     return cell;
+  }
+
+  /** Handles a message at once where it may run beside another one; else it waits its turn, if there is room. */
+  #admit(cell: Cell, delivery: Delivery, now: number): void {
+    const { definition, mailbox } = cell;
+    cell.lastUsed = now;
+    const mayInterleave = cell.phase === "ready" && cell.busy && cell.interleaved < definition.mailboxLimit;
+    if (mayInterleave && definition.interleaves.includes(delivery.type)) this.#interleave(cell, delivery);
+    else if (mailbox.push(delivery, definition.reserved.includes(delivery.type))) this.#pump(cell);
+    else this.#bus.refuse(delivery, new SvcError("mailbox_full"));
+  }
+
+  #newContext(cell: Cell): ActorContext<unknown> {
+    const context: ActorContext<unknown> = {
+      key: cell.key,
+      env: this.#env,
+      bus: this.#bus,
+      deps: this.#deps,
+      discard: () => {
+        if (cell.context === context) this.#drop(cell);
+      },
+      crash: (error) => this.#crash(cell, context, error),
+    };
+    return context;
   }
 
   /** Handles what waits, as far as it can without waiting itself. */
@@ -128,20 +129,21 @@ export class ActorHost {
     while (!cell.busy && cell.mailbox.size > 0) {
       if (cell.phase === "loading") return;
       if (cell.phase === "empty") {
-        this.#load(cell);
+        if (this.#crashes.isLooping(cell.id, this.#env.now())) this.#refuseWaiting(cell, new SvcError("actor_lost"));
+        else this.#load(cell);
         continue;
       }
       const delivery = cell.mailbox.shift() as Delivery;
-      // Nobody waits for the answer any more, and the asker knows that the outcome is unknown.
-      if (delivery.deadline > 0 && delivery.deadline < this.#env.now()) continue;
-      this.#handle(cell, delivery);
+      if (!isOverdue(delivery, this.#env.now())) this.#handle(cell, delivery);
     }
   }
 
   #load(cell: Cell): void {
     cell.phase = "loading";
+    const context = this.#newContext(cell);
+    cell.context = context;
     try {
-      const state = cell.definition.load(cell.context as ActorContext<never>);
+      const state = cell.definition.load(context as ActorContext<never>);
       if (!(state instanceof Promise)) {
         this.#loaded(cell, state);
         return;
@@ -167,14 +169,19 @@ export class ActorHost {
   #loadFailed(cell: Cell, error: unknown): void {
     cell.phase = "empty";
     if (!(error instanceof SvcError)) this.#noteCrash(cell, error);
-    const refusal = SvcError.from(error);
-    for (let waiting = cell.mailbox.shift(); waiting; waiting = cell.mailbox.shift()) this.#bus.refuse(waiting, refusal);
+    this.#refuseWaiting(cell, SvcError.from(error));
+  }
+
+  #refuseWaiting(cell: Cell, refusal: SvcError): void {
+    for (let waiting = cell.mailbox.shift(); waiting; waiting = cell.mailbox.shift())
+      this.#bus.refuse(waiting, refusal);
   }
 
   #handle(cell: Cell, delivery: Delivery): void {
+    const { context } = cell;
     cell.busy = true;
     try {
-      const answer = this.#invoke(cell, delivery);
+      const answer = invoke(cell, delivery);
       if (!(answer instanceof Promise)) {
         cell.busy = false;
         this.#bus.reply(delivery, answer);
@@ -188,20 +195,24 @@ export class ActorHost {
         },
         (error: unknown) => {
           cell.busy = false;
-          this.#failed(cell, delivery, error);
+          this.#failed(cell, context, delivery, error);
           this.#pump(cell);
         },
       );
     } catch (error) {
       cell.busy = false;
-      this.#failed(cell, delivery, error);
+      this.#failed(cell, context, delivery, error);
     }
   }
 
   #interleave(cell: Cell, delivery: Delivery): void {
+    const { context } = cell;
     try {
-      const answer = this.#invoke(cell, delivery);
-      if (!(answer instanceof Promise)) return this.#bus.reply(delivery, answer);
+      const answer = invoke(cell, delivery);
+      if (!(answer instanceof Promise)) {
+        this.#bus.reply(delivery, answer);
+        return;
+      }
       cell.interleaved++;
       answer.then(
         (value: unknown) => {
@@ -210,31 +221,27 @@ export class ActorHost {
         },
         (error: unknown) => {
           cell.interleaved--;
-          this.#failed(cell, delivery, error);
+          this.#failed(cell, context, delivery, error);
         },
       );
     } catch (error) {
-      this.#failed(cell, delivery, error);
+      this.#failed(cell, context, delivery, error);
     }
   }
 
-  #invoke(cell: Cell, delivery: Delivery): unknown {
-    const handler = cell.definition.on[delivery.type];
-    return handler?.(cell.state as never, delivery.body as never, cell.context as ActorContext<never>);
-  }
-
-  #failed(cell: Cell, delivery: Delivery, error: unknown): void {
+  #failed(cell: Cell, context: Cell["context"], delivery: Delivery, error: unknown): void {
     this.#bus.refuse(delivery, SvcError.from(error));
-    if (!(error instanceof SvcError)) this.#crash(cell, error);
+    if (!(error instanceof SvcError)) this.#crash(cell, context, error);
   }
 
-  #crash(cell: Cell, error: unknown): void {
+  /** `context` is that of the state in which the crash happened; another state that has taken its place stays. */
+  #crash(cell: Cell, context: Cell["context"], error: unknown): void {
     this.#noteCrash(cell, error);
-    if (cell.phase !== "ready") return;
+    if (cell.phase !== "ready" || cell.context !== context) return;
     const state = cell.state;
     this.#drop(cell);
     try {
-      cell.definition.crashed(state as never, cell.context as ActorContext<never>, error);
+      cell.definition.crashed(state as never, context as ActorContext<never>, error);
     } catch (second) {
       this.#onCrash(cell.definition.kind, cell.key, second);
     }
@@ -248,21 +255,7 @@ export class ActorHost {
 
   #noteCrash(cell: Cell, error: unknown): void {
     this.#onCrash(cell.definition.kind, cell.key, error);
-    const id = `${cell.definition.kind}/${cell.key}`;
-    const recent = (this.#crashes.get(id) ?? []).filter((at) => at > this.#env.now() - crashWindowMs);
-    recent.push(this.#env.now());
-    this.#crashes.set(id, recent);
-  }
-
-  #isCrashLooping(id: string): boolean {
-    const crashes = this.#crashes.get(id);
-    if (!crashes) return false;
-    const last = crashes.at(-1) ?? 0;
-    if (last <= this.#env.now() - crashWindowMs) {
-      this.#crashes.delete(id);
-      return false;
-    }
-    return crashes.length >= crashesMax;
+    this.#crashes.note(cell.id, this.#env.now());
   }
 
   #sweepLater(): void {
@@ -288,6 +281,31 @@ export class ActorHost {
       if (isIdle(cell) && (crowded || unused >= cell.definition.passivateAfterMs)) this.#cells.delete(id);
     }
   }
+}
+
+function newCell(definition: AnyActorDefinition, id: string, key: string): Cell {
+  return {
+    definition,
+    id,
+    key,
+    mailbox: new Mailbox(definition.mailboxLimit),
+    context: null,
+    phase: "empty",
+    state: undefined,
+    busy: false,
+    interleaved: 0,
+    lastUsed: 0,
+  };
+}
+
+function invoke(cell: Cell, delivery: Delivery): unknown {
+  const handler = cell.definition.on[delivery.type];
+  return handler?.(cell.state as never, delivery.body as never, cell.context as ActorContext<never>);
+}
+
+/** True when nobody waits for the answer any more: the asker knows that the outcome is unknown. */
+function isOverdue(delivery: Delivery, now: number): boolean {
+  return delivery.deadline > 0 && delivery.deadline < now;
 }
 
 function isIdle(cell: Cell): boolean {

@@ -35,6 +35,10 @@ export class ThreadJournal implements Journal {
     return this.#state.head?.next_seq ?? 0;
   }
 
+  get durableSeq(): number {
+    return this.#state.committedSeq;
+  }
+
   leafIdAfter(count: number): string {
     const { head } = this.#state;
     if (head === null) return "";

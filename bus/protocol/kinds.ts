@@ -25,4 +25,6 @@ export type AskType<K extends ActorKind> = {
   [T in MessageType<K>]: Protocols[K][T] extends { reply: unknown } ? T : never;
 }[MessageType<K>];
 export type Body<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { body: infer B } ? B : never;
-export type Reply<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { reply: infer R } ? R : never;
+export type Reply<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { reply: infer R }
+  ? R
+  : never;

@@ -1,9 +1,9 @@
 import { createLocalJWKSet, type JWTPayload, jwtVerify, type LocalJWKSet } from "jose";
 import type { Env } from "../../bus/env.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { Settings } from "../settings.ts";
 import { isScope, isSubject } from "../settings/api-keys.ts";
 import { jwtAlgorithms } from "../settings/jwks.ts";
+import type { Settings } from "../settings.ts";
 import { isTenantId } from "../tenant-id.ts";
 import { hashToken } from "./token.ts";
 

@@ -9,7 +9,7 @@ const tokenForm = /^[\x21\x23-\x26\x28-\x2b\x2d-\x5a\x5e-\x7a\x7c\x7e]+$/;
 const notTokens = new Set(["null", "undefined", "none", "nan", "true", "false"]);
 
 /** Longer texts are not looked at. A JWT with many claims is below 4 KiB. */
-export const tokenCharsMax = 8192;
+const tokenCharsMax = 8192;
 
 export function isToken(text: string): boolean {
   return text.length <= tokenCharsMax && tokenForm.test(text) && !notTokens.has(text.toLowerCase());

@@ -1,17 +1,18 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { currentRevision, schemaBehind } from "../../storage/migrate.ts";
+import type { Env } from "../../bus/env.ts";
 import { compile } from "../../manifests/compile.ts";
 import { bundledManifests, openManifestDirectory } from "../../manifests/files.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import { neededTexts, readTexts } from "../../manifests/texts.ts";
+import { currentRevision, schemaBehind } from "../../storage/migrate.ts";
 import { SecretMask, Secrets } from "../secrets.ts";
-import type { Settings } from "../settings.ts";
 import type { ModelProviderName } from "../settings/model-options.ts";
 import { storeConfigOf } from "../settings/store-config.ts";
-import { problemLines } from "./problem-lines.ts";
+import type { Settings } from "../settings.ts";
 import { objectSourceOf } from "./object-source.ts";
+import { problemLines } from "./problem-lines.ts";
 
 /** One thing that was looked at. An error keeps the server from working, a warning only a part of it. */
 export interface Check {
@@ -23,13 +24,13 @@ export interface Check {
 type Finding = Omit<Check, "name">;
 
 /** Looks at everything the server will lean on, without changing any of it. */
-export async function runChecks(settings: Settings, registries: Registries): Promise<readonly Check[]> {
+export async function runChecks(settings: Settings, registries: Registries, env: Env): Promise<readonly Check[]> {
   const checks: Readonly<Record<string, () => Promise<Finding>>> = {
     database: () => checkDatabase(settings),
     object_store: () => checkObjectStore(settings),
     workspace_root: () => checkWorkspace(settings),
     secrets: () => checkSecrets(settings),
-    default_manifest: () => checkDefaultManifest(settings, registries),
+    default_manifest: () => checkDefaultManifest(settings, registries, env),
     model: () => checkModel(settings, registries),
   };
   const mask = new SecretMask(settings.secretValues);
@@ -81,14 +82,14 @@ async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): 
   return ok(directory);
 }
 
-async function checkDefaultManifest(settings: Settings, registries: Registries): Promise<Finding> {
+async function checkDefaultManifest(settings: Settings, registries: Registries, env: Env): Promise<Finding> {
   const name = settings.defaultManifest;
   const manifest =
     (settings.manifestDir === "" ? null : openManifestDirectory(settings.manifestDir).get(name)) ??
     bundledManifests().get(name);
   if (!manifest) return { status: "warning", detail: `${name} is neither bundled nor in SVC_MANIFEST_DIR` };
   const tenantId = "default";
-  const texts = await readTexts(objectSourceOf(settings), neededTexts(manifest, tenantId));
+  const texts = await readTexts(objectSourceOf(settings, env), neededTexts(manifest, tenantId));
   const { model } = compile(manifest, registries, { tenantId, version: null, texts });
   return ok(`${name} compiles, on model ${model.route.id}`);
 }

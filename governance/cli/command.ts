@@ -20,9 +20,9 @@ export interface Outcome {
 }
 
 /** 1 when it did not work, 2 when it was asked for wrongly or refused. */
-export type ExitCode = 0 | 1 | 2;
+type ExitCode = 0 | 1 | 2;
 
-export interface CommandOption {
+interface CommandOption {
   readonly type: "string" | "boolean";
   readonly short?: string;
   /** What stands for the value in the help. */

@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { SettingsError } from "../settings.ts";
 import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, UsageError } from "./command.ts";
 import { commandHelp, overview } from "./help.ts";
+import { errorText } from "./problem-lines.ts";
 
 /** Commands by name, each loaded when it is needed. */
 export type Commands = Readonly<Record<string, () => Promise<Command>>>;
@@ -21,7 +22,7 @@ export async function dispatch(argv: readonly string[], commands: Commands, io: 
 
 async function outcomeOf(argv: readonly string[], commands: Commands, io: CommandIo): Promise<Outcome> {
   const [first, ...rest] = argv.filter((arg) => arg !== "--json");
-  const name = aliases[first ?? ""] ?? first;
+  const name = aliases.get(first ?? "") ?? first;
   try {
     if (name === undefined) return { ...(await help(commands, [])), code: 2 };
     if (name === "help") return await help(commands, rest);
@@ -35,16 +36,16 @@ async function outcomeOf(argv: readonly string[], commands: Commands, io: Comman
       const { issues } = error;
       return { code: 1, json: { ok: false, error: "invalid_settings", issues }, text: error.message };
     }
-    return failed(1, "failed", error instanceof Error ? error.message : String(error));
+    return failed(1, "failed", errorText(error));
   }
 }
 
-const aliases: Readonly<Record<string, string>> = {
-  "--help": "help",
-  "-h": "help",
-  "--version": "version",
-  "-V": "version",
-};
+const aliases: ReadonlyMap<string, string> = new Map([
+  ["--help", "help"],
+  ["-h", "help"],
+  ["--version", "version"],
+  ["-V", "version"],
+]);
 
 async function find(commands: Commands, name: string): Promise<Command> {
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined;

@@ -1,7 +1,8 @@
+import type { Env } from "../../bus/env.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import { SecretMask } from "../secrets.ts";
-import { readSettings, type Settings } from "../settings.ts";
 import { bootRefusals, bootWarnings } from "../settings/boot-refusals.ts";
+import { readSettings, type Settings } from "../settings.ts";
 import { type Check, runChecks } from "./checks.ts";
 import type { Command } from "./command.ts";
 import { type EffectiveSetting, effectiveSettings } from "./effective-settings.ts";
@@ -19,11 +20,11 @@ export function doctorCommand(registriesOf: RegistriesOf): Command {
     summary: "Show every setting, and check what the server needs; exit 1 when it would not start or not work.",
     options: {},
     positionals: [],
-    async run(_args, { environment }) {
+    async run(_args, { env, environment }) {
       const { settings, issues } = readSettings(environment);
       const refusals = [...issues.map(({ name, reason }) => `${name} ${reason}.`), ...bootRefusals(settings)];
       const warnings = bootWarnings(settings);
-      const checks = await check(settings, registriesOf);
+      const checks = await check(settings, registriesOf, env);
       const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
       const shown = effectiveSettings(settings);
       const mask = new SecretMask(settings.secretValues);
@@ -37,9 +38,9 @@ export function doctorCommand(registriesOf: RegistriesOf): Command {
   };
 }
 
-async function check(settings: Settings, registriesOf: RegistriesOf): Promise<readonly Check[]> {
+async function check(settings: Settings, registriesOf: RegistriesOf, env: Env): Promise<readonly Check[]> {
   try {
-    return await runChecks(settings, await registriesOf(settings));
+    return await runChecks(settings, await registriesOf(settings), env);
   } catch (error) {
     return [{ name: "model_routes", status: "error", detail: problemLines(error).join("; ") }];
   }
@@ -69,7 +70,8 @@ function list(title: string, lines: readonly string[]): readonly string[] {
 }
 
 function printed(value: unknown): string {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const words = Array.isArray(value) && value.every((item) => typeof item === "string");
+  const text = words ? value.join(", ") : typeof value === "string" ? value : JSON.stringify(value);
   if (text === "" || text === "null" || text === "[]" || text === "{}") return "-";
   return text.length > valueCharsMax ? `${text.slice(0, valueCharsMax)}…` : text;
 }

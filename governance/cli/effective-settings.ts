@@ -1,7 +1,7 @@
-import { type Settings, settingsSections } from "../settings.ts";
 import { modelProviders } from "../settings/model-options.ts";
 import { providerKeyNames } from "../settings/provider-keys.ts";
 import type { Setting } from "../settings/setting.ts";
+import { type Settings, settingsSections } from "../settings.ts";
 
 /** A setting as the doctor shows it. Of a secret only whether it is set. */
 export interface EffectiveSetting {

@@ -1,8 +1,10 @@
 import { MigrationRefused, migrate } from "../../storage/migrate.ts";
+import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
 import { SecretMask } from "../secrets.ts";
-import { loadSettings } from "../settings.ts";
 import { storeConfigOf } from "../settings/store-config.ts";
+import { loadSettings } from "../settings.ts";
 import { type Command, failed } from "./command.ts";
+import { errorText } from "./problem-lines.ts";
 
 /** `svc migrate`: brings the schema of SVC_DATABASE_URL to a revision. */
 export const migrateCommand: Command = {
@@ -15,15 +17,21 @@ export const migrateCommand: Command = {
   async run({ options, positionals: [target = "head"] }, { environment }) {
     const settings = loadSettings(environment);
     const downgrade = options.downgrade === true || options.down === true;
+    let lock: DataDirLock | undefined;
     try {
-      const { from, to, applied } = await migrate(storeConfigOf(settings), { target, downgrade });
+      const config = storeConfigOf(settings);
+      // Not under a server that is running on it.
+      if (config.engine === "sqlite") lock = lockDataDir(settings.dataDir);
+      const { from, to, applied } = await migrate(config, { target, downgrade });
       const steps =
         applied.length === 0 ? "nothing to do" : `${downgrade ? "undone" : "applied"} ${applied.join(", ")}`;
       return { code: 0, json: { ok: true, from, to, applied }, text: `Schema at ${to}: ${steps}.` };
     } catch (error) {
       if (error instanceof MigrationRefused) return failed(2, "migration_refused", `Refused: ${error.message}.`);
-      const reason = new SecretMask(settings.secretValues).text(error instanceof Error ? error.message : String(error));
+      const reason = new SecretMask(settings.secretValues).text(errorText(error));
       return failed(1, "migration_failed", `The migration failed: ${reason}`);
+    } finally {
+      lock?.release();
     }
   },
 };

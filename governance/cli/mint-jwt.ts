@@ -1,6 +1,6 @@
 import { importJWK, type JWK, SignJWT } from "jose";
-import { loadSettings, type Settings } from "../settings.ts";
 import { algorithmOf, type SigningJwk } from "../settings/jwks.ts";
+import { loadSettings, type Settings } from "../settings.ts";
 import { type Command, type CommandArgs, failed, textOption, UsageError } from "./command.ts";
 import { callerOf, callerOptions } from "./keys.ts";
 

@@ -5,9 +5,11 @@ import type { CompiledAgent } from "../../manifests/compiled.ts";
 import { parseManifest } from "../../manifests/parse.ts";
 import { neededTexts, readTexts } from "../../manifests/texts.ts";
 import { unbuiltDefaults } from "../../manifests/unbuilt.ts";
-import { loadSettings, type Settings } from "../settings.ts";
-import { type Command, failed, type Outcome, textOption } from "./command.ts";
+import { serverSettings } from "../settings/server-settings.ts";
+import { loadSettings } from "../settings.ts";
+import { type Command, type CommandArgs, failed, type Outcome, UsageError } from "./command.ts";
 import type { RegistriesOf } from "./doctor.ts";
+import { readTenant } from "./keys.ts";
 import { objectSourceOf } from "./object-source.ts";
 import { problemLines } from "./problem-lines.ts";
 
@@ -22,10 +24,8 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
     positionals: ["FILE"],
     async run(args, io) {
       const [path = ""] = args.positionals;
-      const settings = loadSettings({
-        ...io.environment,
-        SVC_ENVIRONMENT: textOption(args, "environment", io.environment.SVC_ENVIRONMENT ?? ""),
-      });
+      const tenantId = readTenant(args);
+      const settings = loadSettings({ ...io.environment, ...environmentOption(args) });
       let source: string;
       try {
         source = await readFile(path, "utf8");
@@ -33,7 +33,9 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
         return failed(2, "unreadable", `${path} cannot be read: ${(error as Error).message}`);
       }
       try {
-        return accepted(await compileSource(source, settings, registriesOf, textOption(args, "tenant", "default")));
+        const manifest = parseManifest(source);
+        const texts = await readTexts(objectSourceOf(settings, io.env), neededTexts(manifest, tenantId));
+        return accepted(compile(manifest, await registriesOf(settings), { tenantId, version: null, texts }));
       } catch (error) {
         if (error instanceof SvcError && error.code === "invalid_manifest") return refused(path, error);
         throw error;
@@ -42,15 +44,13 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
   };
 }
 
-async function compileSource(
-  source: string,
-  settings: Settings,
-  registriesOf: RegistriesOf,
-  tenantId: string,
-): Promise<CompiledAgent> {
-  const manifest = parseManifest(source);
-  const texts = await readTexts(objectSourceOf(settings), neededTexts(manifest, tenantId));
-  return compile(manifest, await registriesOf(settings), { tenantId, version: null, texts });
+function environmentOption({ options: { environment } }: CommandArgs): { SVC_ENVIRONMENT?: string } {
+  if (typeof environment !== "string") return {};
+  try {
+    return { SVC_ENVIRONMENT: serverSettings.environment.read(environment) };
+  } catch (error) {
+    throw new UsageError(`--environment ${(error as Error).message}.`);
+  }
 }
 
 function accepted(agent: CompiledAgent): Outcome {

@@ -7,15 +7,13 @@ const windowChars = 8;
 const blockChars = 3;
 const tableSize = 2 ** 15;
 
-/** Shorter texts are not looked for: they would be found in ordinary words. */
-export const scannedCharsMin = windowChars;
-
+/** Knows some texts. Those shorter than the window are left out: they would be found in ordinary words. */
 export class ValueScanner {
   readonly #sorted: readonly string[];
   readonly #shifts: Uint8Array;
 
   constructor(values: Iterable<string>) {
-    this.#sorted = [...new Set(values)].filter((value) => value.length >= scannedCharsMin).sort(byCodeUnits);
+    this.#sorted = [...new Set(values)].filter((value) => value.length >= windowChars).sort(byCodeUnits);
     this.#shifts = new Uint8Array(tableSize).fill(windowChars - blockChars + 1);
     for (const value of this.#sorted) {
       for (let end = blockChars; end <= windowChars; end++) {

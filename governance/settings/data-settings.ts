@@ -1,6 +1,6 @@
+import { storeConfig } from "../../storage/config.ts";
 import { readTenantId } from "../tenant-id.ts";
 import { bool, int, list, oneOf, path, seconds, text } from "./setting.ts";
-import { storeConfig } from "../../storage/config.ts";
 
 /** Rows, objects and files. */
 export const dataSettings = {

@@ -43,8 +43,3 @@ export function readStrings(value: unknown, where: string): readonly string[] {
   }
   return value as string[];
 }
-
-/** A name from a document as it may stand in a message: short, and on one line. */
-export function printable(name: string): string {
-  return JSON.stringify(name.length > 40 ? `${name.slice(0, 40)}…` : name);
-}

@@ -129,9 +129,13 @@ export function oneOf<const T extends string>(
   help: string,
   more: { readonly unbuilt?: readonly string[]; readonly aliases?: Readonly<Record<string, NoInfer<T>>> } = {},
 ): Setting<T> {
+  const known = new Map<string, T>([
+    ...words.map((word) => [word, word] as const),
+    ...Object.entries(more.aliases ?? {}),
+  ]);
   const read = (value: string): T => {
     const word = value.toLowerCase();
-    const found = words.find((candidate) => candidate === word) ?? more.aliases?.[word];
+    const found = known.get(word);
     if (found !== undefined) return found;
     if (more.unbuilt?.includes(word))
       throw new Error(`${word} is not supported by this version; use ${words.join(" or ")}`);

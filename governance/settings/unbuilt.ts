@@ -210,8 +210,7 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
 /** Why this value of an unbuilt setting stops the boot, null when it asks for nothing. */
 export function refuseUnbuilt(setting: UnbuiltSetting, value: string): string | null {
   if (sameValue(value, setting.default) || setting.harmless?.some((word) => sameValue(value, word))) return null;
-  const own = setting.refusals?.[value.toLowerCase()];
-  if (own) return own;
+  for (const [word, reason] of Object.entries(setting.refusals ?? {})) if (sameValue(value, word)) return reason;
   const otherwise = setting.default === "" ? "leave it unset" : `leave it at ${setting.default}`;
   return `is not supported by this version (${setting.help}); ${otherwise}`;
 }

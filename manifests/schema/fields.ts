@@ -154,13 +154,14 @@ export function endpointId(description: string) {
   });
 }
 
-const keySegment = "(?!\\.{1,2}(?:/|$))[A-Za-z0-9._~-]+";
+const keySegment = "(?!\\.{1,2}(?:/|$))[A-Za-z0-9._~-]{1,200}";
 
 /** Where a text lies in the object store, below the prompts of the tenant. */
 export function objectKey(description: string) {
   return text(description, {
     maxLength: 512,
     pattern: `^${keySegment}(?:/${keySegment})*$`,
-    patternHelp: "must be a relative key of letters, digits, . _ ~ - and /, without . and .. segments",
+    patternHelp:
+      "must be segments of letters, digits, . _ ~ and - with / between them, none of them . or .. or longer than 200",
   });
 }

@@ -10,7 +10,7 @@ export const skills = references(
       patternHelp: "may hold lower-case letters, digits and single hyphens only",
     }),
     version: Type.Optional(text("Pins a version that an operator uploaded.", { maxLength: 64 })),
-    description: Type.Optional(optionalText("Stands in the place of the skill's own.")),
+    description: optionalText("Stands in the place of the skill's own."),
   }),
 );
 

@@ -52,10 +52,10 @@ export const migration: Migration = {
     "INSERT INTO counters (name, value) VALUES ('thread_key', 1)",
     // Holds a changed statement against its expected count while the batch can still be undone; see storage/postgres/guard.ts.
     {
-      postgres: `CREATE FUNCTION svc_expect(found BIGINT, expected BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+      postgres: `CREATE FUNCTION svc_expect(rows_found BIGINT, rows_expected BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
         BEGIN
-          IF found <> expected THEN
-            RAISE EXCEPTION 'found % rows, expected %', found, expected USING ERRCODE = 'SV001';
+          IF rows_found <> rows_expected THEN
+            RAISE EXCEPTION 'found % rows, expected %', rows_found, rows_expected USING ERRCODE = 'SV001';
           END IF;
           RETURN TRUE;
         END
@@ -64,7 +64,7 @@ export const migration: Migration = {
   ],
   down: [
     { postgres: "DROP FUNCTION svc_expect(BIGINT, BIGINT)" },
-    "DROP TABLE counters", 
+    "DROP TABLE counters",
     "DROP TABLE live_runs",
     "DROP TABLE events",
     "DROP TABLE threads",

@@ -93,7 +93,9 @@ export function openPool(config: PostgresConfig, env: Env): PostgresPool {
 
   /** Cuts the connection when the server does not answer, which fails what is under way on it. */
   async function withDeadline<T>(client: PoolClient, ms: number, work: Promise<T>): Promise<T> {
-    const deadline = env.timer(ms, () => client.connection.stream.destroy(new Error("the server did not answer in time")));
+    const deadline = env.timer(ms, () =>
+      client.connection.stream.destroy(new Error("the server did not answer in time")),
+    );
     try {
       return await work;
     } finally {

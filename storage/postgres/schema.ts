@@ -16,7 +16,9 @@ export async function openPostgresSchema(config: PostgresConfig): Promise<Schema
   async function revisions(): Promise<string[]> {
     const { rows: found } = await client.query("SELECT to_regclass('schema_revisions') AS name");
     if (found[0].name === null) return [];
-    const { rows } = await client.query<{ revision: string }>("SELECT revision FROM schema_revisions ORDER BY revision");
+    const { rows } = await client.query<{ revision: string }>(
+      "SELECT revision FROM schema_revisions ORDER BY revision",
+    );
     return rows.map(({ revision }) => revision);
   }
 

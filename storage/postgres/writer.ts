@@ -30,7 +30,7 @@ export async function openPostgresWriter(
   const guardedTexts = new Map<string, string>();
   const underWay = new Set<Promise<void>>();
   let fatal: Error | null = null;
-  let failure: Error | null = null;
+  let failure: SvcError | null = null;
 
   const lock = await takeProcessLock(config, env, (error) => {
     fatal = error;
@@ -59,16 +59,12 @@ export async function openPostgresWriter(
     for (let attempt = 1; ; attempt++) {
       if (fatal) throw new SvcError("storage_unavailable", {}, { cause: fatal });
       try {
-        const results = await pool.run(items);
-        failure = null;
-        return results;
+        return await pool.run(items);
       } catch (error) {
         const cause = error instanceof PipelineError ? error.cause : error;
         if (attempt < attemptsMax && (isTransient(cause) || isStalePlan(cause))) continue;
         const place = error instanceof PipelineError ? error.index - (items.length - statements.length) : 0;
-        const refusal = postgresRefusal(cause, statements[Math.max(0, place)]?.name ?? "");
-        if (refusal.code === "storage_unavailable") failure = cause as Error;
-        throw refusal;
+        throw postgresRefusal(cause, statements[Math.max(0, place)]?.name ?? "");
       }
     }
   }
@@ -85,6 +81,7 @@ export async function openPostgresWriter(
       if (statements.length === 0) return { rows: [], error: null };
       await lock.whenHeld(waitMs);
       const results = (await run(statements, items)).slice(preamble.length);
+      failure = null;
       const rows: Row[][] = [];
       statements.forEach(({ returnsRows }, i) => {
         // What was expected to be none answers the row of its guard.
@@ -92,7 +89,9 @@ export async function openPostgresWriter(
       });
       return { rows, error: null };
     } catch (error) {
-      return { rows: null, error: SvcError.from(error) };
+      const refusal = SvcError.from(error);
+      if (refusal.code === "storage_unavailable") failure = refusal;
+      return { rows: null, error: refusal };
     }
   }
 
@@ -118,16 +117,24 @@ export async function openPostgresWriter(
       return rows ?? [];
     },
     async check() {
-      await lock.whenHeld(0);
-      // A transaction of its own number is one that the server must write down: only that shows that writing works again.
-      const text = `SELECT current_setting('transaction_read_only') AS read_only${failure ? ", txid_current()" : ""}`;
-      const [rows] = await track(run([], [{ key: failure ? "check_write" : "check", text, params: [] }]));
-      if (rows?.[0]?.read_only !== "off") {
-        failure = new Error("the server takes no writes");
-        throw new SvcError("storage_unavailable", {}, { cause: failure });
+      try {
+        await lock.whenHeld(0);
+        // A transaction with a number of its own is one that the server must write down: only that shows that writing works again.
+        const write = failure !== null;
+        const text = `SELECT current_setting('transaction_read_only') AS read_only${write ? ", txid_current()" : ""}`;
+        const [rows] = await track(run([], [{ key: write ? "check_write" : "check", text, params: [] }]));
+        if (rows?.[0]?.read_only !== "off")
+          throw new SvcError("storage_unavailable", {}, { cause: new Error("read-only") });
+        failure = null;
+      } catch (error) {
+        failure = SvcError.from(error);
+        throw failure;
       }
     },
-    failure: () => (fatal ?? failure)?.message ?? null,
+    failure() {
+      const reason = fatal ?? failure;
+      return reason && String((reason.cause as Error | undefined)?.message ?? reason.message);
+    },
     async close() {
       while (underWay.size > 0) await Promise.all(underWay);
       await pool.close();

@@ -8,7 +8,8 @@ const machinery = /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|BUSY|LOCKED|NOMEM|CORRU
 export function sqliteRefusal(error: unknown, statement: string): SvcError {
   if (error instanceof SvcError) return error;
   if (error instanceof Database.SqliteError) {
-    if (error.code.startsWith("SQLITE_CONSTRAINT")) return new SvcError("conflict", { subject: statement }, { cause: error });
+    if (error.code.startsWith("SQLITE_CONSTRAINT"))
+      return new SvcError("conflict", { subject: statement }, { cause: error });
     // A table or column that is missing means a schema that is behind: an operator's matter, as a full disk is.
     if (machinery.test(error.code) || /^no such (table|column)/.test(error.message))
       return new SvcError("storage_unavailable", {}, { cause: error });

@@ -8,6 +8,9 @@ import { sqliteRefusal } from "./refusal.ts";
 /** Pages in the log before it is copied into the database file: 32 MiB, so that hot pages are copied once for many commits. */
 const checkpointPages = 8192;
 
+/** How long a writer of another process, an operator's shell, is waited for. Everything else waits meanwhile. */
+const otherWriterMs = 5_000;
+
 /** What the log file keeps on disk after a reader has held it back and let it grow. */
 const logBytesKept = 64 * 1024 * 1024;
 
@@ -24,8 +27,8 @@ interface Prepared {
  * the group is undone and run again with a savepoint around each batch, so that only that one is refused. When the disk or
  * the file fails, the whole group is refused and nothing of it is kept.
  */
-export function openSqliteWriter(path: string): Writer {
-  const db = new Database(path, { timeout: 5_000 });
+export function openSqliteWriter(path: string, timeoutMs: number = otherWriterMs): Writer {
+  const db = new Database(path, { timeout: timeoutMs });
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");
   db.pragma(`wal_autocheckpoint = ${checkpointPages}`);
@@ -121,7 +124,7 @@ export function openSqliteWriter(path: string): Writer {
         outcomes = commitGroup(batches);
         failure = null;
       } catch (error) {
-        failure = new SvcError("storage_unavailable", {}, { cause: error });
+        failure = unavailable(error);
         const refused: WriteOutcome = { rows: null, error: failure };
         outcomes = batches.map(() => refused);
       }
@@ -143,13 +146,18 @@ export function openSqliteWriter(path: string): Writer {
         else db.pragma("schema_version");
         failure = null;
       } catch (error) {
-        failure = new SvcError("storage_unavailable", {}, { cause: error });
+        failure = unavailable(error);
         throw failure;
       }
     },
-    failure: () => (failure ? String((failure.cause as Error).message) : null),
+    failure: () => failure && String((failure.cause as Error).message),
     async close() {
       db.close();
     },
   };
+}
+
+function unavailable(error: unknown): SvcError {
+  if (error instanceof SvcError && error.code === "storage_unavailable") return error;
+  return new SvcError("storage_unavailable", {}, { cause: error });
 }

@@ -24,7 +24,7 @@ export interface MockModel {
   close(): Promise<void>;
 }
 
-export interface RecordedRequest {
+interface RecordedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -24,6 +24,7 @@ import {
 // powered = value (("**" | "^") signed)?          so that -2**2 is -4 and 2**-1 is 0.5
 // value   = number | "pi" | "e" | name "(" sum ("," sum)* ")" | "(" sum ")"
 
+/** Characters of an expression. */
 export const expressionCharsMax = 500;
 const nestingMax = 50;
 
@@ -61,9 +62,6 @@ const functions: FunctionTable = {
 };
 
 const constants: Readonly<Record<string, Rational>> = { pi: fromNumber(Math.PI), e: fromNumber(Math.E) };
-
-/** The names of the functions, for telling. */
-export const functionNames: readonly string[] = Object.keys(functions);
 
 class Reader {
   readonly #tokens: readonly string[];
@@ -204,7 +202,7 @@ function unexpected(reader: Reader): ArithmeticFault {
 }
 
 function unknownName(name: string): ArithmeticFault {
-  return new ArithmeticFault(`unknown name ${quoted(name)}: there are ${functionNames.join(", ")}, pi and e`);
+  return new ArithmeticFault(`unknown name ${quoted(name)}: there are ${Object.keys(functions).join(", ")}, pi and e`);
 }
 
 function quoted(text: string): string {

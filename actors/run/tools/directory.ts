@@ -12,6 +12,7 @@ import { canBeNamed, draftPrefix, isReserved } from "./workspace-path.ts";
 // "paths" (elsewhere): each name is looked at before and after use, together with every name above it. What was swapped and is
 // still swapped is found; who swaps twice within one operation is not.
 
+/** How a directory is held; see above. */
 export type Pinning = "descriptors" | "paths";
 
 /** Node has no name for it; the number is the same on every processor that Node's Linux builds are for. */
@@ -20,8 +21,10 @@ const oPath = 0o10000000;
 const noFollow = constants.O_NOFOLLOW ?? 0;
 const noBlock = constants.O_NONBLOCK ?? 0;
 
-export type EntryKind = "file" | "directory" | "link" | "other";
+/** What a name stands for, not following it. */
+type EntryKind = "file" | "directory" | "link" | "other";
 
+/** A name in a directory. */
 export interface Entry {
   readonly name: string;
   readonly kind: EntryKind;
@@ -41,6 +44,7 @@ interface Pin {
   close(): Promise<void>;
 }
 
+/** A directory that is held. Whoever got it closes it. What its methods throw is a refusal in words for the model. */
 export class Directory {
   /** The path inside the workspace, empty for its root. Only this one is ever told. */
   readonly label: string;
@@ -78,7 +82,7 @@ export class Directory {
       if (kind === "directory") return new Directory(pin, this.#pinning, label);
       await pin.close();
       if (kind === "link") throw symlinkRefusal();
-      throw new ToolRefusal("invalid_arguments", `${label}: is not a directory`);
+      throw new ToolRefusal("invalid_arguments", `${label || name}: is not a directory`);
     });
   }
 
@@ -182,6 +186,7 @@ export class Directory {
     });
   }
 
+  /** Lets go of it. */
   async close(): Promise<void> {
     await this.#pin.close();
   }

@@ -17,6 +17,7 @@ export const editProperties = {
 };
 
 const editSchema = Type.Object(editProperties);
+/** One replacement, checked against its schema. */
 export type Edit = Static<typeof editSchema>;
 
 /**

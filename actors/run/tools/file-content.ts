@@ -23,6 +23,7 @@ export async function readAtMost(handle: FileHandle, max: number): Promise<Buffe
   }
 }
 
+/** A window of lines. */
 export interface Lines {
   readonly bytes: Buffer;
   /** False when `bytesMax` ended them. */

@@ -8,6 +8,7 @@ import { isGitDirectory } from "./workspace-path.ts";
 const wildcardsMax = 8;
 const doubleStarsMax = 4;
 
+/** A pattern in parts. */
 export interface PathPattern {
   /** Names that begin the pattern and hold no wildcard. */
   readonly base: readonly string[];

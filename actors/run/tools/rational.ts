@@ -30,6 +30,7 @@ export function rational(num: bigint, den: bigint): Rational {
   return approximate(toNumber(result));
 }
 
+/** A whole number. Refuses one over the bound. */
 export function whole(value: bigint): Rational {
   return rational(value, 1n);
 }
@@ -62,23 +63,28 @@ export function toNumber({ num, den }: Rational): number {
   return scale(Number(quotient), -shift);
 }
 
+/** The sum. */
 export function add(a: Rational, b: Rational): Rational {
   if (a.den === 1n && b.den === 1n) return whole(a.num + b.num);
   return rational(a.num * b.den + b.num * a.den, a.den * b.den);
 }
 
+/** The same on the other side of zero. */
 export function negate(a: Rational): Rational {
   return { num: -a.num, den: a.den };
 }
 
+/** The difference. */
 export function subtract(a: Rational, b: Rational): Rational {
   return add(a, negate(b));
 }
 
+/** The product. */
 export function multiply(a: Rational, b: Rational): Rational {
   return rational(a.num * b.num, a.den * b.den);
 }
 
+/** The quotient. Refuses zero for `b`. */
 export function divide(a: Rational, b: Rational): Rational {
   return rational(a.num * b.den, a.den * b.num);
 }
@@ -131,6 +137,7 @@ export function squareRoot(a: Rational): Rational {
   return num !== null && den !== null ? rational(num, den) : fromNumber(Math.sqrt(toNumber(a)));
 }
 
+/** Below, at or above zero as `a` is below, at or above `b`. */
 export function compare(a: Rational, b: Rational): number {
   const left = a.num * b.den;
   const right = b.num * a.den;

@@ -5,7 +5,7 @@ import { ToolRefusal } from "./refusal.ts";
 export const queryCharsMax = 200;
 /** Instructions of a compiled regular expression: what one character of text may cost. */
 const programMax = 250;
-/** The same before it is compiled, by a guess that is never too low: compiling takes time too. */
+/** What may be compiled at all, by a guess beforehand: compiling takes time too. */
 const expansionMax = 2000;
 
 /** A question that is asked of every line. */
@@ -56,10 +56,10 @@ function compile(query: string): RE2JS {
 }
 
 /**
- * About how long the expression gets when counted repeats are written out, as the engine does: those of one character add, those of
- * groups multiply all, as if they were nested.
+ * About how long the expression gets when counted repeats are written out, as the engine does; at least a third of the compiled
+ * size. Repeats of one character add, those of groups multiply all, as if they were nested.
  */
-function expansion(query: string): number {
+export function expansion(query: string): number {
   let length = query.length;
   let factor = 1;
   for (const [, before, least, most] of query.matchAll(/(.)\{(\d+)(?:,(\d*))?\}/gs)) {

@@ -9,6 +9,7 @@ const entriesMax = 20_000;
 /** Names shown to the walker before others have a turn. */
 const entriesPerTurn = 500;
 
+/** How far a walk has come. */
 export interface WalkState {
   /** Names looked at so far. */
   entries: number;
@@ -16,6 +17,7 @@ export interface WalkState {
   cut: boolean;
 }
 
+/** A walk that has not begun. */
 export function newWalk(): WalkState {
   return { entries: 0, cut: false };
 }

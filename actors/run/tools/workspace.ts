@@ -98,7 +98,9 @@ async function openConfiguredRoot(root: string | null): Promise<Directory> {
   try {
     return await openRoot(root);
   } catch (error) {
-    throw explainFileError(error, "workspace_root");
+    const refusal = explainFileError(error, "workspace_root");
+    // Whatever it is, it is the installation that is not ready, and not the call that is wrong.
+    throw refusal instanceof ToolRefusal ? new ToolRefusal("transport_unavailable", refusal.message) : refusal;
   }
 }
 

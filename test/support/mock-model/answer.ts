@@ -23,14 +23,14 @@ export interface ToolCallAnswer {
   readonly index?: number;
 }
 
-export interface Usage {
+interface Usage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly total_tokens: number;
   readonly prompt_tokens_details?: { readonly cached_tokens: number };
 }
 
-export interface WireStyle {
+interface WireStyle {
   /** An event per write (the default), everything in one, or writes of so many bytes, wherever that cuts. */
   readonly writes?: "each" | "one" | { readonly bytes: number };
   /** Milliseconds from one event to the next. */
@@ -38,8 +38,8 @@ export interface WireStyle {
   readonly lineEnd?: "\n" | "\r\n" | "\r";
   /** What follows `data:`; default one space. */
   readonly space?: string;
-  /** Comments, other fields and empty events between the events. */
-  readonly noise?: boolean;
+  /** Put before each event, as it is. */
+  readonly noise?: string;
   /** Lines put between the first and the second half of the events, as they are. */
   readonly junk?: readonly string[];
   /** Sends usage though the request did not ask for it. */
@@ -114,7 +114,7 @@ function stepsOf(events: readonly string[], writes: NonNullable<WireStyle["write
 
 /** The stream's events in order, as text. The role comes with the first delta and the ends come with the last one. */
 function eventsOf(answer: Answer, asked: Asked): string[] {
-  const { lineEnd = "\n", space = " ", noise = false, junk = [], done = true } = answer.wire ?? {};
+  const { lineEnd = "\n", space = " ", noise = "", junk = [], done = true } = answer.wire ?? {};
   const usage = usageOf(answer, asked);
   const sendUsage = usage !== null && (asked.includeUsage || answer.wire?.usageUnasked === true);
   const envelope = { id: "chatcmpl-mock", object: "chat.completion.chunk", created, model: asked.model };
@@ -139,9 +139,7 @@ function eventsOf(answer: Answer, asked: Asked): string[] {
   if (sendUsage) end += event(JSON.stringify({ ...envelope, choices: [], usage }));
   if (done) end += event("[DONE]");
   if (end !== "") events[events.length - 1] += end;
-  if (!noise) return events;
-  const between = `: keep-alive${lineEnd}${lineEnd}event: ping${lineEnd}${lineEnd}id: 7${lineEnd}retry: 10${lineEnd}${lineEnd}`;
-  return events.map((text) => between + text);
+  return events.map((text) => noise + text);
 }
 
 function deltasOf(answer: Answer): object[] {

@@ -5,7 +5,7 @@ import { jsonScript } from "./answer.ts";
 import type { Script } from "./script.ts";
 
 /** What a behaviour may look at. */
-export interface ModelRequest {
+interface ModelRequest {
   readonly model: string;
   readonly body: Readonly<Record<string, unknown>>;
   /** How many requests named this model before. */
@@ -82,7 +82,9 @@ const behaviours: Readonly<Record<string, Reply | ((request: ModelRequest, argum
   "mock-crlf": { text: hello, wire: { lineEnd: "\r\n" } },
   "mock-cr": { text: hello, wire: { lineEnd: "\r" } },
   "mock-no-space": { text: hello, wire: { space: "" } },
-  "mock-comments": { text: hello, wire: { noise: true } },
+  "mock-comments": { text: hello, wire: { noise: ": keep-alive\n\nid: 7\nretry: 10\n\n" } },
+  // An event without data is none, by the standard; the official client takes it for broken JSON.
+  "mock-empty-events": { text: hello, wire: { noise: "event: ping\n\n" } },
   "mock-bytes": (_, bytes) => ({ text: [...fox], wire: { writes: { bytes: Number(bytes) } } }),
   "mock-giant-chunk": (_, bytes) => ({ text: "x".repeat(Number(bytes)) }),
   "mock-no-done": { text: hello, wire: { done: false } },

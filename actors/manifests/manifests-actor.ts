@@ -1,0 +1,181 @@
+import { nodeAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type {
+  ManifestListing,
+  ManifestPointerView,
+  ManifestVersionView,
+  ResolvedManifestView,
+} from "../../bus/protocol/manifests.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
+import { digestJson } from "../../manifests/canonical-json.ts";
+import { parseManifest } from "../../manifests/parse.ts";
+import type { ListedManifest } from "../../manifests/resolve.ts";
+import {
+  insertManifestVersionOp,
+  type ManifestPointerRow,
+  type ManifestVersionRow,
+  manifestPointer,
+  manifestVersion,
+  manifestVersions,
+  setManifestPointerOp,
+} from "../../storage/manifests.ts";
+import type { TenantStore } from "../../storage/store.ts";
+import type { ActorDeps } from "../run/deps.ts";
+import { type ActorContext, defineActor } from "../runtime/define.ts";
+import { modelCard } from "./model-card.ts";
+
+interface ManifestsState {
+  readonly store: TenantStore;
+}
+
+type Context = ActorContext<ActorDeps>;
+
+/** Owns the stored manifests of one tenant: versions are numbered and activated one after another. */
+export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps>({
+  kind: "manifests",
+  mailboxLimit: 256,
+  interleaves: ["list", "get"],
+  reserved: [],
+  passivateAfterMs: 60_000,
+  load: ({ key, deps }) => ({ store: deps.store.tenant(key) }),
+  idle: () => true,
+  crashed: () => {},
+  on: {
+    async list(_state, _body, { key, deps }) {
+      const items: ManifestListing[] = [];
+      for (const listed of await deps.manifests.list(key)) items.push(await listing(key, listed, deps));
+      return { items };
+    },
+
+    async get(_state, { name, thread_suffix }, { key, deps }): Promise<ResolvedManifestView> {
+      const { manifest, version, variant, source } = await deps.manifests.find(key, name, thread_suffix);
+      return { name, version, variant, source, manifest: deps.mask.value(manifest) };
+    },
+
+    async put({ store }, { name, manifest, comment, activate, principal }, context) {
+      const { key, deps, env } = context;
+      const parsed = parseManifest(manifest);
+      if (parsed.metadata.name !== name) throw new SvcError("name_mismatch");
+      await deps.manifests.check(parsed, key);
+      const pointer = (await manifestPointer(store, name)) ?? null;
+      const [newest] = await manifestVersions(store, name, Number.MAX_SAFE_INTEGER, 1);
+      const digest = digestJson(manifest);
+      const current = pointer === null ? undefined : await manifestVersion(store, name, pointer.version);
+      // The same body again changes nothing, so a deployment may send it as often as it likes (decision 25).
+      if (current?.digest === digest && activate) return versionView(key, current);
+      if (newest?.digest === digest && !activate) return versionView(key, newest);
+      const row: ManifestVersionRow = {
+        name,
+        version: (newest?.version ?? 0) + 1,
+        manifest: JSON.stringify(manifest),
+        digest,
+        created_at: env.now(),
+        created_by: principal.sub,
+        comment,
+      };
+      const makeActive = activate || pointer === null;
+      const ops = [insertManifestVersionOp(store, row)];
+      if (makeActive) ops.push(setManifestPointerOp(store, pointerTo(name, row.version, principal, context)));
+      await store.write(ops);
+      if (makeActive) await forgetEverywhere(name, context);
+      audit("manifest_published", name, principal, { version: row.version, active: makeActive }, context);
+      return versionView(key, row);
+    },
+
+    async canary({ store }, { name, version, weight, principal }, context) {
+      const pointer = await pointerOf(store, name);
+      if (!(await manifestVersion(store, name, version)))
+        throw new SvcError("unknown_version", { detail: `Unknown canary version: ${name}@${version}` });
+      const next = { ...stamped(pointer, principal, context), canary_version: version, canary_weight: weight };
+      return move(store, next, "manifest_canary_set", { version, weight }, principal, context);
+    },
+
+    async clearCanary({ store }, { name, principal }, context) {
+      const pointer = await pointerOf(store, name);
+      const next = { ...stamped(pointer, principal, context), canary_version: null, canary_weight: 0 };
+      return move(store, next, "manifest_canary_cleared", {}, principal, context);
+    },
+
+    async rollback({ store }, { name, version, comment, principal }, context) {
+      await pointerOf(store, name);
+      if (!(await manifestVersion(store, name, version))) throw new SvcError("not_found");
+      const next = pointerTo(name, version, principal, context);
+      return move(store, next, "manifest_rolled_back", { version, comment }, principal, context);
+    },
+  },
+});
+
+/** A version that answers alone: activating one clears the canary. */
+function pointerTo(name: string, version: number, principal: Principal, { env }: Context): ManifestPointerRow {
+  return {
+    name,
+    version,
+    canary_version: null,
+    canary_weight: 0,
+    updated_at: env.now(),
+    updated_by: principal.sub,
+  };
+}
+
+function stamped(pointer: ManifestPointerRow, principal: Principal, { env }: Context): ManifestPointerRow {
+  return { ...pointer, updated_at: env.now(), updated_by: principal.sub };
+}
+
+async function pointerOf(store: TenantStore, name: string): Promise<ManifestPointerRow> {
+  const pointer = await manifestPointer(store, name);
+  if (!pointer) throw new SvcError("not_found");
+  return pointer;
+}
+
+/** Stores the pointer, and answers when every thread goes by it. */
+async function move(
+  store: TenantStore,
+  pointer: ManifestPointerRow,
+  event_type: string,
+  payload: Readonly<Record<string, unknown>>,
+  principal: Principal,
+  context: Context,
+): Promise<ManifestPointerView> {
+  await store.write([setManifestPointerOp(store, pointer)]);
+  await forgetEverywhere(pointer.name, context);
+  audit(event_type, pointer.name, principal, payload, context);
+  return pointerView(context.key, pointer);
+}
+
+async function forgetEverywhere(name: string, { key, bus }: Context): Promise<void> {
+  const message = { tenant_id: key, name };
+  await Promise.all(bus.actorNodes.map((node) => bus.ask(nodeAddress(node), "forgetManifest", message)));
+}
+
+function audit(
+  event_type: string,
+  name: string,
+  principal: Principal,
+  payload: Readonly<Record<string, unknown>>,
+  { deps, key }: Context,
+): void {
+  deps.audit.record(key, { event_type, status: "ok", manifest_id: name, principal_subj: principal.sub, payload });
+}
+
+async function listing(tenantId: string, listed: ListedManifest, deps: ActorDeps): Promise<ManifestListing> {
+  const { name, version, source } = listed;
+  const pointer = listed.pointer === null ? null : pointerView(tenantId, listed.pointer);
+  try {
+    const resolved = await deps.manifests.find(tenantId, name, null);
+    const agent = await deps.manifests.compiled(resolved, tenantId);
+    return { name, version, source, pointer, model: modelCard(agent) };
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    // One manifest that does not compile does not hide the others.
+    return { name, version, source, pointer, model: null };
+  }
+}
+
+function pointerView(tenant_id: string, row: ManifestPointerRow): ManifestPointerView {
+  return { tenant_id, ...row, source: "store" };
+}
+
+function versionView(tenant_id: string, row: ManifestVersionRow): ManifestVersionView {
+  const { digest: _digest, ...rest } = row;
+  return { tenant_id, ...rest, manifest: JSON.parse(row.manifest) };
+}

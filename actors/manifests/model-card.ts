@@ -1,0 +1,31 @@
+import type { ModelCard } from "../../bus/protocol/manifests.ts";
+import type { CompiledAgent } from "../../manifests/compiled.ts";
+
+/** What GET /v1/models tells of an agent. */
+export function modelCard(agent: CompiledAgent): ModelCard {
+  const { metadata, spec } = agent.manifest;
+  const { route, price } = agent.model;
+  return {
+    description: metadata.description,
+    tags: metadata.tags,
+    contextWindow: route.context_window,
+    providerModel: route.model,
+    modalities: route.modalities,
+    cost: price && {
+      inputPerMillion: price.input,
+      outputPerMillion: price.output,
+      cacheReadPerMillion: price.cache_read,
+      cacheWritePerMillion: price.cache_write,
+    },
+    starters: metadata.starters,
+    greeting: metadata.greeting,
+    // The names as they are declared, in the order of the manifest.
+    commands: spec.prompts
+      .filter((prompt) => agent.prompts.get(prompt.name.toLowerCase())?.command === true)
+      .map(({ name, description, argument_hint }) => ({ name, description, argumentHint: argument_hint })),
+    workspace: {
+      tools: agent.tools.some((tool) => tool.workspace) ? "server" : "none",
+      scope: agent.workspaceScope,
+    },
+  };
+}

@@ -1,0 +1,20 @@
+import type { ActorDeps } from "../run/deps.ts";
+import { defineActor } from "../runtime/define.ts";
+
+/** The node itself: what concerns its whole thread and must be answered in order. */
+export const nodeActor = defineActor<"node", null, ActorDeps>({
+  kind: "node",
+  mailboxLimit: 4096,
+  interleaves: [],
+  reserved: [],
+  passivateAfterMs: 3_600_000,
+  load: () => null,
+  idle: () => true,
+  crashed: () => {},
+  on: {
+    forgetManifest(_state, { tenant_id, name }, { deps }) {
+      deps.manifests.forget(tenant_id, name);
+      return {};
+    },
+  },
+});

@@ -1,0 +1,85 @@
+import type { MessagePort } from "node:worker_threads";
+import { Bus } from "../../bus/bus.ts";
+import type { Env } from "../../bus/env.ts";
+import { portLink } from "../../bus/ports.ts";
+import type { MetricSnapshot } from "../../governance/metrics.ts";
+import { limiterActor } from "../limiter/limiter-actor.ts";
+import { manifestsActor } from "../manifests/manifests-actor.ts";
+import { nodeActor } from "../node/node-actor.ts";
+import type { ActorDeps } from "../run/deps.ts";
+import { threadActor } from "../thread/thread-actor.ts";
+import { turnActor } from "../turn/turn-actor.ts";
+import { ActorHost } from "./host.ts";
+import { createActorDeps, type NodeConfig } from "./node-deps.ts";
+
+const actorKinds = [limiterActor, manifestsActor, nodeActor, threadActor, turnActor];
+
+/** What the main thread asks of a thread that holds actors; comlink carries it. */
+export interface NodeControl {
+  /** Connects another node, or the one that takes a lost one's place. */
+  connect(node: number, port: MessagePort): void;
+  lost(node: number): void;
+  /** Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and the audit rows are written. */
+  drain(graceMs: number): Promise<void>;
+  metrics(): MetricSnapshot;
+}
+
+/** How often a draining node looks whether its runs have ended. */
+const drainLookMs = 20;
+/** How long interrupted runs get to write their last batch. */
+const interruptMs = 5_000;
+
+/** Starts the actors of one node. */
+export function startActorNode(config: NodeConfig, env: Env, storePort: MessagePort): NodeControl {
+  const deps = createActorDeps(config, env, storePort);
+  const bus: Bus = new Bus({
+    env,
+    node: config.node,
+    incarnation: config.incarnation,
+    actorNodes: config.actorNodes,
+    deliver: (delivery) => host.deliver(delivery),
+  });
+  const host = new ActorHost({
+    env,
+    bus,
+    deps,
+    definitions: actorKinds,
+    onCrash(kind, key, error) {
+      deps.metrics.count("svc_actor_crashes_total", [kind]);
+      deps.log.error({ err: error, kind, key }, "actor crashed");
+    },
+  });
+  deps.metrics.gauge("svc_actors", () => host.size);
+  deps.metrics.gauge("svc_live_runs", () => deps.liveRuns.size);
+  return {
+    connect: (node, port) => bus.attach(node, portLink(env, port, (batch) => bus.receive(node, batch))),
+    lost: (node) => bus.lost(node),
+    drain: (graceMs) => drain(deps, env, graceMs),
+    metrics() {
+      for (const kind of ["tell", "frame", "late_reply"] as const) {
+        deps.metrics.count("svc_bus_dropped_total", [kind], bus.dropped[kind]);
+        bus.dropped[kind] = 0;
+      }
+      return deps.metrics.snapshot();
+    },
+  };
+}
+
+async function drain({ liveRuns, audit }: ActorDeps, env: Env, graceMs: number): Promise<void> {
+  await until(env, graceMs, () => liveRuns.size === 0);
+  for (const run of liveRuns) run.abort("shutdown");
+  await until(env, interruptMs, () => liveRuns.size === 0);
+  await audit.flush();
+}
+
+/** Resolves when `reached` says so, or after `limitMs`. */
+function until(env: Env, limitMs: number, reached: () => boolean): Promise<void> {
+  const giveUpAt = env.monotonic() + limitMs;
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (reached() || env.monotonic() >= giveUpAt) resolve();
+      else env.timer(drainLookMs, look);
+    };
+    look();
+  });
+}

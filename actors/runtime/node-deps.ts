@@ -1,0 +1,72 @@
+import type { MessagePort } from "node:worker_threads";
+import type { Env } from "../../bus/env.ts";
+import { AuditLog } from "../../governance/audit.ts";
+import { createLogger } from "../../governance/log.ts";
+import { Metrics } from "../../governance/metrics.ts";
+import { SecretMask } from "../../governance/secrets.ts";
+import type { Settings } from "../../governance/settings.ts";
+import type { Registries } from "../../manifests/registries.ts";
+import { createResolver } from "../../manifests/resolve.ts";
+import { openStore } from "../../storage/client.ts";
+import type { StoreConfig } from "../../storage/config.ts";
+import { openObjectStore } from "../../storage/objects/object-store.ts";
+import { objectStoreConfig } from "./store-config.ts";
+import { ManifestLibrary } from "../manifests/library.ts";
+import type { ActorDeps } from "../run/deps.ts";
+import { createModels } from "../run/model/create-models.ts";
+import { builtInTools } from "../run/tools/built-in.ts";
+import { ThreadKeys } from "../thread/thread-keys.ts";
+
+/** What a thread is started with; it crosses to the thread as it is. */
+export interface NodeConfig {
+  readonly node: number;
+  /** The nodes that hold actors, in the same order everywhere. */
+  readonly actorNodes: readonly number[];
+  readonly settings: Settings;
+  readonly store: StoreConfig;
+  /** Random, new at every start of the process. */
+  readonly bootId: string;
+  /** How often this node was started before, in this process. */
+  readonly incarnation: number;
+}
+
+/** Builds what the actors of one node share. */
+export function createActorDeps(config: NodeConfig, env: Env, storePort: MessagePort): ActorDeps {
+  const { settings } = config;
+  const store = openStore(env, config.store, storePort);
+  const metrics = new Metrics();
+  const mask = new SecretMask(settings.secretValues);
+  const models = createModels(settings, env);
+  const tools = new Map(builtInTools.map((tool) => [tool.name, tool]));
+  const objects = openObjectStore(objectStoreConfig(settings), env);
+  const registries: Registries = {
+    tools,
+    routes: models.routes,
+    defaultModelId: models.defaultModelId,
+    workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
+  };
+  const fromStore = settings.manifestSource === "store";
+  const resolver = createResolver({
+    env,
+    store: fromStore ? store : null,
+    objects: fromStore ? objects : null,
+    directory: settings.manifestDir === "" ? null : settings.manifestDir,
+  });
+  return {
+    env,
+    settings,
+    store,
+    models,
+    tools,
+    manifests: new ManifestLibrary(resolver, registries, objects, metrics, () => env.monotonic()),
+    threadKeys: new ThreadKeys(store),
+    audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
+      metrics.count("svc_buffer_dropped_total", ["audit"]),
+    ),
+    metrics,
+    mask,
+    log: createLogger(settings, mask, { node: config.node }),
+    liveRuns: new Set(),
+    owner: `${config.bootId}:${config.node}:${config.incarnation}`,
+  };
+}

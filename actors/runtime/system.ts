@@ -1,0 +1,140 @@
+import { Worker } from "node:worker_threads";
+import { type Remote, transfer, wrap } from "comlink";
+import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
+import type { Logger } from "pino";
+import type { MessagePort } from "node:worker_threads";
+import { portPair } from "../../bus/ports.ts";
+import type { MetricSnapshot } from "../../governance/metrics.ts";
+import type { Settings } from "../../governance/settings.ts";
+import { type StoreThread, startStoreThread } from "../../storage/start.ts";
+import type { NodeControl } from "./actor-node.ts";
+import type { NodeConfig } from "./node-deps.ts";
+import { storeConfigOf } from "./store-config.ts";
+
+// The threads of this process and who is connected to whom. The main thread starts the store thread and the actor threads,
+// lays a port between every two that talk, and replaces an actor thread that dies: whoever asked it something is told
+// actor_lost, and what it was running is closed as interrupted.
+
+/** A node that speaks to actors and holds none: an http thread. */
+export interface Peer {
+  readonly node: number;
+  connect(node: number, port: MessagePort): void;
+  lost(node: number): void;
+}
+
+export interface SystemOptions {
+  readonly settings: Settings;
+  readonly bootId: string;
+  readonly log: Logger;
+  /** The nodes that hold actors. */
+  readonly actorNodes: readonly number[];
+  /** The store is gone, or an actor thread dies as soon as it starts: nothing works any more. */
+  readonly onFatal: (error: Error) => void;
+  /** An actor thread was replaced; `owner` is how the lost one marked what it was running. */
+  readonly onReplaced: (owner: string) => void;
+}
+
+interface ActorThread {
+  readonly node: number;
+  incarnation: number;
+  worker: Worker;
+  control: Remote<NodeControl>;
+  startedAt: number;
+}
+
+/** A thread that does not live this long is not started again. */
+const livesAtLeastMs = 2_000;
+
+export class ActorSystem {
+  readonly store: StoreThread;
+  readonly #options: SystemOptions;
+  readonly #threads: ActorThread[] = [];
+  readonly #peers: Peer[] = [];
+  #stopping = false;
+
+  constructor(options: SystemOptions) {
+    this.#options = options;
+    this.store = startStoreThread(storeConfigOf(options.settings));
+    this.store.onExit(options.onFatal);
+  }
+
+  /** Resolves when the store is open and every actor thread answers. */
+  async start(): Promise<void> {
+    await this.store.ready;
+    for (const node of this.#options.actorNodes) this.#threads.push(this.#spawn(node, 0));
+    for (const [index, thread] of this.#threads.entries())
+      for (const other of this.#threads.slice(index + 1)) this.#connectThreads(thread, other);
+    await Promise.all(this.#threads.map((thread) => thread.control.metrics()));
+  }
+
+  /** Connects an http thread with every actor thread, now and after a replacement. */
+  join(peer: Peer): void {
+    this.#peers.push(peer);
+    for (const thread of this.#threads) this.#connectPeer(peer, thread);
+  }
+
+  /** What all actor threads have counted. */
+  metrics(): Promise<MetricSnapshot[]> {
+    return Promise.all(this.#threads.map((thread) => thread.control.metrics()));
+  }
+
+  /** Lets live runs end, interrupts those that do not within `graceMs`, and ends the threads; the store last. */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    await Promise.all(this.#threads.map((thread) => thread.control.drain(graceMs)));
+    await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
+    await this.store.close();
+  }
+
+  /** Ends an actor thread without warning, as a crash would. */
+  async kill(node: number): Promise<void> {
+    await this.#threads.find((thread) => thread.node === node)?.worker.terminate();
+  }
+
+  #spawn(node: number, incarnation: number): ActorThread {
+    const { settings, bootId, actorNodes } = this.#options;
+    const config: NodeConfig = { node, actorNodes, settings, store: storeConfigOf(settings), bootId, incarnation };
+    const storePort = this.store.attach();
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+      name: `actors-${node}`,
+      workerData: { config, storePort },
+      transferList: [storePort],
+      execArgv: ["--import", new URL("../../strip-types.js", import.meta.url).href],
+    });
+    const control = wrap<NodeControl>(nodeEndpoint(worker));
+    const thread: ActorThread = { node, incarnation, worker, control, startedAt: performance.now() };
+    worker.on("error", (error) => this.#options.log.error({ err: error, node }, "actor thread failed"));
+    worker.on("exit", () => this.#exited(thread));
+    return thread;
+  }
+
+  #exited(thread: ActorThread): void {
+    if (this.#stopping) return;
+    const { node, incarnation } = thread;
+    this.#options.log.error({ node, incarnation }, "actor thread is gone");
+    for (const peer of this.#peers) peer.lost(node);
+    const others = this.#threads.filter((other) => other.node !== node);
+    for (const other of others) void other.control.lost(node);
+    if (performance.now() - thread.startedAt < livesAtLeastMs) {
+      this.#options.onFatal(new Error(`actor thread ${node} ends as soon as it starts`));
+      return;
+    }
+    const replacement = this.#spawn(node, incarnation + 1);
+    this.#threads[this.#threads.indexOf(thread)] = replacement;
+    for (const other of others) this.#connectThreads(replacement, other);
+    for (const peer of this.#peers) this.#connectPeer(peer, replacement);
+    this.#options.onReplaced(`${this.#options.bootId}:${node}:${incarnation}`);
+  }
+
+  #connectThreads(a: ActorThread, b: ActorThread): void {
+    const [left, right] = portPair();
+    void a.control.connect(b.node, transfer(left, [left]));
+    void b.control.connect(a.node, transfer(right, [right]));
+  }
+
+  #connectPeer(peer: Peer, thread: ActorThread): void {
+    const [left, right] = portPair();
+    peer.connect(thread.node, left);
+    void thread.control.connect(peer.node, transfer(right, [right]));
+  }
+}

@@ -1,0 +1,7 @@
+import type { ObjectStoreConfig } from "../../storage/objects/object-store.ts";
+import type { Settings } from "../settings.ts";
+
+/** Where the settings say that objects are kept. */
+export function objectStoreConfigOf({ objectStore, objectStorePath }: Settings): ObjectStoreConfig {
+  return objectStore === "fs" ? { kind: "fs", path: objectStorePath } : { kind: "memory" };
+}

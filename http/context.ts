@@ -1,0 +1,36 @@
+import type { Logger } from "pino";
+import type { Bus } from "../bus/bus.ts";
+import type { Env } from "../bus/env.ts";
+import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
+import type { Settings } from "../governance/settings.ts";
+import type { ObjectStore } from "../storage/objects/object-store.ts";
+import type { Store } from "../storage/store.ts";
+import type { Reattachment } from "./reattach.ts";
+import type { StreamRegistry } from "./sse.ts";
+import type { ThreadHubs } from "./thread-hubs.ts";
+import type { LiveTurn } from "./turns.ts";
+
+/** What the handlers of one http thread share. */
+export interface HttpContext {
+  readonly env: Env;
+  readonly settings: Settings;
+  readonly bus: Bus;
+  readonly store: Store;
+  readonly objects: ObjectStore;
+  readonly streams: StreamRegistry;
+  readonly hubs: ThreadHubs;
+  /** Turns under way that this thread has started. */
+  readonly turns: Set<LiveTurn>;
+  /** Streams that listen to a conversation without having started its turn. */
+  readonly reattached: Set<Reattachment>;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+  /** The release, as /health and /openapi.json tell it. */
+  readonly version: string;
+  /** What every thread of the process has counted. */
+  allMetrics(): Promise<readonly MetricSnapshot[]>;
+  /** The document of /openapi.json. */
+  openApi(): string;
+  /** True from the first signal to stop. */
+  draining(): boolean;
+}

@@ -1,0 +1,26 @@
+import { isUtf8 } from "node:buffer";
+import { SvcError } from "../bus/errors.ts";
+import { JsonFault, parseStrictJson } from "../actors/run/tools/strict-json.ts";
+
+/** The value of a request's body. Refuses with unsupported_media_type and invalid_json (decision 3). */
+export function readJsonBody(body: Buffer, contentType: string | undefined): unknown {
+  checkMediaType(contentType);
+  if (!isUtf8(body)) throw new SvcError("invalid_json", { detail: "the body is not UTF-8" });
+  try {
+    return parseStrictJson(body.toString("utf8"));
+  } catch (error) {
+    if (error instanceof JsonFault) throw new SvcError("invalid_json", { detail: `the JSON of the body ${error.message}` });
+    throw error;
+  }
+}
+
+function checkMediaType(contentType: string | undefined): void {
+  if (contentType === "application/json") return;
+  const [type = "", ...parameters] = (contentType ?? "").split(";").map((part) => part.trim().toLowerCase());
+  if (type !== "application/json") throw new SvcError("unsupported_media_type");
+  for (const parameter of parameters) {
+    if (!parameter.startsWith("charset=")) continue;
+    const charset = parameter.slice("charset=".length).replaceAll('"', "");
+    if (charset !== "utf-8" && charset !== "utf8") throw new SvcError("invalid_json", { detail: "the charset is not UTF-8" });
+  }
+}

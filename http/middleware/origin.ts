@@ -1,0 +1,59 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { Settings } from "../../governance/settings.ts";
+import type { RequestHead } from "../server.ts";
+
+// A browser on the operator's machine can be made to call this server by any page. Pages of other origins are refused, and so
+// are names that are not ours, for a page may have had its own name resolved to our address (DNS rebinding).
+
+const corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+const corsHeaders =
+  "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, X-Api-Key, X-Request-Id, X-Svc-Lease-Token";
+const exposedHeaders = "ETag, Idempotent-Replayed, Retry-After, X-Request-Id";
+
+/** Judges Host and Origin, and says which headers the answer needs for the browser that asked. */
+export class OriginGuard {
+  readonly #hosts: ReadonlySet<string>;
+  readonly #origins: ReadonlySet<string>;
+
+  constructor(settings: Pick<Settings, "allowedHosts" | "corsOrigins">) {
+    this.#hosts = new Set(settings.allowedHosts);
+    this.#origins = new Set(settings.corsOrigins);
+  }
+
+  /** Headers for the answer. Refuses with host_not_allowed and origin_not_allowed. */
+  check(head: RequestHead): readonly (readonly [string, string])[] {
+    const { host = "", origin } = head.headers;
+    if (!this.#hosts.has(hostName(host))) throw new SvcError("host_not_allowed");
+    if (origin === undefined) return none;
+    if (this.#origins.has(origin)) return allowed(origin);
+    if (origin === `http://${host}` || origin === `https://${host}`) return none;
+    throw new SvcError("origin_not_allowed");
+  }
+
+  /** Whether the request only asks what it may send. */
+  isPreflight(head: RequestHead): boolean {
+    return head.method === "OPTIONS" && head.headers.origin !== undefined && head.headers["access-control-request-method"] !== undefined;
+  }
+}
+
+/** The name in a Host header, without port, in the spelling of SVC_ALLOWED_HOSTS. */
+function hostName(header: string): string {
+  const name = header.startsWith("[") ? header.slice(0, header.indexOf("]") + 1) : header.replace(/:\d*$/, "");
+  return name.toLowerCase();
+}
+
+export const preflightHeaders: Readonly<Record<string, string>> = {
+  "access-control-allow-methods": corsMethods,
+  "access-control-allow-headers": corsHeaders,
+  "access-control-max-age": "600",
+};
+
+const none: readonly (readonly [string, string])[] = [];
+
+function allowed(origin: string): readonly (readonly [string, string])[] {
+  return [
+    ["access-control-allow-origin", origin],
+    ["access-control-expose-headers", exposedHeaders],
+    ["vary", "Origin"],
+  ];
+}

@@ -1,0 +1,125 @@
+import { turnReplayFrames } from "../actors/run/output/frames.ts";
+import { sessionEventFrame } from "../actors/run/output/session-event.ts";
+import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
+import { SvcError } from "../bus/errors.ts";
+import type { LiveThread } from "../bus/protocol/thread.ts";
+import { readEvents } from "../storage/events.ts";
+import { threadBySuffix } from "../storage/threads.ts";
+import type { HttpContext } from "./context.ts";
+import { snapshotPieces } from "./snapshot.ts";
+import type { EventStream } from "./sse.ts";
+import type { ThreadListener } from "./thread-hubs.ts";
+
+/** How long a reader waits before it asks the successor of an actor that is gone. */
+const againMs = 100;
+
+/**
+ * GET /chat/stream/{thread_id}: a snapshot, or what came after the client's cursor, then what a live run has said since its last
+ * commit, then everything that happens. Nothing is lost and nothing comes twice: the listener joins first, the thread answers
+ * where its log stands, the store is read up to there, and only then is what was heard meanwhile passed on (decisions 6a, 7).
+ */
+export class Reattachment implements ThreadListener {
+  readonly #context: HttpContext;
+  readonly #address: Address<"thread">;
+  readonly #stream: EventStream;
+  /** The sequence number of the next event that the client has not seen; null until a snapshot was sent. */
+  #cursor: number | null;
+  /** Frames heard while the past is being sent; null when frames are passed on at once. */
+  #held: string | null = "";
+  #heldCursor: number | null = null;
+
+  constructor(context: HttpContext, tenantId: string, suffix: string, cursor: number | null, stream: EventStream) {
+    this.#context = context;
+    this.#address = threadAddress(tenantId, suffix);
+    this.#stream = stream;
+    this.#cursor = cursor;
+    stream.onClose(() => {
+      context.hubs.leave(this.#address, this);
+      context.reattached.delete(this);
+    });
+    context.reattached.add(this);
+    void this.#catchUp();
+  }
+
+  frames(text: string, cursor: number | null): void {
+    if (this.#held === null) {
+      this.#stream.write(text);
+      if (cursor !== null) this.#cursor = cursor;
+    } else {
+      this.#held += text;
+      if (cursor !== null) this.#heldCursor = cursor;
+    }
+  }
+
+  lost(): void {
+    this.#held = "";
+    this.#heldCursor = null;
+    // What follows is asked for from the cursor, which moves with every event that is passed on.
+    this.#context.env.timer(againMs, () => void this.#catchUp());
+  }
+
+  /** Ends the stream when nothing has happened for the set time and no run is live; to be called now and then. */
+  async endWhenIdle(): Promise<void> {
+    const { env, settings, bus } = this.#context;
+    if (this.#held !== null || env.monotonic() - this.#stream.lastFrameAt < settings.streamResumeIdleSeconds * 1000) return;
+    // Asked before it is ended: a tool may be at work for longer than that without a word.
+    const { live } = await bus.ask(this.#address, "attach", {}).catch(() => ({ live: null }));
+    if (live === null) this.#stream.end("data: [DONE]\n\n");
+    else this.#stream.lastFrameAt = env.monotonic();
+  }
+
+  async #catchUp(): Promise<void> {
+    const { hubs, bus, env, log } = this.#context;
+    if (this.#stream.closed) return;
+    hubs.join(this.#address, this);
+    try {
+      // What was heard before the answer is in the log that is read now.
+      const forget = (): void => {
+        this.#held = "";
+        this.#heldCursor = null;
+      };
+      const thread = await bus.ask(this.#address, "attach", {}, { onReply: forget });
+      await this.#sendPast(thread);
+      if (thread.live !== null) this.#stream.write(turnReplayFrames(thread.live.text, thread.live.truncated));
+      this.#stream.write(this.#held ?? "");
+      this.#held = null;
+      this.#cursor = this.#heldCursor ?? this.#cursor;
+      this.#heldCursor = null;
+    } catch (error) {
+      const refused = SvcError.from(error);
+      if (refused.code === "internal_error") log.error({ err: error, thread: this.#address.key }, "reattach failed");
+      hubs.leave(this.#address, this);
+      // A worker is being replaced, or busy. The client waits on an open stream; if it gives up, it comes back with its cursor.
+      env.timer(againMs, () => void this.#catchUp());
+    }
+  }
+
+  /** The snapshot, or the events from the cursor on, up to where the thread said its log stands. */
+  async #sendPast({ next_seq, live }: LiveThread): Promise<void> {
+    const { store } = this.#context;
+    const { tenantId, suffix } = splitThreadId(this.#address.key);
+    const tenant = store.tenant(tenantId);
+    const thread = (await threadBySuffix(tenant, suffix)) ?? null;
+    const from = this.#cursor;
+    this.#cursor = next_seq;
+    if (from === null || from > next_seq) {
+      await this.#write(`id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`);
+      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, live)) await this.#write(piece);
+      await this.#write(',"text":""}\n\n');
+      return;
+    }
+    for (let seq = from; thread !== null && seq < next_seq; ) {
+      const page = await readEvents(tenant, thread.thread_key, seq, next_seq);
+      const last = page.at(-1);
+      if (!last) return;
+      await this.#write(page.map((event) => sessionEventFrame(thread.uid, event)).join(""));
+      seq = last.seq + 1;
+    }
+  }
+
+  /** Writes a piece of the past when the one before was taken, so that a long past does not pile up for a slow reader. */
+  async #write(text: string): Promise<void> {
+    if (!this.#stream.drained) await new Promise<void>((resolve) => this.#stream.whenDrained(resolve));
+    this.#stream.write(text);
+  }
+}

@@ -1,0 +1,113 @@
+import type { Static, TSchema } from "typebox";
+import type { ErrorCode, SvcError } from "../bus/errors.ts";
+import type { Principal } from "../bus/protocol/principal.ts";
+import type { Exchange } from "./server.ts";
+import type { HttpContext } from "./context.ts";
+import { refusal, type Reply } from "./reply.ts";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/**
+ * Who may call a route: `public` needs no credentials in any mode; `authenticated` any; `chat:read` and `chat:write` whoever may
+ * chat (decision 37); a list all of its scopes.
+ */
+export type Access = "public" | "docs" | "authenticated" | "chat:read" | "chat:write" | readonly string[];
+
+/** A route as a value. Validation, /openapi.json and the tests over all routes are made from it. */
+export interface Route {
+  readonly method: Method;
+  /** Segments in braces are parameters: `/chat/history/{thread_id}`. */
+  readonly path: string;
+  /** One line for the reference. */
+  readonly summary: string;
+  readonly tag: string;
+  readonly access: Access;
+  /** Not counted against the rate limit: probes. */
+  readonly unlimited: boolean;
+  readonly params: TSchema | null;
+  readonly query: TSchema | null;
+  readonly body: TSchema | null;
+  readonly bodyBytesMax: number;
+  readonly reply: RouteReply;
+  readonly fails: readonly ErrorCode[];
+  /** How the route says no: in the house's form, or in the one of the protocol that it speaks. */
+  readonly refusal: (error: SvcError, requestId: string) => Reply;
+  readonly handle: (request: RouteRequest<never, never, never>, context: HttpContext) => Reply | Promise<Reply>;
+}
+
+/** What a route answers when it works, for the reference. */
+export interface RouteReply {
+  readonly status: number;
+  readonly contentType: string;
+  readonly description: string;
+  /** Of a JSON body; null where the content type says enough. */
+  readonly schema: TSchema | null;
+}
+
+/** A request that has passed authentication and validation. */
+export interface RouteRequest<Params, Query, Body> {
+  readonly params: Params;
+  readonly query: Query;
+  readonly body: Body;
+  /** The body as it came, for fingerprints. */
+  readonly rawBody: Buffer;
+  /** Anonymous on public routes. */
+  readonly principal: Principal;
+  readonly requestId: string;
+  readonly exchange: Exchange;
+}
+
+/** The default limit of a body (document 1, "Limits"). */
+export const bodyBytesDefault = 1024 * 1024;
+
+type StaticOr<S, Otherwise> = S extends TSchema ? Static<S> : Otherwise;
+
+interface RouteDeclaration<P extends TSchema | undefined, Q extends TSchema | undefined, B extends TSchema | undefined> {
+  readonly method: Method;
+  readonly path: string;
+  readonly summary: string;
+  readonly tag: string;
+  readonly access: Access;
+  readonly unlimited?: boolean;
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  readonly bodyBytesMax?: number;
+  readonly reply: Partial<RouteReply> & Pick<RouteReply, "description">;
+  readonly fails?: readonly ErrorCode[];
+  readonly refusal?: Route["refusal"];
+  readonly handle: (
+    request: RouteRequest<StaticOr<P, Record<string, never>>, StaticOr<Q, Record<string, never>>, StaticOr<B, undefined>>,
+    context: HttpContext,
+  ) => Reply | Promise<Reply>;
+}
+
+/** Declares a route; the handler's parameters have the types of its schemas. */
+export function route<
+  P extends TSchema | undefined = undefined,
+  Q extends TSchema | undefined = undefined,
+  B extends TSchema | undefined = undefined,
+>(declaration: RouteDeclaration<P, Q, B>): Route {
+  const { reply } = declaration;
+  return {
+    method: declaration.method,
+    path: declaration.path,
+    summary: declaration.summary,
+    tag: declaration.tag,
+    access: declaration.access,
+    unlimited: declaration.unlimited ?? false,
+    params: declaration.params ?? null,
+    query: declaration.query ?? null,
+    body: declaration.body ?? null,
+    bodyBytesMax: declaration.bodyBytesMax ?? bodyBytesDefault,
+    reply: {
+      status: reply.status ?? 200,
+      contentType: reply.contentType ?? "application/json",
+      description: reply.description,
+      schema: reply.schema ?? null,
+    },
+    fails: declaration.fails ?? [],
+    refusal: declaration.refusal ?? refusal,
+    handle: declaration.handle as Route["handle"],
+  };
+}

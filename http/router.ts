@@ -1,0 +1,117 @@
+import type { Method, Route } from "./route.ts";
+
+// Finds the route of a path. The path is taken apart once, here, and nothing else looks at it: what authentication judged is
+// what the handler gets. A path that could be read in two ways is not read at all.
+
+const pathCharsMax = 4096;
+/** `.` and `..`, `//`, backslashes, and escapes of what separates: some proxy or file system reads each of them differently. */
+const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
+
+export type Found =
+  | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
+  /** The path is there, with these methods. */
+  | { readonly kind: "other_methods"; readonly allow: readonly string[] }
+  | { readonly kind: "unknown" }
+  | { readonly kind: "ambiguous" };
+
+interface Node {
+  readonly children: Map<string, Node>;
+  parameter: { readonly name: string; readonly node: Node } | null;
+  readonly routes: Map<Method, Route>;
+}
+
+const noParams: Readonly<Record<string, string>> = {};
+
+/** Routes by path; a literal segment wins over a parameter. */
+export class Router {
+  readonly #root = newNode();
+  /** Paths without parameters, which most requests have. */
+  readonly #literal = new Map<string, Node>();
+
+  constructor(routes: readonly Route[]) {
+    for (const route of routes) this.#add(route);
+  }
+
+  find(method: string, path: string): Found {
+    const literal = this.#literal.get(path);
+    if (literal) return pick(literal, method, noParams);
+    if (path.length > pathCharsMax || ambiguous.test(path)) return { kind: "ambiguous" };
+    const params: Record<string, string> = {};
+    const segments = path.split("/").slice(1);
+    // A collection may be named with a slash at its end.
+    if (segments.length > 1 && segments.at(-1) === "") {
+      segments.pop();
+      const node = this.#literal.get(path.slice(0, -1));
+      return node ? pick(node, method, noParams) : { kind: "unknown" };
+    }
+    const node = walk(this.#root, segments, 0, params);
+    if (node === "ambiguous") return { kind: "ambiguous" };
+    return node ? pick(node, method, params) : { kind: "unknown" };
+  }
+
+  #add(route: Route): void {
+    let node = this.#root;
+    let parameters = false;
+    for (const segment of route.path.split("/").slice(1)) {
+      const name = /^\{(\w+)\}$/.exec(segment)?.[1];
+      if (name === undefined) {
+        let child = node.children.get(segment);
+        if (!child) {
+          child = newNode();
+          node.children.set(segment, child);
+        }
+        node = child;
+      } else {
+        parameters = true;
+        node.parameter ??= { name, node: newNode() };
+        if (node.parameter.name !== name) throw new Error(`two names for one parameter at ${route.path}`);
+        node = node.parameter.node;
+      }
+    }
+    if (node.routes.has(route.method)) throw new Error(`${route.method} ${route.path} is declared twice`);
+    node.routes.set(route.method, route);
+    if (!parameters) this.#literal.set(route.path, node);
+  }
+}
+
+function newNode(): Node {
+  return { children: new Map(), parameter: null, routes: new Map() };
+}
+
+function walk(node: Node, segments: readonly string[], at: number, params: Record<string, string>): Node | null | "ambiguous" {
+  const segment = segments[at];
+  if (segment === undefined) return node.routes.size > 0 ? node : null;
+  const child = node.children.get(segment);
+  if (child) {
+    const found = walk(child, segments, at + 1, params);
+    if (found) return found;
+  }
+  if (node.parameter === null || segment === "") return null;
+  const value = decode(segment);
+  if (value === null) return "ambiguous";
+  params[node.parameter.name] = value;
+  return walk(node.parameter.node, segments, at + 1, params);
+}
+
+/** Decoded once; null when it does not decode, or when decoding again would give something else to whoever does. */
+function decode(segment: string): string | null {
+  if (!segment.includes("%")) return segment;
+  try {
+    const value = decodeURIComponent(segment);
+    return /%[0-9a-f]{2}/i.test(value) || /[\x00-\x1f\x7f]/.test(value) ? null : value;
+  } catch {
+    return null;
+  }
+}
+
+function pick(node: Node, method: string, params: Readonly<Record<string, string>>): Found {
+  const route = node.routes.get((method === "HEAD" ? "GET" : method) as Method);
+  if (route) return { kind: "route", route, params };
+  return { kind: "other_methods", allow: allowed(node) };
+}
+
+function allowed(node: Node): string[] {
+  const methods: string[] = [...node.routes.keys()];
+  if (methods.includes("GET")) methods.push("HEAD");
+  return [...methods, "OPTIONS"].sort();
+}

@@ -1,0 +1,169 @@
+import { Type } from "typebox";
+import { threadAddress } from "../../bus/address.ts";
+import type { ErrorCode } from "../../bus/errors.ts";
+import { Reattachment } from "../reattach.ts";
+import { jsonText } from "../reply.ts";
+import { route } from "../route.ts";
+import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
+import { snapshotText } from "../snapshot.ts";
+import { checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
+import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
+
+const tag = "Chat";
+
+const turnFails: readonly ErrorCode[] = [
+  "invalid_thread_id",
+  "invalid_idempotency_key",
+  "manifest_required",
+  "unknown_manifest",
+  "invalid_manifest",
+  "auth_scheme_not_allowed",
+  "missing_scopes",
+  "idempotency_key_reused",
+  "idempotency_in_progress",
+  "run_in_progress",
+  "model_not_allowlisted",
+  "messages_or_template_required",
+  "unknown_prompt",
+  "empty_prompt",
+  "too_many_commands",
+  "unsupported_part",
+  "unresolved_secret",
+  "model_not_configured",
+  "mailbox_full",
+  "storage_unavailable",
+];
+
+export const chat = route({
+  method: "POST",
+  path: "/chat",
+  summary: "Runs a turn and waits for the reply.",
+  tag,
+  access: "chat:write",
+  body: ChatRequest,
+  reply: { description: "The reply and the messages that led to it.", schema: ChatAnswer },
+  fails: [...turnFails, "model_provider_error"],
+  handle(request, context) {
+    const { body, exchange } = request;
+    const suffix = optionalThreadSuffix(body.thread_id);
+    checkIdempotencyKey(exchange.head.headers["idempotency-key"], false, suffix);
+    return answerTurn(request, turnFields("chat", body, suffix), context);
+  },
+});
+
+export const chatStream = route({
+  method: "POST",
+  path: "/chat/stream",
+  summary: "Runs a turn and streams it.",
+  tag,
+  access: "chat:write",
+  body: ChatRequest,
+  reply: { description: "Frames of the turn, ended by `data: [DONE]`.", contentType: "text/event-stream" },
+  fails: [...turnFails, "idempotency_key_requires_thread_id"],
+  handle(request, context) {
+    const { body, exchange } = request;
+    const suffix = optionalThreadSuffix(body.thread_id);
+    checkIdempotencyKey(exchange.head.headers["idempotency-key"], true, suffix);
+    return streamTurn(request, turnFields("chat_stream", body, suffix), context);
+  },
+});
+
+export const chatContinue = route({
+  method: "POST",
+  path: "/chat/continue",
+  summary: "Takes a thread on after an abort or an error, without a new message.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: Type.String(),
+      manifest: Type.Optional(Type.String({ description: "Default: the manifest that the thread last ran under." })),
+      model: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    },
+    { additionalProperties: false },
+  ),
+  reply: { description: "The reply.", schema: ChatAnswer },
+  fails: [...turnFails, "nothing_to_continue", "already_complete", "model_provider_error"],
+  handle(request, context) {
+    const { thread_id, manifest, model } = request.body;
+    const suffix = checkThreadSuffix(thread_id);
+    const fields = { manifest: manifest ?? "", messages: [], model: model ?? null, template: null, template_args: [] };
+    return answerTurn(request, turnFields("continue", fields, suffix), context);
+  },
+});
+
+export const chatAbort = route({
+  method: "POST",
+  path: "/chat/abort",
+  summary: "Stops the live run of a thread.",
+  tag,
+  access: "chat:write",
+  body: Type.Object({ thread_id: Type.String() }, { additionalProperties: false }),
+  reply: {
+    description: "`aborted` is false when nothing was running.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      aborted: Type.Boolean(),
+      thread_id: Type.String(),
+      snapshot: Type.Object({}, { additionalProperties: true }),
+    }),
+  },
+  fails: ["invalid_thread_id"],
+  async handle({ body, principal }, context) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const { aborted } = await context.bus.ask(address, "abort", { reason: "client" }, { deadlineMs: 30_000 });
+    const head = JSON.stringify({ ok: true, aborted, thread_id: address.key });
+    return jsonText(`${head.slice(0, -1)},"snapshot":${await snapshotText(context, address)}}`);
+  },
+});
+
+export const chatReattach = route({
+  method: "GET",
+  path: "/chat/stream/{thread_id}",
+  summary: "Listens to a thread: a snapshot or what came after Last-Event-ID, then what happens.",
+  tag,
+  access: "chat:read",
+  params: ThreadParams,
+  query: Type.Object({
+    last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
+  }),
+  reply: { description: "Frames, until nothing has happened for a while.", contentType: "text/event-stream" },
+  fails: ["invalid_thread_id"],
+  handle({ params, query, principal, exchange }, context) {
+    const suffix = checkThreadSuffix(params.thread_id);
+    const cursor = readCursor(exchange.head.headers["last-event-id"] ?? query.last_event_id);
+    return {
+      kind: "stream",
+      open: (stream) => void new Reattachment(context, principal.tenant_id, suffix, cursor, stream),
+    };
+  },
+});
+
+/** What is not a sequence number counts as absent. */
+function readCursor(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : null;
+}
+
+type ChatFields = Pick<TurnFields, "manifest" | "messages"> & {
+  readonly model?: string | null;
+  readonly template?: string | null;
+  readonly template_args?: readonly string[];
+};
+
+function turnFields(surface: TurnFields["surface"], body: ChatFields, suffix: string | null): TurnFields {
+  return {
+    surface,
+    manifest: body.manifest,
+    messages: body.messages,
+    thread_suffix: suffix,
+    model: body.model ?? null,
+    template: body.template ?? null,
+    template_args: body.template_args ?? [],
+    max_tokens: null,
+    temperature: null,
+    include_usage: false,
+  };
+}
+
+export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatReattach];
+

@@ -1,0 +1,183 @@
+import { Type } from "typebox";
+import { openAiError } from "../../actors/run/output/openai.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { jsonText, json, type Reply } from "../reply.ts";
+import { type RouteRequest, route } from "../route.ts";
+import { optionalThreadSuffix } from "../thread-id.ts";
+import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
+
+const tag = "OpenAI-compatible";
+
+const noEffect = "Accepted without effect.";
+
+/** Body of POST /v1/chat/completions: what is honoured, what has no effect, and anything else a client may send (decision 31). */
+const CompletionRequest = Type.Object(
+  {
+    model: Type.String({ description: "Name of a manifest." }),
+    messages: Type.Array(
+      Type.Object(
+        {
+          role: Type.String({ maxLength: 32 }),
+          content: Type.Optional(Type.Unknown()),
+          name: Type.Optional(Type.String({ maxLength: 128 })),
+          tool_calls: Type.Optional(Type.Unknown()),
+          tool_call_id: Type.Optional(Type.String({ maxLength: 256 })),
+        },
+        { additionalProperties: true },
+      ),
+      { minItems: 1, maxItems: 10_000 },
+    ),
+    stream: Type.Optional(nullable(Type.Boolean())),
+    stream_options: Type.Optional(
+      nullable(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, { additionalProperties: true })),
+    ),
+    user: Type.Optional(nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." }))),
+    max_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
+    max_completion_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "As max_tokens." }))),
+    temperature: Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 2 }))),
+    n: Type.Optional(nullable(Type.Integer({ description: "1 is accepted; more is refused." }))),
+    seed: Type.Optional(Type.Unknown({ description: noEffect })),
+    top_p: Type.Optional(Type.Unknown({ description: noEffect })),
+    frequency_penalty: Type.Optional(Type.Unknown({ description: noEffect })),
+    presence_penalty: Type.Optional(Type.Unknown({ description: noEffect })),
+    metadata: Type.Optional(Type.Unknown({ description: noEffect })),
+    store: Type.Optional(Type.Unknown({ description: noEffect })),
+    service_tier: Type.Optional(Type.Unknown({ description: noEffect })),
+    parallel_tool_calls: Type.Optional(Type.Unknown({ description: noEffect })),
+    logprobs: Type.Optional(nullable(Type.Boolean({ description: "false is accepted without effect; true is refused." }))),
+    tools: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
+    functions: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
+    response_format: Type.Optional(Type.Unknown({ description: "Refused unless it asks for text." })),
+    audio: Type.Optional(Type.Unknown({ description: "Refused." })),
+  },
+  { additionalProperties: true, description: "Other fields are accepted without effect." },
+);
+
+function nullable<T extends Parameters<typeof Type.Union>[0][number]>(schema: T) {
+  return Type.Union([schema, Type.Null()]);
+}
+
+export const completions = route({
+  method: "POST",
+  path: "/v1/chat/completions",
+  summary: "A turn in the OpenAI protocol: the model is a manifest, the user names the thread.",
+  tag,
+  access: "chat:write",
+  body: CompletionRequest,
+  reply: {
+    description: "A chat.completion, or with `stream` its chunks as an event stream.",
+    schema: Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true }),
+  },
+  fails: ["unsupported_parameter", "unknown_manifest", "run_in_progress", "model_provider_error"],
+  refusal: openAiRefusal,
+  handle(request, context) {
+    const { body } = request;
+    refuseUnsupported(body);
+    const stream = body.stream === true;
+    const fields: TurnFields = {
+      surface: stream ? "openai_stream" : "openai",
+      manifest: body.model,
+      messages: body.messages,
+      thread_suffix: optionalThreadSuffix(body.user),
+      model: null,
+      template: null,
+      template_args: [],
+      max_tokens: body.max_completion_tokens ?? body.max_tokens ?? null,
+      temperature: body.temperature ?? null,
+      include_usage: body.stream_options?.include_usage === true,
+    };
+    const plain = request as RouteRequest<unknown, unknown, unknown>;
+    return stream ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context);
+  },
+});
+
+export const models = route({
+  method: "GET",
+  path: "/v1/models",
+  summary: "The manifests, as models.",
+  tag,
+  access: "chat:read",
+  reply: {
+    description: "`svc` tells what the manifest says of itself.",
+    schema: Type.Object({
+      object: Type.String(),
+      data: Type.Array(Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true })),
+    }),
+  },
+  refusal: openAiRefusal,
+  async handle({ principal }, { bus, startedAt }) {
+    const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", {});
+    const data = items.flatMap(({ name, pointer, model }) => {
+      // A manifest that does not compile cannot be talked to.
+      if (model === null) return [];
+      const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
+      const { description, starters, greeting, commands, tags: _tags, ...facts } = model;
+      const svc = {
+        ...facts,
+        description: description === "" ? null : description,
+        starters,
+        greeting,
+        commands,
+        outputStyles: [],
+        defaultOutputStyle: null,
+        supportedThinkingLevels: [],
+      };
+      return [{ id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc }];
+    });
+    return json({ object: "list", data });
+  },
+});
+
+type CompletionBody = Readonly<Record<string, unknown>>;
+
+/** What would change the answer and is not honoured is refused, not ignored. */
+function refuseUnsupported(body: CompletionBody): void {
+  const refuse = (param: string): never => {
+    throw new SvcError("unsupported_parameter", { subject: param });
+  };
+  for (const param of ["tools", "functions", "audio"]) if (!isNothing(body[param])) refuse(param);
+  if (typeof body.n === "number" && body.n > 1) refuse("n");
+  if (body.logprobs === true) refuse("logprobs");
+  const format = body.response_format as { type?: unknown } | null | undefined;
+  if (!isNothing(format) && format?.type !== "text") refuse("response_format");
+}
+
+function isNothing(value: unknown): boolean {
+  return value === undefined || value === null || (Array.isArray(value) && value.length === 0);
+}
+
+const errorTypes: Readonly<Record<number, string>> = {
+  401: "auth_error",
+  403: "auth_error",
+  404: "invalid_request_error",
+  409: "conflict_error",
+  502: "model_gateway_error",
+};
+
+/** Refusals in the form of the OpenAI protocol; those of the middleware keep their own bodies (decision 31). */
+function openAiRefusal(error: SvcError, requestId: string): Reply {
+  const { code, details } = error;
+  if (code === "unauthorized") return jsonText(JSON.stringify({ error: code, reason: details.reason }), 401);
+  if (code === "payload_too_large") return jsonText('{"error":"payload_too_large"}', 413);
+  const retryAfter = details.retryAfterSeconds === undefined ? {} : { "retry-after": String(details.retryAfterSeconds) };
+  if (code === "rate_limited") return jsonText('{"error":"rate_limited"}', 429, retryAfter);
+  // A validation error has status 400 on this surface, and names its field.
+  const fields = Array.isArray(details.detail) ? (details.detail as { loc: unknown[]; msg: string }[]) : [];
+  const isValidation = code === "invalid_request";
+  const status = isValidation ? 400 : error.status;
+  const param = code === "unsupported_parameter" ? (details.subject ?? null) : (fields[0]?.loc.slice(1).join(".") ?? null);
+  const message =
+    fields.length > 0
+      ? fields.map(({ loc, msg }) => `${loc.slice(1).join(".")}: ${msg}`).join("; ")
+      : code === "internal_error"
+        ? `internal error (request ${requestId})`
+        : typeof details.detail === "string"
+          ? details.detail
+          : error.message;
+  const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
+  const wireCode = code === "invalid_thread_id" ? "invalid_user" : error.message;
+  const headers = status === 409 ? { "x-should-retry": "false" } : retryAfter;
+  return jsonText(openAiError(message, type, wireCode, param), status, headers);
+}
+
+export const openAiRoutes = [completions, models];

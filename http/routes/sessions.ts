@@ -1,0 +1,216 @@
+import { Type } from "typebox";
+import { threadAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { type LogEvent, readEventsBefore } from "../../storage/events.ts";
+import { searchEvents } from "../../storage/search.ts";
+import { recentThreads, threadBySuffix, type ThreadRow } from "../../storage/threads.ts";
+import { readCursor, writeCursor } from "../../storage/cursor.ts";
+import { eventId } from "../../storage/events.ts";
+import { json } from "../reply.ts";
+import { route } from "../route.ts";
+import { ThreadParams } from "../schemas/chat.ts";
+import { currentSnapshot } from "../snapshot.ts";
+import { checkThreadSuffix } from "../thread-id.ts";
+
+const tag = "Sessions";
+const historyMax = 5000;
+
+const HistoryItem = Type.Object(
+  { role: Type.Union([Type.String(), Type.Null()]), content: Type.String(), seq: Type.Integer(), kind: Type.String() },
+  { additionalProperties: true },
+);
+
+export const history = route({
+  method: "GET",
+  path: "/chat/history/{thread_id}",
+  summary: "A window of a thread's transcript, the newest by default.",
+  tag,
+  access: "chat:read",
+  params: ThreadParams,
+  query: Type.Object({
+    limit: Type.Optional(Type.Integer({ description: `Events read; at most ${historyMax}.` })),
+    before_seq: Type.Optional(Type.Integer({ minimum: 0, description: "Only events before this one." })),
+  }),
+  reply: {
+    description: "`messages` and `events` are the same list.",
+    schema: Type.Object({
+      thread_id: Type.String(),
+      messages: Type.Array(HistoryItem),
+      events: Type.Array(HistoryItem),
+      oldest_seq: Type.Integer(),
+      has_more: Type.Boolean(),
+    }),
+  },
+  fails: ["invalid_thread_id", "limit_must_be_positive"],
+  async handle({ params, query, principal }, { store }) {
+    const suffix = checkThreadSuffix(params.thread_id);
+    const limit = query.limit ?? historyMax;
+    if (limit < 1) throw new SvcError("limit_must_be_positive");
+    const tenant = store.tenant(principal.tenant_id);
+    const thread = await threadBySuffix(tenant, suffix);
+    const events: LogEvent[] = [];
+    let before = Math.min(query.before_seq ?? Number.MAX_SAFE_INTEGER, thread?.next_seq ?? 0);
+    let left = Math.min(limit, historyMax);
+    while (thread && left > 0 && before > 0) {
+      const page = await readEventsBefore(tenant, thread.thread_key, before, left);
+      if (page.length === 0) break;
+      events.push(...page);
+      left -= page.length;
+      before = page.at(-1)?.seq ?? 0;
+    }
+    const items = events.reverse().filter(isTranscript).map(historyItem);
+    const thread_id = `${principal.tenant_id}:${suffix}`;
+    return json({ thread_id, messages: items, events: items, oldest_seq: before, has_more: before > 0 });
+  },
+});
+
+export const eraseHistory = route({
+  method: "DELETE",
+  path: "/chat/history/{thread_id}",
+  summary: "Deletes a thread with everything in it.",
+  tag,
+  access: "chat:write",
+  params: ThreadParams,
+  reply: { description: "Also when there was none.", schema: Type.Object({ status: Type.String(), thread_id: Type.String() }) },
+  fails: ["invalid_thread_id", "run_in_progress"],
+  async handle({ params, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
+    await bus.ask(address, "erase", {});
+    return json({ status: "deleted", thread_id: address.key });
+  },
+});
+
+const SessionItem = Type.Object({
+  id: Type.String(),
+  createdAt: Type.Integer(),
+  updatedAt: Type.Integer(),
+  parentSessionId: Type.Union([Type.String(), Type.Null()]),
+  sessionName: Type.Union([Type.String(), Type.Null()]),
+  preview: Type.Union([Type.String(), Type.Null()]),
+  manifest: Type.Union([Type.String(), Type.Null()]),
+});
+
+export const sessions = route({
+  method: "GET",
+  path: "/chat/sessions",
+  summary: "The tenant's threads, the last used first.",
+  tag,
+  access: "chat:read",
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 500, default: 100 }),
+    cursor: Type.Optional(Type.String()),
+  }),
+  reply: {
+    description: "`sessions` and `items` are the same list.",
+    schema: Type.Object({
+      sessions: Type.Array(SessionItem),
+      items: Type.Array(SessionItem),
+      next_cursor: Type.Union([Type.String(), Type.Null()]),
+    }),
+  },
+  fails: ["invalid_cursor"],
+  async handle({ query, principal }, { store }) {
+    const cursor = query.cursor === undefined ? null : readThreadCursor(query.cursor);
+    const rows = await recentThreads(store.tenant(principal.tenant_id), cursor, query.limit + 1);
+    const page = rows.slice(0, query.limit);
+    const last = page.at(-1);
+    const next = rows.length > query.limit && last ? writeCursor([last.updated_at, last.suffix]) : null;
+    const items = page.map((row) => sessionItem(principal.tenant_id, row));
+    return json({ sessions: items, items, next_cursor: next });
+  },
+});
+
+export const session = route({
+  method: "GET",
+  path: "/chat/sessions/{thread_id}",
+  summary: "The snapshot of a thread; of one that does not exist, an empty one.",
+  tag,
+  access: "chat:read",
+  params: ThreadParams,
+  reply: { description: "The snapshot.", schema: Type.Object({ id: Type.String() }, { additionalProperties: true }) },
+  fails: ["invalid_thread_id"],
+  handle({ params, principal }, context) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
+    return { kind: "pieces", contentType: "application/json", pieces: currentSnapshot(context, address) };
+  },
+});
+
+export const searchSessions = route({
+  method: "GET",
+  path: "/chat/sessions/search",
+  summary: "Full text search over the messages of the tenant's threads.",
+  tag,
+  access: "chat:read",
+  query: Type.Object({
+    q: Type.String({ default: "", maxLength: 1000 }),
+    limit: Type.Integer({ default: 20, description: "Clamped to 1 to 100." }),
+  }),
+  reply: {
+    description: "The best hits first; none for an empty query.",
+    schema: Type.Object({
+      query: Type.String(),
+      hits: Type.Array(
+        Type.Object({
+          tenant_id: Type.String(),
+          thread_id: Type.String(),
+          seq: Type.Integer(),
+          content: Type.String(),
+          event_id: Type.String(),
+          rank: Type.Number(),
+        }),
+      ),
+    }),
+  },
+  async handle({ query, principal }, { store }) {
+    const { tenant_id } = principal;
+    const limit = Math.min(100, Math.max(1, query.limit));
+    const hits = await searchEvents(store.tenant(tenant_id), query.q, limit);
+    return json({
+      query: query.q,
+      hits: hits.map(({ suffix, uid, seq, content, rank }) => ({
+        tenant_id,
+        thread_id: `${tenant_id}:${suffix}`,
+        seq,
+        content,
+        event_id: eventId(uid, seq),
+        rank,
+      })),
+    });
+  },
+});
+
+/** Intents of tool calls are for recovery, and marks such as run_interrupted for people who look into the snapshot. */
+function isTranscript(event: LogEvent): boolean {
+  return event.kind !== "tool_call" && event.kind !== "audit";
+}
+
+function historyItem({ role, content, seq, kind, extra }: LogEvent) {
+  return {
+    role,
+    content,
+    seq,
+    kind,
+    ...(extra?.tool_calls === undefined ? {} : { tool_calls: extra.tool_calls }),
+    ...(extra?.tool_call_id === undefined ? {} : { tool_call_id: extra.tool_call_id }),
+    ...(extra?.name === undefined ? {} : { name: extra.name }),
+  };
+}
+
+function sessionItem(tenantId: string, row: ThreadRow) {
+  return {
+    id: `${tenantId}:${row.suffix}`,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    parentSessionId: row.parent_session_id,
+    sessionName: row.session_name,
+    preview: row.preview,
+    manifest: row.manifest,
+  };
+}
+
+function readThreadCursor(text: string) {
+  const [updated_at, suffix] = readCursor(text, ["number", "string"]) as [number, string];
+  return { updated_at, suffix };
+}
+
+export const sessionRoutes = [history, eraseHistory, sessions, session, searchSessions];

@@ -1,0 +1,60 @@
+import { Type } from "typebox";
+
+const nullable = <T extends ReturnType<typeof Type.String>>(schema: T) => Type.Union([schema, Type.Null()]);
+
+/** An OpenAI-shaped message; what its parts may be is decided when it is taken in. */
+const ClientMessage = Type.Object(
+  {
+    role: Type.String({ maxLength: 32 }),
+    content: Type.Optional(Type.Unknown({ description: "A string, a list of parts, or null." })),
+    name: Type.Optional(Type.String({ maxLength: 128 })),
+    tool_calls: Type.Optional(Type.Unknown()),
+    tool_call_id: Type.Optional(Type.String({ maxLength: 256 })),
+  },
+  { additionalProperties: true },
+);
+
+/** Body of POST /chat and POST /chat/stream (document 1). */
+export const ChatRequest = Type.Object(
+  {
+    manifest: Type.String({ description: "Name of the manifest." }),
+    messages: Type.Array(ClientMessage, { default: [], maxItems: 10_000 }),
+    thread_id: Type.Optional(nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." }))),
+    model: Type.Optional(nullable(Type.String({ description: "A model for this turn, of those that are allowed." }))),
+    template: Type.Optional(nullable(Type.String({ description: "Name of a prompt of the manifest." }))),
+    template_args: Type.Array(Type.String(), { default: [], maxItems: 1000 }),
+  },
+  { additionalProperties: false },
+);
+
+export const ThreadParams = Type.Object({ thread_id: Type.String() });
+
+const Message = Type.Object(
+  { role: Type.String(), content: Type.String() },
+  { additionalProperties: true, description: "`{role, content, name?, tool_calls?, tool_call_id?}`" },
+);
+
+export const TokenUsage = Type.Object({
+  input: Type.Integer(),
+  output: Type.Integer(),
+  cacheRead: Type.Integer(),
+  cacheWrite: Type.Integer(),
+  totalTokens: Type.Integer(),
+  cost: Type.Object(
+    { input: Type.Number(), output: Type.Number(), cacheRead: Type.Number(), cacheWrite: Type.Number(), total: Type.Number() },
+    { description: "USD." },
+  ),
+});
+
+/** Body of the answer to POST /chat. */
+export const ChatAnswer = Type.Object({
+  messages: Type.Array(Message),
+  final: Type.Union([Message, Type.Null()]),
+  thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
+  model: Type.String({ description: "The model that the turn ran on." }),
+  leaf_id: Type.String(),
+  approvals: Type.Array(Type.Object({}, { additionalProperties: true })),
+  stop_reason: Type.String(),
+  usage: Type.Optional(TokenUsage),
+  continued: Type.Optional(Type.Boolean()),
+});

@@ -1,0 +1,335 @@
+import {
+  App,
+  type HttpRequest,
+  type HttpResponse,
+  type us_listen_socket,
+  us_listen_socket_close,
+  us_socket_local_port,
+} from "uWebSockets.js";
+import { SvcError } from "../bus/errors.ts";
+import type { Reply } from "./reply.ts";
+import { EventStream, type StreamRegistry } from "./sse.ts";
+import { statusLine } from "./status-lines.ts";
+
+// The only file that knows uWebSockets.js. A request is copied out of it at once, because it is gone when the callback
+// returns, and becomes an Exchange: what was asked, and the one place where it is answered.
+
+/** A request line and the headers that anything here reads; names in lower case. */
+export interface RequestHead {
+  /** In upper case. */
+  readonly method: string;
+  /** As it came, not decoded. */
+  readonly path: string;
+  readonly query: string;
+  readonly headers: RequestHeaders;
+  /** A header that may stand once stood twice. */
+  readonly repeatedHeader: string | null;
+}
+
+export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?: string } & {
+  readonly [name: string]: string | undefined;
+};
+
+/** Headers that are copied; the rest is not looked at. */
+const readHeaders = [
+  "accept",
+  "access-control-request-headers",
+  "access-control-request-method",
+  "authorization",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "host",
+  "idempotency-key",
+  "if-match",
+  "last-event-id",
+  "origin",
+  "sec-fetch-site",
+  "transfer-encoding",
+  "x-api-key",
+  "x-forwarded-proto",
+  "x-request-id",
+  "x-svc-lease-token",
+] as const;
+
+/** Sent with every answer. One call, because each crosses into C++; the value carries the other lines. */
+const securityHeaderName = "x-content-type-options";
+const securityHeaders = "nosniff\r\nx-frame-options: DENY\r\nreferrer-policy: no-referrer";
+
+/** Called for every request, with its whole life in `exchange`. */
+export type OnRequest = (exchange: Exchange) => void;
+
+/** A request and its answer. */
+export class Exchange {
+  readonly head: RequestHead;
+  /** Set by the first middleware, and sent with every answer. */
+  requestId = "";
+  /** Further headers of the answer, whatever it will be. */
+  readonly extraHeaders: [string, string][] = [];
+  readonly #response: HttpResponse;
+  readonly #streams: StreamRegistry;
+  #aborted = false;
+  #answered = false;
+  #onAborted: (() => void) | null = null;
+  #body: BodyReader | null = null;
+  #stream: EventStream | null = null;
+
+  constructor(head: RequestHead, response: HttpResponse, streams: StreamRegistry) {
+    this.head = head;
+    this.#response = response;
+    this.#streams = streams;
+    response.onAborted(() => this.#abort());
+    if (head.method !== "GET" && head.method !== "HEAD" && head.method !== "OPTIONS") {
+      const body = new BodyReader();
+      this.#body = body;
+      response.onData((chunk, isLast) => body.take(chunk, isLast));
+    }
+  }
+
+  /** True when the client is gone: nothing can be answered. */
+  get aborted(): boolean {
+    return this.#aborted;
+  }
+
+  /** The address of whoever holds the other end of the connection. */
+  remoteAddress(): string {
+    return this.#aborted ? "" : Buffer.from(this.#response.getRemoteAddressAsText()).toString("latin1");
+  }
+
+  /** Calls back when the client goes away before it was answered in full. */
+  onAborted(work: () => void): void {
+    if (this.#aborted) work();
+    else this.#onAborted = work;
+  }
+
+  /** The body, at most `maxBytes`. Refuses with payload_too_large as soon as there is more. Never settles when the client is gone. */
+  body(maxBytes: number): Promise<Buffer> {
+    return this.#body === null ? Promise.resolve(Buffer.alloc(0)) : this.#body.read(maxBytes);
+  }
+
+  /** Answers; a second answer, or one to nobody, is dropped. */
+  reply(reply: Reply): void {
+    if (this.#aborted || this.#answered) return;
+    this.#answered = true;
+    switch (reply.kind) {
+      case "json":
+        return this.#whole(reply.status, "application/json", reply.body, reply.headers);
+      case "text":
+        return this.#whole(reply.status, reply.contentType, reply.body, reply.headers);
+      case "stream":
+        return this.#openStream(reply);
+      case "pieces":
+        void this.#writePieces(reply);
+    }
+  }
+
+  #whole(status: number, contentType: string, body: string | Uint8Array, headers: Reply["headers"]): void {
+    // A body that we have not read in full would be taken for the next request.
+    const unread = this.#body !== null && !this.#body.complete;
+    const close = unread;
+    this.#response.cork(() => {
+      this.#writeHead(status, contentType, headers, true);
+      if (this.head.method === "HEAD") this.#response.endWithoutBody(Buffer.byteLength(body), close);
+      else this.#response.end(body, close);
+    });
+    this.#over();
+  }
+
+  #openStream(reply: Extract<Reply, { kind: "stream" }>): void {
+    const response = this.#response;
+    response.cork(() => {
+      this.#writeHead(200, "text/event-stream", { "cache-control": "no-cache", "x-accel-buffering": "no", ...reply.headers }, false);
+      if (this.head.method === "HEAD") response.endWithoutBody();
+    });
+    if (this.head.method === "HEAD") return this.#over();
+    const stream = new EventStream(
+      {
+        write: (text) => {
+          let taken = true;
+          response.cork(() => {
+            taken = response.write(text);
+          });
+          return taken;
+        },
+        end: (text) => {
+          response.cork(() => {
+            if (text !== "") response.write(text);
+            response.end();
+          });
+          this.#over();
+        },
+        close: () => response.close(),
+      },
+      this.#streams,
+    );
+    this.#stream = stream;
+    response.onWritable(() => {
+      stream.onDrained();
+      return true;
+    });
+    reply.open(stream);
+  }
+
+  /** Writes pieces as the client takes them. A failure after the first piece ends the body where it is. */
+  async #writePieces(reply: Extract<Reply, { kind: "pieces" }>): Promise<void> {
+    const response = this.#response;
+    let drained: (() => void) | null = null;
+    response.onWritable(() => {
+      drained?.();
+      return true;
+    });
+    this.#onAborted = () => drained?.();
+    let headWritten = false;
+    const writeHead = (): void => {
+      if (headWritten) return;
+      headWritten = true;
+      this.#writeHead(200, reply.contentType, reply.headers, true);
+    };
+    for await (const piece of reply.pieces) {
+      if (this.#aborted) return;
+      let taken = true;
+      response.cork(() => {
+        writeHead();
+        if (piece !== "") taken = response.write(piece);
+      });
+      if (!taken)
+        await new Promise<void>((resolve) => {
+          drained = resolve;
+        });
+      drained = null;
+    }
+    if (this.#aborted) return;
+    response.cork(() => {
+      writeHead();
+      response.end();
+    });
+    this.#over();
+  }
+
+  #writeHead(status: number, contentType: string, headers: Reply["headers"], noStore: boolean): void {
+    const response = this.#response;
+    response.writeStatus(statusLine(status));
+    response.writeHeader("content-type", contentType);
+    response.writeHeader("x-request-id", this.requestId);
+    response.writeHeader(securityHeaderName, noStore && headers?.["cache-control"] === undefined ? `${securityHeaders}\r\ncache-control: no-store` : securityHeaders);
+    for (const [name, value] of this.extraHeaders) response.writeHeader(name, value);
+    if (headers) for (const name of Object.keys(headers)) response.writeHeader(name, headers[name] as string);
+  }
+
+  #abort(): void {
+    this.#aborted = true;
+    const onAborted = this.#onAborted;
+    this.#over();
+    onAborted?.();
+    this.#stream?.onAborted();
+  }
+
+  #over(): void {
+    this.#onAborted = null;
+  }
+}
+
+/** Collects a body while nobody asks for it yet. What is read before anybody asks is bounded by the socket's own buffer and the largest limit. */
+class BodyReader {
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #complete = false;
+  #maxBytes = Number.POSITIVE_INFINITY;
+  #waiting: { resolve(body: Buffer): void; reject(error: SvcError): void } | null = null;
+
+  get complete(): boolean {
+    return this.#complete;
+  }
+
+  take(chunk: ArrayBuffer, isLast: boolean): void {
+    this.#bytes += chunk.byteLength;
+    this.#complete = isLast;
+    // The buffer is only lent to us for this call.
+    if (this.#bytes <= Math.min(this.#maxBytes, unaskedBytesMax)) this.#chunks.push(Buffer.from(Buffer.from(chunk)));
+    this.#settle();
+  }
+
+  read(maxBytes: number): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      this.#maxBytes = maxBytes;
+      this.#waiting = { resolve, reject };
+      this.#settle();
+    });
+  }
+
+  #settle(): void {
+    const waiting = this.#waiting;
+    if (waiting === null) return;
+    if (this.#bytes > this.#maxBytes) {
+      this.#waiting = null;
+      this.#chunks = [];
+      waiting.reject(new SvcError("payload_too_large"));
+    } else if (this.#complete) {
+      this.#waiting = null;
+      const [first] = this.#chunks;
+      waiting.resolve(this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks));
+      this.#chunks = [];
+    }
+  }
+}
+
+/** The largest body that any route takes. */
+const unaskedBytesMax = 12 * 1024 * 1024 + 1;
+
+/** A listening server. */
+export interface Listener {
+  readonly port: number;
+  /** Takes no more connections; those that are open go on. */
+  stopAccepting(): void;
+  /** Drops every connection. */
+  close(): void;
+}
+
+/** Listens on a port, alone or beside other threads of this process. Rejects when it cannot. */
+export function listen(
+  options: { readonly host: string; readonly port: number; readonly trustedHeader: string },
+  streams: StreamRegistry,
+  onRequest: OnRequest,
+): Promise<Listener> {
+  const app = App();
+  const copied = new Set<string>(readHeaders);
+  if (options.trustedHeader !== "") copied.add(options.trustedHeader.toLowerCase());
+  app.any("/*", (response, request) => onRequest(new Exchange(readHead(request, copied), response, streams)));
+  return new Promise((resolve, reject) => {
+    app.listen(options.host, options.port, (socket: us_listen_socket | false) => {
+      if (socket === false) {
+        reject(new Error(`cannot listen on ${options.host}:${options.port}`));
+        return;
+      }
+      let open = true;
+      resolve({
+        port: us_socket_local_port(socket as never),
+        stopAccepting() {
+          if (open) us_listen_socket_close(socket);
+          open = false;
+        },
+        close() {
+          open = false;
+          app.close();
+        },
+      });
+    });
+  });
+}
+
+function readHead(request: HttpRequest, copied: ReadonlySet<string>): RequestHead {
+  const headers: Record<string, string> = {};
+  let repeatedHeader: string | null = null;
+  request.forEach((name, value) => {
+    if (!copied.has(name)) return;
+    if (headers[name] === undefined) headers[name] = value;
+    else repeatedHeader = name;
+  });
+  return {
+    method: request.getMethod().toUpperCase(),
+    path: request.getUrl(),
+    query: request.getQuery() ?? "",
+    headers,
+    repeatedHeader,
+  };
+}

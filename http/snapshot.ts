@@ -1,0 +1,158 @@
+import { type Address, splitThreadId } from "../bus/address.ts";
+import type { LiveThread } from "../bus/protocol/thread.ts";
+import { readableThinking } from "../actors/run/output/session-event.ts";
+import { todosOf } from "../actors/run/tools/todo-write.ts";
+import { eventId, type LogEvent, readEvents, type ToolCall } from "../storage/events.ts";
+import type { TenantStore } from "../storage/store.ts";
+import { type ThreadRow, threadBySuffix } from "../storage/threads.ts";
+import type { HttpContext } from "./context.ts";
+
+// The snapshot of a conversation (shapes: session snapshot), made a page of events at a time: a long one is neither held in
+// memory nor read in one go. What is known only at the end of the log comes at the end of the object.
+
+/**
+ * JSON of a snapshot in pieces. `upTo` is one past the last event that it shows; `thread` is null for one that does not exist.
+ */
+export async function* snapshotPieces(
+  store: TenantStore,
+  threadId: string,
+  thread: ThreadRow | null,
+  upTo: number,
+  live: LiveThread["live"],
+): AsyncGenerator<string> {
+  const facts = new LogFacts();
+  yield `${JSON.stringify(headOf(threadId, thread)).slice(0, -1)},"transcript":[`;
+  for (let seq = 0; thread !== null && seq < upTo; ) {
+    const page = await readEvents(store, thread.thread_key, seq, upTo);
+    let piece = "";
+    for (const event of page) {
+      facts.take(event);
+      piece += `${event.seq === 0 ? "" : ","}${JSON.stringify(transcriptItem(thread.uid, event))}`;
+    }
+    const last = page.at(-1);
+    if (!last) break;
+    yield piece;
+    seq = last.seq + 1;
+  }
+  const leafSeq = thread === null ? -1 : Math.min(thread.leaf_seq, upTo - 1);
+  const { wake, todos, aborted } = facts.of(leafSeq, upTo);
+  const phase = live !== null ? "turn" : aborted ? "aborted" : "idle";
+  const tail = { leafId: thread === null || leafSeq < 0 ? null : eventId(thread.uid, leafSeq), phase, wake, todos };
+  yield `],${JSON.stringify(tail).slice(1)}`;
+}
+
+function headOf(threadId: string, thread: ThreadRow | null) {
+  return {
+    id: threadId,
+    name: thread?.session_name ?? null,
+    parentSessionId: thread?.parent_session_id ?? null,
+    createdAt: thread?.created_at ?? null,
+    updatedAt: thread?.updated_at ?? null,
+    model: thread?.model_id == null ? null : { id: thread.model_id },
+    manifest: thread?.manifest ?? null,
+    thinkingLevel: "off",
+    permissionMode: "default",
+    outputStyle: null,
+    attached: false,
+    locked: false,
+    revision: thread?.revision ?? 0,
+    labels: thread?.meta.labels ?? {},
+    feedback: thread?.meta.feedback ?? {},
+    queuedSteer: [],
+    queuedSteerCount: 0,
+    activeRun: null,
+  };
+}
+
+function transcriptItem(uid: string, event: LogEvent) {
+  const { extra } = event;
+  const { thinking: blocks, origin_request: _origin, ...metadata } = extra?.metadata ?? {};
+  const thinking = readableThinking(blocks);
+  return {
+    id: eventId(uid, event.seq),
+    seq: event.seq,
+    parentId: event.parent_seq < 0 ? null : eventId(uid, event.parent_seq),
+    kind: event.kind,
+    role: event.role,
+    content: event.content,
+    timestamp: event.ts,
+    status: typeof metadata.status === "string" ? metadata.status : "complete",
+    metadata: thinking === null ? metadata : { ...metadata, thinking },
+    ...(extra?.tool_call_id === undefined ? {} : { toolCallId: extra.tool_call_id }),
+    ...(extra?.name === undefined ? {} : { toolName: extra.name }),
+    ...(extra?.tool_calls === undefined ? {} : { toolCalls: extra.tool_calls }),
+    ...(metadata.usage === undefined ? {} : { usage: metadata.usage }),
+  };
+}
+
+interface CallFact {
+  readonly seq: number;
+  readonly calls: readonly ToolCall[];
+}
+
+/** What a snapshot tells of the log as a whole, gathered while it is read. */
+class LogFacts {
+  readonly #parents: number[] = [];
+  /** Events with tool calls, and which calls have a good result, by sequence number. */
+  readonly #asked: CallFact[] = [];
+  readonly #answered = new Map<number, { id: string; ok: boolean }>();
+  readonly #messages = new Map<number, { assistant: boolean; aborted: boolean }>();
+
+  take(event: LogEvent): void {
+    this.#parents[event.seq] = event.parent_seq;
+    const { extra } = event;
+    if (event.kind === "message" && (event.role === "user" || event.role === "assistant"))
+      this.#messages.set(event.seq, {
+        assistant: event.role === "assistant" && !extra?.tool_calls?.length,
+        aborted: extra?.metadata?.status === "aborted",
+      });
+    if (extra?.tool_calls && extra.tool_calls.length > 0) this.#asked.push({ seq: event.seq, calls: extra.tool_calls });
+    if (event.kind === "tool_result" && extra?.tool_call_id !== undefined)
+      this.#answered.set(event.seq, { id: extra.tool_call_id, ok: extra.metadata?.status === "ok" });
+  }
+
+  /** Of the active branch that ends at `leafSeq`. */
+  of(leafSeq: number, headSeq: number) {
+    const active = new Set<number>();
+    for (let seq = leafSeq; seq >= 0; seq = this.#parents[seq] ?? -1) active.add(seq);
+    const asked = this.#asked.filter(({ seq }) => active.has(seq));
+    const results = new Map([...this.#answered].filter(([seq]) => active.has(seq)).map(([, { id, ok }]) => [id, ok]));
+    const messages = [...this.#messages].filter(([seq]) => active.has(seq)).map(([, message]) => message);
+    const newest = messages.at(-1);
+    return {
+      wake: {
+        fresh: messages.length === 0,
+        headSeq,
+        endedOnAssistant: newest?.assistant ?? false,
+        pendingToolCalls: asked.at(-1)?.calls.filter((call) => !results.has(call.id)) ?? [],
+      },
+      todos: newestTodos(asked, results),
+      aborted: newest?.aborted ?? false,
+    };
+  }
+}
+
+/** The list of the newest todo_write that was accepted. */
+function newestTodos(asked: readonly CallFact[], results: ReadonlyMap<string, boolean>) {
+  const accepted = asked
+    .flatMap(({ calls }) => calls)
+    .filter((call) => call.name === "todo_write" && results.get(call.id) === true)
+    .at(-1);
+  return accepted ? todosOf(accepted.args as Parameters<typeof todosOf>[0]) : [];
+}
+
+/** A snapshot as one text, with what the thread's actor says of it now. */
+export async function snapshotText(context: HttpContext, address: Address<"thread">): Promise<string> {
+  let text = "";
+  for await (const piece of currentSnapshot(context, address)) text += piece;
+  return text;
+}
+
+/** The same in pieces. */
+export async function* currentSnapshot(context: HttpContext, address: Address<"thread">): AsyncGenerator<string> {
+  const { tenantId, suffix } = splitThreadId(address.key);
+  const { next_seq, live } = await context.bus.ask(address, "attach", {});
+  const store = context.store.tenant(tenantId);
+  const thread = (await threadBySuffix(store, suffix)) ?? null;
+  yield* snapshotPieces(store, address.key, thread, next_seq, live);
+}

@@ -1,0 +1,220 @@
+import { doneMark, keepAlive } from "../actors/run/output/frames.ts";
+
+// Event streams and their slow readers. What a client does not take waits here, at most 1 MiB behind the piece that is being
+// sent, and 256 MiB in the whole process; then the stream is closed, and the client comes back with its cursor (decision 10).
+
+/** The writing end of a response, as far as streams need it. */
+export interface StreamSink {
+  /** Writes a piece; false when the client is behind, and then `drained` is called later. */
+  write(text: string): boolean;
+  end(text: string): void;
+  /** Drops the connection. */
+  close(): void;
+}
+
+/** Characters that may wait behind the piece that is being sent. */
+const queuedMax = 1024 * 1024;
+/** Silence after which a comment is sent. */
+const keepAliveMs = 15_000;
+
+/** One open event stream. */
+export class EventStream {
+  readonly #sink: StreamSink;
+  readonly #registry: StreamRegistry;
+  #queued = "";
+  #sending = 0;
+  #blocked = false;
+  #ending = false;
+  #closed = false;
+  #onClose: (() => void) | null = null;
+  #onDrained: (() => void) | null = null;
+  /** Monotonic milliseconds: of the last write, and of the last that was more than a comment. */
+  lastWriteAt: number;
+  lastFrameAt: number;
+
+  constructor(sink: StreamSink, registry: StreamRegistry) {
+    this.#sink = sink;
+    this.#registry = registry;
+    this.lastWriteAt = registry.now();
+    this.lastFrameAt = this.lastWriteAt;
+    registry.opened(this);
+  }
+
+  /** True when nothing can be written any more. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Characters that this client has not taken yet. */
+  get waiting(): number {
+    return this.#queued.length + this.#sending;
+  }
+
+  /** True when everything that was written has been taken by the connection. */
+  get drained(): boolean {
+    return !this.#blocked;
+  }
+
+  /** Calls back once when the stream is over, however it ends. */
+  onClose(work: () => void): void {
+    this.#onClose = work;
+  }
+
+  /** Calls back once when the connection has taken everything, or when the stream is over. */
+  whenDrained(work: () => void): void {
+    if (this.#closed || !this.#blocked) work();
+    else this.#onDrained = work;
+  }
+
+  write(text: string): void {
+    if (this.#closed || this.#ending || text === "") return;
+    this.lastFrameAt = this.#registry.now();
+    this.#put(text);
+  }
+
+  /** Writes what is not a frame: a comment. */
+  comment(text: string): void {
+    if (!this.#closed && !this.#ending) this.#put(text);
+  }
+
+  #put(text: string): void {
+    if (this.#blocked) this.#queue(text);
+    else this.#send(text);
+  }
+
+  /** Writes the rest and ends the stream when it was taken. */
+  end(text: string): void {
+    if (this.#closed || this.#ending) return;
+    if (this.#blocked) {
+      this.#queue(text);
+      this.#ending = true;
+      return;
+    }
+    this.#over();
+    this.#sink.end(text);
+  }
+
+  /** The client has taken what was being sent. */
+  onDrained(): void {
+    if (this.#closed) return;
+    this.#blocked = false;
+    this.#account(0);
+    const queued = this.#queued;
+    this.#queued = "";
+    this.#registry.waiting -= queued.length;
+    if (this.#ending) {
+      this.#over();
+      this.#sink.end(queued);
+    } else if (queued !== "") {
+      this.#send(queued);
+    }
+    if (!this.#blocked) this.#wake();
+  }
+
+  /** The connection is gone. */
+  onAborted(): void {
+    this.#over();
+  }
+
+  /** Drops a client that does not read. */
+  drop(): void {
+    if (this.#closed) return;
+    this.#over();
+    this.#registry.dropped();
+    this.#sink.close();
+  }
+
+  #send(text: string): void {
+    this.lastWriteAt = this.#registry.now();
+    if (this.#sink.write(text)) return;
+    this.#blocked = true;
+    this.#account(text.length);
+  }
+
+  #queue(text: string): void {
+    this.#queued += text;
+    this.#registry.waiting += text.length;
+    if (this.#queued.length > queuedMax) this.drop();
+    else this.#registry.keepWithinBound();
+  }
+
+  /** Books what is being sent. */
+  #account(sending: number): void {
+    this.#registry.waiting += sending - this.#sending;
+    this.#sending = sending;
+    this.#registry.keepWithinBound();
+  }
+
+  #over(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#registry.waiting -= this.#queued.length + this.#sending;
+    this.#queued = "";
+    this.#sending = 0;
+    this.#registry.closed(this);
+    this.#wake();
+    const onClose = this.#onClose;
+    this.#onClose = null;
+    onClose?.();
+  }
+
+  #wake(): void {
+    const onDrained = this.#onDrained;
+    this.#onDrained = null;
+    onDrained?.();
+  }
+}
+
+/** Every open stream of an http thread. */
+export class StreamRegistry {
+  /** Characters that wait in all streams together. */
+  waiting = 0;
+  /** Streams dropped because nobody read them. */
+  droppedCount = 0;
+  readonly #streams = new Set<EventStream>();
+  readonly #waitingMax: number;
+  readonly now: () => number;
+
+  constructor(waitingMax: number, now: () => number) {
+    this.#waitingMax = waitingMax;
+    this.now = now;
+  }
+
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  opened(stream: EventStream): void {
+    this.#streams.add(stream);
+  }
+
+  closed(stream: EventStream): void {
+    this.#streams.delete(stream);
+  }
+
+  dropped(): void {
+    this.droppedCount++;
+  }
+
+  /** Drops the stream with the most waiting until the bound holds. */
+  keepWithinBound(): void {
+    while (this.waiting > this.#waitingMax) {
+      let largest: EventStream | null = null;
+      for (const stream of this.#streams)
+        if (largest === null || stream.waiting > largest.waiting) largest = stream;
+      if (largest === null) return;
+      largest.drop();
+    }
+  }
+
+  /** Sends a comment on every stream that has been silent; to be called every few seconds. */
+  keepAlive(): void {
+    const silentSince = this.now() - keepAliveMs;
+    for (const stream of this.#streams) if (stream.lastWriteAt <= silentSince) stream.comment(keepAlive);
+  }
+
+  /** Ends every stream: the server stops. */
+  endAll(): void {
+    for (const stream of [...this.#streams]) stream.end(doneMark);
+  }
+}

@@ -1,0 +1,15 @@
+import { SvcError } from "../bus/errors.ts";
+
+/** 1 to 200 characters that are safe in a key, a path and a header; never the full id of a tenant. */
+const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
+
+/** The client's part of a thread's id. Refuses with invalid_thread_id. */
+export function checkThreadSuffix(suffix: string): string {
+  if (!suffixPattern.test(suffix)) throw new SvcError("invalid_thread_id");
+  return suffix;
+}
+
+/** The same where a thread may be left out: null or an empty text is none. */
+export function optionalThreadSuffix(suffix: string | null | undefined): string | null {
+  return suffix === null || suffix === undefined || suffix === "" ? null : checkThreadSuffix(suffix);
+}

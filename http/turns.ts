@@ -1,0 +1,186 @@
+import { createHash } from "node:crypto";
+import { doneMark, errorFrame } from "../actors/run/output/frames.ts";
+import { threadAddress } from "../bus/address.ts";
+import type { ChannelRef } from "../bus/bus.ts";
+import { SvcError } from "../bus/errors.ts";
+import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/thread.ts";
+import type { HttpContext } from "./context.ts";
+import { jsonText, type Reply } from "./reply.ts";
+import type { RouteRequest } from "./route.ts";
+import type { EventStream } from "./sse.ts";
+
+// A turn as its http thread sees it: opens a channel, asks the thread's actor to run the turn, and hands what comes over the
+// channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.
+
+export type TurnFields = Omit<SubmitTurn, "run_id" | "principal" | "request_id" | "idempotency" | "channel">;
+
+/** Asks again by id when it is unknown whether the turn was accepted. */
+const submitAttempts = 3;
+const submitDeadlineMs = 10_000;
+const idempotencyKeyPattern = /^(?=.{1,255}$)[\x21-\x7e]+$/;
+
+const replayedHeader = { "idempotent-replayed": "true" };
+
+/** Runs a turn and answers with one JSON body at its end. */
+export async function answerTurn(
+  request: RouteRequest<unknown, unknown, unknown>,
+  fields: TurnFields,
+  context: HttpContext,
+): Promise<Reply> {
+  const turn = new Turn(request, fields, context);
+  const accepted = await turn.submit();
+  if (accepted.kind === "answer") return jsonText(accepted.body, accepted.status, replayedHeader);
+  const { status, body } = decodeAnswer(await turn.answer());
+  return jsonText(body, status);
+}
+
+/** Runs a turn and answers with an event stream. */
+export async function streamTurn(
+  request: RouteRequest<unknown, unknown, unknown>,
+  fields: TurnFields,
+  context: HttpContext,
+): Promise<Reply> {
+  const turn = new Turn(request, fields, context);
+  const accepted = await turn.submit();
+  if (accepted.kind === "replay")
+    return { kind: "stream", headers: replayedHeader, open: (stream) => stream.end(accepted.frames) };
+  return { kind: "stream", open: (stream) => turn.streamTo(stream) };
+}
+
+class Turn {
+  readonly #context: HttpContext;
+  readonly #submit: SubmitTurn;
+  readonly #node: number;
+  /** What came over the channel and went nowhere yet. */
+  #waiting = "";
+  #over = false;
+  #stream: EventStream | null = null;
+  #onAnswer: ((text: string) => void) | null = null;
+
+  constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
+    this.#context = context;
+    const channel: ChannelRef = context.bus.openChannel((text, last) => this.#take(text, last));
+    this.#submit = {
+      ...fields,
+      run_id: context.env.id(),
+      principal: request.principal,
+      request_id: request.requestId,
+      idempotency: idempotencyOf(request, fields),
+      channel,
+    };
+    this.#node = context.bus.nodeOf(this.#address());
+    context.turns.add(this);
+    request.exchange.onAborted(() => this.#clientGone());
+  }
+
+  /** Resolves when the turn was accepted. */
+  async submit(): Promise<TurnAccepted> {
+    try {
+      const accepted = await this.#ask();
+      if (accepted.kind !== "started") this.#close();
+      return accepted;
+    } catch (error) {
+      this.#close();
+      throw error;
+    }
+  }
+
+  /** The one text of a turn that is not streamed. */
+  answer(): Promise<string> {
+    return new Promise((resolve) => {
+      this.#onAnswer = resolve;
+      if (this.#over) resolve(this.#waiting);
+    });
+  }
+
+  streamTo(stream: EventStream): void {
+    this.#stream = stream;
+    stream.onClose(() => this.#clientGone());
+    if (this.#over) stream.end(this.#waiting);
+    else stream.write(this.#waiting);
+    this.#waiting = "";
+  }
+
+  /** The node that runs the turn is gone. */
+  lost(node: number): void {
+    if (node !== this.#node || this.#over) return;
+    const error = new SvcError("actor_lost");
+    this.#take(
+      this.#stream ? errorFrame(error.message) + doneMark : `503\n{"error":"actor_lost","detail":"actor_lost"}`,
+      true,
+    );
+    this.#close();
+  }
+
+  async #ask(): Promise<TurnAccepted> {
+    const { bus } = this.#context;
+    const submit = this.#submit;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const options = { deadlineMs: submitDeadlineMs, bytes: 2048 };
+        return submit.thread_suffix === null
+          ? await bus.ask({ kind: "turn", key: submit.run_id }, "submit", submit, options)
+          : await bus.ask(threadAddress(submit.principal.tenant_id, submit.thread_suffix), "submit", submit, options);
+      } catch (error) {
+        const unknownOutcome = error instanceof SvcError && error.code === "deadline_exceeded";
+        if (!unknownOutcome || attempt === submitAttempts) throw error;
+      }
+    }
+  }
+
+  #take(text: string, last: boolean): void {
+    if (last) this.#over = true;
+    if (this.#stream) {
+      if (last) this.#stream.end(text);
+      else this.#stream.write(text);
+    } else {
+      this.#waiting += text;
+      if (last) this.#onAnswer?.(this.#waiting);
+    }
+    if (last) this.#close();
+  }
+
+  /** A run on a thread goes on without its client; one without a thread ends, unless it can be asked for again. */
+  #clientGone(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#close();
+    const { bus } = this.#context;
+    const { run_id, thread_suffix, principal, idempotency } = this.#submit;
+    if (thread_suffix !== null) bus.tell(threadAddress(principal.tenant_id, thread_suffix), "detach", { run_id });
+    else if (idempotency === null) bus.tell({ kind: "turn", key: run_id }, "abort", { reason: "client" });
+  }
+
+  #close(): void {
+    this.#context.turns.delete(this);
+    this.#context.bus.closeChannel(this.#submit.channel);
+  }
+
+  #address() {
+    const { thread_suffix, principal, run_id } = this.#submit;
+    return thread_suffix === null
+      ? ({ kind: "turn", key: run_id } as const)
+      : threadAddress(principal.tenant_id, thread_suffix);
+  }
+}
+
+/** A turn under way, for when a node is lost. */
+export type LiveTurn = Pick<Turn, "lost">;
+
+/** The client's key and what it binds: the route and the body, as it was sent. */
+function idempotencyOf(
+  { exchange, rawBody }: RouteRequest<unknown, unknown, unknown>,
+  { surface }: TurnFields,
+): SubmitTurn["idempotency"] {
+  const key = exchange.head.headers["idempotency-key"];
+  // Other routes ignore the header (C-36).
+  if (key === undefined || (surface !== "chat" && surface !== "chat_stream")) return null;
+  return { key, fingerprint: createHash("sha256").update(`${surface}\n`).update(rawBody).digest("hex") };
+}
+
+/** Refuses with invalid_idempotency_key and idempotency_key_requires_thread_id. */
+export function checkIdempotencyKey(key: string | undefined, needsThread: boolean, suffix: string | null): void {
+  if (key === undefined) return;
+  if (!idempotencyKeyPattern.test(key) || key.includes("{") || key.includes("}")) throw new SvcError("invalid_idempotency_key");
+  if (needsThread && suffix === null) throw new SvcError("idempotency_key_requires_thread_id");
+}

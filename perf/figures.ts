@@ -1,0 +1,63 @@
+// The speed and memory that svc has to reach. A figure that the run did not measure has no verdict.
+import { type Results, type Row, sumCounts, type Verdict } from "./results.ts";
+
+type Measured = Pick<Results, "rows" | "memory" | "soak">;
+
+interface Figure {
+  readonly figure: string;
+  readonly unit: string;
+  readonly must: number;
+  readonly aim: number;
+  readonly atLeast: boolean;
+  value(measured: Measured): number | undefined;
+}
+
+const figures: readonly Figure[] = [
+  atLeast("burst: turns against the relay", "x", 0.5, 0.7, (m) => svcRow(m, "burst")?.ratioToRelay),
+  atMost("burst: processor time of a turn against the relay", "x", 2, 1.5, (m) => svcRow(m, "burst")?.cpuRatioToRelay),
+  atLeast("trickle: turns against the relay", "x", 0.6, 0.9, (m) => svcRow(m, "trickle")?.ratioToRelay),
+  atMost("paced, 20 streams: TTFT p50 over direct", "ms", 1.5, 1, (m) => svcRow(m, "paced-20")?.ttftOverDirectMs),
+  atMost("paced, 100 streams: TTFT p50 over direct", "ms", 1.5, 1, (m) => svcRow(m, "paced-100")?.ttftOverDirectMs),
+  atLeast("paced, 1,000 streams: rate against direct", "x", 0.95, 0.95, (m) => svcRow(m, "paced-1000")?.rateToDirect),
+  atMost("paced, 1,000 streams: errors", "", 0, 0, (m) => errorsOf(svcRow(m, "paced-1000"))),
+  atLeast("paced, 2,000 streams: rate against direct", "x", 0.85, 0.85, (m) => svcRow(m, "paced-2000")?.rateToDirect),
+  atMost("memory of an idle stream", "KiB", 4, 2, (m) => m.memory.idle?.kibPerStream),
+  atMost(
+    "memory of a live turn, of 1,000",
+    "KiB",
+    150,
+    110,
+    (m) => m.memory.live.find((live) => live.streams === 1000)?.kibPerTurn,
+  ),
+  atMost("memory at rest", "MiB", 180, 140, (m) => m.memory.atRestMib),
+  atMost("soak: last quarter's memory against the second's", "x", 1.1, 1.1, (m) => m.soak?.growth),
+];
+
+/** How the measured figures stand; those that were not measured are left out. */
+export function judge(measured: Measured): Verdict[] {
+  const verdicts: Verdict[] = [];
+  for (const { figure, unit, must, aim, atLeast, value } of figures) {
+    const found = value(measured);
+    if (found === undefined || Number.isNaN(found)) continue;
+    const reaches = (limit: number) => (atLeast ? found >= limit : found <= limit);
+    const state = reaches(aim) ? "aim reached" : reaches(must) ? "reached" : "MISSED";
+    verdicts.push({ figure, unit, value: found, must, aim, state });
+  }
+  return verdicts;
+}
+
+function atLeast(figure: string, unit: string, must: number, aim: number, value: Figure["value"]): Figure {
+  return { figure, unit, must, aim, atLeast: true, value };
+}
+
+function atMost(figure: string, unit: string, must: number, aim: number, value: Figure["value"]): Figure {
+  return { figure, unit, must, aim, atLeast: false, value };
+}
+
+function svcRow(measured: Measured, scenario: string): Row | undefined {
+  return measured.rows.find((row) => row.scenario === scenario && row.target === "svc");
+}
+
+function errorsOf(row: Row | undefined): number | undefined {
+  return row && sumCounts(row.errors);
+}

@@ -1,0 +1,139 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { loadTokens } from "../test/support/mock-model/behaviours.ts";
+import { type Child, startChild } from "./child.ts";
+import type { Options, TargetName } from "./options.ts";
+import type { CloseJob, IdleJob, IdleResult, TurnJob, TurnResult } from "./protocol.ts";
+import { RssSampler } from "./sampler.ts";
+import { models } from "./scenarios.ts";
+import { type SvcProcess, startSvc } from "./svc-process.ts";
+
+/** The processes that every scenario uses, and a way to start a server under test. */
+export interface Lab {
+  readonly sampler: RssSampler;
+  readonly options: Options;
+  startTargets(names: readonly TargetName[], label: string): Promise<Targets>;
+  runTurns(target: Target, load: TurnLoad): Promise<TurnResult>;
+  openIdle(job: IdleJob): Promise<IdleResult>;
+  closeIdle(): Promise<void>;
+  note(line: string): void;
+  close(): Promise<void>;
+}
+
+/** Where turns are sent to. */
+export interface Target {
+  readonly name: TargetName;
+  readonly label: string;
+  readonly port: number;
+  readonly pids: readonly number[];
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface Targets {
+  readonly list: readonly Target[];
+  stop(): Promise<void>;
+}
+
+/** What a turn job says besides how to reach the target. */
+interface TurnLoad
+  extends Pick<TurnJob, "streams" | "rampMs" | "turnsMax" | "secondsMax">,
+    Partial<Pick<TurnJob, "threads">> {
+  readonly manifest: string;
+  readonly model: string;
+}
+
+const turnTimeoutMs = 30_000;
+const messages = [{ role: "user", content: "Please say the sixty-four tokens, one after the other." }];
+
+export const tokenChars = (loadTokens[0] ?? "").length;
+export const tokensPerTurn = loadTokens.length;
+
+/** Starts the mock model, the relay and the load client, each in a process of its own. */
+export async function openLab(options: Options, note: (line: string) => void): Promise<Lab> {
+  const mock = await startChild<number>(new URL("./mock.ts", import.meta.url));
+  const relay = await startChild<number>(new URL("./relay.ts", import.meta.url), [
+    String(mock.ready),
+    JSON.stringify(models),
+  ]);
+  const client = await startChild<"ready">(new URL("./load-client.ts", import.meta.url));
+  const dir = mkdtempSync(`${options.dataDir}/run-`);
+  const sampler = new RssSampler();
+  let running: SvcProcess | undefined;
+  let threadSets = 0;
+
+  async function startTargets(names: readonly TargetName[], label: string): Promise<Targets> {
+    const list: Target[] = [];
+    if (names.includes("direct")) list.push(own("direct", mock));
+    if (names.includes("relay")) list.push(own("relay", relay));
+    if (names.includes("svc")) {
+      const svc = await startSvc({
+        launcher: options.svc,
+        dir: `${dir}/${label}`,
+        mockPort: mock.ready,
+        env: options.env,
+      });
+      running = svc;
+      const headers = { authorization: `Bearer ${svc.apiKey}` };
+      list.push({ name: "svc", label: `svc, ${label}`, port: svc.port, pids: svc.pids, headers });
+    }
+    for (const target of list) sampler.watch(target.label, target.pids);
+    const stop = async () => {
+      for (const target of list) sampler.unwatch(target.label);
+      await stopSvc();
+    };
+    return { list, stop };
+
+    function own(name: TargetName, child: Child<number>): Target {
+      return { name, label: `${name}, ${label}`, port: child.ready, pids: [child.pid], headers: {} };
+    }
+  }
+
+  async function stopSvc(): Promise<void> {
+    const svc = running;
+    running = undefined;
+    await svc?.stop();
+  }
+
+  return {
+    sampler,
+    options,
+    note,
+    startTargets,
+    runTurns(target, load) {
+      threadSets += 1;
+      return client.ask<TurnResult>(jobOf(target, load, `t${threadSets}`));
+    },
+    openIdle: (job) => client.ask<IdleResult>(job),
+    closeIdle: () => client.ask<void>({ kind: "close" } satisfies CloseJob),
+    async close() {
+      sampler.stop();
+      await stopSvc();
+      await Promise.all([mock.stop(), relay.stop(), client.stop()]);
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function jobOf(target: Target, load: TurnLoad, threadPrefix: string): TurnJob {
+  const { manifest, model, streams, rampMs, turnsMax, secondsMax } = load;
+  const direct = target.name === "direct";
+  const body = direct
+    ? { model, messages, stream: true, stream_options: { include_usage: true } }
+    : { manifest, thread_id: "{thread}", messages };
+  const paths = { direct: "/v1/chat/completions", relay: "/relay", svc: "/chat/stream" };
+  return {
+    kind: "turns",
+    port: target.port,
+    path: paths[target.name],
+    headers: target.headers,
+    body: JSON.stringify(body),
+    dialect: direct ? "openai" : "frames",
+    expected: loadTokens.join(""),
+    threads: load.threads ?? { prefix: threadPrefix },
+    streams,
+    rampMs,
+    turnsMax,
+    secondsMax,
+    turnTimeoutMs,
+    serverPids: target.pids,
+  };
+}

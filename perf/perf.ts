@@ -1,0 +1,107 @@
+// The performance harness's command line: runs scenarios, prints a table, and writes a JSON file and an HTML report.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus, release, totalmem, type } from "node:os";
+import { fileURLToPath } from "node:url";
+import { measureFlush } from "./disk.ts";
+import { judge } from "./figures.ts";
+import { runIdleScenario } from "./idle-scenario.ts";
+import { type Lab, openLab } from "./lab.ts";
+import { type Options, parseOptions, usage } from "./options.ts";
+import { renderReport } from "./report.ts";
+import type { Machine, MemoryResult, Results, Row, SoakResult } from "./results.ts";
+import { idleScenario, soakScenario, turnScenarios } from "./scenarios.ts";
+import { runSoakScenario } from "./soak-scenario.ts";
+import { formatResults } from "./table.ts";
+import { runTurnScenario } from "./turn-scenario.ts";
+
+const home = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  let options: Options;
+  try {
+    options = parseOptions(args, home);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${usage}`);
+    return 2;
+  }
+  if (options.help) {
+    process.stdout.write(usage);
+    return 0;
+  }
+  const results = await measure(options);
+  const file = `${options.out}/${results.startedAt.replaceAll(":", "-")}`;
+  writeFileSync(`${file}.json`, `${JSON.stringify(results, null, 1)}\n`);
+  writeFileSync(`${file}.html`, renderReport(results));
+  process.stdout.write(`${formatResults(results)}\n${file}.json\n${file}.html\n`);
+  if (results.failures.length > 0) return 1;
+  return options.check && results.verdicts.some((verdict) => verdict.state === "MISSED") ? 1 : 0;
+}
+
+async function measure(options: Options): Promise<Results> {
+  const startedAt = new Date().toISOString();
+  const began = performance.now();
+  mkdirSync(options.out, { recursive: true });
+  mkdirSync(options.dataDir, { recursive: true });
+  const flush = measureFlush(options.dataDir);
+  const lab = await openLab(options, (line) => process.stderr.write(`${line}\n`));
+  const stopEarly = () => void lab.close().finally(() => process.exit(130));
+  process.once("SIGINT", stopEarly).once("SIGTERM", stopEarly);
+  try {
+    const found = await runScenarios(lab);
+    const seconds = (performance.now() - began) / 1000;
+    return {
+      startedAt,
+      seconds,
+      machine: describeMachine(),
+      flush,
+      ...found,
+      rss: lab.sampler.series,
+      verdicts: judge(found),
+    };
+  } finally {
+    await lab.close();
+  }
+}
+
+async function runScenarios(lab: Lab): Promise<Pick<Results, "rows" | "memory" | "soak" | "failures">> {
+  const { scenarios, targets } = lab.options;
+  const rows: Row[] = [];
+  const live: MemoryResult["live"][number][] = [];
+  const failures: string[] = [];
+  let rest: Pick<MemoryResult, "atRestMib" | "idle"> = {};
+  let soak: SoakResult | undefined;
+  // One scenario that fails leaves the others their chance.
+  const attempt = async (name: string, work: () => Promise<void>) => {
+    if (!scenarios.includes(name)) return;
+    await work().catch((error: Error) => failures.push(`${name}: ${error.message}`));
+  };
+  for (const scenario of turnScenarios) {
+    await attempt(scenario.name, async () => {
+      const found = await runTurnScenario(scenario, lab);
+      rows.push(...found.rows);
+      if (found.live !== undefined) live.push(found.live);
+    });
+  }
+  if (targets.includes("svc")) {
+    await attempt(idleScenario.name, async () => {
+      rest = await runIdleScenario(lab);
+    });
+    await attempt(soakScenario.name, async () => {
+      soak = await runSoakScenario(lab);
+    });
+  }
+  return { rows, memory: { ...rest, live }, soak, failures };
+}
+
+function describeMachine(): Machine {
+  const processors = cpus();
+  return {
+    processor: processors[0]?.model ?? "unknown",
+    processors: processors.length,
+    memoryGib: Math.round(totalmem() / 2 ** 30),
+    system: `${type()} ${release()}`,
+    node: process.version,
+  };
+}

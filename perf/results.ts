@@ -1,0 +1,123 @@
+import type { FlushLatency } from "./disk.ts";
+import type { HistogramData } from "./histogram.ts";
+import type { TargetName } from "./options.ts";
+import type { RssSeries } from "./sampler.ts";
+
+/** All that one call of the harness found; the JSON file is exactly this. */
+export interface Results {
+  readonly startedAt: string;
+  readonly seconds: number;
+  readonly machine: Machine;
+  readonly flush: FlushLatency;
+  readonly rows: readonly Row[];
+  readonly memory: MemoryResult;
+  readonly soak: SoakResult | undefined;
+  readonly rss: readonly RssSeries[];
+  readonly verdicts: readonly Verdict[];
+  /** What could not be measured, and why. */
+  readonly failures: readonly string[];
+}
+
+export interface Machine {
+  readonly processor: string;
+  readonly processors: number;
+  readonly memoryGib: number;
+  readonly system: string;
+  readonly node: string;
+}
+
+/** One scenario on one target: medians of its runs. */
+export interface Row {
+  readonly scenario: string;
+  readonly title: string;
+  readonly streams: number;
+  readonly target: TargetName;
+  readonly turnsPerSecond: number;
+  readonly framesPerSecond: number;
+  readonly tokensPerSecond: number;
+  readonly ttftP50Ms: number;
+  readonly ttftP99Ms: number;
+  readonly turnP50Ms: number;
+  readonly turnP99Ms: number;
+  /** Of all runs, by what was wrong. */
+  readonly errors: Readonly<Record<string, number>>;
+  readonly rssMib: number;
+  readonly cpuSeconds: number;
+  readonly cpuPerTurnMicros: number;
+  readonly clientCpuPerTurnMicros: number;
+  /** Turns per second against the relay's; undefined where the relay did not run. */
+  readonly ratioToRelay: number | undefined;
+  /** Processor time of a turn against the relay's. */
+  readonly cpuRatioToRelay: number | undefined;
+  /** Tokens per second against the mock asked directly. */
+  readonly rateToDirect: number | undefined;
+  /** Median of the rounds' differences to the direct upstream, at p50. */
+  readonly ttftOverDirectMs: number | undefined;
+  /** Of all runs. */
+  readonly ttft: HistogramData;
+  readonly turn: HistogramData;
+  readonly rounds: readonly {
+    readonly turnsPerSecond: number;
+    readonly tokensPerSecond: number;
+    readonly ttftP50Ms: number;
+    readonly cpuPerTurnMicros: number;
+  }[];
+}
+
+export interface MemoryResult {
+  /** Of svc after it got ready. */
+  readonly atRestMib?: number;
+  readonly idle?: {
+    readonly streams: number;
+    readonly threads: number;
+    readonly beforeMib: number;
+    readonly afterMib: number;
+    readonly kibPerStream: number;
+    readonly errors: Readonly<Record<string, number>>;
+  };
+  /** By streams: what a live turn of the paced scenario takes. */
+  readonly live: readonly {
+    readonly streams: number;
+    readonly beforeMib: number;
+    readonly duringMib: number;
+    readonly kibPerTurn: number;
+  }[];
+}
+
+export interface SoakResult {
+  readonly turns: number;
+  readonly threads: number;
+  readonly seconds: number;
+  readonly turnsPerSecond: number;
+  readonly errors: Readonly<Record<string, number>>;
+  /** Median memory of each quarter of the turns. */
+  readonly quartersMib: readonly number[];
+  /** The last quarter against the second. */
+  readonly growth: number;
+}
+
+export interface Verdict {
+  readonly figure: string;
+  readonly unit: string;
+  readonly value: number;
+  readonly must: number;
+  readonly aim: number;
+  readonly state: "aim reached" | "reached" | "MISSED";
+}
+
+/** The middle value; of an even number the mean of the two in the middle; NaN of none. */
+export function median(values: readonly number[]): number {
+  const sorted = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
+  const middle = sorted.length / 2;
+  if (sorted.length === 0) return Number.NaN;
+  if (!Number.isInteger(middle)) return sorted[Math.floor(middle)] ?? Number.NaN;
+  return ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+}
+
+export function addCounts(total: Record<string, number>, more: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(more)) total[name] = (total[name] ?? 0) + count;
+}
+
+export function sumCounts(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}

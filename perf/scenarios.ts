@@ -1,0 +1,105 @@
+/** A scenario in which streams do turns back to back. Two processors get through all of them in six minutes. */
+export interface TurnScenario {
+  readonly name: string;
+  readonly title: string;
+  readonly manifest: string;
+  /** The wire name of the mock's model; also the id of the route. */
+  readonly model: string;
+  readonly streams: number;
+  /** Over this time the streams begin, so that they are spread over the length of a turn. */
+  readonly rampMs: number;
+  readonly rounds: number;
+  readonly turnsMax: number;
+  readonly secondsMax: number;
+  /** False where the relay has no such thing to do. */
+  readonly relayed: boolean;
+  readonly warmUp: { readonly manifest: string; readonly model: string; readonly streams: number };
+}
+
+const chunkGapMs = 20;
+const chunks = 64;
+
+const fullLoad = { streams: 64, rampMs: 0, rounds: 3, turnsMax: 50_000, secondsMax: 3, relayed: true };
+
+export const turnScenarios: readonly TurnScenario[] = [
+  {
+    ...fullLoad,
+    name: "burst",
+    title: "the model answers in one piece",
+    manifest: "perf-burst",
+    model: "mock-burst",
+    warmUp: { manifest: "perf-burst", model: "mock-burst", streams: 64 },
+  },
+  {
+    ...fullLoad,
+    name: "trickle",
+    title: "the model sends chunk by chunk, without waiting",
+    manifest: "perf-trickle",
+    model: "mock-trickle",
+    warmUp: { manifest: "perf-trickle", model: "mock-trickle", streams: 64 },
+  },
+  paced(20, 4),
+  paced(100, 4),
+  paced(1000, 5),
+  paced(2000, 5),
+  {
+    ...fullLoad,
+    name: "tools",
+    title: "a calculator call and its result in every turn",
+    manifest: "perf-tools",
+    model: "mock-tools",
+    relayed: false,
+    warmUp: { manifest: "perf-tools", model: "mock-tools", streams: 64 },
+  },
+];
+
+/** Reattach streams over stored threads. */
+export const idleScenario = {
+  name: "idle",
+  title: "open reattach streams over stored threads",
+  manifest: "perf-burst",
+  model: "mock-burst",
+  threads: 1000,
+  streams: 8000,
+  warmUpStreams: 300,
+} as const;
+
+/** Long use of the same threads: memory must not grow with turns. */
+export const soakScenario = {
+  name: "soak",
+  title: "turns over the same threads, windowed:24",
+  manifest: "perf-soak",
+  model: "mock-burst",
+  threads: 1000,
+  streams: 64,
+  turnsMax: 100_000,
+  secondsMax: 150,
+} as const;
+
+export const scenarioNames: readonly string[] = [
+  ...turnScenarios.map((scenario) => scenario.name),
+  idleScenario.name,
+  soakScenario.name,
+];
+
+/** Manifest name to wire model, for the relay and for the routes of svc. */
+export const models: Readonly<Record<string, string>> = Object.fromEntries(
+  [...turnScenarios, idleScenario, soakScenario].map((scenario) => [scenario.manifest, scenario.model]),
+);
+
+/** The warm-up is small and quick, so that memory before the load is that of a server at rest with warm code. */
+function paced(streams: number, secondsMax: number): TurnScenario {
+  return {
+    name: `paced-${streams}`,
+    title: `the model sends a chunk every ${chunkGapMs} ms`,
+    manifest: "perf-paced",
+    model: `mock-paced-${chunkGapMs}`,
+    streams,
+    rampMs: chunkGapMs * chunks,
+    rounds: 2,
+    turnsMax: 1_000_000,
+    secondsMax,
+    relayed: true,
+    warmUp: { manifest: "perf-trickle", model: "mock-trickle", streams: 20 },
+  };
+}

@@ -1,0 +1,123 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { listProcessTree } from "./process-stats.ts";
+import { models } from "./scenarios.ts";
+
+/** The server under test. */
+export interface SvcProcess {
+  readonly port: number;
+  readonly apiKey: string;
+  /** The process and what it has started. */
+  readonly pids: readonly number[];
+  /** Asks it to end, and ends it after ten seconds. */
+  stop(): Promise<void>;
+}
+
+export interface SvcStart {
+  readonly launcher: string;
+  /** A new directory; the data and the log go there. */
+  readonly dir: string;
+  readonly mockPort: number;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const readyMs = 30_000;
+const stopMs = 10_000;
+
+/** Starts svc as a user would, with an empty data directory, and waits until it is ready. */
+export async function startSvc(start: SvcStart): Promise<SvcProcess> {
+  mkdirSync(start.dir, { recursive: true });
+  const port = await findFreePort();
+  const apiKey = `perf-${randomBytes(16).toString("hex")}`;
+  const logPath = `${start.dir}/svc.log`;
+  const log = openSync(logPath, "w");
+  const child = spawn(process.execPath, [start.launcher, "serve"], {
+    cwd: dirname(start.launcher),
+    env: { ...inheritedEnv(), ...settingsOf(start, port, apiKey), ...start.env },
+    stdio: ["ignore", log, log],
+  });
+  closeSync(log);
+  let gone: string | undefined;
+  const exited = new Promise<void>((resolve) => {
+    const end = (why: string) => {
+      gone = why;
+      resolve();
+    };
+    child.once("exit", (code, signal) => end(`it ended with ${signal ?? code}`));
+    child.once("error", (error) => end(error.message));
+  });
+  const stop = async () => {
+    child.kill("SIGTERM");
+    const late = AbortSignal.timeout(stopMs);
+    late.onabort = () => killTree(child.pid);
+    await exited;
+    late.onabort = null;
+  };
+
+  const deadline = performance.now() + readyMs;
+  while (gone === undefined && performance.now() < deadline) {
+    if (await isReady(port)) return { port, apiKey, pids: listProcessTree(child.pid ?? 0), stop };
+    await Promise.race([sleep(50), exited]);
+  }
+  if (gone === undefined) await stop();
+  throw new Error(`svc did not get ready: ${gone ?? "no 200 from /ready"}\n${lastLines(logPath)}`);
+}
+
+function killTree(root: number | undefined): void {
+  for (const pid of root === undefined ? [] : listProcessTree(root)) process.kill(pid, "SIGKILL");
+}
+
+function settingsOf(start: SvcStart, port: number, apiKey: string): Record<string, string> {
+  const wireModels = [...new Set(Object.values(models))];
+  const routes = Object.fromEntries(wireModels.map((model) => [model, { provider: "openai", model }]));
+  const provider = { base_url: `http://127.0.0.1:${start.mockPort}/v1`, api_key: "mock-key" };
+  return {
+    SVC_HOST: "127.0.0.1",
+    SVC_PORT: String(port),
+    SVC_DATA_DIR: `${start.dir}/data`,
+    SVC_AUTH_MODE: "api_key",
+    SVC_AUTH_API_KEYS: JSON.stringify({
+      [apiKey]: { tenant_id: "perf", sub: "load", scopes: ["chat:read", "chat:write"] },
+    }),
+    SVC_RATE_LIMIT: "1000000000",
+    SVC_MODEL_ROUTES: JSON.stringify(routes),
+    SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: provider }),
+    SVC_DEFAULT_MODEL_ID: "mock-burst",
+    SVC_MANIFEST_DIR: fileURLToPath(new URL("./manifests", import.meta.url)),
+  };
+}
+
+/** The shell's own settings for some other svc would change what is measured. */
+function inheritedEnv(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SVC_")));
+}
+
+async function isReady(port: number): Promise<boolean> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}/ready`, { signal: AbortSignal.timeout(2000) });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}
+
+function findFreePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}
+
+function lastLines(path: string): string {
+  return readFileSync(path, "utf8").split("\n").slice(-20).join("\n");
+}

@@ -1,0 +1,213 @@
+import { constants, mkdirSync, realpathSync } from "node:fs";
+import { type FileHandle, mkdir, open, readdir, realpath, rename, rmdir, unlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { checkKey, checkPrefix, isSegment } from "./keys.ts";
+import type { ObjectStore } from "./object-store.ts";
+
+// An object is a plain file under the root, at the path that its key spells, so that an operator can put files there. A put
+// writes a draft beside the objects, flushes it, moves it into place and flushes the folder. Links are not followed: below
+// the root there are folders and files, and what is anything else is not there.
+
+/** Where drafts are written: no key can begin with it. */
+const draftsFolder = "+drafts";
+/** Drafts older than this were left by a process that is gone. */
+const draftLifeMs = 3_600_000;
+/** Folders are removed with their last object, and a put may meet that in the middle. */
+const putAttemptsMax = 5;
+
+export function openFsStore(path: string, env: Env): ObjectStore {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const root = realpathSync(path);
+  const drafts = join(root, draftsFolder);
+  mkdirSync(drafts, { recursive: true, mode: 0o700 });
+  let cleaning: Promise<void> | null = null;
+
+  /** The file of a key, whose folders are what they seem; null when they are not there. */
+  async function locate(key: string): Promise<string | null> {
+    const file = join(root, key);
+    const folder = dirname(file);
+    try {
+      return (await realpath(folder)) === folder ? file : null;
+    } catch (error) {
+      if (isAbsent(error)) return null;
+      throw error;
+    }
+  }
+
+  async function makeFolder(folder: string): Promise<void> {
+    const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+    if ((await realpath(folder)) !== folder) throw new SvcError("invalid_path");
+    if (first === undefined) return;
+    // Each new folder is an entry of the one above it.
+    for (let made = folder; made.length >= first.length; made = dirname(made)) await flushFolder(dirname(made));
+  }
+
+  async function place(draft: string, file: string): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await makeFolder(dirname(file));
+        await rename(draft, file);
+        break;
+      } catch (error) {
+        if (codeOf(error) !== "ENOENT" || attempt === putAttemptsMax) throw error;
+      }
+    }
+    await flushFolder(dirname(file)).catch(ignoreAbsent);
+  }
+
+  /** Collects keys below `folder` ("" or ending in a slash), in order. */
+  async function collect(folder: string, prefix: string, after: string, limit: number, found: string[]): Promise<void> {
+    const entries = await readdir(join(root, folder), { withFileTypes: true }).catch((error: unknown) => {
+      if (isAbsent(error)) return [];
+      throw error;
+    });
+    // A folder comes where its keys do: as if its name ended in the slash.
+    const names = entries
+      .filter((entry) => isSegment(entry.name) && (entry.isFile() || entry.isDirectory()))
+      .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
+      .sort();
+    for (const name of names) {
+      if (found.length >= limit) return;
+      const key = folder + name;
+      if (!name.endsWith("/")) {
+        if (key.startsWith(prefix) && key > after) found.push(key);
+        continue;
+      }
+      const mayHold = key.startsWith(prefix) || prefix.startsWith(key);
+      // Every key of the folder begins with its name: all of them come before `after`, or `after` is among them.
+      const isPast = key < after && !after.startsWith(key);
+      if (mayHold && !isPast) await collect(key, prefix, after, limit, found);
+    }
+  }
+
+  const store: ObjectStore = {
+    async get(key) {
+      checkKey(key);
+      const file = await locate(key);
+      if (file === null) return null;
+      let handle: FileHandle;
+      try {
+        handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+      } catch (error) {
+        if (isAbsent(error) || codeOf(error) === "ELOOP" || codeOf(error) === "ENXIO") return null;
+        throw error;
+      }
+      try {
+        return (await handle.stat()).isFile() ? await handle.readFile() : null;
+      } finally {
+        await handle.close();
+      }
+    },
+    async put(key, bytes) {
+      checkKey(key);
+      cleaning ??= removeOldDrafts(drafts, env.now());
+      await cleaning;
+      const draft = join(drafts, env.id());
+      try {
+        await writeDurably(draft, bytes);
+        await place(draft, join(root, key));
+      } catch (error) {
+        await unlink(draft).catch(() => {});
+        throw error;
+      }
+    },
+    async delete(key) {
+      checkKey(key);
+      const file = await locate(key);
+      if (file === null) return;
+      try {
+        await unlink(file);
+      } catch (error) {
+        if (isAbsent(error) || codeOf(error) === "EISDIR" || codeOf(error) === "EPERM") return;
+        throw error;
+      }
+      await flushFolder(dirname(file)).catch(ignoreAbsent);
+      // Folders go with their last object, so that their names are free.
+      for (let folder = dirname(file); folder !== root; folder = dirname(folder)) {
+        try {
+          await rmdir(folder);
+        } catch {
+          break;
+        }
+      }
+    },
+    async list(prefix, limit, after = "") {
+      checkPrefix(prefix);
+      const found: string[] = [];
+      await collect("", prefix, after, limit, found);
+      return found;
+    },
+    async check() {
+      const draft = join(drafts, env.id());
+      await writeDurably(draft, new Uint8Array(1));
+      await unlink(draft);
+    },
+  };
+  return {
+    get: (key) => refusing(store.get(key)),
+    put: (key, bytes) => refusing(store.put(key, bytes)),
+    delete: (key) => refusing(store.delete(key)),
+    list: (prefix, limit, after) => refusing(store.list(prefix, limit, after)),
+    check: () => refusing(store.check()),
+  };
+}
+
+async function writeDurably(file: string, bytes: Uint8Array): Promise<void> {
+  const handle = await open(file, "wx", 0o600);
+  try {
+    await handle.writeFile(bytes);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function flushFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function removeOldDrafts(drafts: string, now: number): Promise<void> {
+  for (const name of await readdir(drafts)) {
+    const file = join(drafts, name);
+    try {
+      const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW);
+      const { mtimeMs } = await handle.stat();
+      await handle.close();
+      if (now - mtimeMs > draftLifeMs) await unlink(file);
+    } catch {
+      // Another process has just finished with it.
+    }
+  }
+}
+
+/** What a failure of the file system means to the caller. */
+async function refusing<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof SvcError) throw error;
+    // A part of the path is an object, or the object is a folder.
+    if (["ENOTDIR", "EISDIR", "ENOTEMPTY", "EEXIST"].includes(codeOf(error)))
+      throw new SvcError("invalid_path", {}, { cause: error });
+    throw new SvcError("storage_unavailable", {}, { cause: error });
+  }
+}
+
+function isAbsent(error: unknown): boolean {
+  return codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR";
+}
+
+function ignoreAbsent(error: unknown): void {
+  if (!isAbsent(error)) throw error;
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException)?.code ?? "";
+}

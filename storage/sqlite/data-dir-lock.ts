@@ -1,0 +1,28 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+
+export interface DataDirLock {
+  release(): void;
+}
+
+/**
+ * Takes a data directory for this process, and makes the directory when it is not there; throws when another process has it. The
+ * lock is the operating system's, on a file of its own, and ends with the process however it ends. Network file systems may not
+ * have such locks.
+ */
+export function lockDataDir(dir: string): DataDirLock {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const db = new Database(join(dir, "svc.lock"), { timeout: 0 });
+  try {
+    // A database that nobody writes, for the sake of the engine's portable file locks.
+    db.pragma("journal_mode = DELETE");
+    db.exec("BEGIN EXCLUSIVE");
+  } catch (error) {
+    db.close();
+    if (error instanceof Database.SqliteError && error.code === "SQLITE_BUSY")
+      throw new Error(`another process uses the data directory ${dir}`, { cause: error });
+    throw error;
+  }
+  return { release: () => void db.close() };
+}

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { checkArguments } from "../../../actors/run/tools/arguments.ts";
+import { multiEdit } from "../../../actors/run/tools/multi-edit.ts";
+import { readFile } from "../../../actors/run/tools/read-file.ts";
+import { parseStrictJson } from "../../../actors/run/tools/strict-json.ts";
+import { todoWrite } from "../../../actors/run/tools/todo-write.ts";
+import type { Tool } from "../../../actors/run/tools/tool.ts";
+import { writeFile } from "../../../actors/run/tools/write-file.ts";
+import { listDir } from "../../../actors/run/tools/list-dir.ts";
+
+function refusalOf(tool: Tool, text: string): string {
+  const checked = checkArguments(tool, text);
+  assert.ok(!checked.ok, "refused");
+  assert.equal(checked.refusal.error, "invalid_arguments");
+  return checked.refusal.text;
+}
+
+test("arguments that fit are given as they are", () => {
+  assert.deepEqual(checkArguments(readFile, ' {"path":"a","offset":2}\n'), {
+    ok: true,
+    args: { path: "a", offset: 2 },
+  });
+  assert.deepEqual(checkArguments(listDir, ""), { ok: true, args: {} });
+});
+
+const refused: [string, Tool, string, RegExp][] = [
+  ["no JSON", readFile, "path: a", /does not parse/],
+  ["half of an object", readFile, '{"path":"a"', /does not parse/],
+  ["two values", readFile, '{"path":"a"}{}', /does not parse/],
+  ["an open text", readFile, '{"path":"a', /does not parse/],
+  ["a bad escape", readFile, '{"path":"\\x"}', /does not parse/],
+  ["a comma at the end", readFile, '{"path":"a",}', /does not parse/],
+  ["a list", readFile, '["a"]', /not an object/],
+  ["null", readFile, "null", /not an object/],
+  ["a text", readFile, '"{}"', /not an object/],
+  ["a key that is there twice", readFile, '{"path":"a","path":"b"}', /"path" twice/],
+  ["a key that is there twice in another spelling", readFile, '{"path":"a","p\\u0061th":"b"}', /"path" twice/],
+  [
+    "a key that is there twice deep down",
+    multiEdit,
+    '{"path":"a","edits":[{"old_string":"a","old_string":"b"}]}',
+    /twice/,
+  ],
+  ["__proto__", readFile, '{"path":"a","__proto__":{}}', /__proto__/],
+  ["__proto__ in another spelling", readFile, '{"path":"a","\\u005f_proto__":{}}', /__proto__/],
+  ["constructor", readFile, '{"path":"a","constructor":1}', /constructor/],
+  ["prototype deep down", todoWrite, '{"todos":[{"content":"a","prototype":1}]}', /prototype/],
+  ["65 levels", readFile, `{"path":${"[".repeat(64)}${"]".repeat(64)}}`, /deeper than 64/],
+  ["a million levels", readFile, "[".repeat(1_000_000), /deeper than 64/],
+  [
+    "an integer that is not exact",
+    readFile,
+    '{"path":"a","offset":9007199254740993}',
+    /9007199254740993, which is out of range/,
+  ],
+  ["a number that is not finite", readFile, '{"path":"a","offset":1e999}', /out of range/],
+  ["NUL", writeFile, '{"path":"a","content":"x\\u0000y"}', /NUL/],
+  ["half of a surrogate pair", writeFile, '{"path":"a","content":"\\ud800"}', /surrogate/],
+  ["too much text", writeFile, `{"path":"a","content":"${"x".repeat(2_000_000)}"}`, /longer than 2000000/],
+  ["a missing argument", readFile, "{}", /^path is missing/],
+  [
+    "a missing argument deep down",
+    multiEdit,
+    '{"path":"a","edits":[{"old_string":"a"}]}',
+    /^edits\.0\.new_string is missing/,
+  ],
+  ["an unknown argument", readFile, '{"path":"a","encoding":"x"}', /^encoding is not an argument/],
+  ["an unknown argument deep down", todoWrite, '{"todos":[{"content":"a","x":1}]}', /^todos\.0\.x is not an argument/],
+  ["another type", readFile, '{"path":1}', /^path must be string/],
+  ["a number as text", readFile, '{"path":"a","offset":"1"}', /^offset must be integer/],
+  ["a fraction for an integer", readFile, '{"path":"a","offset":1.5}', /^offset must be integer/],
+  ["a value out of range", readFile, '{"path":"a","limit":0}', /^limit must be >= 1/],
+  [
+    "a value of no list",
+    todoWrite,
+    '{"todos":[{"content":"a","status":"done"}]}',
+    /^todos\.0\.status must be one of pending/,
+  ],
+  ["a text that is too long", readFile, `{"path":"${"x".repeat(4097)}"}`, /^path must NOT have more than 4096/],
+];
+for (const [name, tool, text, reason] of refused) {
+  test(`arguments are refused for ${name}`, () => {
+    assert.match(refusalOf(tool, text), reason);
+  });
+}
+
+test("64 levels are taken", () => {
+  assert.doesNotThrow(() => parseStrictJson(`${"[".repeat(64)}${"]".repeat(64)}`));
+});
+
+test("strict JSON reads every JSON value as JSON.parse does", () => {
+  const names = ["__proto__", "constructor", "prototype"];
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 5 }), fc.constantFrom(undefined, 1, "\t"), (value, space) => {
+      const text = JSON.stringify(value, null, space);
+      fc.pre(!names.some((name) => text.includes(name)) && !text.includes("\\u0000"));
+      fc.pre(!/(?:^|[^.\deE+-])-?\d{16,}(?![.\deE])/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, '""')));
+      assert.deepEqual(parseStrictJson(text), JSON.parse(text));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("no text makes the check throw, and none is taken that JSON.parse refuses", () => {
+  const piece = fc.constantFrom(
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "\\",
+    "path",
+    '"path"',
+    "1",
+    "-",
+    "e9",
+    "null",
+    " ",
+    "\\u0061",
+    "\ud800",
+  );
+  fc.assert(
+    fc.property(
+      fc.array(piece, { maxLength: 20 }).map((parts) => parts.join("")),
+      (text) => {
+        const checked = checkArguments(readFile, text);
+        if (checked.ok) assert.deepEqual(checked.args, JSON.parse(text));
+      },
+    ),
+    { numRuns: 5000 },
+  );
+});

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseManifest } from "../../manifests/parse.ts";
+import { type Manifest, manifestSchema } from "../../manifests/schema/manifest.ts";
+import { unbuiltDefaults, unbuiltProblems } from "../../manifests/unbuilt.ts";
+import {
+  agent,
+  compileProblems,
+  compileSpec,
+  fullValue,
+  isMap,
+  nodeOf,
+  nodesOf,
+  type SchemaNode,
+  type Steps,
+  types,
+  valueAt,
+  withValue,
+} from "./support.ts";
+
+/** Every field of spec that this version carries out. Whoever builds a behaviour adds its fields here. */
+const built = [
+  "spec.recursion_limit",
+  "spec.model.id",
+  "spec.model.temperature",
+  "spec.model.max_tokens",
+  "spec.model.fallbacks",
+  "spec.model.price.input",
+  "spec.model.price.output",
+  "spec.model.price.cache_read",
+  "spec.model.price.cache_write",
+  "spec.system_prompt.inline",
+  "spec.system_prompt.soul",
+  "spec.system_prompt.base",
+  "spec.system_prompt.files",
+  "spec.system_prompt.system_md",
+  "spec.system_prompt.append_system_md",
+  "spec.system_prompt.include_tool_guidance",
+  "spec.prompts",
+  "spec.tools",
+  "spec.workspace.scope",
+  "spec.tool_guidance",
+  "spec.auth.inbound.schemes",
+  "spec.auth.inbound.required_scopes",
+  "spec.auth.inbound.allow_anonymous",
+  "spec.auth.outbound.providers",
+  "spec.policies",
+  "spec.limits.max_tool_calls",
+  "spec.limits.max_wall_clock_seconds",
+  "spec.limits.max_peer_hops",
+  "spec.limits.max_input_tokens",
+  "spec.limits.max_output_tokens",
+  "spec.limits.max_cost_usd",
+  "spec.execution.tools",
+  "spec.observability.trace",
+  "spec.observability.metrics",
+  "spec.extensions",
+];
+
+/** What a manifest sets at one place: lists, maps and nullable objects count as one field. */
+function settings(node: SchemaNode, path: Steps = []): { node: SchemaNode; path: Steps }[] {
+  if (node.properties === undefined || types(node).includes("null") || isMap(node)) return [{ node, path }];
+  return Object.entries(node.properties).flatMap(([key, field]) => settings(field, [...path, key]));
+}
+
+function otherThan(node: SchemaNode, byDefault: unknown): unknown {
+  if (typeof byDefault === "boolean") return !byDefault;
+  if (node.enum) return node.enum.find((word) => word !== byDefault && word !== null);
+  if (typeof byDefault === "number") return byDefault + 1;
+  if (typeof byDefault === "string") return `${byDefault}x`;
+  if (Array.isArray(byDefault) && byDefault.length > 0) return byDefault.slice(1);
+  return fullValue(node);
+}
+
+test("each field of spec is either carried out or refused as unsupported at its own path", () => {
+  const defaults = parseManifest(agent());
+  const fields = settings(nodeOf(manifestSchema)).filter(({ path }) => path[0] === "spec");
+  const accepted: string[] = [];
+
+  for (const { node, path } of fields) {
+    const changed = withValue(defaults, path, otherThan(node, valueAt(defaults, path)));
+    const problems = unbuiltProblems(changed as Manifest);
+
+    if (problems.length === 0) accepted.push(path.join("."));
+    else {
+      const loc = isMap(node) && !types(node).includes("null") ? [...path, "key"] : path;
+      const msg = `${loc.join(".")} is not supported by this version.`;
+      assert.deepEqual(problems, [{ loc, msg, type: "unsupported" }]);
+    }
+  }
+
+  assert.deepEqual(accepted.toSorted(), built.toSorted());
+});
+
+test("the defaults compile, and written defaults compile like left-out ones", () => {
+  const written = parseManifest(agent()).spec;
+
+  assert.deepEqual(compileProblems({}), []);
+  assert.deepEqual(compileProblems(written), []);
+});
+
+test("windowed:N is carried out, the other strategies are not", () => {
+  assert.deepEqual(compileSpec({ session: { strategy: "windowed:24" } }).session, { kind: "windowed", messages: 24 });
+  assert.deepEqual(compileSpec({}).session, { kind: "full_replay" });
+  for (const strategy of ["summarizing:4", "semantic:4", "compacting"])
+    assert.deepEqual(compileProblems({ session: { strategy } }), ["unsupported spec.session.strategy"]);
+});
+
+test("several unsupported fields are told at once", () => {
+  const problems = compileProblems({
+    model: { cache: true },
+    memory: { capture: { enabled: true, max_facts: 3 } },
+    mcp_servers: [{ name: "a", url: "https://a.example" }],
+  });
+
+  assert.deepEqual(problems, [
+    "unsupported spec.model.cache",
+    "unsupported spec.mcp_servers",
+    "unsupported spec.memory.capture.enabled",
+    "unsupported spec.memory.capture.max_facts",
+  ]);
+});
+
+test("each default whose behaviour is missing is a field of the schema, and is told in words", () => {
+  const paths = new Set([...nodesOf(nodeOf(manifestSchema))].map(({ path }) => path.join(".")));
+
+  for (const { path, note } of unbuiltDefaults) {
+    assert.ok(paths.has(path), path);
+    assert.ok(!built.includes(path), path);
+    assert.match(note, /\.$/);
+  }
+});

@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createContext, Script } from "node:vm";
+import { Histogram } from "../../perf/histogram.ts";
+import { renderReport } from "../../perf/report.ts";
+import type { Results, Row } from "../../perf/results.ts";
+import { formatResults, formatTable } from "../../perf/table.ts";
+
+function row(target: Row["target"], ratioToRelay?: number): Row {
+  const histogram = new Histogram();
+  for (const value of [1, 2, 3, 50]) histogram.recordMs(value);
+  return {
+    scenario: "burst",
+    title: "the model answers in one piece",
+    streams: 64,
+    target,
+    turnsPerSecond: 1234.5,
+    framesPerSecond: 98765,
+    tokensPerSecond: 79008,
+    ttftP50Ms: 2,
+    ttftP99Ms: 50,
+    turnP50Ms: 2,
+    turnP99Ms: 50,
+    errors: target === "svc" ? { timeout: 2, "status 503": 1 } : {},
+    rssMib: 131.4,
+    cpuSeconds: 2.5,
+    cpuPerTurnMicros: 154,
+    clientCpuPerTurnMicros: 35,
+    ratioToRelay,
+    cpuRatioToRelay: undefined,
+    rateToDirect: undefined,
+    ttftOverDirectMs: undefined,
+    ttft: histogram.toData(),
+    turn: histogram.toData(),
+    rounds: [],
+  };
+}
+
+const results: Results = {
+  startedAt: "2026-11-20T20:35:08.222Z",
+  seconds: 12,
+  machine: {
+    processor: "</script><script>alert(1)</script>",
+    processors: 2,
+    memoryGib: 23,
+    system: "Linux 6",
+    node: "v22.23.3",
+  },
+  flush: { p50Ms: 0.34, p99Ms: 0.5, inMemory: false },
+  rows: [row("relay"), row("svc", 0.61)],
+  memory: {
+    atRestMib: 133,
+    idle: { streams: 8000, threads: 1000, beforeMib: 150, afterMib: 170, kibPerStream: 2.56, errors: {} },
+    live: [{ streams: 1000, beforeMib: 150, duringMib: 250, kibPerTurn: 102.4 }],
+  },
+  soak: {
+    turns: 100_000,
+    threads: 1000,
+    seconds: 90,
+    turnsPerSecond: 1111,
+    errors: {},
+    quartersMib: [200, 210, 212, 214],
+    growth: 214 / 210,
+  },
+  rss: [
+    { label: "relay, burst", epochMs: [1_795_206_908_422, 1_795_206_908_622], mib: [130, 131] },
+    { label: "svc, </script>", epochMs: [1_795_206_908_500], mib: [160.123] },
+  ],
+  verdicts: [
+    { figure: "burst: turns against the relay", unit: "x", value: 0.61, must: 0.5, aim: 0.7, state: "reached" },
+  ],
+  failures: ["soak: <b>svc ended</b>"],
+};
+
+test("the report needs nothing but itself", () => {
+  const page = renderReport(results);
+
+  const outside = page.match(/<link|<img|<iframe|<script[^>]+src|@import|url\(|fetch\(|XMLHttpRequest|import\(/g);
+  assert.equal(outside, null);
+  assert.ok(page.includes("uPlot"));
+});
+
+test("text from outside is inert in the report", () => {
+  const page = renderReport(results);
+
+  assert.equal(page.match(/<\/script>/g)?.length, 3);
+  assert.ok(!page.includes("<script>alert(1)"));
+  assert.ok(page.includes("&lt;b&gt;svc ended&lt;/b&gt;"));
+});
+
+test("the report's script draws every scenario's latencies and the memory from the data in the page", () => {
+  const page = renderReport(results);
+  const scripts = [...page.matchAll(/<script(?<kind>[^>]*)>(?<text>[^]*?)<\/script>/g)].map(
+    ({ groups }) => groups?.["text"] ?? "",
+  );
+  const [data = "", library = "", drawing = ""] = scripts;
+  const figures = new Set([...page.matchAll(/<figure id="([^"]+)"/g)].map((match) => match[1]));
+  const drawn: { title: string; series: number; data: unknown[][]; into: unknown }[] = [];
+  class RecordingPlot {
+    constructor(options: { title: string; series: unknown[] }, columns: unknown[][], into: unknown) {
+      drawn.push({ title: options.title, series: options.series.length, data: columns, into });
+    }
+    static join(tables: unknown[][][]): unknown[][] {
+      return [tables[0]?.[0] ?? [], ...tables.map((table) => table[1] ?? [])];
+    }
+  }
+  const document = {
+    getElementById: (id: string) =>
+      id === "data" ? { textContent: data } : figures.has(id) ? { id, clientWidth: 500 } : null,
+  };
+
+  new Script(drawing).runInContext(
+    createContext({ document, uPlot: RecordingPlot, matchMedia: () => ({ matches: false }) }),
+  );
+
+  assert.doesNotThrow(() => new Script(library));
+  assert.deepEqual(
+    drawn.map(({ title, series }) => [title, series]),
+    [
+      ["ttft burst", 3],
+      ["turn burst", 3],
+      ["resident memory over the run, MiB", 3],
+    ],
+  );
+  for (const { data: columns, series, into } of drawn) {
+    assert.equal(columns.length, series);
+    assert.notEqual(into, null);
+  }
+});
+
+test("the table's numbers stand under each other and every part of the results is in it", () => {
+  const text = formatResults(results);
+
+  for (const part of [
+    "burst",
+    "1235",
+    "0.61",
+    "reached",
+    "2.56 KiB",
+    "102 KiB",
+    "1.9 %",
+    "133 MiB",
+    "0.34 ms p50",
+    "soak: <b>svc",
+  ]) {
+    assert.ok(text.includes(part), part);
+  }
+  assert.match(text, /^burst +svc .* 3 /m);
+});
+
+test("columns of numbers are set to the right, words to the left", () => {
+  const text = formatTable(
+    ["name", "count"],
+    [
+      ["a", "5"],
+      ["long name", "1234"],
+      ["b", ""],
+    ],
+  );
+
+  assert.deepEqual(text.split("\n"), [
+    "name       count",
+    "---------  -----",
+    "a              5",
+    "long name   1234",
+    "b",
+  ]);
+});

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { CompileSource } from "../../manifests/compile.ts";
+import { compileProblems, compileSpec, rates } from "../manifests/support.ts";
+
+function promptOf(system_prompt: object, rest: object = {}, texts: Record<string, string> = {}): string {
+  const source: Partial<CompileSource> = { tenantId: "acme", texts: new Map(Object.entries(texts)) };
+  return compileSpec({ system_prompt, ...rest }, {}, source).systemPrompt;
+}
+
+test("SPEC-011 model.id names a route, and null is the default route", () => {
+  assert.equal(compileSpec({}).model.route.id, "small");
+  assert.equal(compileSpec({ model: { id: null } }, { defaultModelId: "large" }).model.route.id, "large");
+  assert.equal(compileSpec({ model: { id: "large" } }).model.route.model, "large-wire");
+});
+
+test("SPEC-020 model.price goes before the rates of the route", () => {
+  assert.deepEqual(compileSpec({}).model.price, rates);
+  assert.deepEqual(compileSpec({ model: { price: { input: 1.5, output: 2.5 } } }).model.price, {
+    ...rates,
+    input: 1.5,
+    output: 2.5,
+  });
+});
+
+test("SPEC-024 a declared max_cost_usd is refused on routes without rates unless model.price is set", () => {
+  const limits = { max_cost_usd: 1 };
+  const refused = ["conflict spec.limits.max_cost_usd"];
+  const price = { input: 1, output: 2 };
+
+  assert.deepEqual(compileProblems({ limits }), []);
+  assert.deepEqual(compileProblems({ limits, model: { id: "free" } }), refused);
+  assert.deepEqual(compileProblems({ limits, model: { id: "free", price } }), []);
+  assert.deepEqual(
+    compileProblems({ model: { id: "free" } }),
+    [],
+    "the cap that is not declared stands and reads zero",
+  );
+  assert.equal(compileSpec({ model: { id: "free" } }).limits.max_cost_usd, 1000);
+  // A fallback is metered at its own rates, so the manifest's price does not speak for it.
+  assert.deepEqual(compileProblems({ limits, model: { fallbacks: ["free"] } }), refused);
+  assert.deepEqual(compileProblems({ limits, model: { fallbacks: ["free"], price } }), refused);
+});
+
+test("SPEC-025 inline and base are the system prompt", () => {
+  assert.equal(promptOf({ inline: "Be kind." }), "Be kind.");
+  assert.equal(promptOf({ base: "You are an agent." }), "You are an agent.");
+  assert.equal(promptOf({ inline: "Be kind.", base: "You are an agent." }), "You are an agent.\n\n---\n\nBe kind.");
+});
+
+test("SPEC-026 soul puts the tenant's soul prompt first", () => {
+  const souls = { "souls/acme.md": "I am acme.", "souls/other.md": "I am other." };
+
+  assert.equal(promptOf({ soul: true, base: "B" }, {}, souls), "I am acme.\n\n---\n\nB");
+  assert.equal(promptOf({ soul: false, base: "B" }, {}, souls), "B");
+  assert.equal(promptOf({ soul: true, base: "B" }), "B", "a tenant without a soul");
+});
+
+test("SPEC-027 files are appended after base and inline, the tenant's before the shared ones", () => {
+  const texts = {
+    "prompts/acme/a.md": "acme's a",
+    "prompts/_shared/a.md": "shared a",
+    "prompts/_shared/sub/b.md": "shared b",
+    "prompts/other/c.md": "other's c",
+  };
+
+  assert.equal(
+    promptOf({ inline: "I", base: "B", files: ["sub/b.md", "a.md"] }, {}, texts),
+    "B\n\n---\n\nI\n\n---\n\nshared b\n\n---\n\nacme's a",
+  );
+  const missing = compileProblems(
+    { system_prompt: { files: ["a.md", "c.md"] } },
+    {},
+    { tenantId: "acme", texts: new Map(Object.entries(texts)) },
+  );
+  assert.deepEqual(missing, ["unresolved spec.system_prompt.files.1"]);
+  const long = new Map([["prompts/default/a.md", "x".repeat(200_001)]]);
+  assert.deepEqual(compileProblems({ system_prompt: { files: ["a.md"] } }, {}, { texts: long }), [
+    "too_long spec.system_prompt.files.0",
+  ]);
+});
+
+test("SPEC-028 system_md replaces soul, base, inline and files; append_system_md is appended to what there is", () => {
+  const parts = { soul: true, base: "B", inline: "I", files: ["gone.md"] };
+
+  assert.equal(promptOf({ ...parts, system_md: "All of it." }), "All of it.");
+  assert.equal(
+    promptOf({ ...parts, system_md: "All of it.", append_system_md: "And this." }),
+    "All of it.\n\n---\n\nAnd this.",
+  );
+  assert.equal(promptOf({ base: "B", append_system_md: "And this." }), "B\n\n---\n\nAnd this.");
+  assert.equal(promptOf({ base: "B", system_md: "" }), "", "an empty replacement replaces too");
+});
+
+test("SPEC-029 include_tool_guidance false leaves the tool guidance out", () => {
+  const rest = { tools: ["calculator"], tool_guidance: { calculator: "For sums." } };
+
+  assert.equal(promptOf({ inline: "I" }, rest), "I\n\n---\n\n## Tool guidance\n\n- calculator: For sums.");
+  assert.equal(promptOf({ inline: "I", include_tool_guidance: false }, rest), "I");
+});
+
+test("SPEC-030 parts are joined by a horizontal rule in the order soul, base, inline, files, and empty parts are dropped", () => {
+  const texts = { "souls/acme.md": "S", "prompts/acme/a.md": "A", "prompts/acme/b.md": "" };
+  const rule = "\n\n---\n\n";
+
+  assert.equal(
+    promptOf({ files: ["a.md", "b.md"], inline: "I", base: "B", soul: true, append_system_md: "E" }, {}, texts),
+    ["S", "B", "I", "A", "E"].join(rule),
+  );
+  assert.equal(promptOf({ base: " \n", inline: "I", append_system_md: "" }), "I");
+  assert.equal(promptOf({}), "");
+});
+
+test("SPEC-041 tool_guidance lines are told for bound tools, by name or glob, identical lines once", () => {
+  const guidance = (tools: string[], tool_guidance: Record<string, string>) => promptOf({}, { tools, tool_guidance });
+  const heading = "## Tool guidance\n\n";
+
+  assert.equal(
+    guidance(["write_file", "calculator", "read_file"], {
+      calculator: "For sums.",
+      "*_file": "Mind the path.",
+      read_file: "Read before you write.",
+    }),
+    `${heading}- write_file, read_file: Mind the path.\n- calculator: For sums.\n- read_file: Read before you write.`,
+  );
+  assert.equal(
+    guidance(["read_file", "write_file"], { read_file: "Same.", write_file: "Same.", "*": "Same." }),
+    `${heading}- read_file, write_file: Same.`,
+  );
+  assert.equal(guidance(["calculator"], { read_file: "Never bound." }), "");
+  assert.equal(guidance([], { "*": "No tools." }), "");
+});
+
+test("a tool_guidance key that matches no bound tool is told as a rule that targets nothing", () => {
+  const { emptyRules } = compileSpec({
+    tools: ["calculator"],
+    tool_guidance: { calculator: "a", calculater: "b", "read_*": "c", "calc*": "d" },
+  });
+
+  assert.deepEqual(emptyRules, [
+    { rule: "calculater", kind: "tool_guidance" },
+    { rule: "read_*", kind: "tool_guidance" },
+  ]);
+});

@@ -1,0 +1,88 @@
+// Requirements about settings, as far as they are decided when the environment is read.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { SecretMask, Secrets } from "../../governance/secrets.ts";
+import { bootRefusals } from "../../governance/settings/boot-refusals.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import { type Environment, loadSettings, readSettings } from "../../governance/settings.ts";
+
+function refusedNames(environment: Environment): string[] {
+  return readSettings(environment).issues.map(({ name }) => name);
+}
+
+test("SET-001 SVC_DURABILITY=temporal stops the boot and says that fibers are the only backend", () => {
+  assert.throws(
+    () => loadSettings({ SVC_DURABILITY: "temporal" }),
+    /SVC_DURABILITY .*fibers are the only durable backend/,
+  );
+  assert.deepEqual(refusedNames({ SVC_DURABILITY: "fibers" }), []);
+});
+
+test("SET-002 a registry that is malformed or has an unknown key stops the boot", () => {
+  const registries: Record<string, string[]> = {
+    SVC_AUTH_API_KEYS: ["{", "7", '{"k": {"tenant_id": "a", "sub": "b", "scopes": [], "extra": 1}}'],
+    SVC_MODEL_ROUTES: ["{", "7", '{"m": {"provider": "openai", "model": "x", "extra": 1}}'],
+    SVC_MODEL_PROVIDER_OPTIONS: ["{", "7", '{"openai": {"extra": 1}}'],
+    SVC_JWKS_PUBLIC: ["{", "7", '{"keys": [{}]}'],
+  };
+  for (const [name, texts] of Object.entries(registries)) {
+    for (const text of texts) assert.deepEqual(refusedNames({ [name]: text }), [name], text);
+  }
+});
+
+test("SET-002 a registry of behaviour that this version lacks stops the boot, well-formed or not", () => {
+  for (const name of ["SVC_WEBHOOK_ENDPOINTS", "SVC_TRIGGERS", "SVC_EGRESS_CREDENTIALS", "SVC_CHANNELS"]) {
+    for (const text of ["{", '{"a": {}}']) assert.deepEqual(refusedNames({ [name]: text }), [name]);
+  }
+});
+
+test("SET-012 SVC_MEMORY_EMBEDDER is auto by default, may be none, and an unknown one stops the boot", () => {
+  for (const value of ["", "auto", "none"]) assert.deepEqual(refusedNames({ SVC_MEMORY_EMBEDDER: value }), []);
+  assert.deepEqual(refusedNames({ SVC_MEMORY_EMBEDDER: "nobody" }), ["SVC_MEMORY_EMBEDDER"]);
+});
+
+test("LIM-007 the database pool has 10 connections, 20 beyond them, waits 30 s and tries each before use", () => {
+  const settings = loadSettings({ SVC_DATABASE_URL: "postgres://db/svc" });
+  const changed = loadSettings({
+    SVC_DATABASE_URL: "postgres://db/svc",
+    SVC_DB_POOL_SIZE: "1",
+    SVC_DB_MAX_OVERFLOW: "0",
+    SVC_DB_POOL_TIMEOUT_SECONDS: "2",
+    SVC_DB_POOL_PRE_PING: "false",
+  });
+
+  const pool = { poolSize: 10, maxOverflow: 20, poolTimeoutSeconds: 30, prePing: true };
+  assert.deepEqual(storeConfigOf(settings), {
+    engine: "postgres",
+    postgres: { url: "postgres://db/svc", ...pool, connectTimeoutSeconds: 10, preparedStatements: true },
+  });
+  const smaller = { poolSize: 1, maxOverflow: 0, poolTimeoutSeconds: 2, prePing: false };
+  assert.deepEqual(storeConfigOf(changed), {
+    engine: "postgres",
+    postgres: { url: "postgres://db/svc", ...smaller, connectTimeoutSeconds: 10, preparedStatements: true },
+  });
+});
+
+test("LIM-008 SVC_DB_PREPARED_STATEMENTS is true by default and reaches the store when false", () => {
+  const config = storeConfigOf(
+    loadSettings({ SVC_DATABASE_URL: "postgres://db/svc", SVC_DB_PREPARED_STATEMENTS: "false" }),
+  );
+
+  assert.equal(loadSettings({}).dbPreparedStatements, true);
+  assert.equal(config.engine === "postgres" && config.postgres.preparedStatements, false);
+});
+
+test("LIM-009 SVC_WORKERS is 1 by default, and more stop the boot without Redis", () => {
+  assert.equal(loadSettings({}).workers, 1);
+  assert.match(bootRefusals(loadSettings({ SVC_WORKERS: "2" })).join(), /SVC_WORKERS/);
+});
+
+test("ERR-007 a secret:NAME that resolves to nothing is 503 with its name", async () => {
+  const secrets = new Secrets(loadSettings({}), new SecretMask([]));
+
+  await assert.rejects(secrets.resolve("secret:NOWHERE"), {
+    code: "unresolved_secret",
+    status: 503,
+    message: "unresolved_secret:NOWHERE",
+  });
+});

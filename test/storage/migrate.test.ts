@@ -1,0 +1,254 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
+import type { StoreConfig } from "../../storage/config.ts";
+import { currentRevision, MigrationRefused, migrate, migrateThrough, schemaBehind } from "../../storage/migrate.ts";
+import type { Migration } from "../../storage/migration.ts";
+import { migrations } from "../../storage/migrations/list.ts";
+import { isSchemaBehind } from "../../storage/schema.ts";
+import { reserveThreadKeys } from "../../storage/threads.ts";
+import { onServer } from "../support/postgres.ts";
+import { dialects, emptyDatabase, runStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+const head = { target: "head", downgrade: false };
+const toBase = { target: "base", downgrade: true };
+const newest = migrations.at(-1)?.revision as string;
+
+/** Everything that a migration can make, as text: tables with their columns, indexes, functions, search configurations, and rows. */
+async function dumpSchema(config: StoreConfig): Promise<string[]> {
+  if (config.engine === "sqlite") {
+    const db = new Database(config.path, { readonly: true });
+    const objects = db.prepare("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").all();
+    const hasCounters = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'counters'").get();
+    const rows = hasCounters ? db.prepare("SELECT * FROM counters").all() : [];
+    db.close();
+    return [...objects, ...rows].map((entry) => JSON.stringify(entry));
+  }
+  return onServer(config.postgres.url, async (client) => {
+    const { rows } = await client.query(`
+      SELECT 'column ' || table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' ||
+        coalesce(collation_name, '') AS line FROM information_schema.columns WHERE table_schema = 'public'
+      UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public'
+      UNION ALL SELECT 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace
+      UNION ALL SELECT 'function ' || pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+      UNION ALL SELECT 'words ' || cfgname FROM pg_ts_config WHERE cfgnamespace = 'public'::regnamespace
+      UNION ALL SELECT 'dictionary ' || dictname FROM pg_ts_dict WHERE dictnamespace = 'public'::regnamespace
+      ORDER BY 1`);
+    const { rows: exists } = await client.query("SELECT to_regclass('counters') AS name");
+    const counters = exists[0].name === null ? [] : (await client.query("SELECT * FROM counters")).rows;
+    return [...rows, ...counters].map((row) => JSON.stringify(row));
+  });
+}
+
+for (const dialect of dialects) {
+  describe(`migrations on ${dialect}`, () => {
+    test("OPS-020 the schema is applied by a step of its own, in order, and is then not behind", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+
+      const behindBefore = await schemaBehind(config);
+      const result = await migrate(config, head);
+
+      assert.equal(behindBefore, true);
+      assert.deepEqual(result, { from: "base", to: newest, applied: migrations.map(({ revision }) => revision) });
+      assert.equal(await currentRevision(config), newest);
+      assert.equal(await schemaBehind(config), false);
+    });
+
+    test("an open store says whether its schema is behind", async (t) => {
+      const atEnd = cleanup(t);
+      const config = await emptyDatabase(dialect, atEnd);
+      await migrate(config, { target: "0002", downgrade: false });
+
+      const { store } = await runStore(config, atEnd);
+      const before = await isSchemaBehind(store.system);
+      await migrate(config, head);
+      const after = await isSchemaBehind(store.system);
+
+      assert.deepEqual([before, after], [true, false]);
+    });
+
+    test("an open store without a schema says so, and refuses the rest with storage_unavailable", async (t) => {
+      const atEnd = cleanup(t);
+      const config = await emptyDatabase(dialect, atEnd);
+      await migrate(config, { target: "0001", downgrade: false });
+      await migrate(config, toBase);
+
+      const { store } = await runStore(config, atEnd);
+
+      assert.equal(await isSchemaBehind(store.system), true);
+      await assert.rejects(reserveThreadKeys(store.system, 1), { code: "storage_unavailable" });
+    });
+
+    test("a database that nobody has touched is behind", {
+      skip: dialect === "sqlite" && "the file is made with its schema",
+    }, async (t) => {
+      const atEnd = cleanup(t);
+      const config = await emptyDatabase(dialect, atEnd);
+
+      const { store } = await runStore(config, atEnd);
+
+      assert.equal(await isSchemaBehind(store.system), true);
+    });
+
+    test("applying all again changes nothing", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, head);
+
+      const again = await migrate(config, head);
+
+      assert.deepEqual(again, { from: newest, to: newest, applied: [] });
+    });
+
+    test("every migration goes down to exactly what was there before it, and up again", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, { target: "base", downgrade: false });
+      const dumps = new Map([["base", await dumpSchema(config)]]);
+      for (const { revision } of migrations) {
+        await migrate(config, { target: revision, downgrade: false });
+        dumps.set(revision, await dumpSchema(config));
+      }
+
+      const stations = [...dumps.keys()].toReversed().slice(1);
+      for (const target of stations) {
+        const { applied } = await migrate(config, { target, downgrade: true });
+        assert.equal(applied.length, 1);
+        // The table of revisions stays.
+        const expected = target === "base" ? [] : (dumps.get(target) as string[]);
+        const found = (await dumpSchema(config)).filter(
+          (line) => target !== "base" || !line.includes("schema_revisions"),
+        );
+        assert.deepEqual(found, expected);
+      }
+      await migrate(config, head);
+
+      assert.deepEqual(await dumpSchema(config), dumps.get(newest));
+    });
+
+    test("OPS-021 a revision that is already passed is refused without the downgrade flag, and nothing changes", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, head);
+      const before = await dumpSchema(config);
+
+      const refused = migrate(config, { target: "0002", downgrade: false });
+
+      await assert.rejects(refused, MigrationRefused);
+      assert.deepEqual(await dumpSchema(config), before);
+      assert.equal(await currentRevision(config), newest);
+    });
+
+    test("OPS-021 a downgrade needs a named revision below the current one", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, { target: "0003", downgrade: false });
+
+      for (const target of ["head", "0003", "0004", newest, "9999", ""])
+        await assert.rejects(migrate(config, { target, downgrade: true }), MigrationRefused, target);
+      const result = await migrate(config, { target: "0001", downgrade: true });
+
+      assert.deepEqual(result, { from: "0003", to: "0001", applied: ["0003", "0002"] });
+    });
+
+    test("an unknown revision is refused, asked for or found", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      const future: Migration = {
+        revision: "9999",
+        name: "future",
+        up: ["CREATE TABLE future (a TEXT)"],
+        down: ["DROP TABLE future"],
+      };
+
+      await assert.rejects(migrate(config, { target: "0042", downgrade: false }), MigrationRefused);
+      await migrateThrough(config, head, [...migrations, future]);
+
+      await assert.rejects(migrate(config, head), /9999/);
+      await assert.rejects(migrate(config, toBase), MigrationRefused);
+    });
+
+    test("a revision that another layer adds below the newest one is applied when it comes", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      const late: Migration = {
+        revision: "0019",
+        name: "late",
+        up: ["CREATE TABLE late (a TEXT)"],
+        down: ["DROP TABLE late"],
+      };
+      const between: Migration = {
+        revision: "0006",
+        name: "between",
+        up: ["CREATE TABLE mid (a TEXT)"],
+        down: ["DROP TABLE mid"],
+      };
+      await migrateThrough(config, head, [...migrations, late]);
+
+      const result = await migrateThrough(config, head, [...migrations, between, late]);
+
+      assert.deepEqual(result, { from: "0019", to: "0019", applied: ["0006"] });
+    });
+
+    test("a migration that fails half-way leaves nothing of itself", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, head);
+      const before = await dumpSchema(config);
+      const broken: Migration = {
+        revision: "0019",
+        name: "broken",
+        up: ["CREATE TABLE half (a TEXT)", "CREATE NONSENSE"],
+        down: [],
+      };
+
+      await assert.rejects(migrateThrough(config, head, [...migrations, broken]));
+
+      assert.deepEqual(await dumpSchema(config), before);
+      assert.equal(await currentRevision(config), newest);
+    });
+
+    test("several starters at once apply each migration once", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+
+      const results = await Promise.all([1, 2, 3].map(() => migrateInChild(config)));
+
+      const applied = results.flatMap((result) => result.applied);
+      assert.deepEqual(
+        applied.toSorted(),
+        migrations.map(({ revision }) => revision),
+      );
+      for (const result of results) assert.equal(result.to, newest);
+    });
+  });
+}
+
+test("OPS-022 revisions are unique, in order, named as their files, and 0006 to 0018 are the commerce layer's", () => {
+  const files = readdirSync(new URL("../../storage/migrations/", import.meta.url)).filter((name) => name !== "list.ts");
+
+  assert.deepEqual(
+    migrations.map(({ revision, name }) => `${revision}_${name}.ts`),
+    files.toSorted(),
+  );
+  assert.equal(new Set(migrations.map(({ revision }) => revision)).size, migrations.length);
+  for (const { revision, name } of migrations) {
+    assert.match(revision, /^\d{4}$/);
+    assert.equal(revision >= "0006" && revision <= "0018", name.startsWith("commerce_"), revision);
+  }
+});
+
+/** Migrates in a process of its own, as a starter does. */
+function migrateInChild(config: StoreConfig): Promise<{ to: string; applied: string[] }> {
+  const program = `
+    import { migrate } from ${JSON.stringify(new URL("../../storage/migrate.ts", import.meta.url).href)};
+    process.stdout.write(JSON.stringify(await migrate(${JSON.stringify(config)}, { target: "head", downgrade: false })));`;
+  const stripTypes = fileURLToPath(new URL("../../strip-types.js", import.meta.url));
+  const child = spawn(process.execPath, ["--import", stripTypes, "--input-type=module", "-e", program], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  return new Promise((resolve, reject) => {
+    let text = "";
+    child.stdout.on("data", (chunk) => {
+      text += chunk;
+    });
+    child.once("exit", (code) => (code === 0 ? resolve(JSON.parse(text)) : reject(new Error(`exit ${code}`))));
+  });
+}

@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { closeSync, openSync, statSync, writeSync } from "node:fs";
+import { describe, test } from "node:test";
+import Database from "better-sqlite3";
+import type { SvcError } from "../../bus/errors.ts";
+import { kvSetOp } from "../../storage/kv.ts";
+import { migrate } from "../../storage/migrate.ts";
+import { type Request, request } from "../../storage/port.ts";
+import { SqliteReader } from "../../storage/sqlite/reader.ts";
+import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
+import "../../storage/tables.ts";
+import { statementNamed } from "../../storage/statements.ts";
+import { createStore, type TenantStore } from "../../storage/store.ts";
+import type { WriteOutcome, Writer } from "../../storage/writer.ts";
+import { emptyDatabase } from "../support/stores.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+
+/** For its `op` only. */
+const tenant: TenantStore = createStore({
+  write: async () => [],
+  read: async () => [],
+  check: async () => {},
+  close() {},
+}).tenant("acme");
+
+async function migratedPath(atEnd: Cleanup): Promise<string> {
+  const config = await emptyDatabase("sqlite", atEnd);
+  await migrate(config, { target: "head", downgrade: false });
+  assert.ok(config.engine === "sqlite");
+  return config.path;
+}
+
+function batch(id: number, key: string, value: string): Request {
+  const op = kvSetOp(tenant, { key, value, expires_at: null }, 1);
+  return [request.write, id, op.statement.name, op.params, -1];
+}
+
+function writeAll(writer: Writer, batches: readonly Request[]): WriteOutcome[] {
+  const outcomes: WriteOutcome[] = [];
+  writer.write(batches, (index, outcome) => {
+    outcomes[index] = outcome;
+  });
+  return outcomes;
+}
+
+function codes(outcomes: readonly WriteOutcome[]): (string | undefined)[] {
+  return outcomes.map(({ error }) => error?.code);
+}
+
+describe("the SQLite writer", () => {
+  test("while another process holds the file, everything is refused; then writes work again and check says so", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const writer = openSqliteWriter(path, 50);
+    atEnd.after(() => writer.close());
+    const other = new Database(path);
+    atEnd.after(() => void other.close());
+
+    other.exec("BEGIN IMMEDIATE");
+    const refused = writeAll(writer, [batch(1, "a", "1"), batch(2, "b", "2")]);
+    const failure = writer.failure();
+    await assert.rejects(writer.check(), { code: "storage_unavailable" });
+    other.exec("COMMIT");
+    await writer.check();
+    const again = writeAll(writer, [batch(3, "c", "3")]);
+
+    assert.deepEqual(codes(refused), ["storage_unavailable", "storage_unavailable"]);
+    assert.match(String(failure), /locked/);
+    assert.equal(writer.failure(), null);
+    assert.deepEqual(codes(again), [undefined]);
+    assert.deepEqual(other.prepare("SELECT key FROM kv").pluck().all(), ["c"]);
+  });
+
+  test("a check after a failure writes to the disk, and leaves nothing behind", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const writer = openSqliteWriter(path, 50);
+    atEnd.after(() => writer.close());
+    const other = new Database(path);
+    const before = other.prepare("SELECT * FROM sqlite_schema").all();
+    other.exec("BEGIN IMMEDIATE");
+    writeAll(writer, [batch(1, "a", "1")]);
+    other.exec("COMMIT");
+    const logBytes = statSync(`${path}-wal`).size;
+
+    await writer.check();
+
+    assert.ok(statSync(`${path}-wal`).size > logBytes);
+    assert.deepEqual(other.prepare("SELECT * FROM sqlite_schema").all(), before);
+    other.close();
+  });
+
+  test("a reader that stays open lets the log grow; when it ends the log is used from its start and cut", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const writer = openSqliteWriter(path);
+    atEnd.after(() => writer.close());
+    const kept = 64 * 1024 * 1024;
+    writeAll(writer, [batch(0, "first", "1")]);
+    const reader = new Database(path, { readonly: true });
+    reader.exec("BEGIN");
+    const seenBefore = reader.prepare("SELECT COUNT(*) FROM kv").pluck().get();
+
+    for (let i = 1; i <= 25; i++)
+      assert.deepEqual(codes(writeAll(writer, [batch(i, `k${i}`, "x".repeat(3_000_000))])), [undefined]);
+    const grown = statSync(`${path}-wal`).size;
+    const seenAfter = reader.prepare("SELECT COUNT(*) FROM kv").pluck().get();
+    reader.close();
+    // The first commit copies the log into the file, the next starts it anew, and one more copy cuts it.
+    for (let i = 0; i < 20; i++) writeAll(writer, [batch(100 + i, "again", "x".repeat(3_000_000))]);
+
+    assert.ok(grown > kept, `${grown}`);
+    assert.deepEqual([seenBefore, seenAfter], [1, 1]);
+    assert.ok(statSync(`${path}-wal`).size <= kept);
+  });
+
+  test("a batch of the wrong kind is a defect and leaves its neighbours alone", async (t) => {
+    const atEnd = cleanup(t);
+    const writer = openSqliteWriter(await migratedPath(atEnd));
+    atEnd.after(() => writer.close());
+    const tooFew: Request = [request.write, 2, "kv_set", ["acme"], -1];
+    const notBindable: Request = [request.write, 3, "kv_set", ["acme", "k", {}, 1, null], -1];
+
+    const outcomes = writeAll(writer, [batch(1, "a", "1"), tooFew, notBindable, batch(4, "b", "1")]);
+
+    assert.deepEqual(codes(outcomes), [undefined, "internal_error", "internal_error", undefined]);
+    assert.equal(writer.failure(), null);
+    assert.deepEqual(
+      (await writer.read("kv_get", ["acme", "b", 0])).map((row) => row.value),
+      ["1"],
+    );
+  });
+
+  test("a damaged file is storage_unavailable for writers and readers, and not a crash", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const db = new Database(path);
+    const root = db
+      .prepare<[], number>("SELECT rootpage FROM sqlite_schema WHERE name = 'events'")
+      .pluck()
+      .get() as number;
+    db.close();
+    const file = openSync(path, "r+");
+    writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, (root - 1) * 4096);
+    closeSync(file);
+    const writer = openSqliteWriter(path);
+    atEnd.after(() => writer.close());
+    const reader = new SqliteReader(path);
+    atEnd.after(() => reader.close());
+
+    const insert: Request = [request.write, 1, "event_insert", ["acme", 5, -1, 1, "message", "user", "x", null], -1];
+    const outcomes = writeAll(writer, [insert, batch(2, "a", "1")]);
+
+    assert.deepEqual(codes(outcomes), ["storage_unavailable", "storage_unavailable"]);
+    assert.match(String(writer.failure()), /malformed/);
+    assert.throws(
+      () => reader.read(statementNamed("events_forward"), ["acme", 0, 10, 10]),
+      (error) => (error as SvcError).code === "storage_unavailable",
+    );
+  });
+});

@@ -1,0 +1,176 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { chownSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { delimiter, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { PGlite } from "@electric-sql/pglite";
+import { PGLiteSocketServer } from "@electric-sql/pglite-socket";
+import { Client } from "pg";
+import type { PostgresConfig } from "../../storage/config.ts";
+import { type Cleanup, cleanup, tempDir } from "./temp.ts";
+
+// A Postgres for the tests: the one that SVC_TEST_POSTGRES_URL names, else the local service, else the installed binaries in a
+// temporary directory, else PGlite. The last is no server: it has one session, so that what needs two is not tested on it.
+
+export interface TestDatabase {
+  readonly url: string;
+  /** False on PGlite: tests of contention, lost connections and locks do not run there. */
+  readonly real: boolean;
+  readonly config: PostgresConfig;
+}
+
+/** Why a test does not run on a database that is not real. */
+export const needsServer = "needs a Postgres server; PGlite has one session";
+
+const atFileEnd = cleanup();
+
+const localUrl = "postgres://postgres@127.0.0.1:5432/postgres";
+
+/** A server where databases can be made, or null when there is none. */
+let server: Promise<string | null> | undefined;
+
+/** Whether the databases that tests get here are a server's. */
+export async function hasPostgresServer(): Promise<boolean> {
+  server ??= findServer();
+  return (await server) !== null;
+}
+
+/** A database of this suite's own, dropped after it. */
+export async function testDatabase(atEnd: Cleanup): Promise<TestDatabase> {
+  server ??= findServer();
+  const admin = await server;
+  if (admin === null) return pgliteDatabase(atEnd);
+
+  const name = `svc_test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
+  await onServer(admin, async (client) => {
+    // A language of its own shows what depends on the order of letters. Not every build has it.
+    await client
+      .query(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
+      .catch(() => client.query(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`));
+  });
+  atEnd.after(() =>
+    onServer(admin, async (client) => {
+      await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    }),
+  );
+  const url = new URL(admin);
+  url.pathname = `/${name}`;
+  return { url: url.href, real: true, config: testPool(url.href) };
+}
+
+/** A small pool, so that suites side by side stay below the server's limit. */
+export function testPool(url: string, changes: Partial<PostgresConfig> = {}): PostgresConfig {
+  return {
+    url,
+    poolSize: 3,
+    maxOverflow: 2,
+    poolTimeoutSeconds: 20,
+    prePing: true,
+    connectTimeoutSeconds: 10,
+    preparedStatements: true,
+    ...changes,
+  };
+}
+
+/** Runs `work` on a connection of its own. */
+export async function onServer<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url });
+  client.on("error", () => {});
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+async function findServer(): Promise<string | null> {
+  const named = process.env.SVC_TEST_POSTGRES_URL;
+  if (named) return named;
+  if (await answers(localUrl)) return localUrl;
+  const binaries = findBinaries();
+  if (binaries) return startServer(binaries);
+  if (process.env.CI === "true")
+    throw new Error("CI tests on a real Postgres: set SVC_TEST_POSTGRES_URL or install postgres");
+  return null;
+}
+
+async function answers(url: string): Promise<boolean> {
+  return onServer(url, async (client) => {
+    await client.query("SELECT 1");
+    return true;
+  }).catch(() => false);
+}
+
+function findBinaries(): string | null {
+  const debian = "/usr/lib/postgresql";
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
+  const places = [
+    ...versions.map((version) => join(debian, version, "bin")),
+    ...(process.env.PATH ?? "").split(delimiter),
+  ];
+  return places.find((place) => existsSync(join(place, "initdb")) && existsSync(join(place, "postgres"))) ?? null;
+}
+
+async function startServer(binaries: string): Promise<string> {
+  const dir = tempDir(atFileEnd);
+  const identity = unprivileged();
+  if (identity) chownSync(dir, identity.uid, identity.gid);
+  const data = join(dir, "data");
+  execFileSync(join(binaries, "initdb"), ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"], {
+    ...identity,
+    stdio: "ignore",
+  });
+  const port = await freePort();
+  const options = ["listen_addresses=127.0.0.1", `unix_socket_directories=${dir}`, "max_connections=200"];
+  const child: ChildProcess = spawn(
+    join(binaries, "postgres"),
+    ["-D", data, "-p", String(port), ...options.flatMap((option) => ["-c", option])],
+    { ...identity, stdio: "ignore" },
+  );
+  atFileEnd.after(async () => {
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    // The fast shutdown: sessions that are left are cut.
+    child.kill("SIGINT");
+    await ended;
+  });
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  while (!(await answers(url))) {
+    if (child.exitCode !== null) throw new Error(`postgres ended with code ${child.exitCode}`);
+    await pause(50);
+  }
+  return url;
+}
+
+/** The server does not run as root: the account of an installed one, else of nobody. */
+function unprivileged(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const accounts = readFileSync("/etc/passwd", "utf8").split("\n");
+  const account =
+    accounts.find((line) => line.startsWith("postgres:")) ?? accounts.find((line) => line.startsWith("nobody:"));
+  if (!account) throw new Error("no account to run postgres under");
+  const [, , uid, gid] = account.split(":");
+  return { uid: Number(uid), gid: Number(gid) };
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const { port } = probe.address() as { port: number };
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}
+
+async function pgliteDatabase(atEnd: Cleanup): Promise<TestDatabase> {
+  const db = await PGlite.create();
+  const port = await freePort();
+  const socket = new PGLiteSocketServer({ db, port, host: "127.0.0.1", maxConnections: 10 });
+  await socket.start();
+  atEnd.after(async () => {
+    await socket.stop();
+    await db.close();
+  });
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  return { url, real: false, config: testPool(url, { poolSize: 1, maxOverflow: 0, preparedStatements: false }) };
+}

@@ -1,0 +1,110 @@
+import { writeSync } from "node:fs";
+import { systemEnv } from "../../bus/env.ts";
+import { openStore } from "../../storage/client.ts";
+import type { StoreConfig } from "../../storage/config.ts";
+import { appendOp } from "../../storage/events.ts";
+import { insertLiveRunOp, deleteLiveRunOp } from "../../storage/live-runs.ts";
+import { startStoreThread } from "../../storage/start.ts";
+import { insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/threads.ts";
+
+// A process that writes turns through the real store thread and prints each acknowledgement, `key seq`, as soon as it has it.
+// It goes on until it is killed, or for as many turns as it is told.
+
+interface ChildJob {
+  readonly config: StoreConfig;
+  /** Conversations at once. */
+  readonly writers: number;
+  readonly turnsMax: number;
+  readonly textChars: number;
+  /** Goes on when a write is refused, and prints `refused`. */
+  readonly patient: boolean;
+}
+
+const job = JSON.parse(process.argv[2] as string) as ChildJob;
+const env = systemEnv();
+const thread = startStoreThread(job.config);
+await thread.ready;
+const store = openStore(env, job.config, thread.attach());
+const tenant = store.tenant("acme");
+const text = "x".repeat(job.textChars);
+let turns = 0;
+say("ready");
+
+await Promise.all(Array.from({ length: job.writers }, converse));
+store.close();
+await thread.close();
+say("done");
+
+/** One conversation after the other, each with a few events in as many batches. */
+async function converse(): Promise<void> {
+  while (turns < job.turnsMax) {
+    turns++;
+    try {
+      await oneThread();
+    } catch (error) {
+      if (!job.patient) throw error;
+      say("refused");
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+async function oneThread(): Promise<void> {
+  const key = await reserveThreadKeys(store.system, 1);
+  const suffix = env.id();
+  const now = env.now();
+  await tenant.write([
+    insertThreadOp(tenant, {
+      thread_key: key,
+      suffix,
+      uid: env.id().slice(0, 20),
+      created_at: now,
+      updated_at: now,
+      next_seq: 0,
+      leaf_seq: -1,
+      revision: 0,
+      manifest: null,
+      model_id: null,
+      session_name: null,
+      preview: null,
+      parent_session_id: null,
+      meta: {},
+    }),
+    insertLiveRunOp(tenant, {
+      thread_key: key,
+      suffix,
+      run_id: suffix,
+      owner: "child",
+      started_at: now,
+      idempotency_scope: null,
+    }),
+  ]);
+  for (let seq = 0; seq < 5; seq++) {
+    await tenant.write([
+      appendOp(tenant, key, {
+        seq,
+        parent_seq: seq - 1,
+        ts: now,
+        kind: "message",
+        role: "user",
+        content: `${seq} ${text}`,
+        extra: null,
+      }),
+      progressOp(tenant, {
+        thread_key: key,
+        updated_at: now,
+        next_seq: seq + 1,
+        leaf_seq: seq,
+        manifest: null,
+        model_id: null,
+      }),
+    ]);
+    say(`${key} ${seq}`);
+  }
+  await tenant.write([deleteLiveRunOp(tenant, key)]);
+}
+
+/** Written at once and whole, so that it has left the process when the process is killed. */
+function say(line: string): void {
+  writeSync(1, `${line}\n`);
+}

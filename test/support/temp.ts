@@ -1,0 +1,27 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after } from "node:test";
+
+/** Where what must be undone is registered. The last that was made is undone first. */
+export interface Cleanup {
+  after(work: () => void | Promise<void>): void;
+}
+
+/** Undoes at the end of a test when it is given the test's context, else at the end of the suite or file that it is called in. */
+export function cleanup(context?: { after(work: () => Promise<void>): void }): Cleanup {
+  const works: (() => void | Promise<void>)[] = [];
+  const undo = async (): Promise<void> => {
+    for (let work = works.pop(); work; work = works.pop()) await work();
+  };
+  if (context) context.after(undo);
+  else after(undo);
+  return { after: (work) => void works.push(work) };
+}
+
+/** A directory of its own, removed at the end. */
+export function tempDir(atEnd: Cleanup): string {
+  const path = mkdtempSync(join(tmpdir(), "svc-test-"));
+  atEnd.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
