@@ -8,7 +8,7 @@ import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
 import { requestIdOf } from "./middleware/request-id.ts";
 import { refusal, type Reply } from "./reply.ts";
-import type { Route, RouteRequest } from "./route.ts";
+import { bodyBytesDefault, type Route, type RouteRequest } from "./route.ts";
 import { type Found, Router } from "./router.ts";
 import type { Exchange, OnRequest } from "./server.ts";
 import { readQuery, validate } from "./validate.ts";
@@ -35,45 +35,90 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
       metrics.count("svc_http_requests_total", [label, String(status)]);
       exchange.reply(reply);
     };
-    handle(exchange, found).then(answer, (error: unknown) => {
+    const refuse = (error: unknown, inTheFormOf: Route["refusal"]): Reply => {
       const refused = SvcError.from(error);
       if (refused.code === "internal_error") log.error({ err: refused.cause ?? refused, request_id: exchange.requestId, route: label }, "request failed");
-      const translate = found.kind === "route" ? found.route.refusal : refusal;
-      answer(translate(refused, exchange.requestId));
-    });
+      return inTheFormOf(refused, exchange.requestId);
+    };
+    // Until a request is admitted, refusals have the house's form; then the one of the protocol that the route speaks.
+    admit(exchange, found)
+      .then(
+        (admitted) =>
+          "kind" in admitted
+            ? admitted
+            : run(exchange, admitted).catch((error: unknown) => refuse(error, admitted.route.refusal)),
+        (error: unknown) => refuse(error, refusal),
+      )
+      .then(answer);
   };
 
-  async function handle(exchange: Exchange, found: Found): Promise<Reply> {
+  /** Who may be answered by which route; or the answer, where no route is to be asked. */
+  async function admit(exchange: Exchange, found: Found): Promise<Admitted | Reply> {
     const { head } = exchange;
     if (settings.hstsMaxAgeSeconds > 0 && isTls(exchange)) exchange.extraHeaders.push(hsts());
     for (const [name, value] of origins.check(head)) exchange.extraHeaders.push([name, value]);
     if (head.repeatedHeader !== null) throw new SvcError("invalid_header", { detail: `${head.repeatedHeader} is there more than once` });
     if (origins.isPreflight(head)) return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders };
 
-    const route = found.kind === "route" ? found.route : null;
-    checkDeclaredLength(head.headers["content-length"], route);
-    const isPublic = route?.access === "public" || (route?.access === "docs" && settings.docsPublic);
+    const bytesMax = found.kind === "route" ? found.route.bodyBytesMax : bodyBytesDefault;
+    checkDeclaredLength(head.headers["content-length"], bytesMax);
+    const { isPublic, unlimited } = gate(found, head.path);
     const identity = isPublic ? null : await identify(exchange);
-    if (route?.unlimited !== true) await limiter.take(caller(exchange, identity));
+    if (!unlimited) await limiter.take(caller(exchange, identity));
     const principal = identity === null ? nobody : principalOf(identity);
-    if (route === null) return notARoute(found, head.method);
+    if (found.kind !== "route") return notARoute(found, head.method);
+    const { route, params } = found;
     if (context.draining() && route.access !== "public") throw new SvcError("shutting_down");
     admitTo(route, principal);
+    return { route, params, principal };
+  }
 
-    const params = route.params === null ? noValues : validate(route.params, { ...(found as Extract<Found, { kind: "route" }>).params }, "path");
-    const query = route.query === null ? noValues : readQuery(route.query, head.query);
+  async function run(exchange: Exchange, { route, params, principal }: Admitted): Promise<Reply> {
+    const { head } = exchange;
     const rawBody = route.method === "GET" ? noBody : await exchange.body(route.bodyBytesMax);
-    const body = route.body === null ? undefined : validate(route.body, readJsonBody(rawBody, head.headers["content-type"]), "body");
     const request: RouteRequest<unknown, unknown, unknown> = {
-      params,
-      query,
-      body,
+      params: route.params === null ? noValues : validate(route.params, { ...params }, "path"),
+      query: route.query === null ? noValues : readQuery(route.query, head.query),
+      body: route.body === null ? undefined : validate(route.body, readJsonBody(rawBody, head.headers["content-type"]), "body"),
       rawBody,
       principal,
       requestId: exchange.requestId,
       exchange,
     };
-    return route.handle(request as RouteRequest<never, never, never>, context);
+    const reply = await route.handle(request as RouteRequest<never, never, never>, context);
+    return reply.kind === "pieces" ? begin(reply, exchange) : reply;
+  }
+
+  /** Whether who is calling and how often matters; for a path as a whole where there is no route for the method. */
+  function gate(found: Found, path: string): { isPublic: boolean; unlimited: boolean } {
+    const routes = found.kind === "route" ? [found.route] : found.kind === "other_methods" ? found.routes : [];
+    if (routes.length === 0) {
+      // What is not there is not there for anybody.
+      const wellKnown = path.startsWith("/.well-known/");
+      return { isPublic: wellKnown, unlimited: wellKnown };
+    }
+    return {
+      isPublic: routes.every(({ access }) => access === "public" || (access === "docs" && settings.docsPublic)),
+      unlimited: routes.every((route) => route.unlimited),
+    };
+  }
+
+  /** Makes the first piece of a long body, so that what fails by then is answered like every refusal. */
+  async function begin(reply: Extract<Reply, { kind: "pieces" }>, exchange: Exchange): Promise<Reply> {
+    const pieces = reply.pieces[Symbol.asyncIterator]();
+    const first = await pieces.next();
+    return { ...reply, pieces: rest(first, pieces, exchange) };
+  }
+
+  async function* rest(first: IteratorResult<string>, pieces: AsyncIterator<string>, exchange: Exchange): AsyncGenerator<string> {
+    try {
+      for (let piece = first; !piece.done; piece = await pieces.next()) yield piece.value;
+    } catch (error) {
+      log.error({ err: error, request_id: exchange.requestId, path: exchange.head.path }, "an answer was cut short");
+      throw error;
+    } finally {
+      await pieces.return?.();
+    }
   }
 
   function identify(exchange: Exchange): Identity | Promise<Identity> {
@@ -85,14 +130,16 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   function caller(exchange: Exchange, identity: Identity | null): string {
     if (identity?.principal) return identity.principal.tenant_id;
     const header = settings.trustedClientIpHeader.toLowerCase();
-    const told = header === "" ? undefined : exchange.head.headers[header];
-    return `address/${(told ?? exchange.remoteAddress()).slice(0, 64)}`;
+    // Of a list, what the proxy in front has added; what stands before it is the client's own word.
+    const told = header === "" ? "" : (exchange.head.headers[header]?.split(",").at(-1)?.trim() ?? "");
+    return `address/${(told || exchange.remoteAddress()).slice(0, 64)}`;
   }
 
   function admitTo(route: Route, principal: Principal): void {
     const { access } = route;
     if (access === "chat:read") requireChat(principal, settings.chatScopes, "read");
     else if (access === "chat:write") requireChat(principal, settings.chatScopes, "write");
+    else if (access === "docs" && !settings.docsPublic) requireChat(principal, "any", "read");
     else if (typeof access !== "string") requireScopes(principal, access);
   }
 
@@ -109,13 +156,19 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   }
 }
 
+interface Admitted {
+  readonly route: Route;
+  readonly params: Readonly<Record<string, string>>;
+  readonly principal: Principal;
+}
+
 const noValues = {};
 const noBody = Buffer.alloc(0);
 
-function checkDeclaredLength(declared: string | undefined, route: Route | null): void {
-  if (declared === undefined || route === null) return;
+function checkDeclaredLength(declared: string | undefined, bytesMax: number): void {
+  if (declared === undefined) return;
   if (!/^\d{1,15}$/.test(declared)) throw new SvcError("invalid_header", { detail: "content-length is not a number" });
-  if (Number(declared) > route.bodyBytesMax) throw new SvcError("payload_too_large");
+  if (Number(declared) > bytesMax) throw new SvcError("payload_too_large");
 }
 
 function notARoute(found: Found, method: string): Reply {

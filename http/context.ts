@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
+import type { SecretMask } from "../governance/secrets.ts";
 import type { Settings } from "../governance/settings.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store.ts";
@@ -24,13 +25,17 @@ export interface HttpContext {
   /** Streams that listen to a conversation without having started its turn. */
   readonly reattached: Set<Reattachment>;
   readonly metrics: Metrics;
+  /** For what a tenant may have stored with a secret in it. */
+  readonly mask: SecretMask;
   readonly log: Logger;
+  /** Epoch milliseconds of the start of the process. */
+  readonly startedAt: number;
+  /** Whether the database lacks migrations of this release. */
+  schemaBehind(): Promise<boolean>;
   /** The release, as /health and /openapi.json tell it. */
   readonly version: string;
   /** What every thread of the process has counted. */
   allMetrics(): Promise<readonly MetricSnapshot[]>;
-  /** The document of /openapi.json. */
-  openApi(): string;
   /** True from the first signal to stop. */
   draining(): boolean;
 }

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { SvcError } from "../bus/errors.ts";
-import { JsonFault, parseStrictJson } from "../actors/run/tools/strict-json.ts";
+import { JsonFault, parseStrictJson } from "../bus/strict-json.ts";
 
 /** The value of a request's body. Refuses with unsupported_media_type and invalid_json (decision 3). */
 export function readJsonBody(body: Buffer, contentType: string | undefined): unknown {

@@ -26,9 +26,14 @@ export interface Route {
   readonly unlimited: boolean;
   readonly params: TSchema | null;
   readonly query: TSchema | null;
+  /** Headers that the handler reads by itself, for the reference. */
+  readonly headers: TSchema | null;
   readonly body: TSchema | null;
   readonly bodyBytesMax: number;
   readonly reply: RouteReply;
+  /** What it may answer instead when it works: another content type, or another status. */
+  readonly otherReplies: readonly RouteReply[];
+  /** Codes of the handler; those that every request may meet on its way there are not among them. */
   readonly fails: readonly ErrorCode[];
   /** How the route says no: in the house's form, or in the one of the protocol that it speaks. */
   readonly refusal: (error: SvcError, requestId: string) => Reply;
@@ -60,6 +65,11 @@ export interface RouteRequest<Params, Query, Body> {
 /** The default limit of a body (document 1, "Limits"). */
 export const bodyBytesDefault = 1024 * 1024;
 
+/** Codes of a handler that asks an actor, and of an actor that writes. */
+export const actorFails: readonly ErrorCode[] = ["mailbox_full", "actor_lost", "deadline_exceeded", "storage_unavailable"];
+
+type ReplyDeclaration = Partial<RouteReply> & Pick<RouteReply, "description">;
+
 type StaticOr<S, Otherwise> = S extends TSchema ? Static<S> : Otherwise;
 
 interface RouteDeclaration<P extends TSchema | undefined, Q extends TSchema | undefined, B extends TSchema | undefined> {
@@ -71,9 +81,11 @@ interface RouteDeclaration<P extends TSchema | undefined, Q extends TSchema | un
   readonly unlimited?: boolean;
   readonly params?: P;
   readonly query?: Q;
+  readonly headers?: TSchema;
   readonly body?: B;
   readonly bodyBytesMax?: number;
-  readonly reply: Partial<RouteReply> & Pick<RouteReply, "description">;
+  readonly reply: ReplyDeclaration;
+  readonly otherReplies?: readonly ReplyDeclaration[];
   readonly fails?: readonly ErrorCode[];
   readonly refusal?: Route["refusal"];
   readonly handle: (
@@ -88,7 +100,6 @@ export function route<
   Q extends TSchema | undefined = undefined,
   B extends TSchema | undefined = undefined,
 >(declaration: RouteDeclaration<P, Q, B>): Route {
-  const { reply } = declaration;
   return {
     method: declaration.method,
     path: declaration.path,
@@ -98,16 +109,17 @@ export function route<
     unlimited: declaration.unlimited ?? false,
     params: declaration.params ?? null,
     query: declaration.query ?? null,
+    headers: declaration.headers ?? null,
     body: declaration.body ?? null,
     bodyBytesMax: declaration.bodyBytesMax ?? bodyBytesDefault,
-    reply: {
-      status: reply.status ?? 200,
-      contentType: reply.contentType ?? "application/json",
-      description: reply.description,
-      schema: reply.schema ?? null,
-    },
+    reply: completed(declaration.reply),
+    otherReplies: (declaration.otherReplies ?? []).map(completed),
     fails: declaration.fails ?? [],
     refusal: declaration.refusal ?? refusal,
     handle: declaration.handle as Route["handle"],
   };
+}
+
+function completed({ status = 200, contentType = "application/json", description, schema = null }: ReplyDeclaration): RouteReply {
+  return { status, contentType, description, schema };
 }

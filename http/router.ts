@@ -9,8 +9,8 @@ const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?
 
 export type Found =
   | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
-  /** The path is there, with these methods. */
-  | { readonly kind: "other_methods"; readonly allow: readonly string[] }
+  /** The path is there, with other methods. */
+  | { readonly kind: "other_methods"; readonly allow: readonly string[]; readonly routes: readonly Route[] }
   | { readonly kind: "unknown" }
   | { readonly kind: "ambiguous" };
 
@@ -107,7 +107,7 @@ function decode(segment: string): string | null {
 function pick(node: Node, method: string, params: Readonly<Record<string, string>>): Found {
   const route = node.routes.get((method === "HEAD" ? "GET" : method) as Method);
   if (route) return { kind: "route", route, params };
-  return { kind: "other_methods", allow: allowed(node) };
+  return { kind: "other_methods", allow: allowed(node), routes: [...node.routes.values()] };
 }
 
 function allowed(node: Node): string[] {

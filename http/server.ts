@@ -8,7 +8,7 @@ import {
 } from "uWebSockets.js";
 import { SvcError } from "../bus/errors.ts";
 import type { Reply } from "./reply.ts";
-import { EventStream, type StreamRegistry } from "./sse.ts";
+import { EventStream, type StreamRegistry, type StreamSink } from "./sse.ts";
 import { statusLine } from "./status-lines.ts";
 
 // The only file that knows uWebSockets.js. A request is copied out of it at once, because it is gone when the callback
@@ -52,16 +52,24 @@ const readHeaders = [
   "x-svc-lease-token",
 ] as const;
 
+/** A second one of these would let two readers see two requests; of the others a proxy may add its own. */
+const singleHeaders: ReadonlySet<string> = new Set(
+  readHeaders.filter((name) => !["accept", "access-control-request-headers", "x-forwarded-proto"].includes(name)),
+);
+
 /** Sent with every answer. One call, because each crosses into C++; the value carries the other lines. */
 const securityHeaderName = "x-content-type-options";
 const securityHeaders = "nosniff\r\nx-frame-options: DENY\r\nreferrer-policy: no-referrer";
+
+const streamHeaders = { "cache-control": "no-cache", "x-accel-buffering": "no" } as const;
+const forgottenHead: RequestHead = { method: "", path: "", query: "", headers: {}, repeatedHeader: null };
 
 /** Called for every request, with its whole life in `exchange`. */
 export type OnRequest = (exchange: Exchange) => void;
 
 /** A request and its answer. */
-export class Exchange {
-  readonly head: RequestHead;
+export class Exchange implements StreamSink {
+  #head: RequestHead;
   /** Set by the first middleware, and sent with every answer. */
   requestId = "";
   /** Further headers of the answer, whatever it will be. */
@@ -75,7 +83,7 @@ export class Exchange {
   #stream: EventStream | null = null;
 
   constructor(head: RequestHead, response: HttpResponse, streams: StreamRegistry) {
-    this.head = head;
+    this.#head = head;
     this.#response = response;
     this.#streams = streams;
     response.onAborted(() => this.#abort());
@@ -84,6 +92,11 @@ export class Exchange {
       this.#body = body;
       response.onData((chunk, isLast) => body.take(chunk, isLast));
     }
+  }
+
+  /** What was asked. Nothing is left of it once a stream is open. */
+  get head(): RequestHead {
+    return this.#head;
   }
 
   /** True when the client is gone: nothing can be answered. */
@@ -119,7 +132,10 @@ export class Exchange {
       case "stream":
         return this.#openStream(reply);
       case "pieces":
-        void this.#writePieces(reply);
+        // A body that cannot be finished is cut off, so that nobody takes what there is for the whole.
+        this.#writePieces(reply).catch(() => {
+          if (!this.#aborted) this.#response.close();
+        });
     }
   }
 
@@ -129,48 +145,62 @@ export class Exchange {
     const close = unread;
     this.#response.cork(() => {
       this.#writeHead(status, contentType, headers, true);
-      if (this.head.method === "HEAD") this.#response.endWithoutBody(Buffer.byteLength(body), close);
-      else this.#response.end(body, close);
+      if (this.head.method === "HEAD") {
+        // Told the length, endWithoutBody goes on waiting for the body and drops the connection at the next request.
+        this.#response.writeHeader("content-length", String(Buffer.byteLength(body)));
+        this.#response.endWithoutBody();
+      } else this.#response.end(body, close);
     });
     this.#over();
   }
 
+  /** The head and what is there to be said already leave together. */
   #openStream(reply: Extract<Reply, { kind: "stream" }>): void {
     const response = this.#response;
     response.cork(() => {
-      this.#writeHead(200, "text/event-stream", { "cache-control": "no-cache", "x-accel-buffering": "no", ...reply.headers }, false);
-      if (this.head.method === "HEAD") response.endWithoutBody();
+      this.#writeHead(200, "text/event-stream", { ...streamHeaders, ...reply.headers }, false);
+      if (this.head.method === "HEAD") {
+        response.endWithoutBody();
+        this.#over();
+        return;
+      }
+      // Streams are many and stay long: what was asked is not kept with them.
+      this.#head = forgottenHead;
+      this.#body = null;
+      const stream = new EventStream(this, this.#streams);
+      this.#stream = stream;
+      response.onWritable(() => {
+        stream.onDrained();
+        return true;
+      });
+      reply.open(stream);
     });
-    if (this.head.method === "HEAD") return this.#over();
-    const stream = new EventStream(
-      {
-        write: (text) => {
-          let taken = true;
-          response.cork(() => {
-            taken = response.write(text);
-          });
-          return taken;
-        },
-        end: (text) => {
-          response.cork(() => {
-            if (text !== "") response.write(text);
-            response.end();
-          });
-          this.#over();
-        },
-        close: () => response.close(),
-      },
-      this.#streams,
-    );
-    this.#stream = stream;
-    response.onWritable(() => {
-      stream.onDrained();
-      return true;
-    });
-    reply.open(stream);
   }
 
-  /** Writes pieces as the client takes them. A failure after the first piece ends the body where it is. */
+  /** See `StreamSink`. */
+  write(text: string): boolean {
+    let taken = true;
+    this.#response.cork(() => {
+      taken = this.#response.write(text);
+    });
+    return taken;
+  }
+
+  /** See `StreamSink`. */
+  end(text: string): void {
+    this.#response.cork(() => {
+      if (text !== "") this.#response.write(text);
+      this.#response.end();
+    });
+    this.#over();
+  }
+
+  /** Drops the connection. */
+  close(): void {
+    this.#response.close();
+  }
+
+  /** Writes pieces as the client takes them. Rejects when one could not be made. */
   async #writePieces(reply: Extract<Reply, { kind: "pieces" }>): Promise<void> {
     const response = this.#response;
     let drained: (() => void) | null = null;
@@ -185,6 +215,14 @@ export class Exchange {
       headWritten = true;
       this.#writeHead(200, reply.contentType, reply.headers, true);
     };
+    if (this.head.method === "HEAD") {
+      response.cork(() => {
+        writeHead();
+        response.endWithoutBody();
+      });
+      this.#over();
+      return;
+    }
     for await (const piece of reply.pieces) {
       if (this.#aborted) return;
       let taken = true;
@@ -323,6 +361,7 @@ function readHead(request: HttpRequest, copied: ReadonlySet<string>): RequestHea
   request.forEach((name, value) => {
     if (!copied.has(name)) return;
     if (headers[name] === undefined) headers[name] = value;
+    else if (!singleHeaders.has(name)) headers[name] += `, ${value}`;
     else repeatedHeader = name;
   });
   return {

@@ -13,3 +13,10 @@ export function checkThreadSuffix(suffix: string): string {
 export function optionalThreadSuffix(suffix: string | null | undefined): string | null {
   return suffix === null || suffix === undefined || suffix === "" ? null : checkThreadSuffix(suffix);
 }
+
+/** The suffix in a filter, which may be the caller's own full id as answers give it; null where nothing is filtered. */
+export function threadFilter(value: string | undefined, tenantId: string): string | null {
+  if (value === undefined) return null;
+  const own = `${tenantId}:`;
+  return checkThreadSuffix(value.startsWith(own) ? value.slice(own.length) : value);
+}

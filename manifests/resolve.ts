@@ -37,6 +37,8 @@ export interface ResolvedManifest {
   /** The store's version number; null from the other layers. */
   readonly version: number | null;
   readonly variant: Variant;
+  /** Whether other threads may get another version. */
+  readonly hasCanary: boolean;
   readonly source: ManifestSource;
 }
 
@@ -76,10 +78,10 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
       const fromStore = await stored?.get(tenantId, name, threadSuffix);
       if (fromStore) return fromStore;
       const fromObject = await objects?.get(tenantId, name);
-      if (fromObject) return { manifest: fromObject, version: null, variant: "stable", source: "object" };
+      if (fromObject) return { manifest: fromObject, version: null, variant: "stable", hasCanary: false, source: "object" };
       for (const { source, layer } of files) {
         const manifest = layer.get(name);
-        if (manifest !== null) return { manifest, version: null, variant: "stable", source };
+        if (manifest !== null) return { manifest, version: null, variant: "stable", hasCanary: false, source };
       }
       throw unknown();
     },
@@ -149,7 +151,8 @@ function openStoreLayer(store: Store) {
       if (pointer === null) return null;
       const variant = chooseVariant({ ...pointer, tenantId, threadSuffix });
       const version = variant === "canary" ? (pointer.canary_version as number) : pointer.version;
-      return { manifest: await load(tenant, name, version), version, variant, source: "store" };
+      const hasCanary = pointer.canary_version !== null;
+      return { manifest: await load(tenant, name, version), version, variant, hasCanary, source: "store" };
     },
   };
 }

@@ -10,6 +10,8 @@ export interface Child<Ready> {
   readonly ready: Ready;
   /** Sends a job and waits for its result. */
   ask<Result>(job: unknown): Promise<Result>;
+  /** Throws when it is gone though nobody stopped it. */
+  assertAlive(): void;
   stop(): Promise<void>;
 }
 
@@ -18,9 +20,15 @@ export async function startChild<Ready>(entry: URL, args: readonly string[] = []
   const child = fork(fileURLToPath(entry), args, { execArgv: ["--import", stripTypes] });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
 
+  const assertAlive = () => {
+    const how = child.signalCode ?? child.exitCode;
+    if (how !== null) throw new Error(`${entry.pathname} ended with ${how}`);
+  };
+
   const answer = <Result>() =>
     new Promise<Result>((resolve, reject) => {
-      const gone = (code: number | null) => reject(new Error(`${entry.pathname} ended (${code})`));
+      const gone = (code: number | null, signal: string | null) =>
+        reject(new Error(`${entry.pathname} ended with ${signal ?? code}`));
       child.once("exit", gone);
       child.once("message", (message) => {
         child.off("exit", gone);
@@ -36,6 +44,7 @@ export async function startChild<Ready>(entry: URL, args: readonly string[] = []
       child.send(job as object);
       return answer();
     },
+    assertAlive,
     stop() {
       child.kill("SIGKILL");
       return exited;

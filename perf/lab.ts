@@ -13,6 +13,8 @@ export interface Lab {
   readonly options: Options;
   startTargets(names: readonly TargetName[], label: string): Promise<Targets>;
   runTurns(target: Target, load: TurnLoad): Promise<TurnResult>;
+  /** Load before measuring, so that code is compiled. The harness's own processes need each kind of it once. */
+  warmUp(target: Target, load: TurnLoad): Promise<void>;
   openIdle(job: IdleJob): Promise<IdleResult>;
   closeIdle(): Promise<void>;
   note(line: string): void;
@@ -26,6 +28,8 @@ export interface Target {
   readonly port: number;
   readonly pids: readonly number[];
   readonly headers: Readonly<Record<string, string>>;
+  /** Throws when the server is gone. */
+  assertAlive(): void;
 }
 
 interface Targets {
@@ -57,23 +61,22 @@ export async function openLab(options: Options, note: (line: string) => void): P
   const client = await startChild<"ready">(new URL("./load-client.ts", import.meta.url));
   const dir = mkdtempSync(`${options.dataDir}/run-`);
   const sampler = new RssSampler();
-  let running: SvcProcess | undefined;
+  /** The server under test, from when its start begins. */
+  let running: Promise<SvcProcess> | undefined;
+  const closing = new AbortController();
   let threadSets = 0;
+  const warm = new Set<string>();
 
   async function startTargets(names: readonly TargetName[], label: string): Promise<Targets> {
     const list: Target[] = [];
-    if (names.includes("direct")) list.push(own("direct", mock));
-    if (names.includes("relay")) list.push(own("relay", relay));
+    if (names.includes("direct")) list.push(ownTarget("direct", mock, label));
+    if (names.includes("relay")) list.push(ownTarget("relay", relay, label));
     if (names.includes("svc")) {
-      const svc = await startSvc({
-        launcher: options.svc,
-        dir: `${dir}/${label}`,
-        mockPort: mock.ready,
-        env: options.env,
-      });
-      running = svc;
-      const headers = { authorization: `Bearer ${svc.apiKey}` };
-      list.push({ name: "svc", label: `svc, ${label}`, port: svc.port, pids: svc.pids, headers });
+      closing.signal.throwIfAborted();
+      const launch = { launcher: options.svc, dir: `${dir}/${label}`, mockPort: mock.ready, env: options.env };
+      running = startSvc({ ...launch, signal: closing.signal });
+      const { apiKey, ...svc } = await running;
+      list.push({ ...svc, name: "svc", label: `svc, ${label}`, headers: { authorization: `Bearer ${apiKey}` } });
     }
     for (const target of list) sampler.watch(target.label, target.pids);
     const stop = async () => {
@@ -81,16 +84,20 @@ export async function openLab(options: Options, note: (line: string) => void): P
       await stopSvc();
     };
     return { list, stop };
-
-    function own(name: TargetName, child: Child<number>): Target {
-      return { name, label: `${name}, ${label}`, port: child.ready, pids: [child.pid], headers: {} };
-    }
   }
 
+  /** A start that failed has ended its process by itself. */
   async function stopSvc(): Promise<void> {
-    const svc = running;
+    const svc = await running?.catch(() => undefined);
     running = undefined;
     await svc?.stop();
+  }
+
+  async function runTurns(target: Target, load: TurnLoad): Promise<TurnResult> {
+    threadSets += 1;
+    const result = await client.ask<TurnResult>(jobOf(target, load, `t${threadSets}`));
+    target.assertAlive();
+    return result;
   }
 
   return {
@@ -98,19 +105,27 @@ export async function openLab(options: Options, note: (line: string) => void): P
     options,
     note,
     startTargets,
-    runTurns(target, load) {
-      threadSets += 1;
-      return client.ask<TurnResult>(jobOf(target, load, `t${threadSets}`));
+    runTurns,
+    async warmUp(target, load) {
+      const key = `${target.name === "svc" ? target.label : target.name} ${load.model}`;
+      if (!warm.has(key)) await runTurns(target, load);
+      warm.add(key);
     },
     openIdle: (job) => client.ask<IdleResult>(job),
     closeIdle: () => client.ask<void>({ kind: "close" } satisfies CloseJob),
     async close() {
+      closing.abort(new Error("the harness is ending"));
       sampler.stop();
       await stopSvc();
       await Promise.all([mock.stop(), relay.stop(), client.stop()]);
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+function ownTarget(name: TargetName, child: Child<number>, label: string): Target {
+  const { pid, ready, assertAlive } = child;
+  return { name, label: `${name}, ${label}`, port: ready, pids: [pid], headers: {}, assertAlive };
 }
 
 function jobOf(target: Target, load: TurnLoad, threadPrefix: string): TurnJob {

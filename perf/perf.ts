@@ -45,7 +45,11 @@ async function measure(options: Options): Promise<Results> {
   mkdirSync(options.out, { recursive: true });
   mkdirSync(options.dataDir, { recursive: true });
   const flush = measureFlush(options.dataDir);
-  const lab = await openLab(options, (line) => process.stderr.write(`${line}\n`));
+  const note = (line: string) => {
+    const seconds = ((performance.now() - began) / 1000).toFixed(0).padStart(4);
+    process.stderr.write(`${seconds} s  ${line}\n`);
+  };
+  const lab = await openLab(options, note);
   const stopEarly = () => void lab.close().finally(() => process.exit(130));
   process.once("SIGINT", stopEarly).once("SIGTERM", stopEarly);
   try {

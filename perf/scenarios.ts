@@ -19,7 +19,7 @@ export interface TurnScenario {
 const chunkGapMs = 20;
 const chunks = 64;
 
-const fullLoad = { streams: 64, rampMs: 0, rounds: 3, turnsMax: 50_000, secondsMax: 3, relayed: true };
+const fullLoad = { streams: 64, rampMs: 0, rounds: 3, turnsMax: 50_000, secondsMax: 2.5, relayed: true };
 
 export const turnScenarios: readonly TurnScenario[] = [
   {
@@ -38,10 +38,10 @@ export const turnScenarios: readonly TurnScenario[] = [
     model: "mock-trickle",
     warmUp: { manifest: "perf-trickle", model: "mock-trickle", streams: 64 },
   },
-  paced(20, 4),
-  paced(100, 4),
-  paced(1000, 5),
-  paced(2000, 5),
+  paced(20, 3),
+  paced(100, 3),
+  paced(1000, 4),
+  paced(2000, 4),
   {
     ...fullLoad,
     name: "tools",
@@ -73,7 +73,7 @@ export const soakScenario = {
   threads: 1000,
   streams: 64,
   turnsMax: 100_000,
-  secondsMax: 150,
+  secondsMax: 100,
 } as const;
 
 export const scenarioNames: readonly string[] = [

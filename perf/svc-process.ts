@@ -14,6 +14,8 @@ export interface SvcProcess {
   readonly apiKey: string;
   /** The process and what it has started. */
   readonly pids: readonly number[];
+  /** Throws, with the end of its log, when it is gone though nobody stopped it. */
+  assertAlive(): void;
   /** Asks it to end, and ends it after ten seconds. */
   stop(): Promise<void>;
 }
@@ -24,6 +26,8 @@ export interface SvcStart {
   readonly dir: string;
   readonly mockPort: number;
   readonly env: Readonly<Record<string, string>>;
+  /** Gives up the start and ends the process. */
+  readonly signal: AbortSignal;
 }
 
 const readyMs = 30_000;
@@ -59,13 +63,18 @@ export async function startSvc(start: SvcStart): Promise<SvcProcess> {
     late.onabort = null;
   };
 
+  const assertAlive = () => {
+    if (gone !== undefined) throw new Error(`svc is gone: ${gone}\n${lastLines(logPath)}`);
+  };
+
   const deadline = performance.now() + readyMs;
-  while (gone === undefined && performance.now() < deadline) {
-    if (await isReady(port)) return { port, apiKey, pids: listProcessTree(child.pid ?? 0), stop };
+  while (gone === undefined && performance.now() < deadline && !start.signal.aborted) {
+    if (await isReady(port)) return { port, apiKey, pids: listProcessTree(child.pid ?? 0), assertAlive, stop };
     await Promise.race([sleep(50), exited]);
   }
-  if (gone === undefined) await stop();
-  throw new Error(`svc did not get ready: ${gone ?? "no 200 from /ready"}\n${lastLines(logPath)}`);
+  assertAlive();
+  await stop();
+  throw new Error(`svc did not get ready: no 200 from /ready\n${lastLines(logPath)}`);
 }
 
 function killTree(root: number | undefined): void {

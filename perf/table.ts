@@ -6,8 +6,8 @@ export function formatResults(results: Results): string {
   const disk = `${flush.p50Ms.toFixed(2)} ms p50, ${flush.p99Ms.toFixed(2)} ms p99${flush.inMemory ? " (in memory, no disk)" : ""}`;
   const parts = [
     `${machine.processors} x ${machine.processor}, ${machine.system}, Node ${machine.node}; disk flush ${disk}`,
-    formatTable(rowHeads, results.rows.map(cellsOf)),
   ];
+  if (results.rows.length > 0) parts.push(formatTable(rowHeads, results.rows.map(cellsOf)));
   const memory = memoryRows(results);
   if (memory.length > 0) parts.push(formatTable(["memory", "value", "how"], memory));
   if (results.verdicts.length > 0) {

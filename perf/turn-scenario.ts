@@ -9,6 +9,8 @@ import type { TurnScenario } from "./scenarios.ts";
 
 const warmUpTurnsMax = 20_000;
 const pauseMs = 200;
+/** With fewer live turns what each takes is lost in the heap's own ups and downs. */
+const liveStreamsMin = 500;
 
 interface Run extends TurnResult {
   readonly rssMib: number;
@@ -32,7 +34,7 @@ export async function runTurnScenario(
   const targets = await lab.startTargets(names, scenario.name);
   try {
     const warmUp = { ...scenario.warmUp, rampMs: 0, turnsMax: warmUpTurnsMax, secondsMax: options.warmUp };
-    for (const target of options.warmUp > 0 ? targets.list : []) await lab.runTurns(target, warmUp);
+    for (const target of options.warmUp > 0 ? targets.list : []) await lab.warmUp(target, warmUp);
     const svc = targets.list.find((target) => target.name === "svc");
     const beforeMib = svc === undefined ? Number.NaN : await settledRssMib(svc.pids);
     const runs = new Map<Target, Run[]>(targets.list.map((target) => [target, []]));
@@ -46,7 +48,8 @@ export async function runTurnScenario(
       }
     }
     const rows = [...runs].map(([target, list]) => rowOf(scenario, load.streams, target.name, list, runs));
-    return { rows, live: scenario.rampMs > 0 ? liveOf(load.streams, beforeMib, svc && runs.get(svc)) : undefined };
+    const held = scenario.rampMs > 0 && load.streams >= liveStreamsMin;
+    return { rows, live: held ? liveOf(load.streams, beforeMib, svc && runs.get(svc)) : undefined };
   } finally {
     await targets.stop();
   }

@@ -1,7 +1,7 @@
 // The package ships this file's types under a name that its import does not find.
 declare module "comlink/dist/esm/node-adapter.mjs" {
-  import type { Endpoint } from "comlink";
   import type { MessagePort, Worker } from "node:worker_threads";
+  import type { Endpoint } from "comlink";
 
   export default function nodeEndpoint(port: MessagePort | Worker): Endpoint;
 }

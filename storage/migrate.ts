@@ -1,11 +1,9 @@
 import type { StoreConfig } from "./config.ts";
 import type { Migration, SchemaChange, SchemaSession } from "./migration.ts";
 import { migrations } from "./migrations/list.ts";
-import { openPostgresSchema } from "./postgres/schema.ts";
-import { openSqliteSchema } from "./sqlite/schema.ts";
 
 /** The name of the empty schema, before the first revision. */
-export const baseRevision = "base";
+const baseRevision = "base";
 
 /** Asked for what is not done without being asked twice, or for what does not exist. Nothing has changed. */
 export class MigrationRefused extends Error {
@@ -93,8 +91,10 @@ async function appliedRevisions(config: StoreConfig): Promise<string[]> {
   }
 }
 
-function openSchema(config: StoreConfig): Promise<SchemaSession> {
-  return config.engine === "sqlite" ? openSqliteSchema(config.path) : openPostgresSchema(config.postgres);
+/** Only the driver of the engine that is configured is loaded. */
+async function openSchema(config: StoreConfig): Promise<SchemaSession> {
+  if (config.engine === "sqlite") return (await import("./sqlite/schema.ts")).openSqliteSchema(config.path);
+  return (await import("./postgres/schema.ts")).openPostgresSchema(config.postgres);
 }
 
 /** The lowest revision up to `goal` that is missing. One that was skipped before, when another layer had none, comes first. */

@@ -4,9 +4,9 @@ export const searchedCharsMax = 100_000;
 /** Longer words are cut: engines have limits of their own, and nobody types them. */
 const wordCharsMax = 100;
 
-/** Words written without spaces between them are found by their characters. */
+/** Words that are written without spaces between them are found by their characters. */
 const words =
-  /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]|[[\p{L}\p{N}]--[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]]+/gv;
+  /[[\p{L}\p{N}]&&[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]]|[[\p{L}\p{N}]--[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]]+/gv;
 
 /**
  * The words of a text as both engines index and look for them: lower case, without accents, nothing but letters and digits. What

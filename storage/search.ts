@@ -6,8 +6,8 @@ import type { Scope, Store, TenantStore, WriteOp } from "./store.ts";
 
 // Full text over the messages of people and agents. Turns do not pay for it: a thread's row says how far its log is indexed,
 // and the rest is fetched before a search, and now and then. On SQLite the index is FTS5 without the texts, on Postgres a
-// tsvector. Each entry carries its tenant as one more word, made of the id's bytes so that no stemming touches it, and the
-// store writes that word into every search itself: a search walks the words of one tenant only.
+// tsvector. Each entry carries its tenant as one more word, made of the id's bytes so that no stemming touches it and no query
+// can name it, and the store writes that word into every search itself: a search walks the words of one tenant only.
 
 export interface SearchHit {
   /** The thread's part of its id, and the uid that its event ids are made from. */
@@ -33,7 +33,7 @@ const seqSpan = 2 ** 24;
 
 const ownerWord = {
   sqlite: "'t' || hex(:tenant) || '0'",
-  postgres: "'t' || encode(convert_to(:tenant, 'UTF8'), 'hex') || '0'",
+  postgres: "'@' || encode(convert_to(:tenant, 'UTF8'), 'hex')",
 };
 
 const unindexedColumns = "tenant_id, thread_key, indexed_seq, next_seq";
@@ -57,11 +57,11 @@ const moveMark = tenantSql(
   "UPDATE threads SET indexed_seq = ? WHERE tenant_id = :tenant AND thread_key = ? AND indexed_seq = ?",
 );
 const insertWords = tenantSql("search_insert_words", {
-  sqlite: `INSERT OR REPLACE INTO event_search (rowid, content, tenant) VALUES (?, ?, ${ownerWord.sqlite})`,
-  postgres: `INSERT INTO event_search (event_key, document, tenant_id)
-    SELECT message.event_key, array_to_tsvector(ARRAY[${ownerWord.postgres.replace(":tenant", "message.tenant")}]) || message.words,
-      message.tenant
-    FROM (SELECT CAST(? AS BIGINT) AS event_key, to_tsvector('svc_words', ?) AS words, CAST(:tenant AS TEXT) AS tenant) message
+  sqlite: `INSERT OR REPLACE INTO event_search (content, tenant, rowid)
+    SELECT ?, ${ownerWord.sqlite}, event_key FROM events WHERE tenant_id = :tenant AND event_key = ?`,
+  postgres: `INSERT INTO event_search (document, tenant_id, event_key)
+    SELECT to_tsvector('svc_words', ?) || array_to_tsvector(ARRAY[${ownerWord.postgres}]), tenant_id, event_key
+    FROM events WHERE tenant_id = :tenant AND event_key = ?
     ON CONFLICT (event_key) DO UPDATE SET document = excluded.document`,
 });
 const deleteWords = tenantSql("search_delete_words", {
@@ -73,7 +73,7 @@ const selectHits = tenantSql("search_hits", {
   sqlite: hitsFrom(`SELECT rowid AS event_key, -bm25(event_search, 0.0, 1.0) AS score FROM event_search
     WHERE event_search MATCH 'tenant : "' || ${ownerWord.sqlite} || '" AND content : (' || ? || ')'`),
   postgres: hitsFrom(`SELECT event_key, ts_rank(document, query.words) AS score FROM event_search,
-      (SELECT CAST(${ownerWord.postgres} AS tsquery) AS owner, plainto_tsquery('svc_words', ?) AS words) query
+      (SELECT CAST('''' || ${ownerWord.postgres} || '''' AS tsquery) AS owner, plainto_tsquery('svc_words', ?) AS words) query
     WHERE document @@ (query.owner && query.words) AND numnode(query.words) > 0`),
 });
 
@@ -167,6 +167,6 @@ async function indexOps(store: TenantStore, thread: Row, limit: number): Promise
   const to = last && messages.length === limit ? (last.event_key as number) - base + 1 : end;
   const ops = [store.op(moveMark, [to, key, from], 1)];
   for (const message of messages)
-    ops.push(store.op(insertWords, [message.event_key as number, searchWords(message.content as string).join(" ")]));
+    ops.push(store.op(insertWords, [searchWords(message.content as string).join(" "), message.event_key as number]));
   return { ops, events: messages.length };
 }

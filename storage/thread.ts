@@ -5,8 +5,6 @@ import { systemEnv } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { StoreConfig } from "./config.ts";
 import { type Answer, type Request, request } from "./port.ts";
-import { openPostgresWriter } from "./postgres/writer.ts";
-import { openSqliteWriter } from "./sqlite/writer.ts";
 import type { Param, Row } from "./statements.ts";
 import "./tables.ts";
 import type { WriteOutcome, Writer } from "./writer.ts";
@@ -122,16 +120,19 @@ export function serveStore(writer: Writer): StoreControl {
   };
 }
 
-if (parentPort) {
-  const config = workerData as StoreConfig;
-  const writer =
-    config.engine === "sqlite"
-      ? openSqliteWriter(config.path)
-      : await openPostgresWriter(config.postgres, systemEnv(), (error) => {
-          // Ends this thread, and with it the process: nothing may be written any more.
-          setImmediate(() => {
-            throw error;
-          });
-        });
-  expose(serveStore(writer), nodeEndpoint(parentPort));
+/** Opens the engine that is configured; the other one's driver is not even loaded. */
+async function openWriter(config: StoreConfig): Promise<Writer> {
+  if (config.engine === "sqlite") {
+    const { openSqliteWriter } = await import("./sqlite/writer.ts");
+    return openSqliteWriter(config.path);
+  }
+  const { openPostgresWriter } = await import("./postgres/writer.ts");
+  return openPostgresWriter(config.postgres, systemEnv(), (error) => {
+    // Ends this thread, and with it the process: nothing may be written any more.
+    setImmediate(() => {
+      throw error;
+    });
+  });
 }
+
+if (parentPort) expose(serveStore(await openWriter(workerData as StoreConfig)), nodeEndpoint(parentPort));

@@ -6,12 +6,15 @@ import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/texts.ts";
 
+/** How long an answer counts before files and objects are looked at again: many turns begin together, and a person sees no delay. */
+const answerFreshMs = 20;
+const answersMax = 1_000;
 /** How long texts that a manifest takes from the object store count. */
 const textsFreshMs = 1000;
 
 interface Compiled {
   readonly agent: CompiledAgent;
-  /** Monotonic milliseconds; texts of the object store may have changed after it. */
+  /** Monotonic milliseconds; what it was made of may have changed after it. */
   readonly staleAt: number;
 }
 
@@ -23,6 +26,8 @@ export class ManifestLibrary {
   readonly #metrics: Metrics;
   readonly #monotonic: () => number;
   /** By manifest, for as long as the resolver gives out the same one, and then by tenant. */
+  readonly #answers = new Map<string, Compiled>();
+  #changes = 0;
   readonly #compiled = new WeakMap<Manifest, Map<string, Compiled>>();
 
   constructor(
@@ -41,8 +46,18 @@ export class ManifestLibrary {
 
   /** The agent that a request of this tenant gets. Refuses with unknown_manifest and invalid_manifest. */
   async resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<CompiledAgent> {
+    const key = `${tenantId}:${name}`;
+    const answer = this.#answers.get(key);
+    if (answer && answer.staleAt > this.#monotonic()) return answer.agent;
+    const changes = this.#changes;
     const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
-    return this.compiled(resolved, tenantId);
+    const agent = await this.compiled(resolved, tenantId);
+    // With a canary the answer is the thread's own; what was read while somebody changed it may be old already.
+    if (!resolved.hasCanary && changes === this.#changes) {
+      if (this.#answers.size >= answersMax) this.#answers.clear();
+      this.#answers.set(key, { agent, staleAt: this.#monotonic() + answerFreshMs });
+    }
+    return agent;
   }
 
   /** What was resolved, made ready to run. */
@@ -55,7 +70,11 @@ export class ManifestLibrary {
     const texts = await readTexts(this.#objects, keys);
     const agent = this.compile(manifest, { tenantId, version, texts });
     for (const { rule, kind } of agent.emptyRules)
-      this.#metrics.count("svc_rule_targets_nothing_total", [version === null ? agent.name : "custom", rule, kind]);
+      // A tenant's own words do not become labels (decision 19).
+      this.#metrics.count(
+        "svc_rule_targets_nothing_total",
+        version === null ? [agent.name, rule, kind] : ["custom", "custom", kind],
+      );
     ofTenants ??= new Map();
     const staleAt = keys.length === 0 ? Number.POSITIVE_INFINITY : this.#monotonic() + textsFreshMs;
     ofTenants.set(tenantId, { agent, staleAt });
@@ -76,6 +95,8 @@ export class ManifestLibrary {
   /** A tenant's manifest has changed. */
   forget(tenantId: string, name: string): void {
     this.#resolver.forget(tenantId, name);
+    this.#changes++;
+    this.#answers.clear();
   }
 
   /** See `ManifestResolver.listManifests`. */

@@ -7,6 +7,11 @@ export class CrashHistory {
   /** Times of the crashes of an actor within one window; who crashed last stands last. */
   readonly #crashes = new Map<string, number[]>();
 
+  /** How many actors it remembers: those that have crashed within the window, and at most a few more. */
+  get size(): number {
+    return this.#crashes.size;
+  }
+
   note(id: string, now: number): void {
     const recent = (this.#crashes.get(id) ?? []).filter((at) => at > now - windowMs);
     recent.push(now);

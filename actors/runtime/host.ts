@@ -10,10 +10,10 @@ import type { ActorContext, AnyActorDefinition } from "./define.ts";
 // which the state is dropped and loaded again for the next message.
 
 /** How often the host looks for actors that can leave memory, and how many it looks at each time. */
-const sweepMs = 1_000;
-const sweepCells = 2_000;
+export const sweepMs = 1_000;
+export const sweepCells = 2_000;
 /** Beyond this many actors in memory, idle ones leave at once. */
-const cellsMax = 10_000;
+export const cellsMax = 4_000;
 
 interface Cell {
   readonly definition: AnyActorDefinition;
@@ -81,7 +81,6 @@ export class ActorHost {
     const id = `${delivery.kind}/${delivery.key}`;
     if (!definition?.on[delivery.type])
       this.#bus.refuse(delivery, new SvcError("internal_error", { subject: `${delivery.kind}.${delivery.type}` }));
-    else if (this.#crashes.isLooping(id, now)) this.#bus.refuse(delivery, new SvcError("actor_lost"));
     else this.#admit(this.#cellOf(definition, id, delivery.key), delivery, now);
   }
 

@@ -4,13 +4,13 @@ import { AuditLog } from "../../governance/audit.ts";
 import { createLogger } from "../../governance/log.ts";
 import { Metrics } from "../../governance/metrics.ts";
 import { SecretMask } from "../../governance/secrets.ts";
+import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
 import type { Settings } from "../../governance/settings.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import { createResolver } from "../../manifests/resolve.ts";
 import { openStore } from "../../storage/client.ts";
 import type { StoreConfig } from "../../storage/config.ts";
 import { openObjectStore } from "../../storage/objects/object-store.ts";
-import { objectStoreConfig } from "./store-config.ts";
 import { ManifestLibrary } from "../manifests/library.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { createModels } from "../run/model/create-models.ts";
@@ -38,7 +38,7 @@ export function createActorDeps(config: NodeConfig, env: Env, storePort: Message
   const mask = new SecretMask(settings.secretValues);
   const models = createModels(settings, env);
   const tools = new Map(builtInTools.map((tool) => [tool.name, tool]));
-  const objects = openObjectStore(objectStoreConfig(settings), env);
+  const objects = openObjectStore(objectStoreConfigOf(settings), env);
   const registries: Registries = {
     tools,
     routes: models.routes,

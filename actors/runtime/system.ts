@@ -5,11 +5,11 @@ import type { Logger } from "pino";
 import type { MessagePort } from "node:worker_threads";
 import { portPair } from "../../bus/ports.ts";
 import type { MetricSnapshot } from "../../governance/metrics.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import type { Settings } from "../../governance/settings.ts";
 import { type StoreThread, startStoreThread } from "../../storage/start.ts";
 import type { NodeControl } from "./actor-node.ts";
 import type { NodeConfig } from "./node-deps.ts";
-import { storeConfigOf } from "./store-config.ts";
 
 // The threads of this process and who is connected to whom. The main thread starts the store thread and the actor threads,
 // lays a port between every two that talk, and replaces an actor thread that dies: whoever asked it something is told
@@ -78,10 +78,14 @@ export class ActorSystem {
     return Promise.all(this.#threads.map((thread) => thread.control.metrics()));
   }
 
-  /** Lets live runs end, interrupts those that do not within `graceMs`, and ends the threads; the store last. */
-  async stop(graceMs: number): Promise<void> {
+  /**
+   * Lets live runs end, interrupts those that do not within `graceMs`, and ends the threads; the store last. `closePeers` is called
+   * when no run is left and what the runs have said is on its way.
+   */
+  async stop(graceMs: number, closePeers: () => Promise<void>): Promise<void> {
     this.#stopping = true;
     await Promise.all(this.#threads.map((thread) => thread.control.drain(graceMs)));
+    await closePeers();
     await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
     await this.store.close();
   }

@@ -3,7 +3,7 @@ import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
 import { Reattachment } from "../reattach.ts";
 import { jsonText } from "../reply.ts";
-import { route } from "../route.ts";
+import { actorFails, route } from "../route.ts";
 import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { snapshotText } from "../snapshot.ts";
 import { checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
@@ -11,16 +11,14 @@ import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "..
 
 const tag = "Chat";
 
-const turnFails: readonly ErrorCode[] = [
+/** What a turn may be refused with, on every surface. */
+export const turnFails: readonly ErrorCode[] = [
   "invalid_thread_id",
-  "invalid_idempotency_key",
   "manifest_required",
   "unknown_manifest",
   "invalid_manifest",
   "auth_scheme_not_allowed",
   "missing_scopes",
-  "idempotency_key_reused",
-  "idempotency_in_progress",
   "run_in_progress",
   "model_not_allowlisted",
   "messages_or_template_required",
@@ -30,9 +28,22 @@ const turnFails: readonly ErrorCode[] = [
   "unsupported_part",
   "unresolved_secret",
   "model_not_configured",
-  "mailbox_full",
-  "storage_unavailable",
+  ...actorFails,
 ];
+
+const idempotencyFails: readonly ErrorCode[] = [
+  "invalid_idempotency_key",
+  "idempotency_key_reused",
+  "idempotency_in_progress",
+];
+
+const IdempotencyHeaders = Type.Object({
+  "Idempotency-Key": Type.Optional(
+    Type.String({
+      description: "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer.",
+    }),
+  ),
+});
 
 export const chat = route({
   method: "POST",
@@ -40,9 +51,10 @@ export const chat = route({
   summary: "Runs a turn and waits for the reply.",
   tag,
   access: "chat:write",
+  headers: IdempotencyHeaders,
   body: ChatRequest,
   reply: { description: "The reply and the messages that led to it.", schema: ChatAnswer },
-  fails: [...turnFails, "model_provider_error"],
+  fails: [...turnFails, ...idempotencyFails, "model_provider_error"],
   handle(request, context) {
     const { body, exchange } = request;
     const suffix = optionalThreadSuffix(body.thread_id);
@@ -57,9 +69,10 @@ export const chatStream = route({
   summary: "Runs a turn and streams it.",
   tag,
   access: "chat:write",
+  headers: IdempotencyHeaders,
   body: ChatRequest,
   reply: { description: "Frames of the turn, ended by `data: [DONE]`.", contentType: "text/event-stream" },
-  fails: [...turnFails, "idempotency_key_requires_thread_id"],
+  fails: [...turnFails, ...idempotencyFails, "idempotency_key_requires_thread_id"],
   handle(request, context) {
     const { body, exchange } = request;
     const suffix = optionalThreadSuffix(body.thread_id);
@@ -76,7 +89,7 @@ export const chatContinue = route({
   access: "chat:write",
   body: Type.Object(
     {
-      thread_id: Type.String(),
+      thread_id: Type.String({ description: "The thread's suffix." }),
       manifest: Type.Optional(Type.String({ description: "Default: the manifest that the thread last ran under." })),
       model: Type.Optional(Type.Union([Type.String(), Type.Null()])),
     },
@@ -98,7 +111,10 @@ export const chatAbort = route({
   summary: "Stops the live run of a thread.",
   tag,
   access: "chat:write",
-  body: Type.Object({ thread_id: Type.String() }, { additionalProperties: false }),
+  body: Type.Object(
+    { thread_id: Type.String({ description: "The thread's suffix." }) },
+    { additionalProperties: false },
+  ),
   reply: {
     description: "`aborted` is false when nothing was running.",
     schema: Type.Object({
@@ -108,7 +124,7 @@ export const chatAbort = route({
       snapshot: Type.Object({}, { additionalProperties: true }),
     }),
   },
-  fails: ["invalid_thread_id"],
+  fails: ["invalid_thread_id", ...actorFails],
   async handle({ body, principal }, context) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
     const { aborted } = await context.bus.ask(address, "abort", { reason: "client" }, { deadlineMs: 30_000 });
@@ -126,6 +142,9 @@ export const chatReattach = route({
   params: ThreadParams,
   query: Type.Object({
     last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
+  }),
+  headers: Type.Object({
+    "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last frame that was seen." })),
   }),
   reply: { description: "Frames, until nothing has happened for a while.", contentType: "text/event-stream" },
   fails: ["invalid_thread_id"],

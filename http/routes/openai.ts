@@ -2,9 +2,10 @@ import { Type } from "typebox";
 import { openAiError } from "../../actors/run/output/openai.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { jsonText, json, type Reply } from "../reply.ts";
-import { type RouteRequest, route } from "../route.ts";
+import { actorFails, type RouteRequest, route } from "../route.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
+import { turnFails } from "./chat.ts";
 
 const tag = "OpenAI-compatible";
 
@@ -65,10 +66,11 @@ export const completions = route({
   access: "chat:write",
   body: CompletionRequest,
   reply: {
-    description: "A chat.completion, or with `stream` its chunks as an event stream.",
+    description: "A chat.completion.",
     schema: Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true }),
   },
-  fails: ["unsupported_parameter", "unknown_manifest", "run_in_progress", "model_provider_error"],
+  otherReplies: [{ description: "With `stream` its chunks.", contentType: "text/event-stream" }],
+  fails: [...turnFails, "unsupported_parameter", "model_provider_error"],
   refusal: openAiRefusal,
   handle(request, context) {
     const { body } = request;
@@ -104,6 +106,7 @@ export const models = route({
       data: Type.Array(Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true })),
     }),
   },
+  fails: actorFails,
   refusal: openAiRefusal,
   async handle({ principal }, { bus, startedAt }) {
     const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", {});

@@ -7,7 +7,7 @@ import { recentThreads, threadBySuffix, type ThreadRow } from "../../storage/thr
 import { readCursor, writeCursor } from "../../storage/cursor.ts";
 import { eventId } from "../../storage/events.ts";
 import { json } from "../reply.ts";
-import { route } from "../route.ts";
+import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
@@ -41,7 +41,7 @@ export const history = route({
       has_more: Type.Boolean(),
     }),
   },
-  fails: ["invalid_thread_id", "limit_must_be_positive"],
+  fails: ["invalid_thread_id", "limit_must_be_positive", "storage_unavailable"],
   async handle({ params, query, principal }, { store }) {
     const suffix = checkThreadSuffix(params.thread_id);
     const limit = query.limit ?? historyMax;
@@ -72,7 +72,7 @@ export const eraseHistory = route({
   access: "chat:write",
   params: ThreadParams,
   reply: { description: "Also when there was none.", schema: Type.Object({ status: Type.String(), thread_id: Type.String() }) },
-  fails: ["invalid_thread_id", "run_in_progress"],
+  fails: ["invalid_thread_id", "run_in_progress", ...actorFails],
   async handle({ params, principal }, { bus }) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
     await bus.ask(address, "erase", {});
@@ -98,7 +98,7 @@ export const sessions = route({
   access: "chat:read",
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 500, default: 100 }),
-    cursor: Type.Optional(Type.String()),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
   }),
   reply: {
     description: "`sessions` and `items` are the same list.",
@@ -108,7 +108,7 @@ export const sessions = route({
       next_cursor: Type.Union([Type.String(), Type.Null()]),
     }),
   },
-  fails: ["invalid_cursor"],
+  fails: ["invalid_cursor", "storage_unavailable"],
   async handle({ query, principal }, { store }) {
     const cursor = query.cursor === undefined ? null : readThreadCursor(query.cursor);
     const rows = await recentThreads(store.tenant(principal.tenant_id), cursor, query.limit + 1);
@@ -128,7 +128,7 @@ export const session = route({
   access: "chat:read",
   params: ThreadParams,
   reply: { description: "The snapshot.", schema: Type.Object({ id: Type.String() }, { additionalProperties: true }) },
-  fails: ["invalid_thread_id"],
+  fails: ["invalid_thread_id", ...actorFails],
   handle({ params, principal }, context) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
     return { kind: "pieces", contentType: "application/json", pieces: currentSnapshot(context, address) };
@@ -161,6 +161,7 @@ export const searchSessions = route({
       ),
     }),
   },
+  fails: ["storage_unavailable"],
   async handle({ query, principal }, { store }) {
     const { tenant_id } = principal;
     const limit = Math.min(100, Math.max(1, query.limit));

@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import { SvcError } from "../../bus/errors.ts";
 import { renderMetrics } from "../../governance/metrics.ts";
 import { json, text } from "../reply.ts";
 import { type Route, route } from "../route.ts";
@@ -29,6 +30,11 @@ function health(path: string): Route {
 
 const Check = Type.Object({ ok: Type.Boolean(), duration_ms: Type.Number() }, { additionalProperties: true });
 
+const Readiness = Type.Object({
+  status: Type.String(),
+  checks: Type.Object({ database: Check, redis: Check, object_store: Check, jwks: Type.Optional(Check) }),
+});
+
 export const ready = route({
   method: "GET",
   path: "/ready",
@@ -36,32 +42,32 @@ export const ready = route({
   tag,
   access: "public",
   unlimited: true,
-  reply: {
-    description: "503 with status `not_ready` when a check fails.",
-    schema: Type.Object({
-      status: Type.String(),
-      checks: Type.Object({ database: Check, redis: Check, object_store: Check }),
-    }),
-  },
-  async handle(_request, { store, objects, env, draining, schemaBehind }) {
-    const timed = async (check: () => Promise<void>) => {
+  reply: { description: "Every check is ok.", schema: Readiness },
+  otherReplies: [{ status: 503, description: "A check is not ok: status `not_ready`. Or the server is `draining`.", schema: Readiness }],
+  async handle(_request, { store, objects, env, settings, draining, schemaBehind }) {
+    const timed = async (check: () => Promise<string | null>) => {
       const startedAt = env.monotonic();
-      const ok = await check().then(
-        () => ({ ok: true }),
-        (error: Error) => ({ ok: false, detail: error.message }),
-      );
-      return { ...ok, duration_ms: Math.round((env.monotonic() - startedAt) * 10) / 10 };
+      // The codes of refusals alone: anybody may read this.
+      const detail = await check().catch((error: unknown) => SvcError.from(error).code);
+      const duration_ms = Math.round((env.monotonic() - startedAt) * 10) / 10;
+      return detail === null ? { ok: true, duration_ms } : { ok: false, detail, duration_ms };
     };
     const database = await timed(async () => {
       await store.check();
-      if (await schemaBehind()) throw new Error("schema_behind");
+      return (await schemaBehind()) ? "schema_behind" : null;
     });
-    const object_store = await timed(() => objects.check());
+    const object_store = await timed(async () => {
+      await objects.check();
+      return null;
+    });
     // Without Redis there is nothing to try (decision 43).
     const redis = { ok: true, duration_ms: 0, configured: false };
-    const isReady = database.ok && object_store.ok && !draining();
+    // Keys come from the settings, which were checked at the start: they are there or not.
+    const jwks = settings.authMode === "jwt" && { jwks: { ok: settings.jwksPublic !== null, duration_ms: 0 } };
+    const checks = { database, redis, object_store, ...jwks };
+    const isReady = Object.values(checks).every(({ ok }) => ok) && !draining();
     const status = isReady ? "ready" : draining() ? "draining" : "not_ready";
-    return json({ status, checks: { database, redis, object_store } }, isReady ? 200 : 503);
+    return json({ status, checks }, isReady ? 200 : 503);
   },
 });
 
@@ -71,7 +77,8 @@ export const metrics = route({
   summary: "What the process has counted.",
   tag,
   access: "authenticated",
-  reply: { description: "Prometheus text, or OpenMetrics when it is accepted.", contentType: "text/plain" },
+  reply: { description: "Prometheus text.", contentType: "text/plain" },
+  otherReplies: [{ description: "OpenMetrics, when it is accepted.", contentType: "application/openmetrics-text" }],
   async handle({ exchange }, { allMetrics }) {
     const wantsOpenMetrics = (exchange.head.headers.accept ?? "").includes("application/openmetrics-text");
     const { contentType, body } = await renderMetrics(await allMetrics(), wantsOpenMetrics ? "openmetrics" : "text");

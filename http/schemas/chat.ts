@@ -1,6 +1,5 @@
 import { Type } from "typebox";
-
-const nullable = <T extends ReturnType<typeof Type.String>>(schema: T) => Type.Union([schema, Type.Null()]);
+import { nullable } from "./common.ts";
 
 /** An OpenAI-shaped message; what its parts may be is decided when it is taken in. */
 const ClientMessage = Type.Object(
@@ -27,7 +26,7 @@ export const ChatRequest = Type.Object(
   { additionalProperties: false },
 );
 
-export const ThreadParams = Type.Object({ thread_id: Type.String() });
+export const ThreadParams = Type.Object({ thread_id: Type.String({ description: "The thread's suffix." }) });
 
 const Message = Type.Object(
   { role: Type.String(), content: Type.String() },

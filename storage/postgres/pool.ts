@@ -33,7 +33,7 @@ interface Session {
   usedAt: number;
 }
 
-export function openPool(config: PostgresConfig, env: Env): PostgresPool {
+export function openPool(config: PostgresConfig, env: Env, idleMs: number = overflowIdleMs): PostgresPool {
   const connectMs = Math.ceil(config.connectTimeoutSeconds * 1000);
   const waitMs = Math.ceil(config.poolTimeoutSeconds * 1000);
   // One of the connections that are allowed holds the process lock.
@@ -45,7 +45,7 @@ export function openPool(config: PostgresConfig, env: Env): PostgresPool {
     connectionTimeoutMillis: waitMs,
     max: connectionsMax,
     min: Math.min(config.poolSize, connectionsMax),
-    idleTimeoutMillis: overflowIdleMs,
+    idleTimeoutMillis: idleMs,
     // The pool hands its own options to its clients; connecting has a time limit of its own.
     Client: class extends Client {
       constructor(options?: object) {

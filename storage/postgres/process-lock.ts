@@ -22,14 +22,22 @@ const holderQuery = `SELECT l.pid, host(a.client_addr) AS client, a.backend_star
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
 
 /** Another process has the database. */
-export class DatabaseInUse extends Error {
+class DatabaseInUse extends Error {
   override readonly name = "DatabaseInUse";
 }
 
 export interface ProcessLock {
-  /** Resolves at once while the lock is held, else when it is held again; refuses with storage_unavailable after `timeoutMs`. */
+  /**
+   * Resolves at once while the lock is held, else when it is held again; refuses with storage_unavailable after `timeoutMs`, and
+   * when the lock is lost for good.
+   */
   whenHeld(timeoutMs: number): Promise<void>;
   release(): Promise<void>;
+}
+
+interface Waiting {
+  go(): void;
+  stop(): void;
 }
 
 /** Takes the lock, or throws `DatabaseInUse`. Calls `onLost` when it is lost to another process later: nothing may be written then. */
@@ -41,10 +49,12 @@ export async function takeProcessLock(
   // A pooler lends a server connection for a transaction at a time, so that the lock must be a transaction's.
   const scope = config.preparedStatements ? "" : "_xact";
   const takeQuery = `SELECT pg_try_advisory${scope}_lock(${lockClass}, ${schemaKey}) AS taken, pg_backend_pid() AS pid`;
-  const waiting = new Set<() => void>();
+  const connectMs = Math.ceil(config.connectTimeoutSeconds * 1000);
+  const waiting = new Set<Waiting>();
   let held: Client | null = null;
   let pid = 0;
   let over = false;
+  let lost: DatabaseInUse | null = null;
 
   const pause = (ms: number) => new Promise<void>((resolve) => env.timer(ms, resolve));
 
@@ -54,6 +64,7 @@ export async function takeProcessLock(
     // What a lost connection means is decided at its end.
     client.on("error", () => {});
     await client.connect();
+    const deadline = env.timer(connectMs + 2 * lingerMs, () => client.connection.stream.destroy());
     try {
       if (scope) await client.query("BEGIN; SELECT set_config('idle_in_transaction_session_timeout', '0', true)");
       const until = env.monotonic() + lingerMs;
@@ -68,16 +79,18 @@ export async function takeProcessLock(
         await pause(retryMs);
       }
     } catch (error) {
-      await client.end().catch(() => {});
+      // Not waited for: a server that is away does not say goodbye.
+      void client.end().catch(() => {});
       throw error;
+    } finally {
+      deadline.cancel();
     }
     held = client;
     client.once("end", () => {
       held = null;
       if (!over) void retake();
     });
-    for (const go of waiting) go();
-    waiting.clear();
+    for (const { go } of waiting) go();
   }
 
   /** Ends our own lost connection when the server has not noticed that it is lost; throws when somebody else has the lock. */
@@ -101,6 +114,8 @@ export async function takeProcessLock(
       } catch (error) {
         if (error instanceof DatabaseInUse) {
           over = true;
+          lost = error;
+          for (const { stop } of waiting) stop();
           onLost(error);
           return;
         }
@@ -114,15 +129,17 @@ export async function takeProcessLock(
     whenHeld(timeoutMs) {
       if (held) return Promise.resolve();
       return new Promise((resolve, reject) => {
-        const go = () => {
+        const settle = (work: () => void) => {
           deadline.cancel();
-          resolve();
+          waiting.delete(waiter);
+          work();
         };
-        const deadline = env.timer(timeoutMs, () => {
-          waiting.delete(go);
-          reject(new SvcError("storage_unavailable"));
-        });
-        waiting.add(go);
+        const refuse = () =>
+          reject(new SvcError("storage_unavailable", {}, { cause: lost ?? new Error("no connection") }));
+        const waiter: Waiting = { go: () => settle(resolve), stop: () => settle(refuse) };
+        const deadline = env.timer(timeoutMs, waiter.stop);
+        waiting.add(waiter);
+        if (lost) waiter.stop();
       });
     },
     async release() {

@@ -11,6 +11,9 @@ import { openPool } from "./pool.ts";
 import { takeProcessLock } from "./process-lock.ts";
 import { isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
 
+/** How long closing waits for the server to close its side. */
+const goodbyeMs = 5_000;
+
 /** How often a transaction is run that others were in the way of. */
 const attemptsMax = 3;
 
@@ -137,8 +140,8 @@ export async function openPostgresWriter(
     },
     async close() {
       while (underWay.size > 0) await Promise.all(underWay);
-      await pool.close();
-      await lock.release();
+      const patience = new Promise<void>((resolve) => env.timer(goodbyeMs, resolve));
+      await Promise.race([patience, pool.close().then(() => lock.release())]);
     },
   };
 }

@@ -6,6 +6,9 @@ export interface DataDirLock {
   release(): void;
 }
 
+/** A connection that nobody refers to is closed by the garbage collector, and its lock with it. */
+const held = new Set<Database.Database>();
+
 /**
  * Takes a data directory for this process, and makes the directory when it is not there; throws when another process has it. The
  * lock is the operating system's, on a file of its own, and ends with the process however it ends. Network file systems may not
@@ -24,5 +27,11 @@ export function lockDataDir(dir: string): DataDirLock {
       throw new Error(`another process uses the data directory ${dir}`, { cause: error });
     throw error;
   }
-  return { release: () => void db.close() };
+  held.add(db);
+  return {
+    release() {
+      held.delete(db);
+      db.close();
+    },
+  };
 }

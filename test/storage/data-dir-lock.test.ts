@@ -26,12 +26,21 @@ test("another process is refused, and the lock ends with its holder however that
   const program = `
     import { lockDataDir } from ${JSON.stringify(new URL("../../storage/sqlite/data-dir-lock.ts", import.meta.url).href)};
     lockDataDir(${JSON.stringify(dir)});
+    // The lock is not lost to the garbage collector when nobody keeps what was returned.
+    for (let i = 0; i < 5; i++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      globalThis.gc();
+    }
     process.stdout.write("locked");
     setInterval(() => {}, 1000);`;
   const stripTypes = fileURLToPath(new URL("../../strip-types.js", import.meta.url));
-  const holder = spawn(process.execPath, ["--import", stripTypes, "--input-type=module", "-e", program], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const holder = spawn(
+    process.execPath,
+    ["--expose-gc", "--import", stripTypes, "--input-type=module", "-e", program],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   atEnd.after(() => void holder.kill("SIGKILL"));
   await once(holder.stdout, "data");
 

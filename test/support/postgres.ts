@@ -3,14 +3,13 @@ import { chownSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { PGlite } from "@electric-sql/pglite";
-import { PGLiteSocketServer } from "@electric-sql/pglite-socket";
 import { Client } from "pg";
 import type { PostgresConfig } from "../../storage/config.ts";
 import { type Cleanup, cleanup, tempDir } from "./temp.ts";
 
 // A Postgres for the tests: the one that SVC_TEST_POSTGRES_URL names, else the local service, else the installed binaries in a
 // temporary directory, else PGlite. The last is no server: it has one session, so that what needs two is not tested on it.
+// SVC_TEST_POSTGRES_URL=installed and =pglite ask for the last two.
 
 export interface TestDatabase {
   readonly url: string;
@@ -86,8 +85,9 @@ export async function onServer<T>(url: string, work: (client: Client) => Promise
 
 async function findServer(): Promise<string | null> {
   const named = process.env.SVC_TEST_POSTGRES_URL;
-  if (named) return named;
-  if (await answers(localUrl)) return localUrl;
+  if (named === "pglite") return null;
+  if (named && named !== "installed") return named;
+  if (!named && (await answers(localUrl))) return localUrl;
   const binaries = findBinaries();
   if (binaries) return startServer(binaries);
   if (process.env.CI === "true")
@@ -163,6 +163,8 @@ export async function freePort(): Promise<number> {
 }
 
 async function pgliteDatabase(atEnd: Cleanup): Promise<TestDatabase> {
+  const { PGlite } = await import("@electric-sql/pglite");
+  const { PGLiteSocketServer } = await import("@electric-sql/pglite-socket");
   const db = await PGlite.create();
   const port = await freePort();
   const socket = new PGLiteSocketServer({ db, port, host: "127.0.0.1", maxConnections: 10 });
@@ -172,5 +174,5 @@ async function pgliteDatabase(atEnd: Cleanup): Promise<TestDatabase> {
     await db.close();
   });
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-  return { url, real: false, config: testPool(url, { poolSize: 1, maxOverflow: 0, preparedStatements: false }) };
+  return { url, real: false, config: testPool(url, { poolSize: 1, maxOverflow: 0 }) };
 }

@@ -70,15 +70,16 @@ export class SimNet {
 
   /**
    * Ends a node without warning. What it has sent still arrives. Some time after that the others are told, each at its own
-   * time, and are connected with its replacement.
+   * time, and are connected with its replacement. Does nothing to a node that waits to be replaced.
    */
   kill(number: number): void {
     const { sim } = this;
     const lost = this.node(number);
+    if (lost.env.ended) return;
     lost.env.end();
     lost.host.close();
     // An Env that nobody ends: that of the main thread.
-    sim.plan(sim.env(), sim.random() * this.#delayMs * 4, () => this.#replace(lost));
+    sim.plan(sim.env(), sim.int(this.#delayMs * 4 + 1), () => this.#replace(lost));
   }
 
   #replace(lost: SimNode): void {
@@ -124,7 +125,7 @@ export class SimNet {
 
   #control(node: SimNode, work: () => void): void {
     const { sim } = this;
-    node.controlAt = Math.max(node.controlAt, sim.now + sim.random() * this.#delayMs * 2) + 0.001;
+    node.controlAt = Math.max(node.controlAt, sim.now + sim.int(this.#delayMs * 2 + 1)) + 0.001;
     sim.plan(node.env, node.controlAt - sim.now, work);
   }
 
@@ -163,7 +164,8 @@ class Wire {
 
   send(batch: Batch): void {
     const { now } = this.#sim;
-    this.#lastArrival = Math.max(this.#lastArrival, now + this.#sim.random() * this.#delayMs);
+    // Whole milliseconds, so that much happens at the same time and the seed decides about its order.
+    this.#lastArrival = Math.max(this.#lastArrival, now + this.#sim.int(this.#delayMs + 1));
     this.#onItsWay.push(batch);
     this.#sim.plan(this.#receiver, this.#lastArrival - now, () => {
       this.#arrived++;

@@ -3,7 +3,7 @@ import { systemEnv } from "../../bus/env.ts";
 import { openStore } from "../../storage/client.ts";
 import type { StoreConfig } from "../../storage/config.ts";
 import { appendOp } from "../../storage/events.ts";
-import { insertLiveRunOp, deleteLiveRunOp } from "../../storage/live-runs.ts";
+import { deleteLiveRunOp, insertLiveRunOp } from "../../storage/live-runs.ts";
 import { startStoreThread } from "../../storage/start.ts";
 import { insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/threads.ts";
 
@@ -104,7 +104,15 @@ async function oneThread(): Promise<void> {
   await tenant.write([deleteLiveRunOp(tenant, key)]);
 }
 
-/** Written at once and whole, so that it has left the process when the process is killed. */
+/** Handed to the system at once and whole, so that it has left the process when the process is killed. */
 function say(line: string): void {
-  writeSync(1, `${line}\n`);
+  const bytes = Buffer.from(`${line}\n`);
+  for (let sent = 0; sent < bytes.length; ) {
+    try {
+      sent += writeSync(1, bytes, sent);
+    } catch (error) {
+      // The pipe is full: the reader is behind.
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
+    }
+  }
 }

@@ -1,7 +1,15 @@
 import type { Env } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { Cancellation } from "../cancellation.ts";
-import { type ModelCall, type ModelEvents, ModelFailure, type ModelProvider, type ModelReply, type ModelRequest } from "./provider.ts";
+import {
+  type ModelCall,
+  type ModelEvents,
+  ModelFailure,
+  type ModelProvider,
+  type ModelReply,
+  type ModelRequest,
+} from "./provider.ts";
 
 /** Calls made to one route before the next is tried. */
 const attemptsMax = 3;
@@ -39,32 +47,42 @@ export interface CallResult {
 
 /**
  * Calls the model: again when that may help, then its fallbacks. As soon as a word was said there is no second try, for the
- * client has read it. Rejects with ModelFailure of the last route, or with the SvcError of a missing credential.
+ * client has read it. Rejects with ModelFailure of the last route that was called, or with the SvcError of a missing credential
+ * when that is of the first route; a fallback without one is passed over.
  */
 export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
   let failure: ModelFailure | null = null;
   let previous: ModelRoute | null = null;
   for (const route of plan.routes) {
-    if (previous) plan.observer.switched(previous, route);
-    previous = route;
-    const provider = plan.provider(route);
-    for (let attempt = 1; attempt <= attemptsMax; attempt++) {
-      try {
-        return { reply: await attemptOnce(plan, provider, route, env), route };
-      } catch (error) {
-        if (!(error instanceof ModelFailure)) throw error;
-        failure = error;
-        if (error.partial !== "" || plan.cancellation.cancelled) throw error;
-        if (!error.retryable || attempt === attemptsMax) break;
-        const pauseMs = error.retryAfterMs ?? backoff(attempt, env.random());
-        if (pauseMs > patienceMs) break;
-        plan.observer.retried(route, error.status);
-        await pause(pauseMs, plan.cancellation, env);
-        if (plan.cancellation.cancelled) throw error;
-      }
+    try {
+      const provider = plan.provider(route);
+      if (previous) plan.observer.switched(previous, route);
+      previous = route;
+      return { reply: await attempt(plan, provider, route, env), route };
+    } catch (error) {
+      if (error instanceof ModelFailure) failure = error;
+      else if (failure === null || !(error instanceof SvcError)) throw error;
+      if (failure.partial !== "" || plan.cancellation.cancelled) throw failure;
     }
   }
   throw failure ?? new ModelFailure("no model to call");
+}
+
+/** Calls one route until it answers or another try is of no use. */
+async function attempt(plan: CallPlan, provider: ModelProvider, route: ModelRoute, env: Env): Promise<ModelReply> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await attemptOnce(plan, provider, route, env);
+    } catch (error) {
+      if (!(error instanceof ModelFailure)) throw error;
+      const again = error.retryable && error.partial === "" && tries < attemptsMax && !plan.cancellation.cancelled;
+      const pauseMs = error.retryAfterMs ?? backoff(tries, env.random());
+      if (!again || pauseMs > patienceMs) throw error;
+      plan.observer.retried(route, error.status);
+      await pause(pauseMs, plan.cancellation, env);
+      if (plan.cancellation.cancelled) throw error;
+    }
+  }
 }
 
 async function attemptOnce(plan: CallPlan, provider: ModelProvider, route: ModelRoute, env: Env): Promise<ModelReply> {

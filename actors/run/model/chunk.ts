@@ -48,7 +48,15 @@ export interface ChunkUsage {
 }
 
 /** The body broke a rule of its protocol, or carried an error of the provider. */
-export class ChunkError extends Error {}
+export class ChunkError extends Error {
+  /** The HTTP status that the provider gave its error inside the stream; 0 when it gave none. */
+  readonly status: number;
+
+  constructor(message: string, status = 0) {
+    super(message);
+    this.status = status;
+  }
+}
 
 /** What a provider's `finish_reason` means; its own names are kept where they are ours too. */
 const stopReasons: ReadonlyMap<string, StopReason> = new Map([
@@ -76,9 +84,7 @@ export function stopReasonOf(finish: string | null, hasCalls: boolean): StopReas
 export function tokenCount(usage: ChunkUsage): TokenCount {
   const details = usage.prompt_tokens_details;
   const prompt = count(usage.prompt_tokens);
-  const cacheRead = count(
-    details?.cached_tokens ?? usage.cache_read_input_tokens ?? usage.prompt_cache_hit_tokens,
-  );
+  const cacheRead = count(details?.cached_tokens ?? usage.cache_read_input_tokens ?? usage.prompt_cache_hit_tokens);
   const cacheWrite = count(details?.cache_creation_tokens ?? usage.cache_creation_input_tokens);
   return {
     input: Math.max(0, prompt - cacheRead - cacheWrite),
@@ -104,6 +110,14 @@ export function errorText(error: unknown): string {
     }
   }
   return "the provider reported an error";
+}
+
+/** The HTTP status that an error inside a stream carries, 0 when it carries none. */
+export function errorStatus(error: unknown): number {
+  if (typeof error !== "object" || error === null) return 0;
+  const { code, status } = error as { code?: unknown; status?: unknown };
+  const given = [status, code].find((value) => typeof value === "number" && value >= 400 && value <= 599);
+  return (given as number | undefined) ?? 0;
 }
 
 /** The words in the body of an answer that is an error; empty when there are none that a person could use. */

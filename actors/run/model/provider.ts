@@ -53,7 +53,7 @@ export interface ModelReply {
 
 /** A call under way. */
 export interface ModelCall {
-  /** Rejects with ModelFailure only. */
+  /** Rejects with ModelFailure, or with the SvcError unresolved_secret when the credential cannot be looked up. */
   readonly reply: Promise<ModelReply>;
   /** Ends the call; `reply` rejects, with what was said so far. */
   abort(): void;

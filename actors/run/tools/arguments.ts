@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { ToolSpec } from "../../../manifests/registries.ts";
-import { JsonFault, parseStrictJson } from "./strict-json.ts";
+import { JsonFault, parseStrictJson } from "../../../bus/strict-json.ts";
 import { type ToolResult, toolError } from "./tool.ts";
 
 /** Characters of one call's arguments: room for the largest file that a tool writes, with most of it escaped. */
@@ -17,7 +17,7 @@ export function checkArguments(tool: Pick<ToolSpec, "name" | "parameters">, text
   let args: unknown;
   try {
     // Some models send nothing where a tool needs nothing.
-    args = text.trim() === "" ? {} : parseStrictJson(text);
+    args = text.trim() === "" ? {} : parseStrictJson(text, prototypeKeys);
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error;
     return refuse(`the JSON of the arguments ${error.message}`);
@@ -28,6 +28,9 @@ export function checkArguments(tool: Pick<ToolSpec, "name" | "parameters">, text
   if (validate(args)) return { ok: true, args: args as Record<string, unknown> };
   return refuse(describe(validate.errors?.[0]));
 }
+
+/** A model that sends these is after something else than the tool. */
+const prototypeKeys: ReadonlySet<string> = new Set(["constructor", "prototype"]);
 
 const ajv = new Ajv({ strict: true, ownProperties: true });
 const validators = new WeakMap<object, ValidateFunction>();

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { checkArguments } from "../../../actors/run/tools/arguments.ts";
 import { multiEdit } from "../../../actors/run/tools/multi-edit.ts";
 import { readFile } from "../../../actors/run/tools/read-file.ts";
-import { parseStrictJson } from "../../../actors/run/tools/strict-json.ts";
+import { parseStrictJson } from "../../../bus/strict-json.ts";
 import { todoWrite } from "../../../actors/run/tools/todo-write.ts";
 import type { Tool } from "../../../actors/run/tools/tool.ts";
 import { writeFile } from "../../../actors/run/tools/write-file.ts";

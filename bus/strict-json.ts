@@ -7,9 +7,9 @@ const depthMax = 64;
 /** Why a text is not taken, in words that follow "the JSON". */
 export class JsonFault extends Error {}
 
-/** The value of a JSON text. Throws JsonFault. */
-export function parseStrictJson(text: string): unknown {
-  checkStructure(text);
+/** The value of a JSON text. Throws JsonFault, also for keys that are in `refusedKeys`. */
+export function parseStrictJson(text: string, refusedKeys: ReadonlySet<string> = noKeys): unknown {
+  checkStructure(text, refusedKeys);
   try {
     return JSON.parse(text);
   } catch {
@@ -21,7 +21,7 @@ export function parseStrictJson(text: string): unknown {
  * Throws for depth, keys that are there twice or lead to prototypes, numbers that would not be exact or finite, NUL and lone
  * surrogates. Only texts that JSON.parse takes are judged rightly; others it may pass on to it.
  */
-function checkStructure(text: string): void {
+function checkStructure(text: string, refusedKeys: ReadonlySet<string>): void {
   // The keys of each object that is open, null for a list.
   const open: (Set<string> | null)[] = [];
   let keyExpected = false;
@@ -31,7 +31,7 @@ function checkStructure(text: string): void {
       const end = stringEnd(text, at);
       const value = checkString(text.slice(at, end));
       const keys = open.at(-1);
-      if (keyExpected && keys) addKey(keys, value);
+      if (keyExpected && keys) addKey(keys, value, refusedKeys);
       keyExpected = false;
       at = end - 1;
     } else if (character === "{" || character === "[") {
@@ -68,9 +68,10 @@ function checkString(literal: string): string {
   return value;
 }
 
-function addKey(keys: Set<string>, key: string): void {
-  if (key === "__proto__" || key === "constructor" || key === "prototype")
-    throw new JsonFault(`has the key ${key}, which is never taken`);
+const noKeys: ReadonlySet<string> = new Set();
+
+function addKey(keys: Set<string>, key: string, refused: ReadonlySet<string>): void {
+  if (key === "__proto__" || refused.has(key)) throw new JsonFault(`has the key ${key}, which is never taken`);
   if (keys.has(key)) throw new JsonFault(`has the key ${JSON.stringify(key.slice(0, 100))} twice in one object`);
   keys.add(key);
 }

@@ -1,0 +1,135 @@
+import type { MessagePort } from "node:worker_threads";
+import { Bus } from "../bus/bus.ts";
+import type { Env } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
+import { portLink } from "../bus/ports.ts";
+import { createAuthenticator } from "../governance/auth/authenticator.ts";
+import { createLogger } from "../governance/log.ts";
+import { type MetricSnapshot, Metrics } from "../governance/metrics.ts";
+import { SecretMask } from "../governance/secrets.ts";
+import { objectStoreConfigOf } from "../governance/settings/object-store-config.ts";
+import { storeConfigOf } from "../governance/settings/store-config.ts";
+import type { Settings } from "../governance/settings.ts";
+import { openStore } from "../storage/client.ts";
+import { openObjectStore } from "../storage/objects/object-store.ts";
+import { isSchemaBehind } from "../storage/schema.ts";
+import { createApp } from "./app.ts";
+import type { HttpContext } from "./context.ts";
+import { allRoutes } from "./routes.ts";
+import { type Listener, listen } from "./server.ts";
+import { StreamRegistry } from "./sse.ts";
+import { ThreadHubs } from "./thread-hubs.ts";
+
+/** What an http thread is started with; it crosses to the thread as it is. */
+export interface HttpNodeConfig {
+  readonly node: number;
+  readonly actorNodes: readonly number[];
+  readonly settings: Settings;
+  readonly version: string;
+  readonly startedAt: number;
+}
+
+/** A node that speaks HTTP and holds no actors. */
+export interface HttpNode {
+  readonly bus: Bus;
+  readonly context: HttpContext;
+  connect(node: number, port: MessagePort): void;
+  lost(node: number): void;
+  /** Answers the port. Rejects when it cannot be listened on. */
+  listen(port: number): Promise<number>;
+  metrics(): MetricSnapshot;
+  /** Takes no more connections, and refuses turns on those that are open. */
+  stopAccepting(): void;
+  /** Ends what is still open. */
+  close(): void;
+}
+
+/** How often silent and idle streams are looked for. */
+const streamLookMs = 1_000;
+
+export function createHttpNode(
+  config: HttpNodeConfig,
+  env: Env,
+  storePort: MessagePort,
+  allMetrics: () => Promise<readonly MetricSnapshot[]>,
+): HttpNode {
+  const { settings } = config;
+  const bus = new Bus({
+    env,
+    node: config.node,
+    incarnation: 0,
+    actorNodes: config.actorNodes,
+    // Nobody addresses an actor of a node that holds none.
+    deliver: (delivery) => bus.refuse(delivery, new SvcError("not_found")),
+  });
+  const store = openStore(env, storeConfigOf(settings), storePort);
+  const streams = new StreamRegistry(settings.streamBufferBytes, () => env.monotonic());
+  const metrics = new Metrics();
+  const mask = new SecretMask(settings.secretValues);
+  let draining = false;
+  let behind = true;
+  const context: HttpContext = {
+    env,
+    settings,
+    bus,
+    store,
+    objects: openObjectStore(objectStoreConfigOf(settings), env),
+    streams,
+    hubs: new ThreadHubs(bus),
+    turns: new Set(),
+    reattached: new Set(),
+    metrics,
+    mask,
+    log: createLogger(settings, mask, { node: config.node }),
+    startedAt: config.startedAt,
+    version: config.version,
+    allMetrics,
+    draining: () => draining,
+    async schemaBehind() {
+      // A schema that has been reached is not left again under a running server.
+      if (behind) behind = await isSchemaBehind(store.system);
+      return behind;
+    },
+  };
+  bus.onLost((node) => {
+    for (const turn of [...context.turns]) turn.lost(node);
+  });
+  metrics.gauge("svc_open_streams", () => streams.size);
+  const onRequest = createApp(allRoutes(settings), context, createAuthenticator(settings, env));
+  let listener: Listener | null = null;
+  let closed = false;
+
+  function lookAtStreams(): void {
+    if (closed) return;
+    streams.keepAlive();
+    for (const reattached of context.reattached) void reattached.endWhenIdle();
+    env.timer(streamLookMs, lookAtStreams);
+  }
+  env.timer(streamLookMs, lookAtStreams);
+
+  return {
+    bus,
+    context,
+    connect: (node, port) => bus.attach(node, portLink(env, port, (batch) => bus.receive(node, batch))),
+    lost: (node) => bus.lost(node),
+    async listen(port) {
+      listener = await listen({ host: settings.host, port, trustedHeader: settings.trustedClientIpHeader }, streams, onRequest);
+      return listener.port;
+    },
+    metrics() {
+      metrics.count("svc_slow_streams_closed_total", [], streams.droppedCount);
+      streams.droppedCount = 0;
+      return metrics.snapshot();
+    },
+    stopAccepting() {
+      draining = true;
+      listener?.stopAccepting();
+    },
+    close() {
+      closed = true;
+      streams.endAll();
+      listener?.close();
+      store.close();
+    },
+  };
+}

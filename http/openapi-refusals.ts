@@ -1,0 +1,175 @@
+import { type ErrorCode, type ErrorDetails, errorTable, SvcError } from "../bus/errors.ts";
+import { type Reply, refusal } from "./reply.ts";
+import type { Route } from "./route.ts";
+
+// What the reference says of refusals. Every code of a route is turned into the answer that the route would give, and that
+// answer is its example, so that the reference cannot say anything else than the server.
+
+type Json = Record<string, unknown>;
+
+const text = { type: "string" };
+
+/** The forms that bodies of refusals have, under their names in the reference. */
+export const refusalSchemas = {
+  Refusal: closed(
+    { error: { ...text, description: "The code; of some with what it is about after a colon." }, detail: {} },
+    "`detail` is the code again, or more about it.",
+  ),
+  InvalidRequest: closed(
+    {
+      error: { enum: ["invalid_request", "invalid_manifest"] },
+      detail: {
+        type: "array",
+        items: closed(
+          {
+            loc: { type: "array", items: { type: ["string", "integer"] }, description: "Where, from the outside in." },
+            msg: { ...text, description: "A sentence for a person." },
+            type: { ...text, description: "A word for a program." },
+          },
+          "One field that is not as it must be.",
+        ),
+      },
+    },
+    "Every field that does not fit.",
+  ),
+  Unauthorized: closed(
+    { error: { const: "unauthorized" }, reason: { enum: ["missing_credentials", "invalid_api_key", "invalid_token"] } },
+    "Who is calling is not known.",
+  ),
+  MissingScopes: closed({ detail: text }, "The scopes that the caller lacks."),
+  BareRefusal: closed(
+    { error: { enum: ["payload_too_large", "rate_limited"] } },
+    "A refusal before anything was read.",
+  ),
+  OpenAiRefusal: closed(
+    {
+      error: closed(
+        { message: text, type: text, param: { type: ["string", "null"] }, code: { type: ["string", "null"] } },
+        "",
+      ),
+    },
+    "A refusal in the form of the OpenAI protocol.",
+  ),
+} as const;
+
+type FormName = keyof typeof refusalSchemas;
+
+/** What codes are about, where the answer tells it. */
+const details: Readonly<Partial<Record<ErrorCode, ErrorDetails>>> = {
+  unauthorized: { reason: "missing_credentials" },
+  rate_limited: { retryAfterSeconds: 1 },
+  invalid_request: {
+    detail: [{ loc: ["body", "colour"], msg: "colour is not a field of this request", type: "extra_forbidden" }],
+  },
+  invalid_manifest: {
+    detail: [{ loc: ["spec", "tools", 0], msg: "no tool of this name is registered", type: "unresolved" }],
+  },
+  run_in_progress: { subject: "0b8a1c2d3e4f5a6b7c8d9e0f1a2b3c4d" },
+  unknown_manifest: { subject: "helper" },
+  unknown_prompt: { subject: "summarize" },
+  empty_prompt: { subject: "summarize" },
+  too_many_commands: { subject: "16" },
+  model_not_allowlisted: { subject: "gpt-4.1" },
+  model_not_configured: { subject: "openai" },
+  unresolved_secret: { subject: "OPENAI_KEY" },
+  unsupported_parameter: { subject: "tools" },
+  unknown_version: { detail: "Unknown canary version: helper@7" },
+};
+const exampleRequestId = "7f3c2b1a09184756a5b4c3d2e1f00918";
+
+/** Responses by status, for statuses that are not `taken` by what the route answers when it works. */
+export function refusalResponses(route: Route, taken: readonly number[]): Record<string, Json> {
+  const responses = new Map<number, Refusals>();
+  for (const { code, error, inTheFormOf } of refusalsOf(route)) {
+    const reply = inTheFormOf(error, exampleRequestId);
+    if (reply.kind !== "json")
+      throw new Error(`${route.method} ${route.path} refuses ${code} with something other than JSON`);
+    if (taken.includes(reply.status)) continue;
+    const refusals = responses.get(reply.status) ?? {
+      codes: new Set(),
+      examples: {},
+      forms: new Set(),
+      retryAfter: false,
+    };
+    responses.set(reply.status, refusals);
+    add(refusals, code, reply);
+  }
+  const byStatus = [...responses].sort(([left], [right]) => left - right);
+  return Object.fromEntries(byStatus.map(([status, refusals]) => [status, responseOf(refusals)]));
+}
+
+interface PossibleRefusal {
+  readonly code: ErrorCode;
+  readonly error: SvcError;
+  readonly inTheFormOf: Route["refusal"];
+}
+
+/** Every refusal that a request of this route may meet: in the house's form until it is admitted, then in the route's own. */
+function refusalsOf(route: Route): readonly PossibleRefusal[] {
+  const { access } = route;
+  const admission: ErrorCode[] = ["invalid_header", "host_not_allowed", "origin_not_allowed"];
+  if (route.params) admission.push("invalid_path");
+  if (!route.unlimited) admission.push("rate_limited");
+  if (access !== "public") admission.push("unauthorized", "shutting_down");
+  if (access !== "public" && access !== "authenticated") admission.push("missing_scopes");
+
+  const handling: ErrorCode[] = [...route.fails, "internal_error"];
+  if (route.method !== "GET") handling.push("payload_too_large");
+  if (route.params || route.query || route.body) handling.push("invalid_request");
+  if (route.body) handling.push("invalid_json", "unsupported_media_type");
+
+  const scopes = typeof access === "string" ? ["chat"] : access;
+  return [
+    ...admission.map((code) => ({ code, error: example(code, scopes), inTheFormOf: refusal })),
+    ...handling.map((code) => ({ code, error: example(code, ["tickets:read"]), inTheFormOf: route.refusal })),
+  ];
+}
+
+function example(code: ErrorCode, scopes: readonly string[]): SvcError {
+  const lacking = { detail: `missing scopes: ${scopes.join(", ")}` };
+  return new SvcError(code, code === "missing_scopes" ? lacking : (details[code] ?? {}));
+}
+
+interface Refusals {
+  readonly codes: Set<ErrorCode>;
+  readonly examples: Record<string, Json>;
+  readonly forms: Set<FormName>;
+  retryAfter: boolean;
+}
+
+function add(refusals: Refusals, code: ErrorCode, reply: Extract<Reply, { kind: "json" }>): void {
+  const value: unknown = JSON.parse(reply.body);
+  const form = formOf(value as Json);
+  refusals.codes.add(code);
+  // A code may be met in two forms, and then has an example of each.
+  refusals.examples[code in refusals.examples ? `${code}.${form}` : code] = { summary: errorTable[code].help, value };
+  refusals.forms.add(form);
+  refusals.retryAfter ||= reply.headers?.["retry-after"] !== undefined;
+}
+
+function responseOf({ codes, examples, forms, retryAfter }: Refusals): Json {
+  const schemas = [...forms].map((name) => ({ $ref: `#/components/schemas/${name}` }));
+  return {
+    description: [...codes].map((code) => `\`${code}\`: ${errorTable[code].help}`).join("\n\n"),
+    headers: {
+      "x-request-id": { $ref: "#/components/headers/RequestId" },
+      ...(retryAfter && { "retry-after": { $ref: "#/components/headers/RetryAfter" } }),
+    },
+    content: {
+      "application/json": { schema: schemas.length === 1 ? schemas[0] : { anyOf: schemas }, examples },
+    },
+  };
+}
+
+function formOf(body: Json): FormName {
+  if (typeof body.error === "object") return "OpenAiRefusal";
+  if ("reason" in body) return "Unauthorized";
+  if (!("error" in body)) return "MissingScopes";
+  if (!("detail" in body)) return "BareRefusal";
+  return Array.isArray(body.detail) ? "InvalidRequest" : "Refusal";
+}
+
+/** An object with all of these properties and no others. */
+function closed(properties: Json, description: string): Json {
+  return { type: "object", description, required: Object.keys(properties), properties, additionalProperties: false };
+}

@@ -1,0 +1,172 @@
+import type { TSchema } from "typebox";
+import { refusalResponses, refusalSchemas } from "./openapi-refusals.ts";
+import type { Access, Route, RouteReply } from "./route.ts";
+
+// The reference as an OpenAPI 3.1 document, made from the same table that routes, validates and answers. Nothing is said twice:
+// a refusal's example is the body that the server would write.
+
+type Json = Record<string, unknown>;
+
+const description = `Runs agents that are described by manifests, and shows what they did.
+
+Every route answers for the tenant of its caller alone: what belongs to another tenant is answered as what does not exist.
+
+Refusals carry a code under \`error\`, and more about it under \`detail\`; every answer carries \`x-request-id\`, which the log of the
+server has too. A request whose answer did not come may be sent again when the code is one of those that pass by themselves:
+\`rate_limited\`, \`mailbox_full\`, \`actor_lost\`, \`deadline_exceeded\`, \`shutting_down\`, \`storage_unavailable\`; a turn only with an
+\`Idempotency-Key\`.`;
+
+const tags: Readonly<Record<string, string>> = {
+  Chat: "Turns of a conversation, and streams of what happens in one.",
+  Sessions: "Conversations as they are kept.",
+  "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
+  Audit: "What was done, refused and found.",
+  Usage: "What model calls used and cost.",
+  Manifests: "The tenant's own manifests and their versions.",
+  System: "Probes, metrics, keys and this reference.",
+};
+
+/** Describes the routes; `version` is the release. Refuses tags that are not described. */
+export function openApiDocument(routes: readonly Route[], version: string): Json {
+  const used = [...new Set(routes.map((route) => route.tag))];
+  const paths: Record<string, Json> = {};
+  for (const route of routes) {
+    paths[route.path] ??= {};
+    (paths[route.path] as Json)[route.method.toLowerCase()] = operation(route);
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: "svc", version, description, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+    servers: [{ url: "/", description: "This server." }],
+    tags: used.map((name) => {
+      if (tags[name] === undefined) throw new Error(`the tag ${name} is not described`);
+      return { name, description: tags[name] };
+    }),
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: "http",
+          scheme: "bearer",
+          description: "An API key or a JWT, whichever SVC_AUTH_MODE asks for.",
+        },
+        apiKeyHeader: { type: "apiKey", in: "header", name: "X-Api-Key", description: "An API key." },
+        apiKeyScheme: {
+          type: "apiKey",
+          in: "header",
+          name: "Authorization",
+          description: "An API key as `ApiKey <key>`.",
+        },
+      },
+      headers: {
+        RequestId: {
+          description: "The id of the request: the client's own `X-Request-Id`, or a new one.",
+          schema: { type: "string" },
+        },
+        RetryAfter: { description: "Seconds after which to ask again.", schema: { type: "integer" } },
+      },
+      schemas: refusalSchemas,
+    },
+  };
+}
+
+function operation(route: Route): Json {
+  const parameters = [
+    ...parametersOf(route.params, "path"),
+    ...parametersOf(route.query, "query"),
+    ...parametersOf(route.headers, "header"),
+  ];
+  return {
+    operationId: operationIdOf(route),
+    summary: route.summary,
+    tags: [route.tag],
+    ...accessOf(route.access),
+    ...(parameters.length > 0 && { parameters }),
+    ...(route.body && {
+      requestBody: {
+        required: true,
+        description: `At most ${route.bodyBytesMax / 1024} KiB.`,
+        content: { "application/json": { schema: asSent(route.body) } },
+      },
+    }),
+    responses: { ...repliesOf(route), ...refusalResponses(route, statusesOf(route)) },
+  };
+}
+
+/** `GET /chat/history/{thread_id}` as getChatHistoryByThreadId. */
+function operationIdOf({ method, path }: Route): string {
+  const words = path
+    .split("/")
+    .flatMap((segment) => (segment.startsWith("{") ? ["by", ...segment.slice(1, -1).split("_")] : segment.split(/\W+/)))
+    .filter((word) => word !== "");
+  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+}
+
+/** Credentials in one of three forms; with the scopes that they must carry, as OpenAPI 3.1 lets roles be named. */
+function accessOf(access: Access): Json {
+  if (access === "public") return { security: [] };
+  const scopes = typeof access === "string" ? [] : access;
+  const security = ["bearer", "apiKeyHeader", "apiKeyScheme"].map((scheme) => ({ [scheme]: scopes }));
+  return { description: accessWords(access), security };
+}
+
+function accessWords(access: Exclude<Access, "public">): string {
+  switch (access) {
+    case "docs":
+      return "Needs credentials with any scope, unless SVC_DOCS_PUBLIC is true.";
+    case "authenticated":
+      return "Needs credentials, and no scope.";
+    case "chat:read":
+    case "chat:write":
+      return `Needs credentials with any scope; with SVC_CHAT_SCOPES=strict the scope \`${access}\`.`;
+    default:
+      return `Needs ${access.map((scope) => `the scope \`${scope}\``).join(" and ")}.`;
+  }
+}
+
+function parametersOf(schema: TSchema | null, place: "path" | "query" | "header"): Json[] {
+  const { properties, required = [] } = (schema ?? { properties: {} }) as unknown as {
+    properties: Record<string, Json>;
+    required?: readonly string[];
+  };
+  return Object.entries(properties).map(([name, { description: words, ...rest }]) => ({
+    name,
+    in: place,
+    required: required.includes(name) && rest.default === undefined,
+    ...(words !== undefined && { description: words }),
+    schema: rest,
+  }));
+}
+
+/** A schema as clients see it: what has a default need not be sent. */
+function asSent(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(asSent);
+  if (typeof schema !== "object" || schema === null) return schema;
+  const copy = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, asSent(value)]));
+  const { properties, required } = copy as { properties?: Record<string, Json>; required?: string[] };
+  if (properties === undefined || !Array.isArray(required)) return copy;
+  const needed = required.filter((name) => properties[name]?.default === undefined);
+  const { required: _all, ...rest } = copy;
+  return needed.length > 0 ? { ...rest, required: needed } : rest;
+}
+
+function repliesOf(route: Route): Record<string, Json> {
+  const responses: Record<string, Json> = {};
+  for (const status of statusesOf(route)) {
+    const replies = [route.reply, ...route.otherReplies].filter((reply) => reply.status === status);
+    responses[status] = {
+      description: replies.map((reply) => reply.description).join(" "),
+      headers: { "x-request-id": { $ref: "#/components/headers/RequestId" } },
+      content: Object.fromEntries(replies.map((reply) => [reply.contentType, { schema: schemaOf(reply) }])),
+    };
+  }
+  return responses;
+}
+
+function statusesOf(route: Route): number[] {
+  return [...new Set([route.reply, ...route.otherReplies].map((reply) => reply.status))];
+}
+
+function schemaOf({ schema, contentType }: RouteReply): unknown {
+  return schema ?? (contentType === "application/json" ? {} : { type: "string" });
+}

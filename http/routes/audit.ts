@@ -1,0 +1,147 @@
+import { type Static, Type } from "typebox";
+import { SvcError } from "../../bus/errors.ts";
+import { type AuditFilter, type AuditRow, auditExport, auditPage, auditToolMetrics } from "../../storage/audit.ts";
+import type { HttpContext } from "../context.ts";
+import { json } from "../reply.ts";
+import { route } from "../route.ts";
+import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+
+const tag = "Audit";
+const scopes = ["audit:read"];
+const dayMs = 86_400_000;
+
+const AuditEvent = Type.Object(
+  {
+    id: Type.String(),
+    tenant_id: Type.String(),
+    ts: EpochMs,
+    event_type: Type.String(),
+    manifest_id: Type.String(),
+    principal_subj: Type.String(),
+    status: Type.String(),
+    payload: OpenObject,
+    payload_json: OpenObject,
+  },
+  { description: "`payload` and `payload_json` are the same object." },
+);
+
+const filterFields = {
+  event_type: Type.Optional(Type.String({ description: "Events of exactly this type." })),
+  status: Type.Optional(Type.String({ description: "Events of exactly this status." })),
+  manifest_id: Type.Optional(Type.String({ description: "Events of this manifest." })),
+  since: Type.Optional(Type.Integer({ ...EpochMs, description: "Events at or after this time, epoch milliseconds." })),
+  until: Type.Optional(Type.Integer({ ...EpochMs, description: "Events before this time, epoch milliseconds." })),
+};
+
+export const audit = route({
+  method: "GET",
+  path: "/audit",
+  summary: "What was done, refused and found, the newest first.",
+  tag,
+  access: scopes,
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 500, default: 50, description: "Events on a page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    ...filterFields,
+  }),
+  reply: {
+    description: "`items` and `events` are the same list.",
+    schema: Type.Object({
+      items: Type.Array(AuditEvent),
+      events: Type.Array(AuditEvent),
+      next_cursor: nullable(Type.String()),
+    }),
+  },
+  fails: ["invalid_cursor", "invalid_window", "storage_unavailable"],
+  async handle({ query, principal }, { store }) {
+    const { limit, cursor = null, ...filter } = query;
+    const { rows, next_cursor } = await auditPage(store.tenant(principal.tenant_id), filter, cursor, limit);
+    const items = rows.map((row) => auditEvent(principal.tenant_id, row));
+    return json({ items, events: items, next_cursor });
+  },
+});
+
+export const exportAudit = route({
+  method: "GET",
+  path: "/audit/export",
+  summary: "Every event of a window, one JSON object on a line, the newest first.",
+  tag,
+  access: scopes,
+  query: Type.Object(filterFields),
+  reply: {
+    description:
+      "As items of GET /audit. A file whose last line is `{error: export_incomplete, detail}` lacks what would have come after it.",
+    contentType: "application/x-ndjson",
+  },
+  fails: ["invalid_window", "storage_unavailable"],
+  handle({ query, principal }, context) {
+    const { since = 0, until = context.env.now() } = query;
+    return {
+      kind: "pieces",
+      contentType: "application/x-ndjson",
+      headers: { "content-disposition": `attachment; filename="audit-${since}-${until}.jsonl"` },
+      pieces: exportLines(context, principal.tenant_id, query),
+    };
+  },
+});
+
+const ToolMetrics = Type.Object({
+  tool: Type.String(),
+  calls: Type.Integer(),
+  errors: Type.Integer(),
+  avg_latency_ms: Type.Number({ description: "The mean over the calls that were timed, 0 when none was." }),
+});
+
+export const auditMetrics = route({
+  method: "GET",
+  path: "/audit/metrics",
+  summary: "Calls, errors and mean latency of each tool, the most called first.",
+  tag,
+  access: scopes,
+  query: Type.Object({
+    since: Type.Optional(Type.Integer({ ...EpochMs, description: "Default: a day ago." })),
+    limit: Type.Integer({ minimum: 1, maximum: 2000, default: 200, description: "Tools listed." }),
+  }),
+  reply: {
+    description: "Calls that governance denied are not among them.",
+    schema: Type.Object({ tools: Type.Array(ToolMetrics), window_since: EpochMs }),
+  },
+  fails: ["storage_unavailable"],
+  async handle({ query, principal }, { store, env }) {
+    const window_since = query.since ?? env.now() - dayMs;
+    const tools = await auditToolMetrics(store.tenant(principal.tenant_id), window_since, query.limit);
+    return json({ tools, window_since });
+  },
+});
+
+/** Pages as lines. What fails before the first page is thrown; what fails later is the last line. */
+async function* exportLines(context: HttpContext, tenantId: string, filter: AuditFilter): AsyncGenerator<string> {
+  let begun = false;
+  try {
+    for await (const rows of auditExport(context.store.tenant(tenantId), filter)) {
+      begun = true;
+      yield rows.map((row) => `${JSON.stringify(auditEvent(tenantId, row))}\n`).join("");
+    }
+  } catch (error) {
+    if (!begun) throw error;
+    context.log.warn({ err: error }, "an audit export was cut short");
+    yield `${JSON.stringify({ error: "export_incomplete", detail: SvcError.from(error).message })}\n`;
+  }
+}
+
+function auditEvent(tenant_id: string, row: AuditRow): Static<typeof AuditEvent> {
+  const { id, ts, event_type, manifest_id, principal_subj, status } = row;
+  const payload = readPayload(row.payload);
+  return { id, tenant_id, ts, event_type, manifest_id, principal_subj, status, payload, payload_json: payload };
+}
+
+function readPayload(text: string): Record<string, unknown> {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    // Masking has cut through the JSON. What is left may still tell somebody something.
+    return { text };
+  }
+}
+
+export const auditRoutes = [audit, exportAudit, auditMetrics];

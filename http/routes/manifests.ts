@@ -1,0 +1,270 @@
+import { Type } from "typebox";
+import type { Address } from "../../bus/address.ts";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import type { ManifestVersionView } from "../../bus/protocol/manifests.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
+import {
+  type ManifestVersionRow,
+  manifestPointer,
+  manifestVersion,
+  manifestVersions,
+} from "../../storage/manifests.ts";
+import type { HttpContext } from "../context.ts";
+import { json } from "../reply.ts";
+import { actorFails, type Route, route } from "../route.ts";
+import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+import { threadFilter } from "../thread-id.ts";
+
+const tag = "Manifests";
+const readScopes = ["manifests:read"];
+const writeScopes = ["manifests:write"];
+const fails: readonly ErrorCode[] = ["not_found", ...actorFails];
+
+const NameParams = Type.Object({ name: Type.String({ description: "The manifest's metadata.name." }) });
+const VersionNumber = Type.Integer({
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "Of a stored version.",
+});
+const Weight = Type.Integer({ minimum: 0, maximum: 100, description: "Percent of threads that get the canary." });
+const Comment = { maxLength: 2000, description: "For whoever reads the list of versions." };
+
+const Pointer = Type.Object({
+  tenant_id: Type.String(),
+  name: Type.String(),
+  version: Type.Integer({ description: "The active version." }),
+  canary_version: nullable(Type.Integer()),
+  canary_weight: Weight,
+  updated_at: EpochMs,
+  updated_by: Type.String(),
+  source: Type.Literal("store"),
+});
+
+const versionFields = {
+  tenant_id: Type.String(),
+  name: Type.String(),
+  version: Type.Integer(),
+  created_at: EpochMs,
+  created_by: Type.String(),
+  comment: Type.String(),
+};
+const StoredVersion = Type.Object({ ...versionFields, manifest: OpenObject });
+
+const Listed = Type.Union([
+  Pointer,
+  Type.Object(
+    { name: Type.String(), version: Type.Null(), source: Type.String() },
+    { description: "A manifest that the tenant has not stored itself." },
+  ),
+]);
+
+export const list = route({
+  method: "GET",
+  path: "/manifests",
+  summary: "Every manifest that the tenant can name.",
+  tag,
+  access: readScopes,
+  reply: {
+    description: "`items` and `manifests` are the same list.",
+    schema: Type.Object({ items: Type.Array(Listed), manifests: Type.Array(Listed) }),
+  },
+  fails: actorFails,
+  async handle({ principal }, { bus }) {
+    const listed = await bus.ask(manifestsOf(principal), "list", {});
+    const items = listed.items.map(({ name, source, pointer }) => pointer ?? { name, version: null, source });
+    return json({ items, manifests: items });
+  },
+});
+
+export const get = route({
+  method: "GET",
+  path: "/manifests/{name}",
+  summary: "The manifest as a request would get it, or one stored version of it.",
+  tag,
+  access: readScopes,
+  params: NameParams,
+  query: Type.Object({
+    version: Type.Optional(VersionNumber),
+    thread_id: Type.Optional(
+      Type.String({ description: "As a request of this thread would get it: its suffix or full id." }),
+    ),
+  }),
+  reply: {
+    description: "With `version` the stored version. Secrets in the manifest are masked.",
+    schema: Type.Union([
+      Type.Object({
+        name: Type.String(),
+        version: nullable(Type.Integer()),
+        variant: Type.Union([Type.Literal("stable"), Type.Literal("canary")]),
+        source: Type.String(),
+        manifest: OpenObject,
+      }),
+      StoredVersion,
+    ]),
+  },
+  fails: ["invalid_thread_id", "invalid_manifest", ...fails],
+  async handle({ params, query, principal }, context) {
+    const { name } = params;
+    const thread_suffix = threadFilter(query.thread_id, principal.tenant_id);
+    if (query.version !== undefined) return json(await storedVersion(context, principal, name, query.version));
+    try {
+      return json(await context.bus.ask(manifestsOf(principal), "get", { name, thread_suffix }));
+    } catch (error) {
+      // Here the manifest is what is asked for, and not what something is asked of.
+      if (error instanceof SvcError && error.code === "unknown_manifest") throw new SvcError("not_found");
+      throw error;
+    }
+  },
+});
+
+export const versions = route({
+  method: "GET",
+  path: "/manifests/{name}/versions",
+  summary: "The stored versions of a manifest, the newest first.",
+  tag,
+  access: readScopes,
+  params: NameParams,
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Versions on a page." }),
+    before: Type.Optional(Type.Integer({ ...VersionNumber, description: "`next_before` of the page before." })),
+  }),
+  reply: {
+    description: "None for a manifest that the tenant has not stored.",
+    schema: Type.Object({
+      items: Type.Array(
+        Type.Object({
+          ...versionFields,
+          active: Type.Boolean(),
+          canary: Type.Boolean({ description: "Whether some threads get it as the canary." }),
+        }),
+      ),
+      next_before: nullable(Type.Integer()),
+    }),
+  },
+  fails: ["storage_unavailable"],
+  async handle({ params, query, principal }, { store }) {
+    const { tenant_id } = principal;
+    const tenant = store.tenant(tenant_id);
+    const { limit, before = Number.MAX_SAFE_INTEGER } = query;
+    const [pointer, rows] = await Promise.all([
+      manifestPointer(tenant, params.name),
+      // The row after the page, if there is one, says that there is another page.
+      manifestVersions(tenant, params.name, before, limit + 1),
+    ]);
+    const page = rows.slice(0, limit);
+    const items = page.map(({ name, version, created_at, created_by, comment }) => ({
+      tenant_id,
+      name,
+      version,
+      created_at,
+      created_by,
+      comment,
+      active: version === pointer?.version,
+      canary: version === pointer?.canary_version,
+    }));
+    return json({ items, next_before: rows.length > limit ? (page.at(-1)?.version ?? null) : null });
+  },
+});
+
+export const put = route({
+  method: "PUT",
+  path: "/manifests/{name}",
+  summary: "Stores a version, and makes it the active one.",
+  tag,
+  access: writeScopes,
+  params: NameParams,
+  body: Type.Object(
+    {
+      manifest: OpenObject,
+      comment: Type.String({ ...Comment, default: "" }),
+      activate: Type.Boolean({
+        default: true,
+        description: "false stores a candidate for a canary. The first version of a manifest is active in any case.",
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The stored version; the one that is there already when the manifest is no other. Secrets are masked.",
+    schema: StoredVersion,
+  },
+  fails: ["name_mismatch", "invalid_manifest", "conflict", ...actorFails],
+  async handle({ params, body, principal }, context) {
+    const stored = await context.bus.ask(manifestsOf(principal), "put", { name: params.name, ...body, principal });
+    return json(masked(stored, context));
+  },
+});
+
+export const setCanary = route({
+  method: "POST",
+  path: "/manifests/{name}/canary",
+  summary: "Gives a stored version to a share of the threads.",
+  tag,
+  access: writeScopes,
+  params: NameParams,
+  body: Type.Object({ canary_version: VersionNumber, canary_weight: Weight }, { additionalProperties: false }),
+  reply: { description: "What is active now.", schema: Pointer },
+  fails: ["unknown_version", ...fails],
+  async handle({ params, body, principal }, { bus }) {
+    const { canary_version: version, canary_weight: weight } = body;
+    return json(await bus.ask(manifestsOf(principal), "canary", { name: params.name, version, weight, principal }));
+  },
+});
+
+export const clearCanary = route({
+  method: "DELETE",
+  path: "/manifests/{name}/canary",
+  summary: "Gives every thread the active version again.",
+  tag,
+  access: writeScopes,
+  params: NameParams,
+  reply: { description: "What is active now; the same when there was no canary.", schema: Pointer },
+  fails,
+  async handle({ params, principal }, { bus }) {
+    return json(await bus.ask(manifestsOf(principal), "clearCanary", { name: params.name, principal }));
+  },
+});
+
+export const rollback = route({
+  method: "POST",
+  path: "/manifests/{name}/rollback",
+  summary: "Makes a stored version the active one, and clears the canary.",
+  tag,
+  access: writeScopes,
+  params: NameParams,
+  body: Type.Object(
+    { version: VersionNumber, comment: Type.String({ ...Comment, default: "rollback" }) },
+    { additionalProperties: false },
+  ),
+  reply: { description: "What is active now.", schema: Pointer },
+  fails,
+  async handle({ params, body, principal }, { bus }) {
+    return json(await bus.ask(manifestsOf(principal), "rollback", { name: params.name, ...body, principal }));
+  },
+});
+
+function manifestsOf(principal: Principal): Address<"manifests"> {
+  return { kind: "manifests", key: principal.tenant_id };
+}
+
+/** Refuses with not_found, also where the store's versions are not in effect. */
+async function storedVersion(context: HttpContext, principal: Principal, name: string, version: number) {
+  const { tenant_id } = principal;
+  const row: ManifestVersionRow | undefined =
+    context.settings.manifestSource === "store"
+      ? await manifestVersion(context.store.tenant(tenant_id), name, version)
+      : undefined;
+  if (!row) throw new SvcError("not_found");
+  const { digest: _digest, manifest, ...rest } = row;
+  return masked({ tenant_id, ...rest, manifest: JSON.parse(manifest) }, context);
+}
+
+function masked(stored: ManifestVersionView, { mask }: HttpContext): ManifestVersionView {
+  return { ...stored, manifest: mask.value(stored.manifest) };
+}
+
+/** Where nothing but the bundled manifests is served there is nothing to write (document 2). */
+export function manifestRoutes(source: "store" | "bundled"): readonly Route[] {
+  const reading = [list, get, versions];
+  return source === "store" ? [...reading, put, setCanary, clearCanary, rollback] : reading;
+}

@@ -1,0 +1,150 @@
+import { Type } from "typebox";
+import { SvcError } from "../../bus/errors.ts";
+import { threadsUsage, type UsageWindow, usagePage, usageSummary } from "../../storage/usage.ts";
+import type { HttpContext } from "../context.ts";
+import { json } from "../reply.ts";
+import { route } from "../route.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
+import { threadFilter } from "../thread-id.ts";
+
+const tag = "Usage";
+const scopes = ["usage:read"];
+const windowDefaultMs = 30 * 86_400_000;
+
+const tokenCounts = {
+  tokens_input: Type.Integer({ description: "Without cached tokens." }),
+  tokens_output: Type.Integer(),
+  cache_creation: Type.Integer(),
+  cache_read: Type.Integer(),
+  cost_usd: Type.Number(),
+};
+const sums = { calls: Type.Integer({ description: "Model calls." }), ...tokenCounts };
+
+const UsageItem = Type.Object({
+  id: Type.String(),
+  tenant_id: Type.String(),
+  ts: EpochMs,
+  manifest_id: Type.String(),
+  model_id: Type.String({ description: "The route; `wire_model_id` is the provider's own name." }),
+  wire_model_id: Type.String(),
+  kind: Type.String(),
+  ...tokenCounts,
+  thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
+  meta_json: Type.String({ description: "JSON." }),
+});
+
+const windowFields = {
+  since_ms: Type.Optional(
+    Type.Integer({
+      ...EpochMs,
+      description: "From this time on, epoch milliseconds; default 30 days before until_ms.",
+    }),
+  ),
+  until_ms: Type.Optional(
+    Type.Integer({ ...EpochMs, description: "Before this time, epoch milliseconds; default now." }),
+  ),
+};
+
+export const usage = route({
+  method: "GET",
+  path: "/usage",
+  summary: "What each model call used and cost, the newest first.",
+  tag,
+  access: scopes,
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Rows on a page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    manifest_id: Type.Optional(Type.String({ description: "Calls of this manifest." })),
+    thread_id: Type.Optional(Type.String({ description: "Calls of this thread: its suffix, or its full id." })),
+  }),
+  reply: {
+    description: "A page.",
+    schema: Type.Object({ items: Type.Array(UsageItem), next_cursor: nullable(Type.String()) }),
+  },
+  fails: ["invalid_cursor", "invalid_thread_id", "storage_unavailable"],
+  async handle({ query, principal }, { store }) {
+    const { tenant_id } = principal;
+    const { manifest_id, cursor = null, limit } = query;
+    const suffix = threadFilter(query.thread_id, tenant_id);
+    const filter = {
+      ...(manifest_id !== undefined && { manifest_id }),
+      ...(suffix !== null && { thread_id: `${tenant_id}:${suffix}` }),
+    };
+    const { rows, next_cursor } = await usagePage(store.tenant(tenant_id), filter, cursor, limit);
+    return json({ items: rows.map(({ id, ...row }) => ({ id, tenant_id, ...row })), next_cursor });
+  },
+});
+
+export const summary = route({
+  method: "GET",
+  path: "/usage/summary",
+  summary: "Spending by manifest, model and UTC day, the newest day first.",
+  tag,
+  access: scopes,
+  query: Type.Object({
+    ...windowFields,
+    manifest_id: Type.Optional(Type.String({ description: "Spending of this manifest." })),
+  }),
+  reply: {
+    description: "`totals` is over all items.",
+    schema: Type.Object({
+      since_ms: EpochMs,
+      until_ms: EpochMs,
+      items: Type.Array(
+        Type.Object({
+          manifest_id: Type.String(),
+          model_id: Type.String(),
+          day: Type.String({ description: "YYYY-MM-DD." }),
+          ...sums,
+        }),
+      ),
+      totals: Type.Object(sums),
+    }),
+  },
+  fails: ["storage_unavailable"],
+  async handle({ query, principal }, context) {
+    const window = windowOf(query, context);
+    const found = await usageSummary(context.store.tenant(principal.tenant_id), window, query.manifest_id ?? null);
+    return json({ since_ms: window.since, until_ms: window.until, ...found });
+  },
+});
+
+export const threads = route({
+  method: "GET",
+  path: "/usage/threads",
+  summary: "Spending by thread, the most recently active first.",
+  tag,
+  access: scopes,
+  query: Type.Object({
+    ...windowFields,
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Threads listed." }),
+  }),
+  reply: {
+    description: "`totals` is over all threads, with those that `truncated` says were cut off.",
+    schema: Type.Object({
+      since_ms: EpochMs,
+      until_ms: EpochMs,
+      items: Type.Array(Type.Object({ thread_id: Type.String(), ...sums, first_ts: EpochMs, last_ts: EpochMs })),
+      totals: Type.Object(sums),
+      truncated: Type.Boolean(),
+    }),
+  },
+  fails: ["storage_unavailable"],
+  async handle({ query, principal }, context) {
+    const window = windowOf(query, context);
+    const found = await threadsUsage(context.store.tenant(principal.tenant_id), window, query.limit);
+    return json({ since_ms: window.since, until_ms: window.until, ...found });
+  },
+});
+
+/** Refuses an empty window with invalid_request. */
+function windowOf(query: { since_ms?: number; until_ms?: number }, { env }: HttpContext): UsageWindow {
+  // The end is not part of the window, and what was spent in this very millisecond is.
+  const until = query.until_ms ?? env.now() + 1;
+  const since = query.since_ms ?? Math.max(0, until - windowDefaultMs);
+  if (since < until) return { since, until };
+  const detail = [{ loc: ["query", "until_ms"], msg: "until_ms must be after since_ms", type: "out_of_range" }];
+  throw new SvcError("invalid_request", { detail });
+}
+
+export const usageRoutes = [usage, summary, threads];

@@ -1,0 +1,25 @@
+import { Type } from "typebox";
+import { json } from "../reply.ts";
+import { route } from "../route.ts";
+
+// What is below /.well-known/ needs no credentials. There is no agent card in this version, for there is no A2A that it could
+// point to: its path is one of those that do not exist, as it is where a manifest withholds the card.
+
+export const jwks = route({
+  method: "GET",
+  path: "/.well-known/jwks.json",
+  summary: "The public keys that tokens are verified with.",
+  tag: "System",
+  access: "public",
+  unlimited: true,
+  reply: {
+    description: "`error` is `not_configured`, and `keys` empty, where SVC_JWKS_PUBLIC is not set.",
+    schema: Type.Object({
+      error: Type.Optional(Type.String()),
+      keys: Type.Array(Type.Object({ kty: Type.String() }, { additionalProperties: true })),
+    }),
+  },
+  handle: (_request, { settings }) => json(settings.jwksPublic ?? { error: "not_configured", keys: [] }),
+});
+
+export const wellKnownRoutes = [jwks];

@@ -1,0 +1,226 @@
+import { randomBytes } from "node:crypto";
+import { createServer } from "node:net";
+import { availableParallelism } from "node:os";
+import { MessageChannel, Worker } from "node:worker_threads";
+import { expose, type Remote, transfer, wrap } from "comlink";
+import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
+import type { Logger } from "pino";
+import { describeDefault } from "../actors/run/model/create-models.ts";
+import { ActorSystem } from "../actors/runtime/system.ts";
+import { type Env, systemEnv } from "../bus/env.ts";
+import { threadAddress } from "../bus/address.ts";
+import type { Bus } from "../bus/bus.ts";
+import { createLogger } from "../governance/log.ts";
+import type { MetricSnapshot } from "../governance/metrics.ts";
+import { SecretMask } from "../governance/secrets.ts";
+import { storeConfigOf } from "../governance/settings/store-config.ts";
+import type { Settings } from "../governance/settings.ts";
+import { deleteLapsed } from "../storage/housekeeping.ts";
+import { releaseAbandonedKeys } from "../storage/idempotency.ts";
+import { abandonedRuns } from "../storage/live-runs.ts";
+import { migrate } from "../storage/migrate.ts";
+import { indexEvents } from "../storage/search.ts";
+import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
+import type { Store } from "../storage/store.ts";
+import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
+import { threadCounts } from "./thread-counts.ts";
+import type { HttpControl, MainControl } from "./worker.ts";
+
+// `svc serve`: takes the data directory, brings the schema up, starts the threads, closes what a crash has left open, listens,
+// and at the end lets live turns finish.
+
+export interface ServeOptions {
+  readonly version: string;
+  /** Asks the server to drain and end. */
+  readonly stop: AbortSignal;
+  /** Told when the server takes requests. */
+  readonly onReady?: (server: RunningServer) => void;
+}
+
+/** A server that takes requests. */
+export interface RunningServer {
+  readonly url: string;
+  readonly system: ActorSystem;
+}
+
+/** Runs a server until it is asked to stop. Rejects when it cannot start, or when it cannot go on. */
+export async function serve(settings: Settings, options: ServeOptions): Promise<void> {
+  const env = systemEnv();
+  const mask = new SecretMask(settings.secretValues);
+  const log = createLogger(settings, mask, {}, process.stdout.isTTY === true);
+  const config = storeConfigOf(settings);
+  await checkPort(settings.host, settings.port);
+  const lock = config.engine === "sqlite" ? lockDataDir(settings.dataDir) : null;
+  try {
+    // On Postgres the schema is the operator's to bring up: other processes may be running on it.
+    if (config.engine === "sqlite") await migrate(config, { target: "head", downgrade: false });
+    await run(settings, options, env, log);
+  } finally {
+    lock?.release();
+  }
+}
+
+async function run(settings: Settings, options: ServeOptions, env: Env, log: Logger): Promise<void> {
+  const counts = threadCounts(settings, availableParallelism());
+  const bootId = randomBytes(8).toString("hex");
+  const httpWorkers = counts.http > 1 ? counts.http : 0;
+  const actorNodes = Array.from({ length: counts.actors }, (_, index) => 1 + httpWorkers + index);
+  const fatal = Promise.withResolvers<never>();
+  fatal.promise.catch(() => {});
+  const system = new ActorSystem({
+    settings,
+    bootId,
+    log,
+    actorNodes,
+    onFatal: (error) => fatal.reject(error),
+    onReplaced: () => void closeAbandoned(main.bus, main.context.store, bootId, log),
+  });
+  await system.start();
+
+  const workers: HttpWorker[] = [];
+  const allMetrics = async (): Promise<readonly MetricSnapshot[]> => [
+    ...(await system.metrics()),
+    main.metrics(),
+    ...(await Promise.all(workers.map((worker) => worker.control.metrics()))),
+  ];
+  const nodeConfig = (node: number): HttpNodeConfig => ({
+    node,
+    actorNodes,
+    settings,
+    version: options.version,
+    startedAt: env.now(),
+  });
+  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), allMetrics);
+  system.join({ node: 0, connect: main.connect, lost: main.lost });
+  for (let node = 1; node <= httpWorkers; node++)
+    workers.push(startHttpWorker(nodeConfig(node), system, { allMetrics }, (error) => fatal.reject(error)));
+
+  await closeAbandoned(main.bus, main.context.store, bootId, log);
+  const port = await listenAll(main, workers, settings.port);
+  const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
+  const stopHousekeeping = keepHouse(main.context.store, env, log);
+  announce(url, settings, env, log, counts);
+  options.onReady?.({ url, system });
+
+  try {
+    await Promise.race([fatal.promise, stopped(options.stop)]);
+  } catch (error) {
+    log.fatal({ err: error }, "cannot go on");
+    throw error;
+  }
+  log.info("draining");
+  stopHousekeeping();
+  main.stopAccepting();
+  for (const worker of workers) await worker.control.stopAccepting();
+  await system.stop(settings.gracefulShutdownSeconds * 1000, async () => {
+    for (const worker of workers) await worker.control.close();
+    main.close();
+  });
+  for (const worker of workers) await worker.worker.terminate();
+  log.info("stopped");
+}
+
+interface HttpWorker {
+  readonly worker: Worker;
+  readonly control: Remote<HttpControl>;
+}
+
+function startHttpWorker(
+  config: HttpNodeConfig,
+  system: ActorSystem,
+  mainControl: MainControl,
+  onFatal: (error: Error) => void,
+): HttpWorker {
+  const storePort = system.store.attach();
+  const { port1, port2 } = new MessageChannel();
+  expose(mainControl, nodeEndpoint(port1));
+  const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+    name: `http-${config.node}`,
+    workerData: { config, storePort, mainPort: port2 },
+    transferList: [storePort, port2],
+    execArgv: ["--import", new URL("../strip-types.js", import.meta.url).href],
+  });
+  worker.on("error", (error) => onFatal(error as Error));
+  const control = wrap<HttpControl>(nodeEndpoint(worker));
+  system.join({
+    node: config.node,
+    connect: (node, port) => void control.connect(node, transfer(port, [port])),
+    lost: (node) => void control.lost(node),
+  });
+  return { worker, control };
+}
+
+/** One http thread listens alone; several share the port, and the kernel spreads connections over them. */
+async function listenAll(main: HttpNode, workers: readonly HttpWorker[], port: number): Promise<number> {
+  if (workers.length === 0) return main.listen(port);
+  let shared = port;
+  for (const worker of workers) shared = await worker.control.listen(shared);
+  return shared;
+}
+
+/** Runs that a process or a thread that is gone was running are closed, and their keys are given back. */
+async function closeAbandoned(bus: Bus, store: Store, bootId: string, log: Logger): Promise<void> {
+  let closed = 0;
+  for (let after = 0; ; ) {
+    const page = await abandonedRuns(store.system, bootId, after, 500);
+    if (page.length === 0) break;
+    // Loading the thread closes the run.
+    await Promise.all(page.map(({ tenant_id, suffix }) => bus.ask(threadAddress(tenant_id, suffix), "recover", {}, { deadlineMs: 60_000 })));
+    closed += page.length;
+    after = page.at(-1)?.thread_key ?? Number.MAX_SAFE_INTEGER;
+  }
+  await releaseAbandonedKeys(store.system, bootId);
+  if (closed > 0) log.warn({ runs: closed }, "interrupted runs were closed");
+}
+
+const indexIdleMs = 2_000;
+const indexBusyMs = 50;
+const lapsedMs = 3_600_000;
+
+/** What no request waits for: the search index follows the log, and what has lapsed is deleted. */
+function keepHouse(store: Store, env: Env, log: Logger): () => void {
+  let stopping = false;
+  const repeat = async (work: () => Promise<number>): Promise<void> => {
+    if (stopping) return;
+    const pauseMs = await work().catch((error: unknown) => {
+      log.warn({ err: error }, "housekeeping failed");
+      return lapsedMs / 60;
+    });
+    if (!stopping) env.timer(pauseMs, () => void repeat(work));
+  };
+  void repeat(async () => ((await indexEvents(store, 1)) ? indexIdleMs : indexBusyMs));
+  void repeat(async () => {
+    await deleteLapsed(store, env.now());
+    return lapsedMs;
+  });
+  return () => {
+    stopping = true;
+  };
+}
+
+function announce(url: string, settings: Settings, env: Env, log: Logger, threads: { http: number; actors: number }): void {
+  log.info({ url, data_dir: settings.dataDir, model: describeDefault(settings, env), threads }, "svc is ready");
+  const auth = settings.authMode === "none" ? "" : ' -H "Authorization: Bearer $SVC_KEY"';
+  log.info(
+    `try: curl -N ${url}/chat/stream${auth} -H "Content-Type: application/json" -d '{"manifest":"${settings.defaultManifest}","messages":[{"role":"user","content":"What is 6 * 7?"}]}'`,
+  );
+}
+
+function stopped(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** Sharing a port between threads means that the kernel would also let another process share it: found out before. */
+function checkPort(host: string, port: number): Promise<void> {
+  if (port === 0) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", (error: NodeJS.ErrnoException) =>
+      reject(error.code === "EADDRINUSE" ? new Error(`port ${port} of ${host} is taken`) : error),
+    );
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()));
+  });
+}

@@ -1,0 +1,29 @@
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { expose, type Remote, wrap } from "comlink";
+import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
+import { systemEnv } from "../bus/env.ts";
+import type { MetricSnapshot } from "../governance/metrics.ts";
+import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
+
+// Entry of an http thread, when there are more of them than the main thread itself.
+
+/** What the main thread asks of an http thread. */
+export type HttpControl = Pick<HttpNode, "connect" | "lost" | "listen" | "metrics" | "stopAccepting" | "close">;
+
+/** What an http thread asks of the main thread. */
+export interface MainControl {
+  allMetrics(): Promise<readonly MetricSnapshot[]>;
+}
+
+const { config, storePort, mainPort } = workerData as {
+  config: HttpNodeConfig;
+  storePort: MessagePort;
+  mainPort: MessagePort;
+};
+if (parentPort) {
+  const main: Remote<MainControl> = wrap<MainControl>(nodeEndpoint(mainPort));
+  const { connect, lost, listen, metrics, stopAccepting, close } = createHttpNode(config, systemEnv(), storePort, () =>
+    main.allMetrics(),
+  );
+  expose({ connect, lost, listen, metrics, stopAccepting, close } satisfies HttpControl, nodeEndpoint(parentPort));
+}

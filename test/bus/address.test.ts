@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { nodeAddress, splitThreadId, threadAddress, topicOf } from "../../bus/address.ts";
+
+test("a thread's address holds its tenant and its suffix, and gives both back", () => {
+  const address = threadAddress("acme", "order 7");
+
+  assert.deepEqual(address, { kind: "thread", key: "acme:order 7" });
+  assert.deepEqual(splitThreadId(address.key), { tenantId: "acme", suffix: "order 7" });
+});
+
+test("the topic of an actor names its kind and its key, so that no two actors share one", () => {
+  assert.equal(topicOf(threadAddress("acme", "7")), "thread/acme:7");
+  assert.notEqual(topicOf({ kind: "turn", key: "acme:7" }), topicOf(threadAddress("acme", "7")));
+});
+
+test("a node's own address is where the node is", () => {
+  assert.deepEqual(nodeAddress(12), { kind: "node", key: "12" });
+});

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { systemEnv } from "../../bus/env.ts";
+import { Sim } from "../support/sim-env.ts";
+
+test("ids are 32 hexadecimal digits and never come twice", () => {
+  const env = systemEnv();
+
+  const ids = Array.from({ length: 5_000 }, () => env.id());
+
+  for (const id of ids) assert.match(id, /^[0-9a-f]{32}$/);
+  assert.equal(new Set(ids).size, ids.length);
+});
+
+test("what is deferred runs after the promises of this turn, in order", async () => {
+  const env = systemEnv();
+  const order: string[] = [];
+
+  env.defer(() => order.push("first"));
+  const done = new Promise<void>((resolve) =>
+    env.defer(() => {
+      order.push("second");
+      resolve();
+    }),
+  );
+  void Promise.resolve()
+    .then(() => {})
+    .then(() => order.push("promise"));
+  order.push("now");
+  await done;
+
+  assert.deepEqual(order, ["now", "promise", "first", "second"]);
+});
+
+test("a timer fires once, and not at all when it was cancelled", async () => {
+  const env = systemEnv();
+  const fired: string[] = [];
+
+  const cancelled = env.timer(1, () => fired.push("cancelled"));
+  cancelled.cancel();
+  // Timers do not keep a process alive, so something else has to.
+  const alive = setInterval(() => {}, 1_000);
+  await new Promise<void>((resolve) => {
+    env.timer(5, () => {
+      fired.push("fired");
+      resolve();
+    });
+  });
+  clearInterval(alive);
+
+  assert.deepEqual(fired, ["fired"]);
+});
+
+test("the monotonic clock does not go back, and the epoch clock is in milliseconds", () => {
+  const env = systemEnv();
+
+  const readings = Array.from({ length: 1_000 }, () => env.monotonic());
+
+  assert.ok(readings.every((reading, index) => index === 0 || reading >= (readings[index - 1] as number)));
+  assert.ok(env.now() > 1_700_000_000_000 && env.now() < 10_000_000_000_000);
+});
+
+test("a simulation moves its clock only when told to, and does what is due in the order of time", async () => {
+  const sim = new Sim(5);
+  const env = sim.env();
+  const done: string[] = [];
+  const start = env.now();
+  for (const delay of [30, 10, 20, 40]) env.timer(delay, () => done.push(`${delay} at ${env.now() - start}`));
+  const cancelled = env.timer(15, () => done.push("cancelled"));
+  env.timer(10, () => {
+    cancelled.cancel();
+    env.timer(5, () => done.push(`nested at ${env.now() - start}`));
+  });
+
+  await sim.run();
+  assert.deepEqual(done, []);
+  await sim.advance(35);
+
+  assert.deepEqual(done.map(String), ["10 at 10", "nested at 15", "20 at 20", "30 at 30"]);
+  assert.equal(env.now(), start + 35);
+});
+
+test("a simulation does what is due at the same time in an order that its seed decides", async () => {
+  const order = async (seed: number): Promise<string> => {
+    const sim = new Sim(seed);
+    const done: number[] = [];
+    for (let i = 0; i < 20; i++) sim.env().timer(1, () => done.push(i));
+    await sim.advance(1);
+    assert.equal(done.length, 20);
+    return done.join(" ");
+  };
+
+  assert.equal(await order(1), await order(1));
+  assert.notEqual(await order(1), await order(2));
+});
+
+test("a simulation keeps the order of what one node defers, lets promises run between, and stops what has ended", async () => {
+  const sim = new Sim(9);
+  const [env, other] = [sim.env(), sim.env()];
+  const done: string[] = [];
+  for (const name of ["a", "b", "c"])
+    env.defer(() => {
+      done.push(name);
+      void Promise.resolve().then(() => done.push(`${name} promise`));
+    });
+  other.defer(() => done.push("ended"));
+  other.timer(1, () => done.push("ended"));
+
+  other.end();
+  await sim.advance(10);
+
+  assert.deepEqual(done, ["a", "a promise", "b", "b promise", "c", "c promise"]);
+});
+
+test("a simulation tells what an event throws, and when something never settles", async () => {
+  const sim = new Sim(1);
+  sim.env().defer(() => {
+    throw new Error("in an event");
+  });
+
+  await assert.rejects(sim.run(), /in an event/);
+  await assert.rejects(sim.until(new Promise(() => {}), 1_000), /not settled after 1000 simulated ms \(seed 1\)/);
+});

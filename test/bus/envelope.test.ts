@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { op, type Receiver, unpack } from "../../bus/envelope.ts";
+
+/** A receiver that notes what it is told, in order. */
+function noting(): { receiver: Receiver; noted: unknown[][] } {
+  const noted: unknown[][] = [];
+  const note =
+    (what: string) =>
+    (...fields: unknown[]): void =>
+      void noted.push([what, ...fields]);
+  const receiver: Receiver = {
+    onAsk: note("ask"),
+    onTell: note("tell"),
+    onReply: note("reply"),
+    onRefuse: note("refuse"),
+    onFrame: note("frame"),
+    onTopic: note("topic"),
+    onSubscribe: note("subscribe"),
+    onUnsubscribe: note("unsubscribe"),
+  };
+  return { receiver, noted };
+}
+
+test("every operation of a batch reaches its receiver, whole and in order, after a structured clone too", () => {
+  const text = fc.string();
+  // Bodies look like operations, so that a wrong step through the batch would show.
+  const body = fc.oneof(fc.integer({ min: 0, max: 8 }), fc.jsonValue());
+  const number = fc.integer({ min: 0, max: 2 ** 45 });
+  const operations = fc.oneof(
+    fc.tuple(fc.constant("ask" as const), number, text, text, text, body, number),
+    fc.tuple(fc.constant("tell" as const), text, text, text, body),
+    fc.tuple(fc.constant("reply" as const), number, body),
+    fc.tuple(fc.constant("refuse" as const), number, fc.constant({ code: "conflict", details: {} })),
+    fc.tuple(fc.constant("frame" as const), number, text, fc.boolean()),
+    fc.tuple(fc.constant("topic" as const), text, text),
+    fc.tuple(fc.constant("subscribe" as const), text),
+    fc.tuple(fc.constant("unsubscribe" as const), text),
+  );
+  const property = fc.property(fc.array(operations), (sent) => {
+    const { receiver, noted } = noting();
+    const items = sent.flatMap(([what, ...fields]) => [
+      op[what],
+      ...fields.map((field) => (typeof field === "boolean" && what === "frame" ? Number(field) : field)),
+    ]);
+
+    unpack(4, structuredClone(items), receiver);
+
+    const tellsWho = new Set(["ask", "subscribe", "unsubscribe"]);
+    assert.deepEqual(
+      noted,
+      structuredClone(sent).map(([what, ...fields]) => [what, ...(tellsWho.has(what) ? [4] : []), ...fields]),
+    );
+  });
+
+  fc.assert(property, { numRuns: 300 });
+});
+
+test("a batch that nobody can read is an error, not silence", () => {
+  const { receiver, noted } = noting();
+
+  assert.throws(() => unpack(1, [op.subscribe, "a", 99, "b"], receiver), /unknown operation 99 at 2/);
+  assert.deepEqual(noted, [["subscribe", 1, "a"]]);
+});

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type ErrorCode, errorTable, SvcError } from "../../bus/errors.ts";
+
+const codes = Object.keys(errorTable) as ErrorCode[];
+
+test("every code has a status of its class and a sentence that explains it", () => {
+  for (const code of codes) {
+    const { status, help } = errorTable[code];
+    assert.match(code, /^[a-z]+(_[a-z]+)*$/);
+    assert.ok(status >= 400 && status < 600, code);
+    assert.match(help, /\.$/, code);
+    assert.equal(new SvcError(code).status, status);
+  }
+});
+
+test("a refusal crosses a thread whole: code, subject and details", () => {
+  for (const code of codes) {
+    const error = new SvcError(code, { subject: "s", detail: [{ loc: ["a", 1] }], reason: "r", retryAfterSeconds: 3 });
+
+    const received = SvcError.fromWire(structuredClone(error.toWire()));
+
+    assert.ok(received instanceof SvcError);
+    assert.deepEqual(received, error);
+    assert.equal(received.message, `${code}:s`);
+  }
+});
+
+test("what is not a refusal becomes internal_error: its text stays behind, its cause stays known here", () => {
+  const cause = new Error("password=secret");
+
+  const error = SvcError.from(cause);
+  const received = SvcError.fromWire(structuredClone(error.toWire()));
+
+  assert.equal(error.code, "internal_error");
+  assert.equal(error.cause, cause);
+  assert.equal(received.cause, undefined);
+  assert.equal(JSON.stringify([received, received.message]).includes("secret"), false);
+  const refusal = new SvcError("conflict");
+  assert.equal(SvcError.from(refusal), refusal);
+});

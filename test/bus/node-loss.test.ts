@@ -1,0 +1,272 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { Bus } from "../../bus/bus.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { type EchoDeps, type Echoed, echoActor, type Numbered } from "../support/echo-actor.ts";
+import { type Outcome, outcomeOf } from "../support/outcome.ts";
+import { SimNet } from "../support/sim-bus.ts";
+import { Sim } from "../support/sim-env.ts";
+
+const hour = { deadlineMs: 3_600_000 };
+const quiet: EchoDeps = { onHandled() {} };
+
+/** Two nodes with actors, one that only asks. */
+function smallNet(seed = 1) {
+  const sim = new Sim(seed);
+  const net = new SimNet(sim, { actorNodes: [0, 1], otherNodes: [10], definitions: [echoActor(1000)], deps: quiet });
+  return { sim, net, bus: net.node(10).bus };
+}
+
+/** An actor that lives on this node. */
+function actorOn(net: SimNet, node: number): { kind: "echo"; key: string } {
+  for (let i = 0; ; i++) {
+    const address = { kind: "echo", key: `key ${i}` } as const;
+    if (net.node(10).bus.nodeOf(address) === node) return address;
+  }
+}
+
+test("every ask ends once: answered, refused, past its deadline or lost, whatever dies; and nothing is handled twice", async () => {
+  type Step =
+    | { what: "kill"; node: number; pauseMs: number }
+    | { what: "ask"; node: number; ask: PlannedAsk; pauseMs: number };
+  interface PlannedAsk {
+    readonly key: number;
+    readonly delayMs: number;
+    readonly deadlineMs: number;
+  }
+  const pauseMs = fc.constantFrom(0, 0, 0, 0, 1, 10, 40);
+  const ask = fc.record<PlannedAsk>({
+    key: fc.nat(3),
+    delayMs: fc.constantFrom(0, 0, 2, 30),
+    deadlineMs: fc.constantFrom(1, 20, 200, 10_000),
+  });
+  const step: fc.Arbitrary<Step> = fc.oneof(
+    { weight: 20, arbitrary: fc.record({ what: fc.constant("ask"), node: fc.nat(3), ask, pauseMs }) },
+    { weight: 1, arbitrary: fc.record({ what: fc.constant("kill"), node: fc.nat(3), pauseMs }) },
+  );
+  const property = fc.asyncProperty(fc.nat(), fc.array(step, { maxLength: 150, size: "max" }), async (seed, steps) => {
+    const handled: number[] = [];
+    const sim = new Sim(seed);
+    const nodes = [0, 1, 2, 10];
+    const net = new SimNet(sim, {
+      actorNodes: nodes.slice(0, 3),
+      otherNodes: [10],
+      definitions: [echoActor(3)],
+      deps: { onHandled: (_key, { number }) => void handled.push(number) } satisfies EchoDeps,
+      delayMs: 10,
+    });
+    // What a dead node has asked nobody waits for; every other ask must end.
+    const asked: { number: number; of: object; outcome: Promise<Outcome<Echoed>> }[] = [];
+    const ended = new Map<number, Outcome<Echoed>>();
+
+    for (const [number, { what, node, pauseMs: pause, ...rest }] of steps.entries()) {
+      const from = net.node(nodes[node] as number);
+      if (what === "kill" && !from.env.ended) net.kill(from.number);
+      if (what === "ask" && !from.env.ended && "ask" in rest) {
+        const { key, delayMs, deadlineMs } = rest.ask;
+        const message = { sender: `node ${from.number}.${from.incarnation}`, number, delayMs };
+        const outcome = outcomeOf(from.bus.ask({ kind: "echo", key: `key ${key}` }, "echo", message, { deadlineMs }));
+        void outcome.then((end) => ended.set(number, end));
+        asked.push({ number, of: from.env, outcome });
+      }
+      if (pause > 0) await sim.advance(pause);
+    }
+    await sim.advance(10_500);
+
+    for (const { number, of } of asked) {
+      const times = handled.filter((other) => other === number).length;
+      assert.ok(times <= 1, `${number} was handled ${times} times`);
+      const end = ended.get(number);
+      if (end === undefined) {
+        assert.ok(
+          nodes.every((node) => net.node(node).env !== of),
+          `${number} has not ended`,
+        );
+        continue;
+      }
+      if ("answer" in end) {
+        assert.equal(end.answer.number, number);
+        assert.equal(times, 1);
+      } else {
+        assert.ok(["mailbox_full", "deadline_exceeded", "actor_lost"].includes(end.refused), end.refused);
+        if (end.refused === "mailbox_full") assert.equal(times, 0);
+      }
+    }
+  });
+
+  await fc.assert(property, { numRuns: 150 });
+});
+
+test("what is in flight to a node that is lost ends as actor_lost at once, what is asked of others goes on", async () => {
+  const { sim, net, bus } = smallNet();
+  const lost = Array.from({ length: 10 }, () => outcomeOf(bus.ask(actorOn(net, 0), "hold", {}, hour)));
+  const others = outcomeOf(bus.ask(actorOn(net, 1), "echo", { sender: "s", number: 1, delayMs: 100 }, hour));
+  await sim.advance(20);
+
+  bus.lost(0);
+  const outcomes = await sim.until(Promise.all(lost), 0);
+  const afterwards = await sim.until(
+    outcomeOf(bus.ask(actorOn(net, 0), "echo", { sender: "s", number: 2, delayMs: 0 })),
+    0,
+  );
+
+  assert.deepEqual(outcomes, Array(10).fill({ refused: "actor_lost" }));
+  assert.deepEqual(afterwards, { refused: "actor_lost" });
+  assert.deepEqual(await sim.until(others), { answer: { sender: "s", number: 1, handled: 1 } });
+});
+
+test("a tell to a lost node is dropped and counted", () => {
+  const { net, bus } = smallNet();
+  bus.lost(0);
+
+  bus.tell(actorOn(net, 0), "note", { sender: "s", number: 1, delayMs: 0 });
+
+  assert.equal(bus.dropped.tell, 1);
+});
+
+test("who listens for losses is told of each, after the node's asks have failed", () => {
+  const { bus } = smallNet();
+  const lost: number[] = [];
+  bus.onLost((node) => void lost.push(node));
+  bus.onLost((node) => void lost.push(node * 100));
+
+  bus.lost(1);
+  bus.lost(0);
+
+  assert.deepEqual(lost, [1, 100, 0, 0]);
+});
+
+test("a second answer to one ask is dropped and counted", async () => {
+  const sim = new Sim(1);
+  const bus: Bus = new Bus({
+    env: sim.env(),
+    node: 0,
+    incarnation: 0,
+    actorNodes: [0],
+    deliver(delivery) {
+      bus.reply(delivery, "first");
+      bus.reply(delivery, "second");
+      bus.refuse(delivery, new SvcError("conflict"));
+    },
+  });
+
+  const answer = await sim.until(bus.ask({ kind: "probe", key: "a" }, "work", 1));
+  await sim.run();
+
+  assert.equal(answer, "first");
+  assert.equal(bus.dropped.late_reply, 2);
+});
+
+test("a replacement takes over the actors of a lost node, with new states", async () => {
+  const { sim, net, bus } = smallNet();
+  const address = actorOn(net, 0);
+  const ask = () => outcomeOf(bus.ask(address, "echo", { sender: "s", number: 1, delayMs: 0 }));
+  const before = [await sim.until(ask()), await sim.until(ask())];
+
+  net.kill(0);
+  await sim.advance(1_000);
+  const after = await sim.until(ask());
+
+  assert.deepEqual(before.at(-1), { answer: { sender: "s", number: 1, handled: 2 } });
+  assert.deepEqual(after, { answer: { sender: "s", number: 1, handled: 1 } });
+  assert.equal(net.node(0).incarnation, 1);
+});
+
+test("an answer to what an earlier incarnation has asked is never taken for an answer to the present one", async () => {
+  const { sim, net } = smallNet();
+  const address = actorOn(net, 0);
+  const slow: Numbered = { sender: "before", number: 1, delayMs: 2_000 };
+  void outcomeOf(net.node(10).bus.ask(address, "echo", slow, hour));
+  await sim.advance(100);
+  net.kill(10);
+  await sim.advance(100);
+
+  const { bus, incarnation } = net.node(10);
+  const asked = outcomeOf(bus.ask(actorOn(net, 1), "echo", { sender: "after", number: 2, delayMs: 3_000 }, hour));
+
+  assert.equal(incarnation, 1);
+  assert.deepEqual(await sim.until(asked), { answer: { sender: "after", number: 2, handled: 1 } });
+  assert.equal(bus.dropped.late_reply, 1);
+});
+
+test("a channel of an earlier incarnation brings nothing to the channels of the present one", async () => {
+  const { sim, net } = smallNet();
+  const address = actorOn(net, 0);
+  const before = net.node(10);
+  const old = before.bus.openChannel(() => {});
+  void outcomeOf(before.bus.ask(address, "echo", { sender: "s", number: 1, delayMs: 1_000 }, hour));
+  // Waits behind the first, and so speaks to the channel only when its node has been replaced.
+  void outcomeOf(before.bus.ask(address, "stream", { channel: old, text: "for somebody else", pieces: 3 }, hour));
+  await sim.advance(100);
+  net.kill(10);
+  await sim.advance(100);
+
+  const { bus } = net.node(10);
+  const heard: string[] = [];
+  bus.openChannel((text) => void heard.push(text));
+  await sim.advance(2_000);
+
+  assert.deepEqual(heard, []);
+  assert.equal(bus.dropped.frame, 1);
+});
+
+test("a channel that was opened towards a lost node sends nothing to its replacement and disturbs nothing there", async () => {
+  const { sim, net } = smallNet();
+  const sender = net.node(0).bus;
+  const heard: string[] = [];
+  const channel = sender.channel(net.node(10).bus.openChannel((text) => void heard.push(text)));
+  channel.send("before ", false);
+  await sim.advance(20);
+  net.kill(10);
+  await sim.advance(100);
+  const present: string[] = [];
+  const other = sender.channel(net.node(10).bus.openChannel((text) => void present.push(text)));
+  // The first batch of the new link, as "before" was of the old one.
+  other.send("to the replacement", false);
+
+  channel.send("after", true);
+  await sim.advance(20);
+
+  assert.equal(channel.writable, true);
+  assert.deepEqual(heard, ["before "]);
+  assert.deepEqual(present, ["to the replacement"]);
+  assert.equal(sender.dropped.frame, 1);
+});
+
+test("work that waits until a channel is writable goes on when its node is lost", async () => {
+  const { sim, net } = smallNet();
+  const sender = net.node(0).bus;
+  const channel = sender.channel(net.node(10).bus.openChannel(() => {}));
+  net.node(10).env.stall();
+  while (channel.writable) channel.send("x".repeat(1024 * 1024), false);
+  let calls = 0;
+  channel.onWritable(() => void calls++);
+  await sim.advance(100);
+  assert.equal(calls, 0);
+
+  sender.lost(10);
+  channel.onWritable(() => void calls++);
+  await sim.run();
+
+  assert.equal(calls, 2);
+});
+
+test("what a lost node has sent before its end is not taken any more", async () => {
+  const { sim, net, bus } = smallNet();
+  const address = actorOn(net, 0);
+  const asked = outcomeOf(bus.ask(address, "echo", { sender: "s", number: 1, delayMs: 0 }));
+  await sim.run();
+  // Stuck after it has asked: the answer and a subscription have come when the word of the loss does.
+  net.node(10).env.stall();
+  net.node(0).bus.subscribe({ kind: "node", key: "10" }, () => {});
+  await sim.advance(20);
+
+  bus.lost(0);
+  net.node(10).env.goOn();
+  await sim.advance(20);
+
+  assert.deepEqual(await asked, { refused: "actor_lost" });
+  assert.equal(bus.dropped.late_reply, 0);
+  assert.equal(bus.hasSubscribers("node/10"), false);
+});

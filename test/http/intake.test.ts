@@ -1,0 +1,213 @@
+// What every route with a body takes and does not take (decision 3, threat 6), and bodies that are too long.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import fc from "fast-check";
+import type { Route } from "../../http/route.ts";
+import { bodyBytesDefault } from "../../http/route.ts";
+import type { Answer, RequestOptions } from "../support/http-client.ts";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+import { assertCommonHeaders, nameOf, pathOf, routes } from "./support.ts";
+
+const withBody = routes.filter(({ body }) => body !== null);
+const { env, keys } = apiKeys({ all: { scopes: ["*"] } });
+
+/** The code of a refusal, in the form of either protocol. */
+function codeOf(answer: Answer): unknown {
+  const { error } = answer.json;
+  return typeof error === "object" ? error.code : error;
+}
+
+/** JSON texts in the middle of which stands something that two parsers read differently, or that later code would trip over. */
+const tricks: Readonly<Record<string, fc.Arbitrary<string>>> = {
+  "a key twice in one object": fc.constantFrom('{"a":1,"a":2}', '{"a":{},"b":1,"\\u0061":2}', '{"":1,"":1}'),
+  "the key __proto__": fc.constantFrom(
+    '{"__proto__":{"admin":true}}',
+    '{"a":{"__proto__":1}}',
+    '{"\\u005f_proto__":1}',
+  ),
+  "a NUL character": fc.constantFrom('"\\u0000"', '{"a\\u0000b":1}', '"\0"'),
+  "half of a surrogate pair": fc.constantFrom('"\\ud800"', '"\\udc00x"', '{"\\ud83d":1}'),
+  "an integer beyond 2^53-1": fc.bigInt({ min: 2n ** 53n, max: 2n ** 80n }).map((value) => String(value)),
+  "an integer below -(2^53-1)": fc.bigInt({ min: 2n ** 53n, max: 2n ** 80n }).map((value) => `-${value}`),
+  "a number that is not finite": fc.constantFrom("1e999", "-1e400", "NaN", "Infinity", "-Infinity"),
+  "nesting deeper than 64": fc.integer({ min: 65, max: 2000 }).map((depth) => "[".repeat(depth) + "]".repeat(depth)),
+  "no JSON": fc.constantFrom(
+    "",
+    "{",
+    '{"a":1,}',
+    "{'a':1}",
+    "[1 2]",
+    "01",
+    "+1",
+    ".5",
+    "0x10",
+    "nul",
+    '"\n"',
+    "{}{}",
+    "//x\n{}",
+  ),
+};
+
+describe("the body of every route", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  before(async () => {
+    server = await startServer({ env, atEnd });
+  });
+  const send = (route: Route, options: RequestOptions) =>
+    server.request(route.method, pathOf(route, "some-1"), { key: keys.all, ...options });
+
+  for (const route of withBody) {
+    const name = nameOf(route);
+
+    for (const [what, text] of Object.entries(tricks)) {
+      test(`${name} refuses ${what} with invalid_json`, async () => {
+        const anywhere = fc.record({
+          text,
+          before: fc.jsonValue({ maxDepth: 1 }),
+          place: fc.constantFrom("root", "list", "field"),
+        });
+        await fc.assert(
+          fc.asyncProperty(anywhere, async ({ text: bad, before: good, place }) => {
+            const neighbour = JSON.stringify(good);
+            const body =
+              place === "root" ? bad : place === "list" ? `[${neighbour},${bad}]` : `{"x":${neighbour},"y":${bad}}`;
+
+            const answer = await send(route, { body });
+
+            assert.deepEqual([answer.status, codeOf(answer)], [400, "invalid_json"], body.slice(0, 200));
+          }),
+          { numRuns: 12 },
+        );
+      });
+    }
+
+    test(`${name} finds no fault in JSON that has none, whatever else is wrong with it`, async () => {
+      const anything = fc
+        .jsonValue({ maxDepth: 3 })
+        .map((value) => JSON.stringify(value))
+        .filter((text) => !text.includes("__proto__") && !/\d{16}/.test(text));
+      await fc.assert(
+        fc.asyncProperty(anything, async (body) => {
+          const answer = await send(route, { body });
+
+          // Nothing at random is a request of this route: it is refused for its fields.
+          assert.deepEqual(
+            [answer.status, codeOf(answer)],
+            [route.path.startsWith("/v1") ? 400 : 422, "invalid_request"],
+          );
+        }),
+        { numRuns: 25 },
+      );
+    });
+
+    test(`${name} takes application/json in UTF-8 and nothing else`, async () => {
+      for (const type of [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/json2",
+        "text/json",
+        "",
+        "json",
+      ]) {
+        const answer = await send(route, { body: "{}", headers: { "content-type": type } });
+        assert.deepEqual([answer.status, codeOf(answer)], [415, "unsupported_media_type"], type);
+      }
+      for (const type of [
+        "application/json; charset=utf-16",
+        "application/json;charset=latin1",
+        'application/json; charset="ascii"',
+      ]) {
+        const answer = await send(route, { body: "{}", headers: { "content-type": type } });
+        assert.deepEqual([answer.status, codeOf(answer)], [400, "invalid_json"], type);
+      }
+      for (const type of ["application/json", "Application/JSON; Charset=UTF-8", 'application/json;charset="utf8"']) {
+        const answer = await send(route, { body: "{}", headers: { "content-type": type } });
+        assert.notEqual(codeOf(answer), "invalid_json", type);
+        assert.notEqual(answer.status, 415, type);
+      }
+      const latin = await send(route, { body: Buffer.from('{"caf\xe9":1}', "latin1") });
+      assert.deepEqual([latin.status, codeOf(latin)], [400, "invalid_json"]);
+    });
+
+    test(`${name} refuses a field that it does not know, or takes it on purpose`, async () => {
+      const open = (route.body as { additionalProperties?: boolean }).additionalProperties === true;
+
+      const { json } = await send(route, { body: { no_such_field: 1 } });
+
+      if (open) return assert.ok(!JSON.stringify(json).includes("no_such_field"));
+      const named = json.detail.find(({ type }: { type: string }) => type === "extra_forbidden");
+      assert.deepEqual(named.loc, ["body", "no_such_field"]);
+    });
+
+    test(`LIM-001 ERR-004 ${name} refuses a body over its limit, declared or in chunks`, async () => {
+      const tooLong = Buffer.alloc(route.bodyBytesMax + 1, " ");
+
+      const declared = await sayTooMuch(server, route, `content-length: ${tooLong.length}\r\n`, Buffer.alloc(0));
+      const chunked = await sayTooMuch(server, route, "transfer-encoding: chunked\r\n", inChunks(tooLong));
+
+      for (const answer of [declared, chunked]) {
+        assert.match(answer, /^HTTP\/1\.1 413 /);
+        assert.ok(answer.endsWith('\r\n\r\n{"error":"payload_too_large"}'), answer);
+        assert.match(answer, /x-request-id: /);
+        assert.match(answer, /x-content-type-options: nosniff/);
+      }
+    });
+
+    test(`LIM-001 ${name} takes a body of exactly its limit, declared or in chunks`, async () => {
+      const body = Buffer.alloc(route.bodyBytesMax, " ");
+      body.write("{}");
+
+      const declared = await send(route, { body });
+      const chunked = await send(route, { body, chunked: true });
+
+      for (const answer of [declared, chunked]) {
+        assert.deepEqual(
+          [answer.status, codeOf(answer)],
+          [route.path.startsWith("/v1") ? 400 : 422, "invalid_request"],
+        );
+        assertCommonHeaders(answer);
+      }
+    });
+  }
+
+  test("LIM-001 the limit is 1 MiB on every route of this version", () => {
+    assert.deepEqual([...new Set(routes.map(({ bodyBytesMax }) => bodyBytesMax))], [1024 * 1024]);
+    assert.equal(bodyBytesDefault, 1024 * 1024);
+  });
+
+  test("ERR-001 a body over the limit is refused before the caller is known, wherever it goes", async () => {
+    for (const path of ["/chat", "/audit", "/no/such/path"]) {
+      const answer = await server.raw(
+        `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${bodyBytesDefault + 1}\r\n\r\n`,
+      );
+
+      assert.match(answer, /^HTTP\/1\.1 413 /, path);
+    }
+  });
+
+  test("a content-length that is no number is refused, and nobody else notices", async () => {
+    for (const length of ["-1", "0x10", "1e3", "9".repeat(30)]) {
+      const answer = await server.raw(`POST /chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${length}\r\n\r\n{}`);
+      assert.match(answer, /^HTTP\/1\.1 4\d\d /, length);
+    }
+    assert.equal((await server.get("/health")).status, 200);
+  });
+});
+
+function inChunks(bytes: Buffer): Buffer {
+  const chunkBytes = 64 * 1024;
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < bytes.length; at += chunkBytes) {
+    const chunk = bytes.subarray(at, at + chunkBytes);
+    pieces.push(Buffer.from(`${chunk.length.toString(16)}\r\n`), chunk, Buffer.from("\r\n"));
+  }
+  return Buffer.concat([...pieces, Buffer.from("0\r\n\r\n")]);
+}
+
+/** What comes back until the server closes. It may close while we are still sending. */
+function sayTooMuch(server: TestServer, route: Route, framing: string, body: Buffer): Promise<string> {
+  const head = `${route.method} ${pathOf(route, "some-1")} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${keys.all}\r\ncontent-type: application/json\r\n${framing}\r\n`;
+  return server.raw(Buffer.concat([Buffer.from(head), body]));
+}

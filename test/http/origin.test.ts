@@ -1,0 +1,168 @@
+// Threat 14: a page of another origin, or one whose name was made to resolve to us, gets nothing and does nothing.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+import { assertCommonHeaders, outcomeOf, pathOf, refusal, routes } from "./support.ts";
+
+const app = "https://app.example.com";
+const turn = { manifest: "quick", thread_id: "page", messages: [{ role: "user", content: "hi" }] };
+
+describe("browsers", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let port: string;
+  before(async () => {
+    server = await startServer({ atEnd, env: { SVC_CORS_ORIGINS: app } });
+    port = new URL(server.url).port;
+  });
+
+  for (const host of [
+    "evil.example.com",
+    "evil.example.com:80",
+    "localhost.evil.example.com",
+    "127.0.0.1.nip.io",
+    "0",
+    "127.1",
+    "[::2]",
+    "localhost@evil.example.com",
+  ]) {
+    test(`the host ${JSON.stringify(host)} is refused on every route`, async () => {
+      for (const route of routes) {
+        const options = { headers: { host }, ...(route.body && { body: {} }) };
+        const answer = await server.request(route.method, pathOf(route, "x"), options);
+
+        assert.deepEqual(outcomeOf(answer), refusal(403, "host_not_allowed"), route.path);
+        assertCommonHeaders(answer);
+      }
+    });
+  }
+
+  test("a request without a host is refused", async () => {
+    for (const lines of ["", "host:\r\n"]) {
+      const answer = await server.raw(`GET /health HTTP/1.1\r\n${lines}connection: close\r\n\r\n`);
+
+      assert.match(answer, /^HTTP\/1\.1 40[03] /, lines);
+    }
+  });
+
+  for (const host of ["localhost", "LOCALHOST", "127.0.0.1", "[::1]", "[::1]:99", "localhost:1"]) {
+    test(`the host ${host} is ours`, async () => {
+      assert.equal((await server.get("/health", { headers: { host } })).status, 200);
+    });
+  }
+
+  for (const origin of [
+    "https://evil.example.com",
+    "null",
+    "http://app.example.com",
+    `${app}:444`,
+    `${app}.evil.com`,
+    "http://localhost:1",
+    "file://",
+    "",
+  ]) {
+    test(`a page of the origin ${JSON.stringify(origin)} is refused on every route, and changes nothing`, async () => {
+      for (const route of routes) {
+        const options = { headers: { origin }, ...(route.body && { body: turn }) };
+        const answer = await server.request(route.method, pathOf(route, "page"), options);
+
+        assert.deepEqual(outcomeOf(answer), refusal(403, "origin_not_allowed"), route.path);
+        assert.equal(answer.headers["access-control-allow-origin"], undefined);
+        assertCommonHeaders(answer);
+      }
+      assert.deepEqual((await server.get("/chat/sessions")).json.items, []);
+    });
+  }
+
+  test("a foreign page may not even ask what it may send", async () => {
+    const headers = { origin: "https://evil.example.com", "access-control-request-method": "POST" };
+
+    const answer = await server.request("OPTIONS", "/chat", { headers });
+
+    assert.deepEqual(outcomeOf(answer), refusal(403, "origin_not_allowed"));
+    assert.equal(answer.headers["access-control-allow-origin"], undefined);
+  });
+
+  test("a listed origin may read every answer, refusals too", async () => {
+    for (const [method, path, status] of [
+      ["GET", "/health", 200],
+      ["GET", "/no/such/path", 404],
+      ["DELETE", "/audit", 405],
+      ["POST", "/chat", 415],
+    ] as const) {
+      const answer = await server.request(method, path, { headers: { origin: app } });
+
+      assert.equal(answer.status, status);
+      assert.equal(answer.headers["access-control-allow-origin"], app);
+      assert.equal(answer.headers.vary, "Origin");
+      assert.match(
+        String(answer.headers["access-control-expose-headers"]),
+        /Idempotent-Replayed.*Retry-After.*X-Request-Id/,
+      );
+      assert.equal(answer.headers["access-control-allow-credentials"], undefined);
+    }
+  });
+
+  test("a listed origin may read an event stream", async () => {
+    const stream = await server.stream("/chat/stream", turn, { headers: { origin: app } });
+    await stream.until("[DONE]");
+
+    assert.deepEqual([stream.status, stream.headers["access-control-allow-origin"]], [200, app]);
+  });
+
+  test("a listed origin is told what it may send, without credentials and at no cost", async () => {
+    const headers = {
+      origin: app,
+      "access-control-request-method": "PUT",
+      "access-control-request-headers": "authorization, content-type",
+    };
+
+    const answer = await server.request("OPTIONS", "/manifests/x", { headers });
+
+    assert.deepEqual([answer.status, answer.text], [204, ""]);
+    assert.equal(answer.headers["access-control-allow-origin"], app);
+    assert.match(String(answer.headers["access-control-allow-methods"]), /PUT/);
+    const allowed = String(answer.headers["access-control-allow-headers"]).toLowerCase().split(", ");
+    for (const name of [
+      "authorization",
+      "content-type",
+      "idempotency-key",
+      "last-event-id",
+      "x-api-key",
+      "x-request-id",
+      "x-svc-lease-token",
+    ])
+      assert.ok(allowed.includes(name), name);
+  });
+
+  test("a page of our own origin may call, and so may what is no browser", async () => {
+    const own = await server.request("POST", "/chat", { headers: { origin: `http://127.0.0.1:${port}` }, body: {} });
+    const none = await server.request("POST", "/chat", { body: {} });
+
+    assert.deepEqual([own.status, none.status], [422, 422]);
+    assert.equal(own.headers["access-control-allow-origin"], undefined);
+  });
+
+  test("an origin of our name and another host header is not our own", async () => {
+    const headers = { host: "localhost", origin: `http://127.0.0.1:${port}` };
+
+    assert.equal((await server.get("/health", { headers })).status, 403);
+  });
+
+  test("SVC_ALLOWED_HOSTS replaces the names that are ours", async () => {
+    const named = await startServer({ atEnd, env: { SVC_ALLOWED_HOSTS: "svc.example.com,127.0.0.1" } });
+
+    const status = async (host: string) => (await named.get("/health", { headers: { host } })).status;
+
+    assert.deepEqual(
+      [
+        await status("svc.example.com"),
+        await status("SVC.example.com:8080"),
+        await status("127.0.0.1"),
+        await status("localhost"),
+      ],
+      [200, 200, 200, 403],
+    );
+  });
+});

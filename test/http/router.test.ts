@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { text } from "../../http/reply.ts";
+import { type Method, type Route, route } from "../../http/route.ts";
+import { Router } from "../../http/router.ts";
+
+function routeAt(method: Method, path: string): Route {
+  return route({
+    method,
+    path,
+    summary: "A route of this test.",
+    tag: "Test",
+    access: "public",
+    reply: { description: "Nothing." },
+    handle: () => text("", "text/plain"),
+  });
+}
+
+const history = routeAt("GET", "/history/{thread_id}");
+const sessions = routeAt("GET", "/sessions");
+const session = routeAt("GET", "/sessions/{thread_id}");
+const search = routeAt("GET", "/sessions/search");
+const put = routeAt("PUT", "/things/{name}");
+const canary = routeAt("POST", "/things/{name}/canary");
+const router = new Router([history, sessions, session, search, put, canary]);
+
+describe("Router", () => {
+  test("finds a route with the decoded values of its parameters", () => {
+    const found = router.find("GET", "/history/caf%C3%A9%20au%20lait");
+
+    assert.deepEqual(found, { kind: "route", route: history, params: { thread_id: "café au lait" } });
+  });
+
+  test("prefers a literal segment to a parameter", () => {
+    const found = router.find("GET", "/sessions/search");
+
+    assert.equal(found.kind === "route" && found.route, search);
+  });
+
+  test("takes a slash at the end of a collection, and of nothing else", () => {
+    const collection = router.find("GET", "/sessions/");
+    const item = router.find("GET", "/sessions/a/");
+
+    assert.equal(collection.kind === "route" && collection.route, sessions);
+    assert.equal(item.kind, "unknown");
+  });
+
+  test("answers HEAD where there is GET, and lists what else a path allows", () => {
+    const head = router.find("HEAD", "/sessions");
+    const post = router.find("POST", "/sessions");
+    const get = router.find("GET", "/things/a/canary");
+
+    assert.equal(head.kind, "route");
+    assert.deepEqual(post.kind === "other_methods" && post.allow, ["GET", "HEAD", "OPTIONS"]);
+    assert.deepEqual(get.kind === "other_methods" && get.allow, ["OPTIONS", "POST"]);
+  });
+
+  for (const path of [
+    "/sessions//search",
+    "//sessions",
+    "/sessions/../history/a",
+    "/sessions/%2e%2e/history/a",
+    "/sessions/.%2E/a",
+    "/sessions/.",
+    "/sessions/a%2Fb",
+    "/sessions/a%5cb",
+    "/sessions/a\\b",
+    "/sessions/a%00b",
+    "/sessions/a%252fb",
+    "/sessions/a%0ab",
+    "/sessions/%",
+    "/sessions/%zz",
+    "/sessions/%c3",
+    `/sessions/${"a".repeat(4096)}`,
+  ]) {
+    test(`does not read ${path.slice(0, 40)}, which others might read otherwise`, () => {
+      assert.equal(router.find("GET", path).kind, "ambiguous");
+    });
+  }
+
+  for (const path of ["/Sessions", "/SESSIONS/search", "/%73essions", "/session", "/", "", "*", "/sessions/a/b"]) {
+    test(`knows nothing at ${JSON.stringify(path)}`, () => {
+      assert.equal(router.find("GET", path).kind, "unknown");
+    });
+  }
+
+  test("gives a handler the very text that was encoded, or no route at all", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", minLength: 1, maxLength: 60 }), (value) => {
+        fc.pre(value.isWellFormed());
+        const found = router.find("GET", `/history/${encodeURIComponent(value)}`);
+
+        if (found.kind === "route") assert.deepEqual([found.route, found.params], [history, { thread_id: value }]);
+        else assert.match(found.kind, /^(ambiguous|unknown)$/);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("reads a path with tricks in it as one segment or not at all", () => {
+    const piece = fc.constantFrom(
+      "a",
+      "..",
+      ".",
+      "/",
+      "\\",
+      "%",
+      "%2f",
+      "%2e",
+      "%25",
+      "%00",
+      "search",
+      ";",
+      "?",
+      "#",
+      " ",
+      "é",
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { minLength: 1, maxLength: 8 }), (pieces) => {
+        const found = router.find("GET", `/history/${pieces.join("")}`);
+
+        if (found.kind !== "route") return;
+        const value = found.params.thread_id ?? "";
+        assert.equal(found.route, history);
+        assert.ok(!/[/\\\0]/.test(value) && value !== "." && value !== "..", value);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test("refuses a table that says two things", () => {
+    assert.throws(() => new Router([sessions, sessions]), /declared twice/);
+    assert.throws(() => new Router([put, routeAt("GET", "/things/{id}/canary")]), /two names/);
+  });
+});

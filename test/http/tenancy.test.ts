@@ -1,0 +1,196 @@
+// Threat 1 and decision 4, generated from the table of routes: what belongs to another tenant is answered as what does not exist.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import type { Route } from "../../http/route.ts";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+import { nameOf, routes } from "./support.ts";
+
+const { env, keys } = apiKeys({
+  owner: { tenant_id: "acme", scopes: ["*"] },
+  stranger: { tenant_id: "globex", scopes: ["*"] },
+});
+
+// Of one length, so that even the lengths of answers can be compared.
+const ownersThread = "thread-of-acme-1";
+const ownersManifest = "agent-of-acme-01";
+const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
+
+/** A request with an id in it: in the path's place, in the query or in the body. */
+interface Sample {
+  readonly route: string;
+  /** The owner's thing of this kind. */
+  readonly theirs: string;
+  readonly query?: (id: string) => string;
+  readonly body?: (id: string) => object;
+}
+
+const messages = [{ role: "user", content: "hi" }];
+const thread = (route: string, rest: Omit<Sample, "route" | "theirs"> = {}) => ({
+  route,
+  theirs: ownersThread,
+  ...rest,
+});
+const manifest = (route: string, rest: Omit<Sample, "route" | "theirs"> = {}) => ({
+  route,
+  theirs: ownersManifest,
+  ...rest,
+});
+
+/** Every route that takes an id is here. */
+const samples: readonly Sample[] = [
+  manifest("POST /chat", { body: (id) => ({ manifest: id, messages }) }),
+  manifest("POST /chat/stream", { body: (id) => ({ manifest: id, messages }) }),
+  thread("POST /chat/continue", { body: (id) => ({ thread_id: id }) }),
+  thread("POST /chat/abort", { body: (id) => ({ thread_id: id }) }),
+  thread("GET /chat/stream/{thread_id}"),
+  thread("GET /chat/history/{thread_id}"),
+  thread("DELETE /chat/history/{thread_id}"),
+  thread("GET /chat/sessions/{thread_id}"),
+  manifest("POST /v1/chat/completions", { body: (id) => ({ model: id, messages }) }),
+  manifest("GET /audit", { query: (id) => `manifest_id=${id}` }),
+  manifest("GET /audit/export", { query: (id) => `manifest_id=${id}&until=9` }),
+  thread("GET /usage", { query: (id) => `thread_id=${id}` }),
+  manifest("GET /usage", { query: (id) => `manifest_id=${id}` }),
+  manifest("GET /usage/summary", { query: (id) => `manifest_id=${id}&since_ms=1&until_ms=9` }),
+  manifest("GET /manifests/{name}"),
+  manifest("GET /manifests/{name}", { query: () => "version=1" }),
+  thread("GET /manifests/{name}", { query: () => "thread_id=t" }),
+  manifest("GET /manifests/{name}/versions"),
+  manifest("PUT /manifests/{name}", { body: (id) => ({ manifest: { metadata: { name: `${id}x` } } }) }),
+  manifest("POST /manifests/{name}/canary", { body: () => ({ canary_version: 1, canary_weight: 100 }) }),
+  manifest("DELETE /manifests/{name}/canary"),
+  manifest("POST /manifests/{name}/rollback", { body: () => ({ version: 1 }) }),
+  manifest("GET /docs/{file}"),
+];
+const idFields = /^(thread_id|name|manifest|manifest_id|model|file)$/;
+
+function takesId(route: Route): boolean {
+  const fields = [route.params, route.query, route.body].flatMap((schema) =>
+    Object.keys((schema as { properties?: object } | null)?.properties ?? {}),
+  );
+  return fields.some((field) => idFields.test(field));
+}
+
+describe("another tenant's id", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  before(async () => {
+    server = await startServer({ env, atEnd });
+    const as = { key: keys.owner };
+    for (const description of ["first", "second"]) {
+      const manifest = { metadata: { name: ownersManifest, description } };
+      await server.request("PUT", `/manifests/${ownersManifest}`, { ...as, body: { manifest } });
+    }
+    const secret = [{ role: "user", content: "the owner's secret" }];
+    const turn = await server.request("POST", "/chat", {
+      ...as,
+      body: { manifest: ownersManifest, thread_id: ownersThread, messages: secret },
+    });
+    assert.equal(turn.status, 200, turn.text);
+  });
+
+  /** Everything of an answer but what every answer has of its own; the id that was asked for reads ID. */
+  async function ask({ route, query, body }: Sample, id: string) {
+    const [method = "", template = ""] = route.split(" ");
+    const path = template.replaceAll(/\{\w+\}/g, id) + (query === undefined ? "" : `?${query(id)}`);
+    const stream = await server.stream(path, body?.(id), { method, key: keys.stranger });
+    let text = "";
+    if (stream.headers["content-type"] === "text/event-stream") {
+      text = (await stream.next())?.raw ?? "";
+      stream.close();
+    } else for await (const piece of stream.bytes()) text += piece;
+    const { "x-request-id": _id, date: _date, ...headers } = stream.headers;
+    return {
+      status: stream.status,
+      headers: JSON.stringify(headers).replaceAll(id, "ID"),
+      text: text.replaceAll(id, "ID"),
+    };
+  }
+
+  test("every route that takes an id is under test here", () => {
+    const known = new Set(samples.map(({ route }) => route));
+
+    assert.deepEqual(routes.filter(takesId).map(nameOf).sort(), [...known].sort());
+  });
+
+  for (const sample of samples) {
+    const { route, query } = sample;
+    test(`AUTH-010 ${route}${query ? `?${query("")}` : ""} answers it byte for byte as one that does not exist`, async () => {
+      const nobodysAnswer = await ask(sample, nobodys[0]);
+      const theirAnswer = await ask(sample, sample.theirs);
+      const again = await ask(sample, nobodys[1]);
+
+      assert.deepEqual(theirAnswer, nobodysAnswer);
+      assert.deepEqual(again, nobodysAnswer);
+      // What is compared says something: a stream's first frame, a list, or a refusal.
+      if (!route.startsWith("GET /audit/export")) assert.notEqual(theirAnswer.text, "");
+    });
+  }
+
+  test("AUTH-010 the owner's things are as they were after all that", async () => {
+    const as = { key: keys.owner };
+
+    const history = await server.get(`/chat/history/${ownersThread}`, as);
+    const versions = await server.get(`/manifests/${ownersManifest}/versions`, as);
+
+    assert.equal(history.json.messages[0].content, "the owner's secret");
+    const told = versions.json.items.map(({ version, active, canary }: Record<string, unknown>) => [
+      version,
+      active,
+      canary,
+    ]);
+    assert.deepEqual(told, [
+      [2, true, false],
+      [1, false, false],
+    ]);
+  });
+
+  test("AUTH-010 the lists of a tenant show nothing of another", async () => {
+    const as = { key: keys.stranger };
+    for (const path of [
+      "/audit",
+      "/audit/export",
+      "/usage",
+      "/usage/threads",
+      "/chat/sessions",
+      "/chat/sessions/search?q=secret",
+      "/manifests",
+      "/v1/models",
+    ]) {
+      const { status, text } = await server.get(path, as);
+
+      assert.equal(status, 200, path);
+      for (const word of ["acme", "owner", "secret"])
+        assert.ok(!text.replace('"query":"secret"', "").includes(word), `${path}: ${text}`);
+    }
+  });
+
+  test("AUTH-010 one suffix in two tenants is two threads", async () => {
+    const own = [{ role: "user", content: "the stranger's own" }];
+
+    const turn = await server.request("POST", "/chat", {
+      key: keys.stranger,
+      body: { manifest: "quick", thread_id: ownersThread, messages: own },
+    });
+    const theirs = await server.get(`/chat/history/${ownersThread}`, { key: keys.owner });
+
+    assert.equal(turn.json.thread_id, `globex:${ownersThread}`);
+    assert.ok(!turn.text.includes("the owner's secret"));
+    assert.ok(!theirs.text.includes("the stranger's own"));
+  });
+
+  test("AUTH-010 a full id of another tenant is refused alike, whether there is such a thread or not", async () => {
+    for (const suffix of [ownersThread, ...nobodys]) {
+      for (const path of [
+        `/usage?thread_id=acme:${suffix}`,
+        `/chat/history/acme:${suffix}`,
+        `/manifests/quick?thread_id=acme:${suffix}`,
+      ]) {
+        const { status, text } = await server.get(path, { key: keys.stranger });
+
+        assert.deepEqual([status, text], [400, '{"error":"invalid_thread_id","detail":"invalid_thread_id"}'], path);
+      }
+    }
+  });
+});

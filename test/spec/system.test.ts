@@ -1,0 +1,282 @@
+// Probes, metrics, the reference's access, and what every request meets on its way.
+import assert from "node:assert/strict";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, test } from "node:test";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { migrate } from "../../storage/migrate.ts";
+import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { tcpProxy } from "../support/tcp-proxy.ts";
+import { cleanup } from "../support/temp.ts";
+import packageFile from "../../package.json" with { type: "json" };
+
+const { env: keyed, keys } = apiKeys({ all: { scopes: ["*"] }, none: { scopes: [] } });
+const noServer = (await hasPostgresServer()) ? false : needsServer;
+const open = ["/health", "/live", "/ready", "/.well-known/jwks.json"];
+
+describe("probes", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  before(async () => {
+    server = await startServer({ atEnd });
+  });
+
+  test("OPS-004 GET /health tells status, env, version, multi_region and federation", async () => {
+    const { status, json } = await server.get("/health");
+
+    assert.equal(status, 200);
+    assert.deepEqual(json, {
+      status: "ok",
+      env: "development",
+      version: packageFile.version,
+      multi_region: false,
+      federation: null,
+    });
+  });
+
+  test("OPS-005 GET /live has the same body as /health", async () => {
+    const health = await server.get("/health");
+    const live = await server.get("/live");
+
+    assert.deepEqual([live.status, live.text], [200, health.text]);
+  });
+
+  test("OPS-006 GET /ready is 200 with every dependency ok and timed", async () => {
+    const { status, json } = await server.get("/ready");
+
+    assert.equal(status, 200);
+    assert.equal(json.status, "ready");
+    assert.deepEqual(Object.keys(json.checks), ["database", "redis", "object_store"]);
+    for (const check of Object.values<Record<string, unknown>>(json.checks)) {
+      assert.equal(check.ok, true);
+      assert.ok((check.duration_ms as number) >= 0);
+    }
+    assert.deepEqual(json.checks.redis, { ok: true, duration_ms: 0, configured: false });
+  });
+
+  test("OPS-007 GET /ready is 503 and names the object store when it is gone, and no path with it", async () => {
+    const broken = await startServer({ atEnd });
+    rmSync(join(broken.dataDir, "objects"), { recursive: true });
+
+    const ready = await broken.get("/ready");
+    const health = await broken.get("/health");
+
+    assert.deepEqual([ready.status, ready.json.status], [503, "not_ready"]);
+    assert.deepEqual([ready.json.checks.object_store.ok, ready.json.checks.database.ok], [false, true]);
+    assert.equal(ready.json.checks.object_store.detail, "storage_unavailable");
+    assert.ok(!ready.text.includes(broken.dataDir));
+    assert.equal(health.status, 200);
+  });
+
+  test("OPS-007 OPS-004 with the database down /ready is 503 and names it, /health is 200, and both recover", {
+    skip: noServer,
+  }, async () => {
+    const database = await testDatabase(atEnd);
+    await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
+    const proxy = await tcpProxy(database.url, atEnd);
+    const onPostgres = await startServer({
+      atEnd,
+      env: { SVC_DATABASE_URL: proxy.url(database.url), SVC_DB_POOL_TIMEOUT_SECONDS: "0.3" },
+    });
+    assert.equal((await onPostgres.get("/ready")).status, 200);
+
+    proxy.cut();
+    const ready = await onPostgres.get("/ready");
+    const health = await onPostgres.get("/health");
+    const read = await onPostgres.get("/audit");
+
+    assert.deepEqual([ready.status, ready.json.status], [503, "not_ready"]);
+    assert.deepEqual([ready.json.checks.database.ok, ready.json.checks.object_store.ok], [false, true]);
+    assert.equal(health.status, 200);
+    assert.deepEqual([read.status, read.json], [503, { error: "storage_unavailable", detail: "storage_unavailable" }]);
+    proxy.restore();
+    while ((await onPostgres.get("/ready")).status !== 200);
+    assert.equal((await onPostgres.get("/audit")).status, 200);
+  });
+
+  test("OPS-007 /ready is 503 schema_behind on a Postgres that was not migrated", { skip: noServer }, async () => {
+    const database = await testDatabase(atEnd);
+    await migrate({ engine: "postgres", postgres: database.config }, { target: "0003", downgrade: false });
+    const behind = await startServer({ atEnd, env: { SVC_DATABASE_URL: database.url } });
+
+    const before = await behind.get("/ready");
+    await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
+    const after = await behind.get("/ready");
+
+    assert.deepEqual([before.status, before.json.checks.database.detail], [503, "schema_behind"]);
+    assert.equal(after.status, 200);
+  });
+
+  test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode api_key", async () => {
+    const guarded = await startServer({ atEnd, env: keyed });
+
+    for (const path of open) assert.equal((await guarded.get(path)).status, 200, path);
+    const nothing = await guarded.get("/.well-known/agent-card.json");
+    const otherMethod = await guarded.request("DELETE", "/health");
+
+    // This version has no A2A, so there is no card: the path is answered as one that does not exist.
+    assert.deepEqual([nothing.status, nothing.json], [404, { error: "not_found", detail: "not_found" }]);
+    assert.deepEqual([otherMethod.status, otherMethod.headers.allow], [405, "GET, HEAD, OPTIONS"]);
+    assert.equal((await guarded.get("/no/such/path")).status, 401);
+  });
+});
+
+describe("mode jwt", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let token: string;
+  let jwks: { keys: object[] };
+  before(async () => {
+    const { publicKey, privateKey } = await generateKeyPair("EdDSA", { extractable: true });
+    jwks = { keys: [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA", use: "sig" }] };
+    token = await new SignJWT({ tenant: "acme", scope: "audit:read" })
+      .setProtectedHeader({ alg: "EdDSA", kid: "one" })
+      .setSubject("somebody")
+      .setExpirationTime("5m")
+      .sign(privateKey);
+    server = await startServer({ atEnd, env: { SVC_AUTH_MODE: "jwt", SVC_JWKS_PUBLIC: JSON.stringify(jwks) } });
+  });
+
+  test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode jwt", async () => {
+    for (const path of open) assert.equal((await server.get(path)).status, 200, path);
+    assert.equal((await server.get("/.well-known/agent-card.json")).status, 404);
+  });
+
+  test("AUTH-002 GET /.well-known/jwks.json is not_configured until SVC_JWKS_PUBLIC is set, then the keys", async () => {
+    const without = await startServer({ atEnd });
+
+    const unset = await without.get("/.well-known/jwks.json");
+    const set = await server.get("/.well-known/jwks.json");
+
+    assert.deepEqual([unset.status, unset.json], [200, { error: "not_configured", keys: [] }]);
+    assert.deepEqual([set.status, set.json], [200, jwks]);
+  });
+
+  test("OPS-006 /ready has a row for the keys in mode jwt", async () => {
+    const keyless = await startServer({ atEnd, env: { SVC_AUTH_MODE: "jwt" } });
+
+    const good = await server.get("/ready");
+    const bad = await keyless.get("/ready");
+
+    assert.deepEqual(good.json.checks.jwks, { ok: true, duration_ms: 0 });
+    assert.deepEqual([bad.status, bad.json.checks.jwks.ok], [503, false]);
+  });
+
+  test("AUTH-028 a good token passes with its scopes, another is 401 invalid_token", async () => {
+    const good = await server.get("/audit", { key: token });
+    const scopeless = await server.get("/usage", { key: token });
+    const bad = await server.get("/audit", { key: `${token.slice(0, -4)}AAAA` });
+
+    assert.equal(good.status, 200);
+    assert.deepEqual([scopeless.status, scopeless.json], [403, { detail: "missing scopes: usage:read" }]);
+    assert.deepEqual([bad.status, bad.json], [401, { error: "unauthorized", reason: "invalid_token" }]);
+  });
+});
+
+describe("GET /metrics", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  before(async () => {
+    server = await startServer({ atEnd, env: keyed });
+  });
+
+  test("OPS-008 is text exposition, needs credentials and no scope", async () => {
+    const without = await server.get("/metrics");
+    const scopeless = await server.get("/metrics", { key: keys.none });
+
+    assert.equal(without.status, 401);
+    assert.equal(scopeless.status, 200);
+    assert.match(String(scopeless.headers["content-type"]), /^text\/plain; version=0\.0\.4/);
+    assert.match(scopeless.text, /^# HELP svc_http_requests_total .+\n# TYPE svc_http_requests_total counter$/m);
+  });
+
+  test("OPS-008 counts requests by route and status, and never by what the client chose", async () => {
+    await server.get("/manifests/planted-name", { key: keys.all });
+    await server.get("/planted/path", { key: keys.all });
+
+    const { text } = await server.get("/metrics", { key: keys.all });
+
+    assert.match(text, /^svc_http_requests_total\{route="GET \/manifests\/\{name\}",status="404"\} 1$/m);
+    assert.match(text, /^svc_http_requests_total\{route="unknown",status="404"\} 1$/m);
+    assert.ok(!text.includes("planted"));
+  });
+});
+
+describe("the reference", () => {
+  const atEnd = cleanup();
+
+  test("OPS-011 /docs and /openapi.json need credentials, unless SVC_DOCS_PUBLIC is true", async () => {
+    const paths = ["/openapi.json", "/docs", "/docs/swagger-ui.css"];
+    const guarded = await startServer({ atEnd, env: keyed });
+    const shown = await startServer({ atEnd, env: { ...keyed, SVC_DOCS_PUBLIC: "true" } });
+
+    for (const path of paths) {
+      assert.equal((await guarded.get(path)).status, 401, path);
+      assert.equal((await guarded.get(path, { key: keys.all })).status, 200, path);
+      assert.equal((await shown.get(path)).status, 200, path);
+      assert.equal((await shown.get(path, { key: "key-of-nobody-01" })).status, 200, path);
+    }
+    assert.equal((await shown.get("/audit")).status, 401);
+  });
+});
+
+describe("mode none", () => {
+  const atEnd = cleanup();
+
+  test("AUTH-027 skips scope checks: management routes answer without credentials", async () => {
+    const server = await startServer({ atEnd });
+
+    for (const path of [
+      "/audit",
+      "/audit/metrics",
+      "/usage",
+      "/usage/summary",
+      "/usage/threads",
+      "/manifests",
+      "/metrics",
+      "/openapi.json",
+      "/docs",
+    ])
+      assert.equal((await server.get(path)).status, 200, path);
+  });
+});
+
+describe("refusals", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  before(async () => {
+    server = await startServer({ atEnd });
+  });
+
+  test("a path that does not exist, or could be read in two ways, is refused with a code under both keys", async () => {
+    const unknown = await server.get("/no/such/path");
+    const twoWays = await server.get("/chat/history/a%2Fb");
+
+    assert.deepEqual([unknown.status, unknown.json], [404, { error: "not_found", detail: "not_found" }]);
+    assert.deepEqual([twoWays.status, twoWays.json], [400, { error: "invalid_path", detail: "invalid_path" }]);
+  });
+
+  test("a query parameter that stands twice or is out of range is refused by name", async () => {
+    const twice = await server.get("/audit?limit=1&limit=2");
+    const beyond = await server.get("/audit?limit=501");
+    const words = await server.get("/audit?since=yesterday");
+
+    for (const [answer, name] of [
+      [twice, "limit"],
+      [beyond, "limit"],
+      [words, "since"],
+    ] as const) {
+      assert.deepEqual([answer.status, answer.json.error], [422, "invalid_request"]);
+      assert.deepEqual(answer.json.detail[0].loc, ["query", name]);
+    }
+  });
+
+  test("ERR-006 an unknown manifest is 404 unknown_manifest:<name>", async () => {
+    const { status, json } = await server.request("POST", "/chat", {
+      body: { manifest: "nope", messages: [{ role: "user", content: "hi" }] },
+    });
+
+    assert.deepEqual([status, json], [404, { error: "unknown_manifest:nope", detail: "unknown_manifest:nope" }]);
+  });
+});

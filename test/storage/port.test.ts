@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { MessageChannel } from "node:worker_threads";
+import { systemEnv } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { kvSetOp } from "../../storage/kv.ts";
+import { type Answer, type Request, request, StorePort } from "../../storage/port.ts";
+import { createStore, type TenantStore } from "../../storage/store.ts";
+import { cleanup } from "../support/temp.ts";
+
+/** A store over a port whose other end is in the test's hands. */
+function held(t: Parameters<typeof cleanup>[0]): {
+  tenant: TenantStore;
+  port: StorePort;
+  arrived: Request[][];
+  reply(answers: Answer[]): void;
+  next(): Promise<void>;
+  hangUp(): void;
+} {
+  const { port1, port2 } = new MessageChannel();
+  const port = new StorePort(systemEnv(), port1);
+  const arrived: Request[][] = [];
+  let wake = (): void => {};
+  port2.on("message", (requests: Request[]) => {
+    arrived.push(requests);
+    wake();
+  });
+  cleanup(t).after(() => {
+    port.close();
+    port2.close();
+  });
+  return {
+    tenant: createStore(port).tenant("acme"),
+    port,
+    arrived,
+    reply: (answers) => port2.postMessage(answers),
+    next: () =>
+      new Promise((resolve) => {
+        wake = resolve;
+      }),
+    hangUp: () => port2.close(),
+  };
+}
+
+const entry = (tenant: TenantStore, value: string) => kvSetOp(tenant, { key: "k", value, expires_at: null }, 1);
+
+describe("the port to the store thread", () => {
+  test("requests of one turn of the event loop travel together, in their order", async (t) => {
+    const { tenant, arrived, next, reply } = held(t);
+    const arrival = next();
+
+    const writes = [tenant.write([entry(tenant, "1")]), tenant.write([entry(tenant, "2"), entry(tenant, "3")])];
+    await arrival;
+    reply([
+      [2, [[{ version: 2 }]], null],
+      [1, [[{ version: 1 }]], null],
+    ]);
+
+    assert.deepEqual(arrived, [
+      [
+        [request.write, 1, "kv_set", ["acme", "k", "1", 1, null], -1],
+        [request.write, 2, "kv_set", ["acme", "k", "2", 1, null], -1, "kv_set", ["acme", "k", "3", 1, null], -1],
+      ],
+    ]);
+    assert.deepEqual(await Promise.all(writes), [[[{ version: 1 }]], [[{ version: 2 }]]]);
+  });
+
+  test("a refusal comes back as one", async (t) => {
+    const { tenant, next, reply } = held(t);
+    const arrival = next();
+    const write = tenant.write([entry(tenant, "1")]);
+    await arrival;
+
+    reply([[1, null, new SvcError("conflict", { subject: "kv_set" }).toWire()]]);
+
+    await assert.rejects(write, { code: "conflict", details: { subject: "kv_set" } });
+  });
+
+  test("what waits for an answer is bounded in number, and an answer makes room", async (t) => {
+    const { tenant, port, next, reply } = held(t);
+    const arrival = next();
+    const checks = Array.from({ length: 20_000 }, () => port.check());
+
+    await assert.rejects(port.check(), { code: "storage_unavailable" });
+    await assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
+    await arrival;
+    reply([[1, [], null]]);
+    await checks[0];
+    const one = port.check();
+    port.close();
+
+    await assert.rejects(one, { code: "storage_unavailable" });
+    const outcomes = await Promise.allSettled(checks);
+    assert.equal(outcomes.filter(({ status }) => status === "rejected").length, 19_999);
+  });
+
+  test("what waits for an answer is bounded in size, but one that is larger goes alone", async (t) => {
+    const { tenant, next, reply, arrived } = held(t);
+    const huge = "x".repeat(70 * 1024 * 1024);
+    const arrival = next();
+
+    const alone = tenant.write([entry(tenant, huge)]);
+    await assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
+    await arrival;
+    reply([[1, [], null]]);
+    await alone;
+    const second = next();
+    const after = tenant.write([entry(tenant, "1")]);
+    await second;
+    reply([[arrived.at(-1)?.[0]?.[1] as number, [], null]]);
+
+    assert.deepEqual(await after, []);
+  });
+
+  test("when the other side is gone, what waits is refused, and so is what comes later", async (t) => {
+    const { tenant, next, hangUp } = held(t);
+    const arrival = next();
+    const write = assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
+    await arrival;
+
+    hangUp();
+
+    await write;
+    await assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
+  });
+});

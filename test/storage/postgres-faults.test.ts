@@ -1,0 +1,305 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { type Env, systemEnv } from "../../bus/env.ts";
+import { kvGet, kvSetOp } from "../../storage/kv.ts";
+import { statementNamed } from "../../storage/statements.ts";
+import { hasPostgresServer, needsServer, onServer, testPool } from "../support/postgres.ts";
+import { create, database, has, type Opened, openWriter, set, waitFor } from "../support/postgres-writer.ts";
+import { tcpProxy } from "../support/tcp-proxy.ts";
+import { cleanup } from "../support/temp.ts";
+
+const skip = (await hasPostgresServer()) ? false : needsServer;
+
+/** Makes the server raise an error whenever a row of `kv` with this key is written, as often as `times` says. */
+function raiseOn(url: string, key: string, state: string, times = 1_000_000): Promise<void> {
+  return onServer(url, async (client) => {
+    await client.query("CREATE SEQUENCE IF NOT EXISTS attempts");
+    await client.query(`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        IF NEW.key = '${key}' AND nextval('attempts') <= ${times} THEN
+          RAISE EXCEPTION 'made by a test' USING ERRCODE = '${state}';
+        END IF;
+        RETURN NEW;
+      END $$`);
+    await client.query("DROP TRIGGER IF EXISTS refuse ON kv");
+    await client.query("CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON kv FOR EACH ROW EXECUTE FUNCTION refuse()");
+  });
+}
+
+describe("Postgres that fails", { skip }, () => {
+  test("a batch is one request and one answer on the wire, however many statements it has", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const { store } = await openWriter(
+      testPool(proxy.url(url), { poolSize: 1, maxOverflow: 0, prePing: false }),
+      atEnd,
+    );
+    const tenant = store.tenant("acme");
+    const ops = ["a", "b", "c", "d"].map((key) => kvSetOp(tenant, { key, value: "1", expires_at: null }, 1));
+    await tenant.write(ops);
+    proxy.turns();
+
+    await tenant.write(ops);
+
+    assert.equal(proxy.turns(), 2);
+  });
+
+  test("a server that goes away is storage_unavailable, and when it is back everything works again by itself", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const { store, writer, fatal } = await openWriter(testPool(proxy.url(url)), atEnd);
+    await set(store, "before");
+
+    proxy.cut();
+    await assert.rejects(kvGet(store.tenant("acme"), "before", 0), { code: "storage_unavailable" });
+    await assert.rejects(store.check(), { code: "storage_unavailable" });
+    const failure = writer.failure();
+    // Writes wait for the lock that was lost with its connection.
+    const waiting = set(store, "after");
+    proxy.restore();
+    await waiting;
+
+    assert.equal(await has(store, "before"), true);
+    assert.equal(await has(store, "after"), true);
+    await store.check();
+    assert.equal(writer.failure(), null);
+    assert.notEqual(failure, null);
+    assert.deepEqual(fatal, []);
+  });
+
+  test("a write that waits for a server past the pool's timeout is refused", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const { store } = await openWriter(testPool(proxy.url(url), { poolTimeoutSeconds: 0.2 }), atEnd);
+
+    proxy.cut();
+
+    await assert.rejects(set(store, "a"), { code: "storage_unavailable" });
+  });
+
+  test("a batch whose answer is lost is refused though it may be there; sent again by its key it is a conflict, not a double", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const { store } = await openWriter(testPool(proxy.url(url), { prePing: false }), atEnd);
+    await set(store, "warm");
+
+    proxy.loseNextAnswer();
+    await assert.rejects(create(store, "claimed"), { code: "storage_unavailable" });
+
+    await assert.rejects(create(store, "claimed"), { code: "conflict" });
+    assert.equal(await has(store, "claimed"), true);
+  });
+
+  test("connections that the server ends are replaced, idle ones and busy ones", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const { store, fatal } = await openWriter(testPool(url), atEnd);
+    await Promise.all(["a", "b", "c"].map((key) => set(store, key)));
+    await onServer(url, async (client) => {
+      await client.query("BEGIN; LOCK TABLE kv IN ACCESS EXCLUSIVE MODE");
+      const busy = set(store, "busy");
+      const refused = assert.rejects(busy, { code: "storage_unavailable" });
+      await waitFor(async () => {
+        const { rows } = await client.query(
+          "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        );
+        return rows.length > 0;
+      });
+      await client.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'svc'",
+      );
+      await client.query("COMMIT");
+      await refused;
+    });
+
+    await Promise.all(["d", "e", "f"].map((key) => set(store, key)));
+
+    assert.equal(await has(store, "f"), true);
+    assert.equal(await has(store, "busy"), false);
+    assert.deepEqual(fatal, []);
+  });
+
+  test("an idle connection that died without a word is found out before it is used", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const real = systemEnv();
+    let later = 0;
+    const env: Env = { ...real, monotonic: () => real.monotonic() + later };
+    const { store } = await openWriter(
+      testPool(proxy.url(url), { poolSize: 2, maxOverflow: 1, connectTimeoutSeconds: 0.3 }),
+      atEnd,
+      env,
+    );
+    await Promise.all([set(store, "a"), set(store, "b")]);
+
+    proxy.swallow();
+    later = 60_000;
+    await set(store, "c");
+
+    assert.equal(await has(store, "c"), true);
+  });
+
+  test("a server that takes a batch and never answers is given up after a while", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const real = systemEnv();
+    const deadlines: (() => void)[] = [];
+    const env: Env = {
+      ...real,
+      timer(delayMs, work) {
+        if (delayMs < 60_000) return real.timer(delayMs, work);
+        deadlines.push(work);
+        return { cancel: () => void deadlines.splice(deadlines.indexOf(work), 1) };
+      },
+    };
+    const { store } = await openWriter(testPool(proxy.url(url), { prePing: false }), atEnd, env);
+    await set(store, "a");
+
+    proxy.swallow();
+    const lost = assert.rejects(set(store, "b"), { code: "storage_unavailable" });
+    await waitFor(async () => deadlines.length > 0);
+    for (const strike of [...deadlines]) strike();
+
+    await lost;
+    assert.deepEqual(deadlines, []);
+  });
+
+  test("what others were in the way of is run again, three times in all", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    await raiseOn(url, "poison", "40001", 2);
+    const { store } = await openWriter(testPool(url), atEnd);
+
+    await set(store, "poison");
+    const attempts = await onServer(
+      url,
+      async (client) => (await client.query("SELECT last_value FROM attempts")).rows[0].last_value,
+    );
+
+    assert.equal(Number(attempts), 3);
+    assert.equal(await has(store, "poison"), true);
+  });
+
+  test("under serializable isolation contenders still get an answer, and no change is lost", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    await onServer(url, async (client) => {
+      await client.query(
+        `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
+      );
+    });
+    const { store } = await openWriter(testPool(url), atEnd);
+    const reserve = statementNamed("thread_keys_reserve");
+    const value = async () =>
+      ((await store.system.write([store.system.op(reserve, [0])]))[0]?.[0]?.value as number) ?? 0;
+    const start = await value();
+
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 40 }, () => store.system.write([store.system.op(reserve, [1])])),
+    );
+
+    const done = outcomes.filter(({ status }) => status === "fulfilled").length;
+    for (const outcome of outcomes) if (outcome.status === "rejected") assert.equal(outcome.reason.code, "conflict");
+    assert.equal((await value()) - start, done);
+    assert.ok(done > 0);
+  });
+
+  test("a plan that the schema has outgrown is made anew", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const { store } = await openWriter(testPool(url, { poolSize: 1, maxOverflow: 0 }), atEnd);
+    await set(store, "a");
+    await has(store, "a");
+
+    await onServer(url, (client) => client.query("ALTER TABLE kv ALTER COLUMN version TYPE INTEGER"));
+
+    await set(store, "b");
+    assert.equal(await has(store, "b"), true);
+  });
+
+  test("a read-only server takes no writes, and check says so", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    await onServer(url, async (client) => {
+      await client.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = on`);
+    });
+    const { store } = await openWriter(testPool(url), atEnd);
+
+    await assert.rejects(set(store, "a"), { code: "storage_unavailable" });
+    await assert.rejects(store.check(), { code: "storage_unavailable" });
+    assert.equal(await has(store, "a"), false);
+  });
+
+  for (const preparedStatements of [true, false]) {
+    for (const [setting, expected] of [
+      ["off", "on"],
+      ["local", "on"],
+      ["remote_apply", "remote_apply"],
+    ] as const) {
+      test(`commits are on the disk when the server's own setting is ${setting}, ${preparedStatements ? "with" : "without"} prepared statements`, async (t) => {
+        const atEnd = cleanup(t);
+        const url = await database(atEnd);
+        await onServer(url, async (client) => {
+          await client.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = '${setting}'`);
+          await client.query("CREATE TABLE seen (setting TEXT)");
+          await client.query(`CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`);
+          await client.query("CREATE TRIGGER see BEFORE INSERT ON kv FOR EACH ROW EXECUTE FUNCTION see()");
+        });
+        const { store } = await openWriter(testPool(url, { preparedStatements }), atEnd);
+
+        await set(store, "a");
+
+        const seen = await onServer(url, (client) => client.query("SELECT setting FROM seen"));
+        assert.deepEqual(seen.rows, [{ setting: expected }]);
+      });
+    }
+  }
+});
+
+describe("errors of Postgres", { skip }, () => {
+  const atEnd = cleanup();
+  let url = "";
+  let opened: Opened;
+  before(async () => {
+    url = await database(atEnd);
+    opened = await openWriter(testPool(url), atEnd);
+  });
+
+  for (const [state, code] of [
+    ["53100", "storage_unavailable"],
+    ["53200", "storage_unavailable"],
+    ["57014", "storage_unavailable"],
+    ["25006", "storage_unavailable"],
+    ["58030", "storage_unavailable"],
+    ["XX001", "storage_unavailable"],
+    ["23514", "conflict"],
+    ["23505", "conflict"],
+    ["SV001", "conflict"],
+    ["22003", "internal_error"],
+    ["42601", "internal_error"],
+    ["42P01", "storage_unavailable"],
+    ["40001", "conflict"],
+    ["40P01", "conflict"],
+  ] as const) {
+    test(`SQLSTATE ${state} is ${code}, and nothing of the batch stays`, async () => {
+      const { store, writer } = opened;
+      await raiseOn(url, "poison", state);
+      const tenant = store.tenant("acme");
+      const write = (key: string) => kvSetOp(tenant, { key, value: "1", expires_at: null }, 1);
+
+      await assert.rejects(tenant.write([write("a"), write("poison"), write("b")]), { code });
+
+      assert.deepEqual(await Promise.all([has(store, "a"), has(store, "b")]), [false, false]);
+      assert.equal(writer.failure() !== null, code === "storage_unavailable");
+      await store.check();
+      assert.equal(writer.failure(), null);
+    });
+  }
+});

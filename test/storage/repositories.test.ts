@@ -1,0 +1,367 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import fc from "fast-check";
+import {
+  appendOp,
+  deleteEventsOp,
+  eventId,
+  eventSeq,
+  eventsMax,
+  type LogEvent,
+  pageRows,
+  readEvents,
+  readEventsBefore,
+  threadUid,
+} from "../../storage/events.ts";
+import {
+  claimKeyOp,
+  idempotencyKey,
+  releaseAbandonedKeys,
+  releaseKeyOp,
+  settleKeyOp,
+} from "../../storage/idempotency.ts";
+import { abandonedRuns, deleteLiveRunOp, insertLiveRunOp, liveRunOf } from "../../storage/live-runs.ts";
+import {
+  insertManifestVersionOp,
+  manifestPointer,
+  manifestPointers,
+  manifestVersion,
+  manifestVersions,
+  setManifestPointerOp,
+} from "../../storage/manifests.ts";
+import type { Store, TenantStore } from "../../storage/store.ts";
+import {
+  deleteThreadOp,
+  insertThreadOp,
+  progressOp,
+  recentThreads,
+  reserveThreadKeys,
+  type ThreadCursor,
+  type ThreadRow,
+  threadBySuffix,
+} from "../../storage/threads.ts";
+import { insertVersions } from "../support/rows.ts";
+import { dialects, testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+function threadRow(thread_key: number, suffix: string, changes: Partial<ThreadRow> = {}): ThreadRow {
+  return {
+    thread_key,
+    suffix,
+    uid: "0".repeat(20),
+    created_at: 1,
+    updated_at: 1,
+    next_seq: 0,
+    leaf_seq: -1,
+    revision: 0,
+    manifest: null,
+    model_id: null,
+    session_name: null,
+    preview: null,
+    parent_session_id: null,
+    meta: {},
+    ...changes,
+  };
+}
+
+function event(seq: number, changes: Partial<LogEvent> = {}): LogEvent {
+  return {
+    seq,
+    parent_seq: seq - 1,
+    ts: 1000 + seq,
+    kind: "message",
+    role: "user",
+    content: `event ${seq}`,
+    extra: null,
+    ...changes,
+  };
+}
+
+for (const dialect of dialects) {
+  describe(`repositories on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let store: Store;
+    let count = 0;
+    before(async () => {
+      ({ store } = await testStore(dialect, atEnd));
+    });
+
+    const freshTenant = (): TenantStore => store.tenant(`repositories-${++count}`);
+    const nextKey = (): Promise<number> => reserveThreadKeys(store.system, 1);
+
+    test("a thread is found by its suffix as it was written, and by nobody else", async () => {
+      const tenant = freshTenant();
+      const written = threadRow(await nextKey(), "t1", {
+        manifest: "m",
+        meta: { labels: { a: "b" }, feedback: { x: { rating: "up", note: "n", at: 1 } } },
+      });
+
+      await tenant.write([insertThreadOp(tenant, written)]);
+
+      assert.deepEqual(await threadBySuffix(tenant, "t1"), written);
+      assert.equal(await threadBySuffix(tenant, "T1"), undefined);
+      assert.equal(await threadBySuffix(freshTenant(), "t1"), undefined);
+    });
+
+    test("a suffix is taken once in a tenant, and free in another", async () => {
+      const [one, two] = [freshTenant(), freshTenant()];
+      await one.write([insertThreadOp(one, threadRow(await nextKey(), "t1"))]);
+
+      const again = one.write([insertThreadOp(one, threadRow(await nextKey(), "t1"))]);
+
+      await assert.rejects(again, { code: "conflict" });
+      await two.write([insertThreadOp(two, threadRow(await nextKey(), "t1"))]);
+    });
+
+    test("progress moves a thread and counts its revision; a thread that is gone is a conflict", async () => {
+      const tenant = freshTenant();
+      const key = await nextKey();
+      const progress = progressOp(tenant, {
+        thread_key: key,
+        updated_at: 9,
+        next_seq: 3,
+        leaf_seq: 2,
+        manifest: "m",
+        model_id: "r",
+      });
+      await tenant.write([insertThreadOp(tenant, threadRow(key, "t1"))]);
+
+      await tenant.write([progress, progress]);
+      const moved = await threadBySuffix(tenant, "t1");
+      await tenant.write([deleteThreadOp(tenant, key)]);
+
+      assert.deepEqual(
+        moved,
+        threadRow(key, "t1", { updated_at: 9, next_seq: 3, leaf_seq: 2, manifest: "m", model_id: "r", revision: 2 }),
+      );
+      await assert.rejects(tenant.write([progress]), { code: "conflict", details: { subject: "thread_progress" } });
+    });
+
+    test("the list of threads goes newest first, ties by suffix, through cursors without a gap", async () => {
+      const tenant = freshTenant();
+      const first = await reserveThreadKeys(store.system, 9);
+      const rows = Array.from({ length: 9 }, (_, i) =>
+        threadRow(first + i, `t${i}`, { updated_at: Math.floor(i / 3) }),
+      );
+      await tenant.write(rows.map((row) => insertThreadOp(tenant, row)));
+
+      for (const limit of [1, 2, 4, 9, 20]) {
+        const seen: string[] = [];
+        let cursor: ThreadCursor | null = null;
+        for (;;) {
+          const page: ThreadRow[] = await recentThreads(tenant, cursor, limit);
+          seen.push(...page.map(({ suffix }) => suffix));
+          const last = page.at(-1);
+          if (!last || page.length < limit) break;
+          cursor = { updated_at: last.updated_at, suffix: last.suffix };
+        }
+        assert.deepEqual(seen, ["t8", "t7", "t6", "t5", "t4", "t3", "t2", "t1", "t0"], `pages of ${limit}`);
+      }
+    });
+
+    test("events come back as they were, forward and backward, from the first key and from keys far beyond 2^31", async () => {
+      const tenant = freshTenant();
+      const events = [
+        event(0, {
+          extra: {
+            name: "n",
+            tool_call_id: "c",
+            tool_calls: [{ id: "1", name: "x", args: { a: [1, null] } }],
+            metadata: { usage: 1 },
+          },
+        }),
+        event(1, { role: null, kind: "audit", content: "" }),
+        event(2, { parent_seq: 0 }),
+      ];
+      for (const key of [await nextKey(), 2 ** 28 + count]) {
+        await tenant.write(events.map((each) => appendOp(tenant, key, each)));
+
+        assert.deepEqual(await readEvents(tenant, key, 0, 100), events);
+        assert.deepEqual(await readEvents(tenant, key, 1, 2), [events[1]]);
+        assert.deepEqual(await readEvents(tenant, key, 0, Number.MAX_SAFE_INTEGER), events);
+        assert.deepEqual(await readEventsBefore(tenant, key, 2), [events[1], events[0]]);
+        assert.deepEqual(await readEventsBefore(tenant, key, Number.MAX_SAFE_INTEGER, 1), [events[2]]);
+        assert.deepEqual(await readEvents(tenant, key + 1, 0, 100), []);
+        assert.deepEqual(await readEvents(freshTenant(), key, 0, 100), []);
+      }
+    });
+
+    test("an event is appended once: the second time is a conflict, and the first stays", async () => {
+      const tenant = freshTenant();
+      const key = await nextKey();
+      await tenant.write([appendOp(tenant, key, event(0))]);
+
+      await assert.rejects(tenant.write([appendOp(tenant, key, event(0, { content: "other" }))]), { code: "conflict" });
+
+      assert.deepEqual(await readEvents(tenant, key, 0, 10), [event(0)]);
+    });
+
+    test("a page of events has at most as many rows as a page may; the last event of a thread is not the first of the next", async () => {
+      const tenant = freshTenant();
+      const key = await reserveThreadKeys(store.system, 2);
+      await tenant.write(Array.from({ length: pageRows + 5 }, (_, i) => appendOp(tenant, key, event(i))));
+      await tenant.write([appendOp(tenant, key, event(eventsMax - 1)), appendOp(tenant, key + 1, event(0))]);
+
+      const forward = await readEvents(tenant, key, 0, eventsMax);
+      const backward = await readEventsBefore(tenant, key, eventsMax, 10_000);
+
+      assert.deepEqual([forward.length, forward[0]?.seq], [pageRows, 0]);
+      assert.deepEqual([backward.length, backward[0]?.seq], [pageRows, eventsMax - 1]);
+      assert.deepEqual(
+        (await readEvents(tenant, key + 1, 0, 10)).map(({ seq }) => seq),
+        [0],
+      );
+    });
+
+    test("deleting a thread's events leaves its neighbours'", async () => {
+      const tenant = freshTenant();
+      const key = await reserveThreadKeys(store.system, 3);
+      for (const each of [key, key + 1, key + 2])
+        await tenant.write([appendOp(tenant, each, event(0)), appendOp(tenant, each, event(1))]);
+
+      await tenant.write([deleteEventsOp(tenant, key + 1)]);
+
+      const left = await Promise.all([key, key + 1, key + 2].map((each) => readEvents(tenant, each, 0, 10)));
+      assert.deepEqual(
+        left.map(({ length }) => length),
+        [2, 0, 2],
+      );
+    });
+
+    test("a live run is there from its start to its end; what others left is found in pages, whatever their names", async () => {
+      const tenant = freshTenant();
+      const first = await reserveThreadKeys(store.system, 5);
+      const run = (i: number, owner: string) => ({
+        thread_key: first + i,
+        suffix: `t${i}`,
+        run_id: `r${i}`,
+        owner,
+        started_at: 5,
+        idempotency_scope: null,
+      });
+      const runs = ["host-1", "host_1", "HOST-1", "host-10", "other"].map((owner, i) => run(i, `${owner}/w1`));
+      await tenant.write(runs.map((each) => insertLiveRunOp(tenant, each)));
+
+      const found = await abandonedRuns(store.system, "host-1/", first - 1, 2);
+      const rest = await abandonedRuns(store.system, "host-1/", found.at(-1)?.thread_key as number, 10);
+
+      assert.deepEqual(
+        [...found, ...rest].map(({ suffix }) => suffix),
+        ["t1", "t2", "t3", "t4"],
+      );
+      assert.deepEqual(found[0], { tenant_id: tenant.tenantId, suffix: "t1", thread_key: first + 1 });
+      assert.deepEqual(await liveRunOf(tenant, first), runs[0]);
+      await tenant.write([deleteLiveRunOp(tenant, first)]);
+      assert.equal(await liveRunOf(tenant, first), undefined);
+      await assert.rejects(tenant.write([deleteLiveRunOp(tenant, first)]), { code: "conflict" });
+    });
+
+    test("an idempotency key is claimed once, settled with its answer, and free again when it lapses or is released", async () => {
+      const tenant = freshTenant();
+      const key = { scope: "s", fingerprint: "f", owner: "o", run_id: "r1", answer: null, expires_at: 100 };
+
+      await tenant.write([claimKeyOp(tenant, key, 10)]);
+      await assert.rejects(tenant.write([claimKeyOp(tenant, { ...key, run_id: "r2" }, 99)]), { code: "conflict" });
+      await tenant.write([settleKeyOp(tenant, "s", "another run", "wrong"), settleKeyOp(tenant, "s", "r1", "answer")]);
+      const settled = await idempotencyKey(tenant, "s", 99);
+      const lapsed = await idempotencyKey(tenant, "s", 100);
+      await tenant.write([releaseKeyOp(tenant, "s", "r1")]);
+      const afterRelease = await idempotencyKey(tenant, "s", 99);
+      await tenant.write([claimKeyOp(tenant, { ...key, run_id: "r3", expires_at: 200 }, 100)]);
+      const takenOver = await idempotencyKey(tenant, "s", 100);
+      await tenant.write([releaseKeyOp(tenant, "s", "r3")]);
+
+      assert.deepEqual(settled, { ...key, state: "done", answer: "answer" });
+      assert.equal(lapsed, undefined);
+      assert.deepEqual(afterRelease, settled, "a settled key is not released");
+      assert.deepEqual(takenOver, { ...key, run_id: "r3", state: "in_progress", expires_at: 200 });
+      assert.equal(await idempotencyKey(tenant, "s", 100), undefined);
+    });
+
+    test("claims of processes that are gone are forgotten; those of this one, and settled ones, stay", async () => {
+      const tenant = freshTenant();
+      const claim = (scope: string, owner: string) =>
+        claimKeyOp(tenant, { scope, fingerprint: "f", owner, run_id: scope, answer: null, expires_at: 100 }, 1);
+      await tenant.write([
+        claim("mine", "me/1"),
+        claim("theirs", "ME/1"),
+        claim("done", "them/1"),
+        settleKeyOp(tenant, "done", "done", "{}"),
+      ]);
+
+      await releaseAbandonedKeys(store.system, "me/");
+
+      const left = await Promise.all(["mine", "theirs", "done"].map((scope) => idempotencyKey(tenant, scope, 1)));
+      assert.deepEqual(
+        left.map((key) => key?.state),
+        ["in_progress", undefined, "done"],
+      );
+    });
+
+    test("manifest versions and their pointer come back as they were, versions newest first", async () => {
+      const tenant = freshTenant();
+      const version = {
+        name: "m",
+        version: 2,
+        manifest: "{}",
+        digest: "d",
+        created_at: 5,
+        created_by: "me",
+        comment: "why",
+      };
+      const pointer = {
+        name: "m",
+        version: 2,
+        canary_version: null,
+        canary_weight: 0,
+        updated_at: 6,
+        updated_by: "me",
+      };
+      await tenant.write([
+        ...insertVersions(tenant, "m", 1, 3),
+        insertManifestVersionOp(tenant, version),
+        setManifestPointerOp(tenant, pointer),
+      ]);
+
+      const moved = { ...pointer, version: 3, canary_version: 1, canary_weight: 10 };
+      await tenant.write([
+        setManifestPointerOp(tenant, moved),
+        setManifestPointerOp(tenant, { ...pointer, name: "a" }),
+      ]);
+
+      assert.deepEqual(await manifestVersion(tenant, "m", 2), version);
+      assert.equal(await manifestVersion(tenant, "m", 9), undefined);
+      assert.deepEqual(
+        (await manifestVersions(tenant, "m", 4, 10)).map((each) => each.version),
+        [3, 2, 1],
+      );
+      assert.deepEqual(await manifestPointer(tenant, "m"), moved);
+      assert.deepEqual(
+        (await manifestPointers(tenant)).map(({ name }) => name),
+        ["a", "m"],
+      );
+    });
+  });
+}
+
+test("an event id names its thread and place, and nothing else does", () => {
+  const uid = threadUid("0123456789abcdef0123456789abcdef");
+
+  fc.assert(
+    fc.property(fc.nat(eventsMax - 1), (seq) => {
+      const id = eventId(uid, seq);
+      assert.equal(id.length, 32);
+      assert.equal(eventSeq(uid, id), seq);
+      assert.equal(eventSeq("f".repeat(20), id), -1);
+    }),
+  );
+  for (const id of [
+    "",
+    uid,
+    `${uid}00000000000g`,
+    `${uid}0000000000000`,
+    `${uid.toUpperCase()}000000000000`,
+    `${uid}-00000000001`,
+  ])
+    assert.equal(eventSeq(uid, id), -1, id);
+});

@@ -1,0 +1,250 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import Database from "better-sqlite3";
+import fc from "fast-check";
+import { insertAuditOp } from "../../storage/audit.ts";
+import type { StoreConfig } from "../../storage/config.ts";
+import { appendOp } from "../../storage/events.ts";
+import { claimKeyOp, settleKeyOp } from "../../storage/idempotency.ts";
+import { kvSetOp } from "../../storage/kv.ts";
+import { insertLiveRunOp } from "../../storage/live-runs.ts";
+import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/manifests.ts";
+import { searchEvents } from "../../storage/search.ts";
+import { allStatements, type Param, type Statement } from "../../storage/statements.ts";
+import type { Store, TenantStore } from "../../storage/store.ts";
+import "../../storage/tables.ts";
+import { insertThreadOp } from "../../storage/threads.ts";
+import { insertUsageOp } from "../../storage/usage.ts";
+import { onServer } from "../support/postgres.ts";
+import { dialects, testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+// One tenant's store against the rows of another: whatever the parameters of any declared statement are, the other's rows are
+// neither seen nor changed. The victim's keys and ids are known to the attacker; what its rows say holds a canary.
+
+const canary = "canary-of-the-victim";
+const span = 2 ** 24;
+
+/** A row in every table; the keys are the same for every tenant, but for the numbers that are nobody else's. */
+async function fill(tenant: TenantStore, threadKey: number, text: string): Promise<void> {
+  await tenant.write([
+    insertThreadOp(tenant, {
+      thread_key: threadKey,
+      suffix: "t1",
+      uid: "u".repeat(20),
+      created_at: 5,
+      updated_at: 5,
+      next_seq: 2,
+      leaf_seq: 1,
+      revision: 1,
+      manifest: "m",
+      model_id: "r",
+      session_name: text,
+      preview: text,
+      parent_session_id: null,
+      meta: { labels: { a: text } },
+    }),
+    ...[0, 1].map((seq) =>
+      appendOp(tenant, threadKey, {
+        seq,
+        parent_seq: seq - 1,
+        ts: 5,
+        kind: "message",
+        role: "user",
+        content: `${text} ${seq}`,
+        extra: null,
+      }),
+    ),
+    insertLiveRunOp(tenant, {
+      thread_key: threadKey,
+      suffix: "t1",
+      run_id: "run",
+      owner: text,
+      started_at: 5,
+      idempotency_scope: "scope",
+    }),
+    claimKeyOp(
+      tenant,
+      { scope: "scope", fingerprint: text, owner: text, run_id: "run", answer: null, expires_at: 1000 },
+      1,
+    ),
+    settleKeyOp(tenant, "scope", "run", text),
+    insertManifestVersionOp(tenant, {
+      name: "m",
+      version: 1,
+      manifest: text,
+      digest: "d",
+      created_at: 5,
+      created_by: text,
+      comment: text,
+    }),
+    setManifestPointerOp(tenant, {
+      name: "m",
+      version: 1,
+      canary_version: null,
+      canary_weight: 0,
+      updated_at: 5,
+      updated_by: text,
+    }),
+    kvSetOp(tenant, { key: "k", value: text, expires_at: 1000 }, 1),
+    insertAuditOp(tenant, {
+      id: "row",
+      ts: 5,
+      event_type: "tool_call",
+      manifest_id: "m",
+      principal_subj: text,
+      status: "ok",
+      payload: JSON.stringify({ tool: text, latency_ms: 1 }),
+    }),
+    insertUsageOp(tenant, {
+      id: "row",
+      ts: 5,
+      manifest_id: text,
+      model_id: text,
+      wire_model_id: "w",
+      kind: "tokens",
+      tokens_input: 1,
+      tokens_output: 1,
+      cache_creation: 0,
+      cache_read: 0,
+      cost_usd: 1,
+      thread_id: text,
+      meta_json: text,
+    }),
+  ]);
+  await searchEvents(tenant, "anything", 1);
+}
+
+const victimKey = 7;
+const texts = ["t1", "m", "k", "row", "run", "scope", "tool_call", "ok", '"canary"', "", null];
+const numbers = [0, 1, 5, victimKey, victimKey * span, (victimKey + 1) * span, Number.MAX_SAFE_INTEGER];
+/** Reads are tried often where they are cheap: the last test shows that it is often enough to see an attack that works. */
+const readTries = { sqlite: 2500, postgres: 100 };
+const writeTries = 150;
+
+/** The types of every statement's parameters, as Postgres infers them. */
+async function parameterTypes(url: string): Promise<Map<string, string[]>> {
+  return onServer(url, async (client) => {
+    const types = new Map<string, string[]>();
+    for (const { name, text } of allStatements()) {
+      await client.query(`PREPARE "${name}" AS ${text.postgres}`);
+      const { rows } = await client.query(
+        "SELECT parameter_types::text[] AS types FROM pg_prepared_statements WHERE name = $1",
+        [name],
+      );
+      types.set(name, rows[0].types);
+    }
+    return types;
+  });
+}
+
+/** All of the victim's rows, past the store. */
+async function victimRows(config: StoreConfig): Promise<string> {
+  const tables = [
+    "threads",
+    "events",
+    "live_runs",
+    "idempotency",
+    "manifest_versions",
+    "manifest_pointers",
+    "kv",
+    "audit",
+    "usage",
+  ];
+  const query = (table: string) => `SELECT * FROM ${table} WHERE tenant_id = 'victim' ORDER BY 2, 3`;
+  if (config.engine === "postgres")
+    return onServer(config.postgres.url, async (client) => {
+      const found = [];
+      for (const table of tables) found.push((await client.query(query(table))).rows);
+      return JSON.stringify(found);
+    });
+  const db = new Database(config.path, { readonly: true });
+  try {
+    return JSON.stringify(tables.map((table) => db.prepare(query(table)).all()));
+  } finally {
+    db.close();
+  }
+}
+
+const statements = allStatements().filter(({ tenantAt }) => tenantAt.length > 0);
+let types: Map<string, string[]>;
+
+/** Parameters for a statement, without the tenant's: any, or such as let the most rows through. */
+function params({ name, tenantAt }: Statement): fc.Arbitrary<Param[]> {
+  const wanted = (types.get(name) as string[]).filter((_, i) => !tenantAt.includes(i));
+  const any = wanted.map((type) => fc.constantFrom<Param>(...(type === "text" ? texts : numbers)));
+  const firstText = wanted.indexOf("text");
+  const generous = wanted.map((type, i) => {
+    if (type !== "text") return fc.constantFrom<Param>(0, Number.MAX_SAFE_INTEGER);
+    return i === firstText ? fc.constantFrom<Param>(...texts) : fc.constant<Param>(null);
+  });
+  return fc.oneof(fc.tuple(...any), fc.tuple(...generous));
+}
+
+/** Whether it only reads. */
+function isRead({ text }: Statement): boolean {
+  return /^\s*SELECT/.test(text.sqlite);
+}
+
+const typesEnd = cleanup();
+before(async () => {
+  const { config } = await testStore("postgres", typesEnd);
+  assert.ok(config.engine === "postgres");
+  types = await parameterTypes(config.postgres.url);
+});
+
+for (const dialect of dialects) {
+  describe(`two tenants on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let store: Store;
+    let config: StoreConfig;
+    before(async () => {
+      ({ store, config } = await testStore(dialect, atEnd));
+      await fill(store.tenant("victim"), victimKey, canary);
+      await fill(store.tenant("attacker"), victimKey + 100, "harmless");
+    });
+
+    for (const statement of statements) {
+      test(`${statement.name} neither shows nor changes what is another's`, async () => {
+        const attacker = store.tenant("attacker");
+        const victim = store.tenant("victim");
+        const rowsBefore = await victimRows(config);
+        const hitsBefore = await searchEvents(victim, "canary victim", 10);
+
+        await fc.assert(
+          fc.asyncProperty(params(statement), async (values) => {
+            const answer = isRead(statement)
+              ? attacker.read(statement, ...values)
+              : attacker.write([attacker.op(statement, values)]);
+            const rows = await answer.catch(() => []);
+            assert.doesNotMatch(JSON.stringify(rows), new RegExp(canary));
+          }),
+          { numRuns: isRead(statement) ? readTries[dialect] : writeTries },
+        );
+
+        assert.equal(await victimRows(config), rowsBefore);
+        assert.deepEqual(await searchEvents(victim, "canary victim", 10), hitsBefore);
+        assert.equal(hitsBefore.length, 2);
+      });
+    }
+  });
+}
+
+test("an attack that works would be seen: to the same tries the victim's own store shows the canary", async (t) => {
+  const { store, config } = await testStore("sqlite", cleanup(t));
+  const victim = store.tenant("victim");
+  await fill(victim, victimKey, canary);
+  const silent: string[] = [];
+  for (const statement of statements.filter(isRead)) {
+    let shown = false;
+    for (const values of fc.sample(params(statement), { numRuns: readTries.sqlite, seed: 1 })) {
+      const rows = await victim.read(statement, ...values).catch(() => []);
+      shown ||= JSON.stringify(rows).includes(canary);
+    }
+    if (!shown) silent.push(statement.name);
+  }
+
+  assert.match(await victimRows(config), new RegExp(canary));
+  // What these answer are numbers and names.
+  assert.deepEqual(silent.toSorted(), ["search_unindexed_threads_of_tenant", "usage_threads_totals"]);
+});

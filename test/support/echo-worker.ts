@@ -1,0 +1,75 @@
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { expose } from "comlink";
+import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
+import { ActorHost } from "../../actors/runtime/host.ts";
+import { Bus } from "../../bus/bus.ts";
+import { systemEnv } from "../../bus/env.ts";
+import { portLink } from "../../bus/ports.ts";
+import { echoActor } from "./echo-actor.ts";
+import { type Flood, type FloodResult, flood } from "./flood.ts";
+
+/** A thread with echo actors, as the test that has started it sees it; comlink carries it. */
+export interface EchoControl {
+  connect(node: number, port: MessagePort): void;
+  lost(node: number): void;
+  /** Has this thread ask others. */
+  flood(options: Flood): Promise<FloodResult>;
+  seen(): EchoSeen;
+}
+
+/** What the actors of a thread have seen. */
+export interface EchoSeen {
+  readonly handled: number;
+  /** Messages that came before one that was sent earlier, or twice. */
+  readonly disordered: number;
+  /** Batches that held something, from each node. */
+  readonly batches: Record<number, number>;
+}
+
+export interface EchoWorkerData {
+  readonly node: number;
+  readonly incarnation: number;
+  readonly actorNodes: readonly number[];
+}
+
+if (parentPort === null) throw new Error("this file is the entry of a worker thread");
+
+const { node, incarnation, actorNodes } = workerData as EchoWorkerData;
+const env = systemEnv();
+const last = new Map<string, number>();
+const batches: Record<number, number> = {};
+let handled = 0;
+let disordered = 0;
+const bus: Bus = new Bus({ env, node, incarnation, actorNodes, deliver: (delivery) => host.deliver(delivery) });
+const host = new ActorHost({
+  env,
+  bus,
+  deps: {
+    onHandled(key: string, { sender, number }: { sender: string; number: number }) {
+      handled++;
+      const id = `${sender} to ${key}`;
+      if (number <= (last.get(id) ?? -1)) disordered++;
+      last.set(id, number);
+    },
+  },
+  definitions: [echoActor(10_000)],
+  onCrash(_kind, _key, error) {
+    throw error;
+  },
+});
+
+const control: EchoControl = {
+  connect(other, port) {
+    bus.attach(
+      other,
+      portLink(env, port, (batch) => {
+        if (batch.items.length > 0) batches[other] = (batches[other] ?? 0) + 1;
+        bus.receive(other, batch);
+      }),
+    );
+  },
+  lost: (other) => bus.lost(other),
+  flood: (options) => flood(bus, options),
+  seen: () => ({ handled, disordered, batches }),
+};
+expose(control, nodeEndpoint(parentPort));

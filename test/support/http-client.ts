@@ -1,0 +1,176 @@
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as sendRequest } from "node:http";
+import { connect } from "node:net";
+import { type Frame, FrameReader } from "./sse-frames.ts";
+
+/** What a request may carry besides its method and path. */
+export interface RequestOptions {
+  /** Sent as a bearer token. */
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** A text or bytes go as they are, anything else as JSON; of type application/json unless a header says otherwise. */
+  readonly body?: unknown;
+  /** Sends the body in chunks, without its length. */
+  readonly chunked?: boolean;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  readonly bytes: Buffer;
+  /** The body, parsed when it is looked at. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers field by field, and a wrong guess fails the test
+  readonly json: any;
+}
+
+/** Talks to a server as a plain client would: nothing is added, nothing is followed, nothing is sent again. */
+export class HttpClient {
+  readonly #url: () => string;
+  readonly #agent = new Agent({ keepAlive: true });
+
+  constructor(url: () => string) {
+    this.#url = url;
+  }
+
+  /** Resolves with the whole answer. */
+  async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+    const message = await this.#send(method, path, options);
+    const bytes = Buffer.concat(await message.toArray());
+    const text = bytes.toString("utf8");
+    return {
+      status: message.statusCode ?? 0,
+      headers: message.headers,
+      text,
+      bytes,
+      get json() {
+        return JSON.parse(text);
+      },
+    };
+  }
+
+  get(path: string, options?: RequestOptions): Promise<Answer> {
+    return this.request("GET", path, options);
+  }
+
+  /** POSTs `body` and resolves when the head of the answer is there. */
+  async stream(
+    path: string,
+    body: unknown,
+    options: RequestOptions & { readonly method?: string } = {},
+  ): Promise<TestStream> {
+    const { method = "POST", ...rest } = options;
+    return new TestStream(await this.#send(method, path, body === undefined ? rest : { ...rest, body }));
+  }
+
+  /** GETs an event stream. */
+  listen(path: string, options: RequestOptions = {}): Promise<TestStream> {
+    return this.stream(path, undefined, { ...options, method: "GET" });
+  }
+
+  /** Sends bytes as they are over a connection of their own; resolves with what came back when the other side has closed. */
+  raw(bytes: string | Buffer): Promise<string> {
+    const { hostname, port } = new URL(this.#url());
+    return new Promise((resolve) => {
+      const chunks: Buffer[] = [];
+      const socket = connect(Number(port), hostname, () => socket.write(bytes));
+      socket.on("data", (chunk: Buffer) => chunks.push(chunk));
+      // A server that has said no may reset what it does not want to read.
+      socket.on("error", () => {});
+      socket.on("close", () => resolve(Buffer.concat(chunks).toString("latin1")));
+    });
+  }
+
+  /** Drops idle connections. */
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #send(method: string, path: string, { key, headers = {}, body, chunked }: RequestOptions): Promise<IncomingMessage> {
+    const bytes = body === undefined ? undefined : Buffer.isBuffer(body) ? body : Buffer.from(asText(body));
+    const { hostname, port } = new URL(this.#url());
+    const sent = {
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...(bytes && { "content-type": "application/json" }),
+      ...(bytes && !chunked && { "content-length": String(bytes.length) }),
+      ...headers,
+    };
+    return new Promise((resolve, reject) => {
+      const options = { method, path, hostname, port, headers: sent, agent: this.#agent };
+      const request = sendRequest(options, resolve);
+      request.on("error", reject);
+      request.end(bytes);
+    });
+  }
+}
+
+function asText(body: unknown): string {
+  return typeof body === "string" ? body : JSON.stringify(body);
+}
+
+/** An event stream that is being read. */
+export class TestStream {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly #message: IncomingMessage;
+  readonly #reader = new FrameReader();
+  readonly #chunks: AsyncIterator<Buffer>;
+  readonly #waiting: Frame[] = [];
+  #text = "";
+
+  constructor(message: IncomingMessage) {
+    this.status = message.statusCode ?? 0;
+    this.headers = message.headers;
+    this.#message = message;
+    this.#chunks = message.iterator({ destroyOnReturn: false });
+  }
+
+  /** Everything that has been read, as it came. */
+  get text(): string {
+    return this.#text;
+  }
+
+  /** The next frame or comment; undefined when the stream has ended. */
+  async next(): Promise<Frame | undefined> {
+    while (this.#waiting.length === 0) {
+      const { value, done } = await this.#chunks.next();
+      if (done) return undefined;
+      const text = value.toString("utf8");
+      this.#text += text;
+      this.#waiting.push(...this.#reader.push(text));
+    }
+    return this.#waiting.shift();
+  }
+
+  /** The next frame of this name. Throws when the stream ends without one. */
+  async until(event: string): Promise<Frame> {
+    for await (const frame of this) if (frame.name === event) return frame;
+    throw new Error(`the stream ended without ${event}:\n${this.#text}`);
+  }
+
+  /** What is left of the stream. */
+  async rest(): Promise<Frame[]> {
+    const frames: Frame[] = [];
+    for await (const frame of this) frames.push(frame);
+    return frames;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Frame> {
+    for (let frame = await this.next(); frame; frame = await this.next()) yield frame;
+  }
+
+  /** The body as it is, where it is no event stream. */
+  async *bytes(): AsyncGenerator<string> {
+    for (let next = await this.#chunks.next(); !next.done; next = await this.#chunks.next())
+      yield next.value.toString("utf8");
+  }
+
+  /** Stops taking from the connection, as a client does that has hung. */
+  pause(): void {
+    this.#message.pause();
+  }
+
+  /** Goes away. */
+  close(): void {
+    this.#message.destroy();
+  }
+}

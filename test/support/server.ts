@@ -1,0 +1,286 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import type { ActorSystem } from "../../actors/runtime/system.ts";
+import { loadSettings, type Settings } from "../../governance/settings.ts";
+import { serve } from "../../http/serve.ts";
+import { HttpClient } from "./http-client.ts";
+import type { MockModel } from "./mock-model.ts";
+import { type Cleanup, tempDir } from "./temp.ts";
+
+// Servers for tests: as a process of its own, started as a user would start it, or inside the test's process, where a test can
+// reach for its threads. Each has its own data directory and port, and none outlives the test.
+
+export type Env = Readonly<Record<string, string>>;
+
+interface ServerOptions {
+  /** Settings beside those that every test server has. */
+  readonly env?: Env;
+  /** Words after `serve`. */
+  readonly args?: readonly string[];
+  /** Default: one of its own, removed at the end. */
+  readonly dataDir?: string;
+  /** False resolves as soon as the process is there; `ready` says when it takes requests. Default true. */
+  readonly waitForReady?: boolean;
+  /** Where it is registered that the server must end. */
+  readonly atEnd: Cleanup;
+}
+
+interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const startMsMax = 60_000;
+const stopMsMax = 30_000;
+
+/** What every test server is told: any free port, nothing limited, and what it says as JSON. */
+function baseEnv(dataDir: string): Env {
+  return {
+    SVC_PORT: "0",
+    SVC_DATA_DIR: dataDir,
+    SVC_LOG_FORMAT: "json",
+    SVC_RATE_LIMIT: "0",
+    SVC_AUDIT_FLUSH_SECONDS: "0.02",
+    SVC_GRACEFUL_SHUTDOWN_SECONDS: "10",
+    SVC_HTTP_THREADS: "1",
+    SVC_ACTOR_THREADS: "1",
+  };
+}
+
+/** Starts a server as a process of its own. */
+export async function startServer({ atEnd, ...options }: ServerOptions): Promise<TestServer> {
+  const dataDir = options.dataDir ?? tempDir(atEnd);
+  const server = new TestServer({ ...baseEnv(dataDir), ...options.env }, dataDir, options.args ?? []);
+  atEnd.after(async () => void (await server.kill()));
+  if (options.waitForReady !== false) await server.ready;
+  return server;
+}
+
+/** A server in a process of its own, and a client of it. */
+export class TestServer extends HttpClient {
+  readonly dataDir: string;
+  #env: Env;
+  readonly #args: readonly string[];
+  #process: ServerProcess;
+
+  constructor(env: Env, dataDir: string, args: readonly string[]) {
+    super(() => this.url);
+    this.dataDir = dataDir;
+    this.#env = env;
+    this.#args = args;
+    this.#process = new ServerProcess(env, args);
+  }
+
+  /** Resolves when the server takes requests. Rejects, with what it has printed, when it ends before that. */
+  get ready(): Promise<void> {
+    return this.#process.ready;
+  }
+
+  /** Resolves when the process has ended. */
+  get exited(): Promise<Exit> {
+    return this.#process.exited;
+  }
+
+  get url(): string {
+    return this.#process.url;
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  /** What the process has logged so far. */
+  get logs(): readonly LogLine[] {
+    return this.#process.logs;
+  }
+
+  /** What the process has printed so far, log lines and all. */
+  get output(): string {
+    return this.#process.output;
+  }
+
+  /** Asks the server to end; resolves when it has. */
+  stop(signal: NodeJS.Signals = "SIGTERM"): Promise<Exit> {
+    this.close();
+    return this.#process.end(signal);
+  }
+
+  /** Ends the server without asking it. */
+  kill(): Promise<Exit> {
+    return this.stop("SIGKILL");
+  }
+
+  /** Starts the server again on its data, when it has ended; otherwise it is asked to end first. */
+  async restart(env: Env = {}): Promise<void> {
+    await this.stop();
+    this.#env = { ...this.#env, ...env };
+    this.#process = new ServerProcess(this.#env, this.#args);
+    await this.ready;
+  }
+}
+
+/** Processes that are running: they go with the test's process however that ends. */
+const running = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+class ServerProcess {
+  readonly logs: LogLine[] = [];
+  readonly ready: Promise<void>;
+  readonly exited: Promise<Exit>;
+  output = "";
+  #url: string | null = null;
+  readonly #child: ChildProcess;
+
+  constructor(env: Env, args: readonly string[]) {
+    const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
+    const child = spawn(
+      process.execPath,
+      ["--import", join(root, "strip-types.js"), join(root, "svc.ts"), "serve", ...args],
+      {
+        cwd: root,
+        // Nothing else of the shell's: a key of a model provider would choose another model. The channel ends the server with us.
+        env: { PATH, HOME, TMPDIR, ...env },
+        stdio: ["ignore", "pipe", "pipe", "ipc"],
+      },
+    );
+    this.#child = child;
+    running.add(child);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.ready = promise;
+    promise.catch(() => {});
+    const late = setTimeout(() => child.kill("SIGKILL"), startMsMax);
+    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
+      this.output += `${line}\n`;
+      const logged = readLogLine(line);
+      if (!logged) return;
+      this.logs.push(logged);
+      if (logged.msg !== "svc is ready") return;
+      this.#url = String(logged.url);
+      clearTimeout(late);
+      resolve();
+    });
+    child.stderr?.on("data", (chunk: Buffer) => {
+      this.output += chunk.toString("utf8");
+    });
+    this.exited = new Promise((ended) => {
+      child.on("close", (code, signal) => {
+        running.delete(child);
+        clearTimeout(late);
+        reject(new Error(`the server ended with ${signal ?? code} before it was ready:\n${this.output}`));
+        ended({ code, signal });
+      });
+    });
+  }
+
+  get url(): string {
+    if (this.#url === null) throw new Error(`the server is not ready:\n${this.output}`);
+    return this.#url;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  async end(signal: NodeJS.Signals): Promise<Exit> {
+    this.#child.kill(signal);
+    const late = setTimeout(() => this.#child.kill("SIGKILL"), stopMsMax);
+    const exit = await this.exited;
+    clearTimeout(late);
+    return exit;
+  }
+}
+
+function readLogLine(line: string): LogLine | null {
+  try {
+    return JSON.parse(line) as LogLine;
+  } catch {
+    return null;
+  }
+}
+
+/** A server in the test's own process. */
+export interface LocalServer extends HttpClient {
+  readonly url: string;
+  readonly settings: Settings;
+  readonly dataDir: string;
+  /** Its threads. */
+  readonly system: ActorSystem;
+  /** Drains it; resolves when it has ended. */
+  stop(): Promise<void>;
+}
+
+/** Starts a server inside this process. */
+export async function startInProcess({
+  atEnd,
+  ...options
+}: Pick<ServerOptions, "env" | "dataDir" | "atEnd">): Promise<LocalServer> {
+  const dataDir = options.dataDir ?? tempDir(atEnd);
+  const settings = loadSettings({ ...baseEnv(dataDir), SVC_LOG_LEVEL: "silent", ...options.env });
+  const stopping = new AbortController();
+  const started = Promise.withResolvers<{ url: string; system: ActorSystem }>();
+  const ended = serve(settings, { version: "0.0.0-test", stop: stopping.signal, onReady: started.resolve });
+  ended.catch(started.reject);
+  const client = new HttpClient(() => url);
+  const stop = (): Promise<void> => {
+    client.close();
+    stopping.abort();
+    return ended;
+  };
+  atEnd.after(() => stop().catch(() => {}));
+  const { url, system } = await started.promise;
+  return Object.assign(client, { url, settings, dataDir, system, stop });
+}
+
+interface KeyEntry {
+  readonly tenant_id?: string;
+  readonly sub?: string;
+  readonly scopes: readonly string[];
+}
+
+/** Settings of mode api_key, and a key for each entry; of tenant `acme` unless it says another. */
+export function apiKeys<Name extends string>(
+  entries: Readonly<Record<Name, KeyEntry>>,
+): { readonly env: Env; readonly keys: Readonly<Record<Name, string>> } {
+  const names = Object.keys(entries) as Name[];
+  const keys = Object.fromEntries(names.map((name) => [name, `key-of-${name}-0123456789`])) as Record<Name, string>;
+  const map = Object.fromEntries(
+    names.map((name) => {
+      const { tenant_id = "acme", sub = name, scopes } = entries[name];
+      return [keys[name], { tenant_id, sub, scopes }];
+    }),
+  );
+  return { env: { SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: JSON.stringify(map) }, keys };
+}
+
+/** Settings under which these model ids are routes to a mock model, the first of them the default. A test knows what a million tokens cost. */
+export function modelEnv(mock: Pick<MockModel, "url">, models: readonly string[]): Env {
+  const price = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
+  const routes = Object.fromEntries(models.map((model) => [model, { provider: "openai", model, price }]));
+  return {
+    SVC_MODEL_ROUTES: JSON.stringify(routes),
+    SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: { base_url: mock.url, api_key: "mock-provider-key" } }),
+    SVC_DEFAULT_MODEL_ID: models[0] ?? "",
+  };
+}
+
+/** Settings under which these manifests, by name, are the operator's own. A manifest is a spec, or a whole one. */
+export function manifestEnv(atEnd: Cleanup, manifests: Readonly<Record<string, object>>): Env {
+  const directory = mkdtempSync(join(tempDir(atEnd), "manifests-"));
+  for (const [name, given] of Object.entries(manifests)) {
+    const { metadata = {}, ...rest } = ("spec" in given ? given : { spec: given }) as { metadata?: object };
+    writeFileSync(join(directory, `${name}.json`), JSON.stringify({ metadata: { ...metadata, name }, ...rest }));
+  }
+  return { SVC_MANIFEST_DIR: directory };
+}

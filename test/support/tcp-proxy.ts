@@ -1,0 +1,119 @@
+import { connect, createServer, type Socket } from "node:net";
+import type { Cleanup } from "./temp.ts";
+
+/** A way to the database that can be disturbed. */
+export interface TcpProxy {
+  /** The database's URL, by this way. */
+  url(target: string): string;
+  /** Cuts every connection, on both sides, and refuses new ones until `restore`. */
+  cut(): void;
+  restore(): void;
+  /** Cuts the client's side of every connection; the server does not notice. */
+  abandon(): void;
+  /** Nothing passes any more on the connections there are, and nobody is told. New ones work. */
+  swallow(): void;
+  /** The next answer of the server on any connection is lost, and the connection with it. */
+  loseNextAnswer(): void;
+  /** How often the direction has changed since the last call: one for a request, one for its answer. */
+  turns(): number;
+}
+
+interface Pair {
+  readonly client: Socket;
+  readonly server: Socket;
+  silent: boolean;
+}
+
+export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpProxy> {
+  const target = new URL(targetUrl);
+  const pairs = new Set<Pair>();
+  const abandoned = new Set<Socket>();
+  let refusing = false;
+  let losing = false;
+  let direction = "";
+  let turns = 0;
+
+  function count(now: "out" | "in"): void {
+    if (direction !== now) turns++;
+    direction = now;
+  }
+
+  const listener = createServer((client) => {
+    if (refusing) {
+      client.destroy();
+      return;
+    }
+    const server = connect(Number(target.port || 5432), target.hostname);
+    const pair: Pair = { client, server, silent: false };
+    pairs.add(pair);
+    client.on("data", (chunk) => {
+      count("out");
+      if (!pair.silent) server.write(chunk);
+    });
+    server.on("data", (chunk) => {
+      count("in");
+      if (losing) {
+        losing = false;
+        client.destroy();
+        server.destroy();
+      } else if (!pair.silent) client.write(chunk);
+    });
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      socket.setNoDelay(true);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        pairs.delete(pair);
+        if (!abandoned.has(other)) other.destroy();
+      });
+    }
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  const { port } = listener.address() as { port: number };
+
+  function cut(): void {
+    refusing = true;
+    for (const { client, server } of pairs) {
+      client.destroy();
+      server.destroy();
+    }
+  }
+  atEnd.after(() => {
+    cut();
+    for (const socket of abandoned) socket.destroy();
+    listener.close();
+  });
+
+  return {
+    url(url) {
+      const changed = new URL(url);
+      changed.hostname = "127.0.0.1";
+      changed.port = String(port);
+      return changed.href;
+    },
+    cut,
+    restore() {
+      refusing = false;
+    },
+    abandon() {
+      for (const { client, server } of pairs) {
+        abandoned.add(server);
+        client.destroy();
+      }
+    },
+    swallow() {
+      for (const pair of pairs) pair.silent = true;
+    },
+    loseNextAnswer() {
+      losing = true;
+    },
+    turns() {
+      const since = turns;
+      turns = 0;
+      direction = "";
+      return since;
+    },
+  };
+}
