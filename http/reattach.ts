@@ -27,6 +27,8 @@ export class Reattachment implements ThreadListener {
   /** Frames heard while the past is being sent; null when frames are passed on at once. */
   #held: string | null = "";
   #heldCursor: number | null = null;
+  /** The actor was lost while the past was being sent. */
+  #stale = false;
 
   constructor(context: HttpContext, tenantId: string, suffix: string, cursor: number | null, stream: EventStream) {
     this.#context = context;
@@ -38,7 +40,7 @@ export class Reattachment implements ThreadListener {
       context.reattached.delete(this);
     });
     context.reattached.add(this);
-    void this.#catchUp();
+    void this.#follow();
   }
 
   frames(text: string, cursor: number | null): void {
@@ -52,10 +54,14 @@ export class Reattachment implements ThreadListener {
   }
 
   lost(): void {
-    this.#held = "";
-    this.#heldCursor = null;
-    // What follows is asked for from the cursor, which moves with every event that is passed on.
-    this.#context.env.timer(againMs, () => void this.#catchUp());
+    if (this.#held === null) {
+      // What follows is asked for from the cursor, which moves with every event that is passed on.
+      this.#held = "";
+      this.#heldCursor = null;
+      this.#followLater();
+    } else {
+      this.#stale = true;
+    }
   }
 
   /** Ends the stream when nothing has happened for the set time and no run is live; to be called now and then. */
@@ -68,9 +74,15 @@ export class Reattachment implements ThreadListener {
     else this.#stream.lastFrameAt = env.monotonic();
   }
 
-  async #catchUp(): Promise<void> {
-    const { hubs, bus, env, log } = this.#context;
+  #followLater(): void {
+    this.#context.env.timer(againMs, () => void this.#follow());
+  }
+
+  /** Sends the past and goes over to what happens. Begins again when the actor is lost meanwhile, never twice at a time. */
+  async #follow(): Promise<void> {
+    const { hubs, bus, log } = this.#context;
     if (this.#stream.closed) return;
+    this.#stale = false;
     hubs.join(this.#address, this);
     try {
       // What was heard before the answer is in the log that is read now.
@@ -80,17 +92,18 @@ export class Reattachment implements ThreadListener {
       };
       const thread = await bus.ask(this.#address, "attach", {}, { onReply: forget });
       await this.#sendPast(thread);
+      if (this.#stale) return this.#followLater();
       if (thread.live !== null) this.#stream.write(turnReplayFrames(thread.live.text, thread.live.truncated));
       this.#stream.write(this.#held ?? "");
-      this.#held = null;
       this.#cursor = this.#heldCursor ?? this.#cursor;
+      this.#held = null;
       this.#heldCursor = null;
     } catch (error) {
       const refused = SvcError.from(error);
       if (refused.code === "internal_error") log.error({ err: error, thread: this.#address.key }, "reattach failed");
       hubs.leave(this.#address, this);
       // A worker is being replaced, or busy. The client waits on an open stream; if it gives up, it comes back with its cursor.
-      env.timer(againMs, () => void this.#catchUp());
+      this.#followLater();
     }
   }
 

@@ -51,6 +51,7 @@ class Turn {
   readonly #context: HttpContext;
   readonly #submit: SubmitTurn;
   readonly #node: number;
+  readonly #bytes: number;
   /** What came over the channel and went nowhere yet. */
   #waiting = "";
   #over = false;
@@ -59,6 +60,7 @@ class Turn {
 
   constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
     this.#context = context;
+    this.#bytes = request.rawBody.length + 512;
     const channel: ChannelRef = context.bus.openChannel((text, last) => this.#take(text, last));
     this.#submit = {
       ...fields,
@@ -115,9 +117,9 @@ class Turn {
   async #ask(): Promise<TurnAccepted> {
     const { bus } = this.#context;
     const submit = this.#submit;
+    const options = { deadlineMs: submitDeadlineMs, bytes: this.#bytes };
     for (let attempt = 1; ; attempt++) {
       try {
-        const options = { deadlineMs: submitDeadlineMs, bytes: 2048 };
         return submit.thread_suffix === null
           ? await bus.ask({ kind: "turn", key: submit.run_id }, "submit", submit, options)
           : await bus.ask(threadAddress(submit.principal.tenant_id, submit.thread_suffix), "submit", submit, options);

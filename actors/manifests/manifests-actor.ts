@@ -144,7 +144,14 @@ async function move(
 
 async function forgetEverywhere(name: string, { key, bus }: Context): Promise<void> {
   const message = { tenant_id: key, name };
-  await Promise.all(bus.actorNodes.map((node) => bus.ask(nodeAddress(node), "forgetManifest", message)));
+  await Promise.all(
+    bus.actorNodes.map((node) =>
+      bus.ask(nodeAddress(node), "forgetManifest", message).catch((error: unknown) => {
+        // A node that is gone has forgotten everything.
+        if (!(error instanceof SvcError) || error.code !== "actor_lost") throw error;
+      }),
+    ),
+  );
 }
 
 function audit(

@@ -100,7 +100,9 @@ export class RunScope {
 
   /** What the last model call was shown, and this turn's messages since. */
   answerMessages(): readonly ContextMessage[] {
-    return [...this.#shown, ...this.plan.branch.slice(this.#shownUpTo)];
+    const { branch } = this.plan;
+    // Without a window the whole branch was shown, and this turn's messages are in it already.
+    return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
   }
 
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {

@@ -109,8 +109,9 @@ async function orDiscard(
     run?.abort("worker_lost");
     context.discard();
     const refusal = SvcError.from(error);
-    // The key was claimed by the same request on another connection, a moment ago.
-    throw refusal.code === "conflict" && turn.idempotency !== null ? new SvcError("idempotency_in_progress") : refusal;
+    if (refusal.code !== "conflict") throw refusal;
+    // With a key: it was claimed by the same request on another connection, a moment ago.
+    throw new SvcError(turn.idempotency === null ? "conflict" : "idempotency_in_progress");
   }
 }
 

@@ -1,6 +1,7 @@
 import { splitThreadId } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { deleteEventsOp } from "../../storage/events.ts";
+import { deleteWordsOp } from "../../storage/search.ts";
 import { deleteThreadOp } from "../../storage/threads.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { defineActor } from "../runtime/define.ts";
@@ -54,7 +55,13 @@ export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
       const { head, store } = state;
       if (state.run) throw new SvcError("run_in_progress", { subject: state.run.id });
       if (head === null) return { deleted: false };
-      await store.write([deleteEventsOp(store, head.thread_key), deleteThreadOp(store, head.thread_key)]);
+      const { thread_key } = head;
+      // The words first: on SQLite the log says which there are.
+      await store.write([
+        deleteWordsOp(store, thread_key),
+        deleteEventsOp(store, thread_key),
+        deleteThreadOp(store, thread_key),
+      ]);
       discard();
       return { deleted: true };
     },

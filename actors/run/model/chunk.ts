@@ -16,7 +16,7 @@ export interface Choice {
   readonly finish_reason?: string | null;
 }
 
-export interface Delta {
+interface Delta {
   /** A list of parts at providers that stream their thinking among the content. */
   readonly content?: string | readonly ContentPart[] | null;
   readonly reasoning_content?: string | null;

@@ -1,13 +1,13 @@
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { SecretMask, Secrets } from "../../../governance/secrets.ts";
-import { type Settings, SettingsError } from "../../../governance/settings.ts";
 import {
   type ModelProviderName,
   modelProviders,
   type ProviderOptions,
 } from "../../../governance/settings/model-options.ts";
 import { providerKeyNames } from "../../../governance/settings/provider-keys.ts";
+import { type Settings, SettingsError } from "../../../governance/settings.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import { builtInRoutes, demoRoute, unknownFigures } from "./built-in-routes.ts";

@@ -1,19 +1,20 @@
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { builtInProviders, workersAiUrl } from "../../../actors/run/model/built-in-providers.ts";
 import { builtInRoutes } from "../../../actors/run/model/built-in-routes.ts";
 import { createModels, describeDefault } from "../../../actors/run/model/create-models.ts";
 import { ModelFailure } from "../../../actors/run/model/provider.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { SecretMask } from "../../../governance/secrets.ts";
-import { type Environment, loadSettings, SettingsError } from "../../../governance/settings.ts";
 import { modelProviders } from "../../../governance/settings/model-options.ts";
+import { type Environment, loadSettings, SettingsError } from "../../../governance/settings.ts";
 import { costOf } from "../../../governance/usage.ts";
 import { compile } from "../../../manifests/compile.ts";
 import { parseManifest } from "../../../manifests/parse.ts";
-import { cleanup, tempDir } from "../../support/temp.ts";
 import { type MockModel, startMockModel } from "../../support/mock-model.ts";
+import { cleanup, tempDir } from "../../support/temp.ts";
 import { listen, requestTo, stillEnv } from "./support.ts";
 
 let mock: MockModel;
@@ -401,7 +402,6 @@ test("a key by name is looked up in the environment when the route is used", asy
 
 test("a key by name in a file is looked up for every call, and masked from then on", async (context) => {
   const directory = tempDir(cleanup(context));
-  mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, "groq"), "first-secret\n");
   const settings = loadSettings({
     ...options({ groq: { base_url: mock.url, api_key: "secret:groq" } }),
@@ -462,4 +462,28 @@ test("SPEC-024 max_cost_usd is refused on a route without rates, unless the mani
   );
   assert.equal(compileWith(environment, { model: { id: "claude-sonnet" }, limits }).model.price?.output, 10);
   assert.equal(compileWith(environment, { model: { id: "demo" }, limits }).model.price?.output, 0);
+});
+
+test("docs/models.md shows every built-in route, its figures and every provider's address", () => {
+  const page = readFileSync(new URL("../../../docs/models.md", import.meta.url), "utf8");
+
+  for (const { id, provider, model, context_window, modalities, price } of builtInRoutes) {
+    const rates = price ? [price.input, price.output, price.cache_read, price.cache_write] : ["", "", "", ""];
+    const cells = [
+      `\`${id}\``,
+      provider,
+      `\`${model}\``,
+      context_window.toLocaleString("en-US"),
+      modalities.join(", "),
+      ...rates,
+    ];
+    const row = `| ${cells.join(" | ")} |`.replaceAll("|  ", "| ");
+    assert.ok(page.includes(row), row);
+  }
+  for (const name of modelProviders) {
+    const address =
+      builtInProviders[name].baseUrl ??
+      workersAiUrl("A", "G").replace("/A/", "/{account_id}/").replace("/G/", "/{gateway_id}/");
+    assert.ok(page.includes(`| ${name} | `) && page.includes(`\`${address}\``), name);
+  }
 });

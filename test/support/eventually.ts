@@ -1,0 +1,12 @@
+/** Longer than anything that is waited for here; a test that runs into it has failed. */
+const waitMsMax = 30_000;
+
+/** Looks again and again until it sees something that is not undefined, and gives that. */
+export async function eventually<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  const deadline = performance.now() + waitMsMax;
+  while (performance.now() < deadline) {
+    const seen = await look();
+    if (seen !== undefined) return seen;
+  }
+  throw new Error(`not seen: ${what}`);
+}
