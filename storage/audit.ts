@@ -1,6 +1,6 @@
 import { SvcError } from "../bus/errors.ts";
 import { readCursor, writeCursor } from "./cursor.ts";
-import { type Row, tenantSql } from "./statements.ts";
+import { tenantSql } from "./statements.ts";
 import type { TenantStore, WriteOp } from "./store.ts";
 
 export interface AuditRow {
@@ -50,14 +50,21 @@ const newestFirst = `tenant_id = :tenant AND (ts, id) < (?, ?) AND ts >= ? AND t
      AND (CAST(? AS TEXT) IS NULL OR status = ?) AND (CAST(? AS TEXT) IS NULL OR manifest_id = ?)
    ORDER BY ts DESC, id DESC LIMIT ?`;
 const selectPage = tenantSql("audit_page", `SELECT ${columns} FROM audit WHERE ${newestFirst}`);
+const selectPageOfCommonType = tenantSql(
+  "audit_page_of_common_type",
+  `SELECT ${columns} FROM audit WHERE event_type = ? AND ${newestFirst}`,
+);
+/** Written with every turn, so that they are found without an index of their own. */
+const commonTypes: ReadonlySet<string> = new Set(["user_input", "final_response"]);
+const isRareType = "event_type <> 'user_input' AND event_type <> 'final_response'";
 const selectPageOfType = tenantSql(
   "audit_page_of_type",
-  `SELECT ${columns} FROM audit WHERE event_type = ? AND ${newestFirst}`,
+  `SELECT ${columns} FROM audit WHERE event_type = ? AND ${isRareType} AND ${newestFirst}`,
 );
 const selectToolMetrics = tenantSql(
   "audit_tool_metrics",
   `SELECT tool, COUNT(*) AS calls, SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS errors, AVG(latency_ms) AS latency
-   FROM audit WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ts >= ? AND tool IS NOT NULL
+   FROM audit WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ${isRareType} AND ts >= ? AND tool IS NOT NULL
    GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`,
 );
 
@@ -138,9 +145,7 @@ async function readRows(store: TenantStore, filter: AuditFilter, [ts, id]: Start
   const { event_type, status = null, manifest_id = null, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
   if (until <= since) throw new SvcError("invalid_window");
   const rest = [ts, id, since, until, status, status, manifest_id, manifest_id, limit];
-  const rows: Row[] =
-    event_type === undefined
-      ? await store.read(selectPage, ...rest)
-      : await store.read(selectPageOfType, event_type, ...rest);
-  return rows as unknown as AuditRow[];
+  if (event_type === undefined) return (await store.read(selectPage, ...rest)) as unknown as AuditRow[];
+  const statement = commonTypes.has(event_type) ? selectPageOfCommonType : selectPageOfType;
+  return (await store.read(statement, event_type, ...rest)) as unknown as AuditRow[];
 }

@@ -10,6 +10,8 @@ export interface WriteOutcome {
 
 /** An engine's writing side, as the store thread drives it. Batches are write requests of `port.ts`. */
 export interface Writer {
+  /** Whether batches that come together are cheaper than one after the other: then a busy store waits a moment for more. */
+  readonly groups: boolean;
   /**
    * Applies a group and calls `answer` once for each batch, with its place in the group: when the batch is durable, or refused.
    * Never throws. The batches of a group share nothing but the flush to disk: one that is refused takes no other with it.

@@ -16,11 +16,15 @@ export async function admitCaller(turn: SubmitTurn, deps: ActorDeps): Promise<Co
   return agent;
 }
 
-/** The models of a turn: the requested or the manifest's own, then its fallbacks. Refuses with model_not_allowlisted. */
+/**
+ * The models of a turn: the requested or the manifest's own, then its fallbacks. Refuses with model_not_allowlisted, and with
+ * model_not_configured when the first of them cannot be called.
+ */
 export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: ActorDeps): readonly ModelRoute[] {
-  if (turn.model === null) return [agent.model.route, ...agent.model.fallbacks];
-  const route = deps.models.routes.get(turn.model);
-  if (!route || !mayOverride(route, agent)) throw new SvcError("model_not_allowlisted", { subject: turn.model });
+  const route = turn.model === null ? agent.model.route : deps.models.routes.get(turn.model);
+  if (!route || (turn.model !== null && !mayOverride(route, agent)))
+    throw new SvcError("model_not_allowlisted", { subject: turn.model ?? "" });
+  deps.models.provider(route);
   return [route, ...agent.model.fallbacks.filter((fallback) => fallback.id !== route.id)];
 }
 

@@ -36,7 +36,7 @@ export function createActorDeps(config: NodeConfig, env: Env, storePort: Message
   const store = openStore(env, config.store, storePort);
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
-  const models = createModels(settings, env);
+  const models = createModels(settings, env, mask);
   const tools = new Map(builtInTools.map((tool) => [tool.name, tool]));
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
   const registries: Registries = {

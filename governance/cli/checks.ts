@@ -102,13 +102,19 @@ async function checkModel(settings: Settings, registries: Registries): Promise<F
   if (settings.litellmBaseUrl !== "") return ok(`${id} through the gateway of SVC_LITELLM_BASE_URL`);
   if (route.provider === "demo")
     return { status: "warning", detail: "demo answers offline: no provider has a credential" };
-  const key =
-    settings.modelProviderOptions[route.provider]?.api_key ??
-    settings.providerApiKeys[route.provider as ModelProviderName];
-  if (key === undefined) {
-    return { status: "warning", detail: `${id} needs a key of ${route.provider}; turns answer model_not_configured` };
+  const options = settings.modelProviderOptions[route.provider];
+  const key = options?.api_key ?? settings.providerApiKeys[route.provider as ModelProviderName];
+  // A server of one's own may need no key; Workers AI is found through the account's id.
+  const missing =
+    key === undefined && options?.base_url === undefined
+      ? "a key"
+      : route.provider === "workers_ai" && options?.account_id === undefined && options?.base_url === undefined
+        ? "an account_id"
+        : null;
+  if (missing !== null) {
+    return { status: "warning", detail: `${id} needs ${missing} of ${route.provider}; turns answer model_not_configured` };
   }
-  await new Secrets(settings, new SecretMask([])).resolve(key);
+  if (key !== undefined) await new Secrets(settings, new SecretMask([])).resolve(key);
   return ok(`${id} of ${route.provider}`);
 }
 

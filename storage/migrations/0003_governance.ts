@@ -5,24 +5,27 @@ export const migration: Migration = {
   revision: "0003",
   name: "governance",
   up: [
+    // Audit and usage rows come with every turn: one tree each, in the order in which they are read.
     `CREATE TABLE audit (
       tenant_id TEXT NOT NULL,
-      id TEXT NOT NULL,
       ts BIGINT NOT NULL,
+      id TEXT NOT NULL,
       event_type TEXT NOT NULL,
       manifest_id TEXT NOT NULL,
       principal_subj TEXT NOT NULL,
       status TEXT NOT NULL,
       payload TEXT NOT NULL,
       tool TEXT,
-      latency_ms {{float}}
-    )`,
-    "CREATE INDEX audit_recent ON audit (tenant_id, ts, id)",
-    "CREATE INDEX audit_by_type ON audit (tenant_id, event_type, ts, id)",
+      latency_ms {{float}},
+      PRIMARY KEY (tenant_id, ts, id)
+    ) {{clustered}}`,
+    // Of the types that every turn writes there are enough on every page.
+    `CREATE INDEX audit_by_type ON audit (tenant_id, event_type, ts, id)
+      WHERE event_type <> 'user_input' AND event_type <> 'final_response'`,
     `CREATE TABLE usage (
       tenant_id TEXT NOT NULL,
-      id TEXT NOT NULL,
       ts BIGINT NOT NULL,
+      id TEXT NOT NULL,
       manifest_id TEXT NOT NULL,
       model_id TEXT NOT NULL,
       wire_model_id TEXT NOT NULL,
@@ -33,9 +36,9 @@ export const migration: Migration = {
       cache_read BIGINT NOT NULL,
       cost_usd {{float}} NOT NULL,
       thread_id TEXT NOT NULL,
-      meta_json TEXT NOT NULL
-    )`,
-    "CREATE INDEX usage_recent ON usage (tenant_id, ts, id)",
+      meta_json TEXT NOT NULL,
+      PRIMARY KEY (tenant_id, ts, id)
+    ) {{clustered}}`,
     `CREATE TABLE approvals (
       tenant_id TEXT NOT NULL,
       id TEXT NOT NULL,

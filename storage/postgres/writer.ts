@@ -109,6 +109,7 @@ export async function openPostgresWriter(
   }
 
   return {
+    groups: false,
     write(batches, answer) {
       batches.forEach((batch, index) => {
         void track(apply(batch).then((outcome) => answer(index, outcome)));

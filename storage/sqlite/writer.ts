@@ -118,6 +118,7 @@ export function openSqliteWriter(path: string, timeoutMs: number = otherWriterMs
   }
 
   return {
+    groups: true,
     write(batches, answer) {
       let outcomes: WriteOutcome[];
       try {

@@ -99,7 +99,7 @@ describe("audit events", () => {
       [input?.event_type, input?.status, input?.manifest_id, input?.principal_subj],
       ["user_input", "ok", "mock-text", "caller"],
     );
-    assert.equal(input?.payload.user_input, { text: "hello there" });
+    assert.equal(input?.payload.user_input, "hello there");
     assert.deepEqual(
       [final?.event_type, final?.status, final?.payload.chars],
       ["final_response", "ok", "Hello from the mock.".length],

@@ -38,6 +38,7 @@ const hot = [
   "kv_delete_lapsed",
   "audit_page",
   "audit_page_of_type",
+  "audit_page_of_common_type",
   "audit_tool_metrics",
   "usage_page",
   "usage_summary",
