@@ -24,7 +24,7 @@ const serveCommand: Command = {
     }
     listenForSignals();
     const { serve } = await import("./http/serve.ts");
-    await serve(settings, { version, stop });
+    await serve(settings, { version, stop, terminal: process.stdout.isTTY === true });
     return { code: 0, json: { ok: true }, text: "" };
   },
 };

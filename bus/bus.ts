@@ -1,4 +1,5 @@
 import { type Address, topicOf } from "./address.ts";
+import type { Channel, ChannelRef } from "./channel.ts";
 import { type Batch, type Receiver, unpack } from "./envelope.ts";
 import type { Env } from "./env.ts";
 import { SvcError, type WireError } from "./errors.ts";
@@ -26,21 +27,6 @@ export interface Delivery {
   /** The node that asked, -1 for a tell. */
   readonly from: number;
   readonly correlation: number;
-}
-
-/** Names the receiving end of a channel, in a message. */
-export interface ChannelRef {
-  readonly node: number;
-  readonly id: number;
-}
-
-/** The sending end of a channel. */
-export interface Channel {
-  /** False while the receiver's node is behind; hold text back until `onWritable`. */
-  readonly writable: boolean;
-  onWritable(work: () => void): void;
-  /** After `last` nothing more may be sent. */
-  send(text: string, last: boolean): void;
 }
 
 export interface AskOptions {

@@ -1,15 +1,22 @@
 import type { Logger } from "pino";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
+import type { SvcError } from "../bus/errors.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import type { SecretMask } from "../governance/secrets.ts";
 import type { Settings } from "../governance/settings.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store.ts";
-import type { Reattachment } from "./reattach.ts";
 import type { StreamRegistry } from "./sse.ts";
 import type { ThreadHubs } from "./thread-hubs.ts";
-import type { LiveTurn } from "./turns.ts";
+
+/** A turn that is under way, as those see it who must end it. */
+export interface LiveTurn {
+  /** A node is gone; it may have been the one that runs the turn. */
+  lost(node: number): void;
+  /** Tells the client that the turn ends here. */
+  fail(error: SvcError): void;
+}
 
 /** What the handlers of one http thread share. */
 export interface HttpContext {
@@ -23,7 +30,7 @@ export interface HttpContext {
   /** Turns under way that this thread has started. */
   readonly turns: Set<LiveTurn>;
   /** Streams that listen to a conversation without having started its turn. */
-  readonly reattached: Set<Reattachment>;
+  readonly reattached: Set<{ endWhenIdle(): Promise<void> }>;
   readonly metrics: Metrics;
   /** For what a tenant may have stored with a secret in it. */
   readonly mask: SecretMask;

@@ -11,7 +11,7 @@ import { objectStoreConfigOf } from "../governance/settings/object-store-config.
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import type { Settings } from "../governance/settings.ts";
 import { openStore } from "../storage/client.ts";
-import { openObjectStore } from "../storage/objects/object-store.ts";
+import { openObjectStore } from "../storage/objects/open.ts";
 import { isSchemaBehind } from "../storage/schema.ts";
 import { createApp } from "./app.ts";
 import type { HttpContext } from "./context.ts";
@@ -40,12 +40,15 @@ export interface HttpNode {
   metrics(): MetricSnapshot;
   /** Takes no more connections, and refuses turns on those that are open. */
   stopAccepting(): void;
-  /** Ends what is still open. */
-  close(): void;
+  /** Ends what is still open, when what runs have said last has reached those who wait for it. */
+  close(): Promise<void>;
 }
 
 /** How often silent and idle streams are looked for. */
 const streamLookMs = 1_000;
+/** How long the last words of runs that are over may be on their way from their threads, and how often that is looked for. */
+const lastWordsMs = 2_000;
+const lastWordsLookMs = 5;
 
 export function createHttpNode(
   config: HttpNodeConfig,
@@ -125,7 +128,12 @@ export function createHttpNode(
       draining = true;
       listener?.stopAccepting();
     },
-    close() {
+    async close() {
+      for (const until = env.monotonic() + lastWordsMs; context.turns.size > 0 && env.monotonic() < until; )
+        await new Promise<void>((resolve) => env.timer(lastWordsLookMs, resolve));
+      for (const turn of [...context.turns]) turn.fail(new SvcError("shutting_down"));
+      // Answers leave before their connections are closed.
+      await new Promise<void>((resolve) => env.defer(resolve));
       closed = true;
       streams.endAll();
       listener?.close();

@@ -1,4 +1,4 @@
-import { turnReplayFrames } from "../actors/run/output/frames.ts";
+import { keepAlive, turnReplayFrames } from "../actors/run/output/frames.ts";
 import { sessionEventFrame } from "../actors/run/output/session-event.ts";
 import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
@@ -121,6 +121,8 @@ export class Reattachment implements ThreadListener {
       await this.#write(',"text":""}\n\n');
       return;
     }
+    // The head leaves with the first bytes: who has missed nothing learns by a comment that it is connected.
+    if (from === next_seq) this.#stream.comment(keepAlive);
     for (let seq = from; thread !== null && seq < next_seq; ) {
       const page = await readEvents(tenant, thread.thread_key, seq, next_seq);
       const last = page.at(-1);

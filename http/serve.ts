@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { MessageChannel, Worker } from "node:worker_threads";
@@ -8,20 +7,17 @@ import type { Logger } from "pino";
 import { describeDefault } from "../actors/run/model/create-models.ts";
 import { ActorSystem } from "../actors/runtime/system.ts";
 import { type Env, systemEnv } from "../bus/env.ts";
-import { threadAddress } from "../bus/address.ts";
-import type { Bus } from "../bus/bus.ts";
 import { createLogger } from "../governance/log.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secrets.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import type { Settings } from "../governance/settings.ts";
 import { deleteLapsed } from "../storage/housekeeping.ts";
-import { releaseAbandonedKeys } from "../storage/idempotency.ts";
-import { abandonedRuns } from "../storage/live-runs.ts";
 import { migrate } from "../storage/migrate.ts";
 import { indexEvents } from "../storage/search.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import type { Store } from "../storage/store.ts";
+import { AbandonedRuns } from "./abandoned-runs.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
 import { threadCounts } from "./thread-counts.ts";
 import type { HttpControl, MainControl } from "./worker.ts";
@@ -33,6 +29,8 @@ export interface ServeOptions {
   readonly version: string;
   /** Asks the server to drain and end. */
   readonly stop: AbortSignal;
+  /** Whether log lines are read from a terminal, by people. */
+  readonly terminal?: boolean;
   /** Told when the server takes requests. */
   readonly onReady?: (server: RunningServer) => void;
 }
@@ -47,7 +45,7 @@ export interface RunningServer {
 export async function serve(settings: Settings, options: ServeOptions): Promise<void> {
   const env = systemEnv();
   const mask = new SecretMask(settings.secretValues);
-  const log = createLogger(settings, mask, {}, process.stdout.isTTY === true);
+  const log = createLogger(settings, mask, {}, options.terminal);
   const config = storeConfigOf(settings);
   await checkPort(settings.host, settings.port);
   const lock = config.engine === "sqlite" ? lockDataDir(settings.dataDir) : null;
@@ -62,20 +60,21 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
 
 async function run(settings: Settings, options: ServeOptions, env: Env, log: Logger): Promise<void> {
   const counts = threadCounts(settings, availableParallelism());
-  const bootId = randomBytes(8).toString("hex");
+  const bootId = env.id().slice(0, 16);
   const httpWorkers = counts.http > 1 ? counts.http : 0;
   const actorNodes = Array.from({ length: counts.actors }, (_, index) => 1 + httpWorkers + index);
   const fatal = Promise.withResolvers<never>();
   fatal.promise.catch(() => {});
   const system = new ActorSystem({
+    env,
     settings,
     bootId,
     log,
     actorNodes,
     onFatal: (error) => fatal.reject(error),
-    onReplaced: () => void closeAbandoned(main.bus, main.context.store, bootId, log),
+    onReplaced: (owner) => void abandoned.close({ worker: owner }),
   });
-  await system.start();
+  await Promise.race([system.start(), fatal.promise]);
 
   const workers: HttpWorker[] = [];
   const allMetrics = async (): Promise<readonly MetricSnapshot[]> => [
@@ -95,7 +94,8 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   for (let node = 1; node <= httpWorkers; node++)
     workers.push(startHttpWorker(nodeConfig(node), system, { allMetrics }, (error) => fatal.reject(error)));
 
-  await closeAbandoned(main.bus, main.context.store, bootId, log);
+  const abandoned = new AbandonedRuns(main.bus, main.context.store, env, log);
+  await abandoned.close({ processesBut: bootId });
   const port = await listenAll(main, workers, settings.port);
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
   const stopHousekeeping = keepHouse(main.context.store, env, log);
@@ -110,11 +110,11 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   }
   log.info("draining");
   stopHousekeeping();
+  abandoned.stop();
   main.stopAccepting();
   for (const worker of workers) await worker.control.stopAccepting();
   await system.stop(settings.gracefulShutdownSeconds * 1000, async () => {
-    for (const worker of workers) await worker.control.close();
-    main.close();
+    await Promise.all([main.close(), ...workers.map((worker) => worker.control.close())]);
   });
   for (const worker of workers) await worker.worker.terminate();
   log.info("stopped");
@@ -156,21 +156,6 @@ async function listenAll(main: HttpNode, workers: readonly HttpWorker[], port: n
   let shared = port;
   for (const worker of workers) shared = await worker.control.listen(shared);
   return shared;
-}
-
-/** Runs that a process or a thread that is gone was running are closed, and their keys are given back. */
-async function closeAbandoned(bus: Bus, store: Store, bootId: string, log: Logger): Promise<void> {
-  let closed = 0;
-  for (let after = 0; ; ) {
-    const page = await abandonedRuns(store.system, bootId, after, 500);
-    if (page.length === 0) break;
-    // Loading the thread closes the run.
-    await Promise.all(page.map(({ tenant_id, suffix }) => bus.ask(threadAddress(tenant_id, suffix), "recover", {}, { deadlineMs: 60_000 })));
-    closed += page.length;
-    after = page.at(-1)?.thread_key ?? Number.MAX_SAFE_INTEGER;
-  }
-  await releaseAbandonedKeys(store.system, bootId);
-  if (closed > 0) log.warn({ runs: closed }, "interrupted runs were closed");
 }
 
 const indexIdleMs = 2_000;

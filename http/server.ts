@@ -22,8 +22,10 @@ export interface RequestHead {
   readonly path: string;
   readonly query: string;
   readonly headers: RequestHeaders;
-  /** A header that may stand once stood twice. */
-  readonly repeatedHeader: string | null;
+  /** Why two readers could see two requests in it, in words for a refusal; null when they could not. */
+  readonly fault: string | null;
+  /** The fault is about where the request ends, so what stands behind it is not the next request. */
+  readonly endUnknown: boolean;
 }
 
 export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?: string } & {
@@ -62,7 +64,7 @@ const securityHeaderName = "x-content-type-options";
 const securityHeaders = "nosniff\r\nx-frame-options: DENY\r\nreferrer-policy: no-referrer";
 
 const streamHeaders = { "cache-control": "no-cache", "x-accel-buffering": "no" } as const;
-const forgottenHead: RequestHead = { method: "", path: "", query: "", headers: {}, repeatedHeader: null };
+const forgottenHead: RequestHead = { method: "", path: "", query: "", headers: {}, fault: null, endUnknown: false };
 
 /** Called for every request, with its whole life in `exchange`. */
 export type OnRequest = (exchange: Exchange) => void;
@@ -142,7 +144,7 @@ export class Exchange implements StreamSink {
   #whole(status: number, contentType: string, body: string | Uint8Array, headers: Reply["headers"]): void {
     // A body that we have not read in full would be taken for the next request.
     const unread = this.#body !== null && !this.#body.complete;
-    const close = unread;
+    const close = unread || this.#head.endUnknown;
     this.#response.cork(() => {
       this.#writeHead(status, contentType, headers, true);
       if (this.head.method === "HEAD") {
@@ -357,18 +359,34 @@ export function listen(
 
 function readHead(request: HttpRequest, copied: ReadonlySet<string>): RequestHead {
   const headers: Record<string, string> = {};
-  let repeatedHeader: string | null = null;
+  let fault: string | null = null;
+  let endUnknown = false;
   request.forEach((name, value) => {
     if (!copied.has(name)) return;
     if (headers[name] === undefined) headers[name] = value;
     else if (!singleHeaders.has(name)) headers[name] += `, ${value}`;
-    else repeatedHeader = name;
+    else {
+      fault = `${name} is there more than once`;
+      endUnknown ||= name === "content-length" || name === "transfer-encoding";
+    }
   });
+  // uWebSockets.js reads as much of a length as looks like a number. For it any transfer coding is chunks, and an empty one is none.
+  const length = headers["content-length"];
+  if (length !== undefined && !/^\d{1,15}$/.test(length)) {
+    fault ??= "content-length is not a number";
+    endUnknown = true;
+  }
+  const coding = headers["transfer-encoding"];
+  if (coding !== undefined && coding.toLowerCase() !== "chunked") {
+    fault ??= "transfer-encoding is not chunked";
+    endUnknown = true;
+  }
   return {
     method: request.getMethod().toUpperCase(),
     path: request.getUrl(),
     query: request.getQuery() ?? "",
     headers,
-    repeatedHeader,
+    fault,
+    endUnknown,
   };
 }

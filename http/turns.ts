@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { doneMark, errorFrame } from "../actors/run/output/frames.ts";
+import { outputFor } from "../actors/run/output/make-output.ts";
 import { threadAddress } from "../bus/address.ts";
-import type { ChannelRef } from "../bus/bus.ts";
+import type { Channel, ChannelRef } from "../bus/channel.ts";
 import { SvcError } from "../bus/errors.ts";
 import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/thread.ts";
-import type { HttpContext } from "./context.ts";
+import type { HttpContext, LiveTurn } from "./context.ts";
 import { jsonText, type Reply } from "./reply.ts";
 import type { RouteRequest } from "./route.ts";
 import type { EventStream } from "./sse.ts";
@@ -47,7 +47,7 @@ export async function streamTurn(
   return { kind: "stream", open: (stream) => turn.streamTo(stream) };
 }
 
-class Turn {
+class Turn implements LiveTurn {
   readonly #context: HttpContext;
   readonly #submit: SubmitTurn;
   readonly #node: number;
@@ -55,6 +55,9 @@ class Turn {
   /** What came over the channel and went nowhere yet. */
   #waiting = "";
   #over = false;
+  #accepted = false;
+  /** The client went away before it was known whether there is a run. */
+  #leftEarly = false;
   #stream: EventStream | null = null;
   #onAnswer: ((text: string) => void) | null = null;
 
@@ -79,7 +82,9 @@ class Turn {
   async submit(): Promise<TurnAccepted> {
     try {
       const accepted = await this.#ask();
+      this.#accepted = true;
       if (accepted.kind !== "started") this.#close();
+      else if (this.#leftEarly) this.#clientGone();
       return accepted;
     } catch (error) {
       this.#close();
@@ -105,13 +110,18 @@ class Turn {
 
   /** The node that runs the turn is gone. */
   lost(node: number): void {
-    if (node !== this.#node || this.#over) return;
-    const error = new SvcError("actor_lost");
-    this.#take(
-      this.#stream ? errorFrame(error.message) + doneMark : `503\n{"error":"actor_lost","detail":"actor_lost"}`,
-      true,
-    );
-    this.#close();
+    if (node === this.#node) this.fail(new SvcError("actor_lost"));
+  }
+
+  /** Nothing more will come: the client is told so, in the form that it has asked for. */
+  fail(error: SvcError): void {
+    if (this.#over) return;
+    const toClient: Channel = {
+      writable: true,
+      onWritable: (work) => work(),
+      send: (text, last) => this.#take(text, last),
+    };
+    outputFor(this.#submit, toClient, this.#submit.manifest, this.#context.env.now()).failed(error);
   }
 
   async #ask(): Promise<TurnAccepted> {
@@ -145,6 +155,11 @@ class Turn {
   /** A run on a thread goes on without its client; one without a thread ends, unless it can be asked for again. */
   #clientGone(): void {
     if (this.#over) return;
+    // Told before it has its run, the actor would have nothing to stop.
+    if (!this.#accepted) {
+      this.#leftEarly = true;
+      return;
+    }
     this.#over = true;
     this.#close();
     const { bus } = this.#context;
@@ -166,16 +181,13 @@ class Turn {
   }
 }
 
-/** A turn under way, for when a node is lost. */
-export type LiveTurn = Pick<Turn, "lost">;
-
 /** The client's key and what it binds: the route and the body, as it was sent. */
 function idempotencyOf(
   { exchange, rawBody }: RouteRequest<unknown, unknown, unknown>,
   { surface }: TurnFields,
 ): SubmitTurn["idempotency"] {
   const key = exchange.head.headers["idempotency-key"];
-  // Other routes ignore the header (C-36).
+  // Other routes ignore the header.
   if (key === undefined || (surface !== "chat" && surface !== "chat_stream")) return null;
   return { key, fingerprint: createHash("sha256").update(`${surface}\n`).update(rawBody).digest("hex") };
 }

@@ -1,4 +1,3 @@
-import { writeFileSync } from "node:fs";
 import type { TSchema } from "typebox";
 import { manifestSchema } from "./schema/manifest.ts";
 
@@ -55,5 +54,3 @@ function mapNodes(properties: Readonly<Record<string, Node>>, path: string): Rec
 function forValues(values: Node | boolean, path: string): Node | boolean {
   return typeof values === "boolean" ? values : forEditors(values, `${path}.*`);
 }
-
-if (import.meta.main && process.argv.includes("--write")) writeFileSync(schemaFile, editorSchema());

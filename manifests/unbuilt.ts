@@ -6,14 +6,15 @@ import type { Manifest } from "./schema/manifest.ts";
 // Fields that are parsed and checked but that nothing carries out yet. A manifest that sets one is refused, so that nothing is
 // silently left undone. Who builds a behaviour takes its line out of here.
 
-interface Unbuilt {
+interface UnbuiltField {
   /** A field, or a section with all that is in it. */
   readonly path: string;
-  /** Values besides the default that do work. */
-  readonly built?: (value: unknown) => boolean;
+  /** Values besides the default that do work, and how documents call them. */
+  readonly built?: { readonly words: string; readonly holds: (value: unknown) => boolean };
 }
 
-const unbuilt: readonly Unbuilt[] = [
+/** Every field that is refused when it differs from its default. */
+export const unbuiltFields: readonly UnbuiltField[] = [
   { path: "spec.pattern" },
   { path: "spec.sub_agents" },
   { path: "spec.aggregator_prompt" },
@@ -52,7 +53,7 @@ const unbuilt: readonly Unbuilt[] = [
   { path: "spec.procedural_memory" },
   {
     path: "spec.session.strategy",
-    built: (value) => typeof value === "string" && value.startsWith("windowed:"),
+    built: { words: "windowed:N", holds: (value) => typeof value === "string" && value.startsWith("windowed:") },
   },
   { path: "spec.session.compaction_enabled" },
   { path: "spec.session.reserve_tokens" },
@@ -98,10 +99,10 @@ export const unbuiltDefaults: readonly { readonly path: string; readonly note: s
 /** A problem for each unbuilt field that differs from its default, told at the innermost field that differs. */
 export function unbuiltProblems(manifest: Manifest): Problem[] {
   defaults ??= parseManifest({ metadata: { name: "defaults" } });
-  return unbuilt.flatMap(({ path, built }) => {
+  return unbuiltFields.flatMap(({ path, built }) => {
     const loc = path.split(".");
     const value = at(manifest, loc);
-    if (built?.(value)) return [];
+    if (built?.holds(value)) return [];
     return differences(value, at(defaults, loc), loc).map((where) => ({
       loc: where,
       msg: `${writePath(where)} is not supported by this version.`,

@@ -8,8 +8,8 @@ export interface Child<Ready> {
   readonly pid: number;
   /** What it said when it was ready. */
   readonly ready: Ready;
-  /** Sends a job and waits for its result. */
-  ask<Result>(job: unknown): Promise<Result>;
+  /** Sends a job and waits for its result. A process that has none in time is ended. */
+  ask<Result>(job: unknown, timeoutMs: number): Promise<Result>;
   /** Throws when it is gone though nobody stopped it. */
   assertAlive(): void;
   stop(): Promise<void>;
@@ -40,9 +40,11 @@ export async function startChild<Ready>(entry: URL, args: readonly string[] = []
   return {
     pid: child.pid ?? 0,
     ready,
-    ask(job) {
+    ask(job, timeoutMs) {
+      assertAlive();
+      const late = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
       child.send(job as object);
-      return answer();
+      return answer<never>().finally(() => clearTimeout(late));
     },
     assertAlive,
     stop() {

@@ -63,7 +63,7 @@ function openStream(
     const status = head.slice(9, 12);
     if (status.length === 3 && status !== "200") once(`status ${status}`);
     // The first frame is whole when an empty line follows the one that ends the head.
-    else if (/\r\n\r\n[^]*\n\n/.test(head)) once(undefined);
+    else if (/\r\n\r\n[\s\S]*\n\n/.test(head)) once(undefined);
     return true;
   };
   const socket = connect({

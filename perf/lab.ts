@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { loadTokens } from "../test/support/mock-model/behaviours.ts";
 import { type Child, startChild } from "./child.ts";
 import type { Options, TargetName } from "./options.ts";
-import type { CloseJob, IdleJob, IdleResult, TurnJob, TurnResult } from "./protocol.ts";
+import type { IdleJob, IdleResult, Job, TurnJob, TurnResult } from "./protocol.ts";
 import { RssSampler } from "./sampler.ts";
 import { models } from "./scenarios.ts";
 import { type SvcProcess, startSvc } from "./svc-process.ts";
@@ -46,6 +46,8 @@ interface TurnLoad
 }
 
 const turnTimeoutMs = 30_000;
+/** What a job may take beyond its own times: connecting, and turns that are waited for at its end. */
+const jobGraceMs = 120_000;
 const messages = [{ role: "user", content: "Please say the sixty-four tokens, one after the other." }];
 
 export const tokenChars = (loadTokens[0] ?? "").length;
@@ -58,7 +60,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
     String(mock.ready),
     JSON.stringify(models),
   ]);
-  const client = await startChild<"ready">(new URL("./load-client.ts", import.meta.url));
+  let client = await startClient();
   const dir = mkdtempSync(`${options.dataDir}/run-`);
   const sampler = new RssSampler();
   /** The server under test, from when its start begins. */
@@ -95,9 +97,21 @@ export async function openLab(options: Options, note: (line: string) => void): P
 
   async function runTurns(target: Target, load: TurnLoad): Promise<TurnResult> {
     threadSets += 1;
-    const result = await client.ask<TurnResult>(jobOf(target, load, `t${threadSets}`));
+    const timeoutMs = load.rampMs + load.secondsMax * 1000 + jobGraceMs;
+    const result = await ask<TurnResult>(jobOf(target, load, `t${threadSets}`), timeoutMs);
     target.assertAlive();
     return result;
+  }
+
+  /** A client that got stuck spoils one job, not those after it. */
+  async function ask<Result>(job: Job, timeoutMs: number): Promise<Result> {
+    try {
+      return await client.ask<Result>(job, timeoutMs);
+    } catch (error) {
+      await client.stop();
+      if (!closing.signal.aborted) client = await startClient();
+      throw error;
+    }
   }
 
   return {
@@ -111,8 +125,8 @@ export async function openLab(options: Options, note: (line: string) => void): P
       if (!warm.has(key)) await runTurns(target, load);
       warm.add(key);
     },
-    openIdle: (job) => client.ask<IdleResult>(job),
-    closeIdle: () => client.ask<void>({ kind: "close" } satisfies CloseJob),
+    openIdle: (job) => ask<IdleResult>(job, jobGraceMs),
+    closeIdle: () => ask<void>({ kind: "close" }, jobGraceMs),
     async close() {
       closing.abort(new Error("the harness is ending"));
       sampler.stop();
@@ -121,6 +135,10 @@ export async function openLab(options: Options, note: (line: string) => void): P
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+function startClient(): Promise<Child<"ready">> {
+  return startChild(new URL("./load-client.ts", import.meta.url));
 }
 
 function ownTarget(name: TargetName, child: Child<number>, label: string): Target {

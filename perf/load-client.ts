@@ -16,7 +16,7 @@ async function run(job: Job): Promise<unknown> {
   if (job.kind === "turns") return runTurns(job);
   if (job.kind === "idle") {
     idle = await openStreams(job);
-    return { ...idle.result, errors: idle.result.errors };
+    return idle.result;
   }
   await idle?.close();
   idle = undefined;

@@ -66,7 +66,7 @@ export interface IdleResult {
 }
 
 /** Ends the streams of the idle job. */
-export interface CloseJob {
+interface CloseJob {
   readonly kind: "close";
 }
 

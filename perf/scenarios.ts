@@ -40,8 +40,8 @@ export const turnScenarios: readonly TurnScenario[] = [
   },
   paced(20, 3),
   paced(100, 3),
-  paced(1000, 4),
-  paced(2000, 4),
+  paced(1000, 3.5),
+  paced(2000, 3.5),
   {
     ...fullLoad,
     name: "tools",
@@ -73,7 +73,7 @@ export const soakScenario = {
   threads: 1000,
   streams: 64,
   turnsMax: 100_000,
-  secondsMax: 100,
+  secondsMax: 90,
 } as const;
 
 export const scenarioNames: readonly string[] = [

@@ -43,7 +43,8 @@ export async function startSvc(start: SvcStart): Promise<SvcProcess> {
   const child = spawn(process.execPath, [start.launcher, "serve"], {
     cwd: dirname(start.launcher),
     env: { ...inheritedEnv(), ...settingsOf(start, port, apiKey), ...start.env },
-    stdio: ["ignore", log, log],
+    // The channel carries nothing: it breaks when the harness dies, and svc then ends too.
+    stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);
   let gone: string | undefined;
@@ -63,8 +64,9 @@ export async function startSvc(start: SvcStart): Promise<SvcProcess> {
     late.onabort = null;
   };
 
+  const failure = (text: string) => new Error(`${text}\n${lastLines(logPath)}`);
   const assertAlive = () => {
-    if (gone !== undefined) throw new Error(`svc is gone: ${gone}\n${lastLines(logPath)}`);
+    if (gone !== undefined) throw failure(`svc is gone: ${gone}`);
   };
 
   const deadline = performance.now() + readyMs;
@@ -72,9 +74,9 @@ export async function startSvc(start: SvcStart): Promise<SvcProcess> {
     if (await isReady(port)) return { port, apiKey, pids: listProcessTree(child.pid ?? 0), assertAlive, stop };
     await Promise.race([sleep(50), exited]);
   }
-  assertAlive();
+  const why = gone ?? "no 200 from /ready";
   await stop();
-  throw new Error(`svc did not get ready: no 200 from /ready\n${lastLines(logPath)}`);
+  throw failure(`svc did not get ready: ${why}`);
 }
 
 function killTree(root: number | undefined): void {

@@ -6,6 +6,8 @@ import { type TurnJob, type TurnResult, threadId } from "./protocol.ts";
 
 /** A job whose server fails this often is given up. */
 const errorsMax = 1000;
+/** Streams that have not connected by then do so in their first turn. */
+const connectMs = 15_000;
 const readBytes = 256 * 1024;
 
 /** One buffer is enough for all sockets: what was read is consumed before the next read begins. */
@@ -56,9 +58,15 @@ class TurnLoad {
   /** Connects every stream first, so that measured turns find their connection open. */
   start(): void {
     let waiting = this.job.streams;
+    const begin = () => {
+      clearTimeout(late);
+      waiting = Number.POSITIVE_INFINITY;
+      this.#begin();
+    };
+    const late = setTimeout(begin, connectMs);
     const connected = () => {
       waiting -= 1;
-      if (waiting === 0) this.#begin();
+      if (waiting === 0) begin();
     };
     for (let number = 0; number < this.job.streams; number += 1) {
       const stream = new Stream(this, number);
@@ -191,7 +199,7 @@ class Stream {
     this.#reader = new AnswerReader(dialects[load.job.dialect], load.job.expected);
   }
 
-  connect(settled: () => void): void {
+  connect(settled: () => void): Socket {
     const onread = { buffer: readBuffer, callback: (bytes: number) => this.#read(bytes) };
     const socket = connect({ port: this.#load.job.port, host: "127.0.0.1", noDelay: true, onread });
     this.#socket = socket;
@@ -205,6 +213,7 @@ class Stream {
     socket.on("close", () => {
       if (this.#socket === socket) this.giveUp("connection closed");
     });
+    return socket;
   }
 
   next(): void {
@@ -218,8 +227,9 @@ class Stream {
     this.#firstMs = 0;
     this.#reader.reset();
     this.startedMs = performance.now();
-    if (this.#socket === undefined) this.connect(() => this.#socket?.write(request, "latin1"));
-    else this.#socket.write(request, "latin1");
+    // A socket that is still connecting keeps what is written.
+    const socket = this.#socket ?? this.connect(() => {});
+    socket.write(request, "latin1");
   }
 
   /** Ends the running turn, if there is one, and goes on with a new connection. */

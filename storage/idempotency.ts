@@ -1,3 +1,4 @@
+import type { Gone } from "./live-runs.ts";
 import { systemSql, tenantSql } from "./statements.ts";
 import type { Scope, TenantStore, WriteOp } from "./store.ts";
 
@@ -39,6 +40,10 @@ const releaseOfOthers = systemSql(
   "idempotency_release_of_others",
   "DELETE FROM idempotency WHERE state = 'in_progress' AND substr(owner, 1, ?) <> ?",
 );
+const releaseOfOwner = systemSql(
+  "idempotency_release_of_owner",
+  "DELETE FROM idempotency WHERE state = 'in_progress' AND owner = ?",
+);
 const deleteLapsed = systemSql(
   "idempotency_delete_lapsed",
   `DELETE FROM idempotency WHERE (tenant_id, scope) IN
@@ -70,9 +75,13 @@ export function releaseKeyOp(store: TenantStore, scope: string, runId: string): 
   return store.op(releaseKey, [scope, runId]);
 }
 
-/** Forgets the claims of processes and workers that are gone. Their interrupted runs must have been closed before. */
-export async function releaseAbandonedKeys(store: Scope, ownerPrefix: string): Promise<void> {
-  await store.write([store.op(releaseOfOthers, [ownerPrefix.length, ownerPrefix])]);
+/** Forgets the claims of who is gone. Their interrupted runs must have been closed before. */
+export async function releaseAbandonedKeys(store: Scope, gone: Gone): Promise<void> {
+  const release =
+    "worker" in gone
+      ? store.op(releaseOfOwner, [gone.worker])
+      : store.op(releaseOfOthers, [gone.processesBut.length, gone.processesBut]);
+  await store.write([release]);
 }
 
 /** Deletes at most `limit` keys whose time is over; answers how many. */

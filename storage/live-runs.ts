@@ -33,6 +33,14 @@ const selectOfOthers = systemSql(
    ORDER BY thread_key LIMIT ?`,
 );
 
+const selectOfOwner = systemSql(
+  "live_runs_of_owner",
+  "SELECT tenant_id, suffix, thread_key FROM live_runs WHERE thread_key > ? AND owner = ? ORDER BY thread_key LIMIT ?",
+);
+
+/** Who is gone and has left marks and claims behind: every process but the one whose owners begin like this, or one worker. */
+export type Gone = { readonly processesBut: string } | { readonly worker: string };
+
 export function insertLiveRunOp(store: TenantStore, run: LiveRun): WriteOp {
   return store.op(insertLiveRun, [
     run.thread_key,
@@ -53,13 +61,16 @@ export async function liveRunOf(store: TenantStore, threadKey: number): Promise<
   return row as unknown as LiveRun | undefined;
 }
 
-/** Threads with a live run that no owner beginning with `ownerPrefix` runs, in pages by thread key. */
+/** Threads with a live run that nobody runs any more, in pages by thread key. */
 export async function abandonedRuns(
   store: Scope,
-  ownerPrefix: string,
+  gone: Gone,
   afterThreadKey: number,
   limit: number,
 ): Promise<{ tenant_id: string; suffix: string; thread_key: number }[]> {
-  const rows = await store.read(selectOfOthers, afterThreadKey, ownerPrefix.length, ownerPrefix, limit);
+  const rows =
+    "worker" in gone
+      ? await store.read(selectOfOwner, afterThreadKey, gone.worker, limit)
+      : await store.read(selectOfOthers, afterThreadKey, gone.processesBut.length, gone.processesBut, limit);
   return rows as { tenant_id: string; suffix: string; thread_key: number }[];
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { Env } from "../../bus/env.ts";
+import type { AbortReason } from "../../bus/protocol/thread.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secrets.ts";
@@ -8,7 +9,6 @@ import type { Store } from "../../storage/store.ts";
 import type { ManifestLibrary } from "../manifests/library.ts";
 import type { ThreadKeys } from "../thread/thread-keys.ts";
 import type { Models } from "./model/models.ts";
-import type { Run } from "./run.ts";
 import type { Tool } from "./tools/tool.ts";
 
 /** What the actors of one thread share. Made once, at the start of the thread. */
@@ -25,7 +25,7 @@ export interface ActorDeps {
   readonly mask: SecretMask;
   readonly log: Logger;
   /** Every run of this thread that has not ended. */
-  readonly liveRuns: Set<Run>;
+  readonly liveRuns: Set<{ abort(reason: AbortReason): void }>;
   /** This process and worker, as live runs and claimed keys name them. */
   readonly owner: string;
 }

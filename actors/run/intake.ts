@@ -122,8 +122,9 @@ function entry(
 }
 
 function malformed(index: number, field: string, msg: string): SvcError {
+  const path = field.split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
   return new SvcError("invalid_request", {
-    detail: [{ loc: ["body", "messages", index, ...field.split(".")], msg: `messages: ${field} ${msg}`, type: "value_error" }],
+    detail: [{ loc: ["body", "messages", index, ...path], msg: `messages: ${field} ${msg}`, type: "value_error" }],
   });
 }
 

@@ -54,7 +54,7 @@ export function startActorNode(config: NodeConfig, env: Env, storePort: MessageP
   return {
     connect: (node, port) => bus.attach(node, portLink(env, port, (batch) => bus.receive(node, batch))),
     lost: (node) => bus.lost(node),
-    drain: (graceMs) => drain(deps, env, graceMs),
+    drain: (graceMs) => drain(deps, host, env, graceMs),
     metrics() {
       for (const kind of ["tell", "frame", "late_reply"] as const) {
         deps.metrics.count("svc_bus_dropped_total", [kind], bus.dropped[kind]);
@@ -65,10 +65,14 @@ export function startActorNode(config: NodeConfig, env: Env, storePort: MessageP
   };
 }
 
-async function drain({ liveRuns, audit }: ActorDeps, env: Env, graceMs: number): Promise<void> {
-  await until(env, graceMs, () => liveRuns.size === 0);
-  for (const run of liveRuns) run.abort("shutdown");
-  await until(env, interruptMs, () => liveRuns.size === 0);
+async function drain({ liveRuns, audit }: ActorDeps, host: ActorHost, env: Env, graceMs: number): Promise<void> {
+  // A turn that was asked for before the signal may still become a run.
+  const isQuiet = (): boolean => liveRuns.size === 0 && host.busyCount() === 0;
+  await until(env, graceMs, isQuiet);
+  await until(env, interruptMs, () => {
+    for (const run of liveRuns) run.abort("shutdown");
+    return isQuiet();
+  });
   await audit.flush();
 }
 

@@ -10,7 +10,7 @@ import type { Registries } from "../../manifests/registries.ts";
 import { createResolver } from "../../manifests/resolve.ts";
 import { openStore } from "../../storage/client.ts";
 import type { StoreConfig } from "../../storage/config.ts";
-import { openObjectStore } from "../../storage/objects/object-store.ts";
+import { openObjectStore } from "../../storage/objects/open.ts";
 import { ManifestLibrary } from "../manifests/library.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { createModels } from "../run/model/create-models.ts";

@@ -3,6 +3,7 @@ import { type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
 import type { MessagePort } from "node:worker_threads";
+import type { Env } from "../../bus/env.ts";
 import { portPair } from "../../bus/ports.ts";
 import type { MetricSnapshot } from "../../governance/metrics.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
@@ -23,6 +24,7 @@ export interface Peer {
 }
 
 export interface SystemOptions {
+  readonly env: Env;
   readonly settings: Settings;
   readonly bootId: string;
   readonly log: Logger;
@@ -39,11 +41,17 @@ interface ActorThread {
   incarnation: number;
   worker: Worker;
   control: Remote<NodeControl>;
-  startedAt: number;
+  /** Resolves when the thread has ended; what was asked of it is never answered then. */
+  gone: Promise<void>;
+  /** Whether it has started. */
+  answered: boolean;
+  /** When it and its predecessors have died, on the monotonic clock. */
+  deaths: readonly number[];
 }
 
-/** A thread that does not live this long is not started again. */
-const livesAtLeastMs = 2_000;
+/** A thread that dies this often within the window is not started again. */
+const deathsMax = 5;
+const deathsWindowMs = 30_000;
 
 export class ActorSystem {
   readonly store: StoreThread;
@@ -61,7 +69,7 @@ export class ActorSystem {
   /** Resolves when the store is open and every actor thread answers. */
   async start(): Promise<void> {
     await this.store.ready;
-    for (const node of this.#options.actorNodes) this.#threads.push(this.#spawn(node, 0));
+    for (const node of this.#options.actorNodes) this.#threads.push(this.#spawn(node, 0, []));
     for (const [index, thread] of this.#threads.entries())
       for (const other of this.#threads.slice(index + 1)) this.#connectThreads(thread, other);
     await Promise.all(this.#threads.map((thread) => thread.control.metrics()));
@@ -74,8 +82,11 @@ export class ActorSystem {
   }
 
   /** What all actor threads have counted. */
-  metrics(): Promise<MetricSnapshot[]> {
-    return Promise.all(this.#threads.map((thread) => thread.control.metrics()));
+  async metrics(): Promise<MetricSnapshot[]> {
+    const counted = await Promise.all(
+      this.#threads.map((thread) => Promise.race([thread.control.metrics(), thread.gone])),
+    );
+    return counted.filter((snapshot) => snapshot !== undefined);
   }
 
   /**
@@ -84,7 +95,7 @@ export class ActorSystem {
    */
   async stop(graceMs: number, closePeers: () => Promise<void>): Promise<void> {
     this.#stopping = true;
-    await Promise.all(this.#threads.map((thread) => thread.control.drain(graceMs)));
+    await Promise.all(this.#threads.map((thread) => Promise.race([thread.control.drain(graceMs), thread.gone])));
     await closePeers();
     await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
     await this.store.close();
@@ -95,7 +106,7 @@ export class ActorSystem {
     await this.#threads.find((thread) => thread.node === node)?.worker.terminate();
   }
 
-  #spawn(node: number, incarnation: number): ActorThread {
+  #spawn(node: number, incarnation: number, deaths: readonly number[]): ActorThread {
     const { settings, bootId, actorNodes } = this.#options;
     const config: NodeConfig = { node, actorNodes, settings, store: storeConfigOf(settings), bootId, incarnation };
     const storePort = this.store.attach();
@@ -106,7 +117,11 @@ export class ActorSystem {
       execArgv: ["--import", new URL("../../strip-types.js", import.meta.url).href],
     });
     const control = wrap<NodeControl>(nodeEndpoint(worker));
-    const thread: ActorThread = { node, incarnation, worker, control, startedAt: performance.now() };
+    const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+    const thread: ActorThread = { node, incarnation, worker, control, gone, answered: false, deaths };
+    void control.metrics().then(() => {
+      thread.answered = true;
+    });
     worker.on("error", (error) => this.#options.log.error({ err: error, node }, "actor thread failed"));
     worker.on("exit", () => this.#exited(thread));
     return thread;
@@ -119,11 +134,13 @@ export class ActorSystem {
     for (const peer of this.#peers) peer.lost(node);
     const others = this.#threads.filter((other) => other.node !== node);
     for (const other of others) void other.control.lost(node);
-    if (performance.now() - thread.startedAt < livesAtLeastMs) {
-      this.#options.onFatal(new Error(`actor thread ${node} ends as soon as it starts`));
+    const now = this.#options.env.monotonic();
+    const deaths = [...thread.deaths.filter((at) => at > now - deathsWindowMs), now];
+    if (!thread.answered || deaths.length >= deathsMax) {
+      this.#options.onFatal(new Error(`actor thread ${node} does not stay alive`));
       return;
     }
-    const replacement = this.#spawn(node, incarnation + 1);
+    const replacement = this.#spawn(node, incarnation + 1, deaths);
     this.#threads[this.#threads.indexOf(thread)] = replacement;
     for (const other of others) this.#connectThreads(replacement, other);
     for (const peer of this.#peers) this.#connectPeer(peer, replacement);

@@ -6,7 +6,8 @@ import type { WriteOp } from "../../storage/store.ts";
 import { progressOp } from "../../storage/threads.ts";
 import { interruptedEntry } from "../run/endings.ts";
 import { interruptedFrame, type StreamAnswer } from "../run/idempotency.ts";
-import { appendToHead, type ThreadState } from "./thread-state.ts";
+import { appendToHead } from "./thread-log.ts";
+import type { ThreadState } from "./thread-state.ts";
 
 /**
  * Closes a run that a crash has cut off: the log says so, the mark is taken away, its idempotency key is settled, and the thread

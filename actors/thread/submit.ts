@@ -90,7 +90,7 @@ export async function submitTurn(
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
   // nothing is shown before the write is acknowledged.
   if (turn.idempotency !== null) await orDiscard(begun, context, turn);
-  const run = new Run(plan, journal, outputFor(turn, context.bus, agent.name, startedAt), deps);
+  const run = new Run(plan, journal, outputFor(turn, context.bus.channel(turn.channel), agent.name, startedAt), deps);
   own(state, run, journal, context);
   await orDiscard(begun, context, turn, run);
   return { kind: "started" };

@@ -47,8 +47,11 @@ export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
       if (state.run?.id === run_id) state.run.detach();
     },
 
-    attach(state) {
-      return { next_seq: state.committedSeq, live: state.run?.live ?? null };
+    attach({ committedSeq, run, journal }) {
+      if (run === null) return { next_seq: committedSeq, live: null };
+      // What is said before the caller's messages are durable is published after them: who comes now will hear it.
+      const live = journal?.hasBegun === false ? { ...run.live, text: "", truncated: false } : run.live;
+      return { next_seq: committedSeq, live };
     },
 
     async erase(state, _body, { discard }) {

@@ -7,7 +7,7 @@ import type { WriteOp } from "../../storage/store.ts";
 import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/threads.ts";
 import type { Journal, JournalEntry } from "../run/journal.ts";
 import { sessionEventFrame } from "../run/output/session-event.ts";
-import { appendToHead, type ThreadState } from "./thread-state.ts";
+import { appendToHead, type ThreadLog } from "./thread-log.ts";
 
 /**
  * The log of one thread, for the time of one run. Sequence numbers are given out as entries are appended; the store keeps the
@@ -15,32 +15,39 @@ import { appendToHead, type ThreadState } from "./thread-state.ts";
  */
 export class ThreadJournal implements Journal {
   readonly threadId: string;
-  readonly #state: ThreadState;
+  readonly #log: ThreadLog;
   readonly #env: Env;
   readonly #bus: Bus;
   readonly #modelId: string;
   readonly #manifest: string;
   #broken: SvcError | null = null;
+  /** What the run says while its first events are being written; null when they are durable. */
+  #early: (() => string)[] | null = [];
 
-  constructor(state: ThreadState, env: Env, bus: Bus, manifest: string, modelId: string) {
-    this.#state = state;
+  constructor(log: ThreadLog, env: Env, bus: Bus, manifest: string, modelId: string) {
+    this.#log = log;
     this.#env = env;
     this.#bus = bus;
     this.#manifest = manifest;
     this.#modelId = modelId;
-    this.threadId = state.threadId;
+    this.threadId = log.threadId;
   }
 
   get nextSeq(): number {
-    return this.#state.head?.next_seq ?? 0;
+    return this.#log.head?.next_seq ?? 0;
   }
 
   get durableSeq(): number {
-    return this.#state.committedSeq;
+    return this.#log.committedSeq;
+  }
+
+  /** Whether the first events of the run are durable. What it says before is published after them. */
+  get hasBegun(): boolean {
+    return this.#early === null;
   }
 
   leafIdAfter(count: number): string {
-    const { head } = this.#state;
+    const { head } = this.#log;
     if (head === null) return "";
     const seq = count === 0 ? head.leaf_seq : head.next_seq + count - 1;
     return seq < 0 ? "" : eventId(head.uid, seq);
@@ -52,14 +59,22 @@ export class ThreadJournal implements Journal {
   }
 
   /** The first batch of a turn: what the caller said and the mark that a run is live. `created` is a thread to be made. */
-  begin(created: ThreadRow | null, entries: readonly JournalEntry[], live: Omit<LiveRun, "thread_key">, ops: readonly WriteOp[]) {
-    const { store } = this.#state;
-    if (created !== null) this.#state.head = created;
+  async begin(
+    created: ThreadRow | null,
+    entries: readonly JournalEntry[],
+    live: Omit<LiveRun, "thread_key">,
+    ops: readonly WriteOp[],
+  ): Promise<void> {
+    const { store } = this.#log;
+    if (created !== null) this.#log.head = created;
     const events = this.#advance(entries);
     const head = this.#head();
     const thread = created === null ? this.#progress(head) : insertThreadOp(store, { ...head, model_id: this.#modelId });
     const mark = insertLiveRunOp(store, { ...live, thread_key: head.thread_key });
-    return this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
+    await this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const frames of early) this.publish(frames);
   }
 
   append(entries: readonly JournalEntry[]): Promise<void> {
@@ -73,16 +88,21 @@ export class ThreadJournal implements Journal {
     if (this.#broken) return Promise.reject(this.#broken);
     const events = this.#advance(entries);
     const head = this.#head();
-    const unmark = deleteLiveRunOp(this.#state.store, head.thread_key);
+    const unmark = deleteLiveRunOp(this.#log.store, head.thread_key);
     return this.#write([this.#progress(head), unmark, ...this.#appends(head, events), ...ops], events);
   }
 
   publish(frames: () => string): void {
-    if (this.#bus.hasSubscribers(this.#state.topic)) this.#bus.publish(this.#state.topic, frames());
+    if (this.#early === null) this.#tell(frames);
+    else this.#early.push(frames);
+  }
+
+  #tell(frames: () => string): void {
+    if (this.#bus.hasSubscribers(this.#log.topic)) this.#bus.publish(this.#log.topic, frames());
   }
 
   #head(): ThreadRow {
-    const { head } = this.#state;
+    const { head } = this.#log;
     if (head === null) throw new Error("a journal without a thread");
     return head;
   }
@@ -93,22 +113,22 @@ export class ThreadJournal implements Journal {
       const head = this.#head();
       if (head.next_seq >= eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
       const next = appendToHead(head, entry, ts);
-      this.#state.head = next.head;
+      this.#log.head = next.head;
       return next.event;
     });
   }
 
   #progress(head: ThreadRow): WriteOp {
-    return progressOp(this.#state.store, { ...head, manifest: this.#manifest, model_id: this.#modelId });
+    return progressOp(this.#log.store, { ...head, manifest: this.#manifest, model_id: this.#modelId });
   }
 
   #appends(head: ThreadRow, events: readonly LogEvent[]): WriteOp[] {
-    return events.map((event) => appendOp(this.#state.store, head.thread_key, event));
+    return events.map((event) => appendOp(this.#log.store, head.thread_key, event));
   }
 
   async #write(ops: readonly WriteOp[], events: readonly LogEvent[]): Promise<void> {
     try {
-      await this.#state.store.write(ops);
+      await this.#log.store.write(ops);
     } catch (error) {
       const refusal = SvcError.from(error);
       this.break(refusal);
@@ -116,8 +136,8 @@ export class ThreadJournal implements Journal {
     }
     const last = events.at(-1);
     if (!last) return;
-    this.#state.committedSeq = last.seq + 1;
+    this.#log.committedSeq = last.seq + 1;
     const { uid } = this.#head();
-    this.publish(() => events.map((event) => sessionEventFrame(uid, event)).join(""));
+    this.#tell(() => events.map((event) => sessionEventFrame(uid, event)).join(""));
   }
 }

@@ -1,24 +1,16 @@
 import { topicOf } from "../../bus/address.ts";
-import { eventId, type LogEvent } from "../../storage/events.ts";
 import { type LiveRun, liveRunOf } from "../../storage/live-runs.ts";
-import type { Store, TenantStore } from "../../storage/store.ts";
-import { type ThreadRow, threadBySuffix } from "../../storage/threads.ts";
+import type { Store } from "../../storage/store.ts";
+import { threadBySuffix } from "../../storage/threads.ts";
 import { loadBranch } from "../run/context/branch.ts";
 import type { ContextMessage } from "../run/context/message.ts";
 import type { Run } from "../run/run.ts";
 import type { ThreadJournal } from "./thread-journal.ts";
+import type { ThreadLog } from "./thread-log.ts";
 
 /** A conversation in memory. What is not here is in the store, and everything here can be read from there again. */
-export interface ThreadState {
-  readonly store: TenantStore;
+export interface ThreadState extends ThreadLog {
   readonly suffix: string;
-  /** `{tenant}:{suffix}`. */
-  readonly threadId: string;
-  readonly topic: string;
-  /** As the log will be when everything that was sent to the store is durable; null while the thread does not exist. */
-  head: ThreadRow | null;
-  /** Events below it are durable. */
-  committedSeq: number;
   /** Newest messages of the active branch, null when they are not loaded; `branchNeeded` says for how many it is enough. */
   branch: ContextMessage[] | null;
   branchNeeded: number;
@@ -88,18 +80,3 @@ export function trimBranch(state: ThreadState): void {
 
 /** Text of one conversation that stays in memory between turns. */
 const keptCharactersMax = 1_000_000;
-
-/** Id of the newest event of the active branch. */
-export function leafId(head: ThreadRow | null): string {
-  return head === null || head.leaf_seq < 0 ? "" : eventId(head.uid, head.leaf_seq);
-}
-
-/** The event as it will stand in the log, and the head moved on behind it. */
-export function appendToHead(
-  head: ThreadRow,
-  entry: Pick<LogEvent, "kind" | "role" | "content" | "extra">,
-  ts: number,
-): { head: ThreadRow; event: LogEvent } {
-  const event: LogEvent = { ...entry, content: entry.content.toWellFormed(), seq: head.next_seq, parent_seq: head.leaf_seq, ts };
-  return { head: { ...head, next_seq: event.seq + 1, leaf_seq: event.seq, updated_at: ts }, event };
-}

@@ -79,7 +79,7 @@ async function submitStateless(
       settle: (outcome) => settleOps(store, turn, outcome, { from: 0, to: 0 }),
     },
     statelessJournal(deps.store),
-    outputFor(turn, bus, agent.name, startedAt),
+    outputFor(turn, bus.channel(turn.channel), agent.name, startedAt),
     deps,
   );
   state.run = run;

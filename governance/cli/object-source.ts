@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import type { Env } from "../../bus/env.ts";
 import type { ObjectSource } from "../../manifests/texts.ts";
-import { type ObjectStore, openObjectStore } from "../../storage/objects/object-store.ts";
+import type { ObjectStore } from "../../storage/objects/object-store.ts";
+import { openObjectStore } from "../../storage/objects/open.ts";
 import { objectStoreConfigOf } from "../settings/object-store-config.ts";
 import type { Settings } from "../settings.ts";
 

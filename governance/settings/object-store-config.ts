@@ -1,4 +1,4 @@
-import type { ObjectStoreConfig } from "../../storage/objects/object-store.ts";
+import type { ObjectStoreConfig } from "../../storage/objects/open.ts";
 import type { Settings } from "../settings.ts";
 
 /** Where the settings say that objects are kept. */

@@ -33,7 +33,7 @@ const filterFields = {
   until: Type.Optional(Type.Integer({ ...EpochMs, description: "Events before this time, epoch milliseconds." })),
 };
 
-export const audit = route({
+const audit = route({
   method: "GET",
   path: "/audit",
   summary: "What was done, refused and found, the newest first.",
@@ -61,7 +61,7 @@ export const audit = route({
   },
 });
 
-export const exportAudit = route({
+const exportAudit = route({
   method: "GET",
   path: "/audit/export",
   summary: "Every event of a window, one JSON object on a line, the newest first.",
@@ -92,7 +92,7 @@ const ToolMetrics = Type.Object({
   avg_latency_ms: Type.Number({ description: "The mean over the calls that were timed, 0 when none was." }),
 });
 
-export const auditMetrics = route({
+const auditMetrics = route({
   method: "GET",
   path: "/audit/metrics",
   summary: "Calls, errors and mean latency of each tool, the most called first.",

@@ -40,7 +40,8 @@ const idempotencyFails: readonly ErrorCode[] = [
 const IdempotencyHeaders = Type.Object({
   "Idempotency-Key": Type.Optional(
     Type.String({
-      description: "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer.",
+      description:
+        "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer.",
     }),
   ),
 });
@@ -185,4 +186,3 @@ function turnFields(surface: TurnFields["surface"], body: ChatFields, suffix: st
 }
 
 export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatReattach];
-

@@ -58,7 +58,7 @@ const Listed = Type.Union([
   ),
 ]);
 
-export const list = route({
+const list = route({
   method: "GET",
   path: "/manifests",
   summary: "Every manifest that the tenant can name.",
@@ -76,7 +76,7 @@ export const list = route({
   },
 });
 
-export const get = route({
+const get = route({
   method: "GET",
   path: "/manifests/{name}",
   summary: "The manifest as a request would get it, or one stored version of it.",
@@ -117,7 +117,7 @@ export const get = route({
   },
 });
 
-export const versions = route({
+const versions = route({
   method: "GET",
   path: "/manifests/{name}/versions",
   summary: "The stored versions of a manifest, the newest first.",
@@ -166,7 +166,7 @@ export const versions = route({
   },
 });
 
-export const put = route({
+const put = route({
   method: "PUT",
   path: "/manifests/{name}",
   summary: "Stores a version, and makes it the active one.",
@@ -195,7 +195,7 @@ export const put = route({
   },
 });
 
-export const setCanary = route({
+const setCanary = route({
   method: "POST",
   path: "/manifests/{name}/canary",
   summary: "Gives a stored version to a share of the threads.",
@@ -211,7 +211,7 @@ export const setCanary = route({
   },
 });
 
-export const clearCanary = route({
+const clearCanary = route({
   method: "DELETE",
   path: "/manifests/{name}/canary",
   summary: "Gives every thread the active version again.",
@@ -225,7 +225,7 @@ export const clearCanary = route({
   },
 });
 
-export const rollback = route({
+const rollback = route({
   method: "POST",
   path: "/manifests/{name}/rollback",
   summary: "Makes a stored version the active one, and clears the canary.",

@@ -32,7 +32,9 @@ const CompletionRequest = Type.Object(
     stream_options: Type.Optional(
       nullable(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, { additionalProperties: true })),
     ),
-    user: Type.Optional(nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." }))),
+    user: Type.Optional(
+      nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." })),
+    ),
     max_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
     max_completion_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "As max_tokens." }))),
     temperature: Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 2 }))),
@@ -45,7 +47,9 @@ const CompletionRequest = Type.Object(
     store: Type.Optional(Type.Unknown({ description: noEffect })),
     service_tier: Type.Optional(Type.Unknown({ description: noEffect })),
     parallel_tool_calls: Type.Optional(Type.Unknown({ description: noEffect })),
-    logprobs: Type.Optional(nullable(Type.Boolean({ description: "false is accepted without effect; true is refused." }))),
+    logprobs: Type.Optional(
+      nullable(Type.Boolean({ description: "false is accepted without effect; true is refused." })),
+    ),
     tools: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
     functions: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
     response_format: Type.Optional(Type.Unknown({ description: "Refused unless it asks for text." })),
@@ -125,7 +129,9 @@ export const models = route({
         defaultOutputStyle: null,
         supportedThinkingLevels: [],
       };
-      return [{ id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc }];
+      return [
+        { id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc },
+      ];
     });
     return json({ object: "list", data });
   },
@@ -162,13 +168,15 @@ function openAiRefusal(error: SvcError, requestId: string): Reply {
   const { code, details } = error;
   if (code === "unauthorized") return jsonText(JSON.stringify({ error: code, reason: details.reason }), 401);
   if (code === "payload_too_large") return jsonText('{"error":"payload_too_large"}', 413);
-  const retryAfter = details.retryAfterSeconds === undefined ? {} : { "retry-after": String(details.retryAfterSeconds) };
+  const retryAfter =
+    details.retryAfterSeconds === undefined ? {} : { "retry-after": String(details.retryAfterSeconds) };
   if (code === "rate_limited") return jsonText('{"error":"rate_limited"}', 429, retryAfter);
   // A validation error has status 400 on this surface, and names its field.
   const fields = Array.isArray(details.detail) ? (details.detail as { loc: unknown[]; msg: string }[]) : [];
   const isValidation = code === "invalid_request";
   const status = isValidation ? 400 : error.status;
-  const param = code === "unsupported_parameter" ? (details.subject ?? null) : (fields[0]?.loc.slice(1).join(".") ?? null);
+  const param =
+    code === "unsupported_parameter" ? (details.subject ?? null) : (fields[0]?.loc.slice(1).join(".") ?? null);
   const message =
     fields.length > 0
       ? fields.map(({ loc, msg }) => `${loc.slice(1).join(".")}: ${msg}`).join("; ")

@@ -71,7 +71,10 @@ export const eraseHistory = route({
   tag,
   access: "chat:write",
   params: ThreadParams,
-  reply: { description: "Also when there was none.", schema: Type.Object({ status: Type.String(), thread_id: Type.String() }) },
+  reply: {
+    description: "Also when there was none.",
+    schema: Type.Object({ status: Type.String(), thread_id: Type.String() }),
+  },
   fails: ["invalid_thread_id", "run_in_progress", ...actorFails],
   async handle({ params, principal }, { bus }) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));

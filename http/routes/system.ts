@@ -43,7 +43,13 @@ export const ready = route({
   access: "public",
   unlimited: true,
   reply: { description: "Every check is ok.", schema: Readiness },
-  otherReplies: [{ status: 503, description: "A check is not ok: status `not_ready`. Or the server is `draining`.", schema: Readiness }],
+  otherReplies: [
+    {
+      status: 503,
+      description: "A check is not ok: status `not_ready`. Or the server is `draining`.",
+      schema: Readiness,
+    },
+  ],
   async handle(_request, { store, objects, env, settings, draining, schemaBehind }) {
     const timed = async (check: () => Promise<string | null>) => {
       const startedAt = env.monotonic();

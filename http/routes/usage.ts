@@ -45,7 +45,7 @@ const windowFields = {
   ),
 };
 
-export const usage = route({
+const usage = route({
   method: "GET",
   path: "/usage",
   summary: "What each model call used and cost, the newest first.",
@@ -75,7 +75,7 @@ export const usage = route({
   },
 });
 
-export const summary = route({
+const summary = route({
   method: "GET",
   path: "/usage/summary",
   summary: "Spending by manifest, model and UTC day, the newest day first.",
@@ -109,7 +109,7 @@ export const summary = route({
   },
 });
 
-export const threads = route({
+const threads = route({
   method: "GET",
   path: "/usage/threads",
   summary: "Spending by thread, the most recently active first.",

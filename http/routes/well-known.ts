@@ -5,7 +5,7 @@ import { route } from "../route.ts";
 // What is below /.well-known/ needs no credentials. There is no agent card in this version, for there is no A2A that it could
 // point to: its path is one of those that do not exist, as it is where a manifest withholds the card.
 
-export const jwks = route({
+const jwks = route({
   method: "GET",
   path: "/.well-known/jwks.json",
   summary: "The public keys that tokens are verified with.",

@@ -18,7 +18,9 @@ export const ChatRequest = Type.Object(
   {
     manifest: Type.String({ description: "Name of the manifest." }),
     messages: Type.Array(ClientMessage, { default: [], maxItems: 10_000 }),
-    thread_id: Type.Optional(nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." }))),
+    thread_id: Type.Optional(
+      nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." })),
+    ),
     model: Type.Optional(nullable(Type.String({ description: "A model for this turn, of those that are allowed." }))),
     template: Type.Optional(nullable(Type.String({ description: "Name of a prompt of the manifest." }))),
     template_args: Type.Array(Type.String(), { default: [], maxItems: 1000 }),
@@ -40,7 +42,13 @@ export const TokenUsage = Type.Object({
   cacheWrite: Type.Integer(),
   totalTokens: Type.Integer(),
   cost: Type.Object(
-    { input: Type.Number(), output: Type.Number(), cacheRead: Type.Number(), cacheWrite: Type.Number(), total: Type.Number() },
+    {
+      input: Type.Number(),
+      output: Type.Number(),
+      cacheRead: Type.Number(),
+      cacheWrite: Type.Number(),
+      total: Type.Number(),
+    },
     { description: "USD." },
   ),
 });

@@ -1,7 +1,3 @@
-import type { Env } from "../../bus/env.ts";
-import { openFsStore } from "./fs.ts";
-import { openMemoryStore } from "./memory.ts";
-
 /**
  * Bytes under keys. Keys are paths of plain segments (`keys.ts`); another key is refused with invalid_path, and so is one that
  * would make an object the folder of another. Keys that differ in case only are different objects, which the fs store can keep
@@ -19,10 +15,4 @@ export interface ObjectStore {
   list(prefix: string, limit: number, after?: string): Promise<string[]>;
   /** Whether objects can be written and read now. */
   check(): Promise<void>;
-}
-
-export type ObjectStoreConfig = { readonly kind: "fs"; readonly path: string } | { readonly kind: "memory" };
-
-export function openObjectStore(config: ObjectStoreConfig, env: Env): ObjectStore {
-  return config.kind === "fs" ? openFsStore(config.path, env) : openMemoryStore();
 }

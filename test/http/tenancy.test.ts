@@ -180,6 +180,31 @@ describe("another tenant's id", () => {
     assert.ok(!theirs.text.includes("the stranger's own"));
   });
 
+  test("AUTH-001 the tenant is the credentials': one that a request names elsewhere is refused, or changes nothing", async () => {
+    const own = { manifest: "quick", thread_id: "named-elsewhere", messages };
+    const elsewhere = {
+      key: keys.stranger,
+      headers: { "x-tenant-id": "acme", "x-svc-tenant": "acme", tenant: "acme" },
+    };
+
+    const inBody = await server.request("POST", "/chat", { ...elsewhere, body: { ...own, tenant_id: "acme" } });
+    const inHeader = await server.request("POST", "/chat?tenant_id=acme&tenant=acme", { ...elsewhere, body: own });
+    const inOpenBody = await server.request("POST", "/v1/chat/completions", {
+      ...elsewhere,
+      body: { model: "quick", user: "named-in-v1", messages, tenant_id: "acme", metadata: { tenant_id: "acme" } },
+    });
+
+    assert.deepEqual([inBody.status, inBody.json.detail[0].loc], [422, ["body", "tenant_id"]]);
+    assert.equal(inHeader.json.thread_id, "globex:named-elsewhere");
+    assert.equal(inOpenBody.status, 200);
+    const sessionsOf = async (key: string) => {
+      const { json } = await server.get("/chat/sessions?tenant_id=acme", { key });
+      return json.items.map(({ id }: { id: string }) => id);
+    };
+    assert.ok((await sessionsOf(keys.stranger)).includes("globex:named-in-v1"));
+    assert.deepEqual(await sessionsOf(keys.owner), [`acme:${ownersThread}`]);
+  });
+
   test("AUTH-010 a full id of another tenant is refused alike, whether there is such a thread or not", async () => {
     for (const suffix of [ownersThread, ...nobodys]) {
       for (const path of [

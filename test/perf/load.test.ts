@@ -45,7 +45,7 @@ function turnJob(model: string, changes: Partial<TurnJob> = {}): TurnJob {
 
 function threadsAsked(model: string): string[] {
   const asked = server.requests.filter((request) => request.model === model);
-  return asked.map(({ body }) => (body["messages"] as [{ content: string }])[0].content);
+  return asked.map(({ body }) => (body.messages as [{ content: string }])[0].content);
 }
 
 test("a job does its turns, no more, and checks every answer", async () => {
@@ -73,7 +73,7 @@ test("with a fixed set of threads no thread has two turns at a time", async () =
   const live = new Set<string>();
   const overlaps: string[] = [];
   server.answer("watched", ({ body }) => {
-    const thread = (body["messages"] as [{ content: string }])[0].content;
+    const thread = (body.messages as [{ content: string }])[0].content;
     if (live.has(thread)) overlaps.push(thread);
     live.add(thread);
     return { text: loadTokens, usage: null, wire: { gapMs: 0.1 } };
@@ -82,7 +82,7 @@ test("with a fixed set of threads no thread has two turns at a time", async () =
   for (let n = 0; n < 60; n += 1) {
     let request = await server.next();
     while (request.model !== "watched") request = await server.next();
-    void request.ended.then(() => live.delete((request.body["messages"] as [{ content: string }])[0].content));
+    void request.ended.then(() => live.delete((request.body.messages as [{ content: string }])[0].content));
   }
 
   const result = await running;

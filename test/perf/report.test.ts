@@ -90,8 +90,8 @@ test("text from outside is inert in the report", () => {
 
 test("the report's script draws every scenario's latencies and the memory from the data in the page", () => {
   const page = renderReport(results);
-  const scripts = [...page.matchAll(/<script(?<kind>[^>]*)>(?<text>[^]*?)<\/script>/g)].map(
-    ({ groups }) => groups?.["text"] ?? "",
+  const scripts = [...page.matchAll(/<script(?<kind>[^>]*)>(?<text>[\s\S]*?)<\/script>/g)].map(
+    ({ groups }) => groups?.text ?? "",
   );
   const [data = "", library = "", drawing = ""] = scripts;
   const figures = new Set([...page.matchAll(/<figure id="([^"]+)"/g)].map((match) => match[1]));

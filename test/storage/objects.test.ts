@@ -19,7 +19,8 @@ import fc from "fast-check";
 import { systemEnv } from "../../bus/env.ts";
 import { openFsStore } from "../../storage/objects/fs.ts";
 import { openMemoryStore } from "../../storage/objects/memory.ts";
-import { type ObjectStore, openObjectStore } from "../../storage/objects/object-store.ts";
+import type { ObjectStore } from "../../storage/objects/object-store.ts";
+import { openObjectStore } from "../../storage/objects/open.ts";
 import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);

@@ -242,12 +242,18 @@ for (const dialect of dialects) {
       const runs = ["host-1", "host_1", "HOST-1", "host-10", "other"].map((owner, i) => run(i, `${owner}/w1`));
       await tenant.write(runs.map((each) => insertLiveRunOp(tenant, each)));
 
-      const found = await abandonedRuns(store.system, "host-1/", first - 1, 2);
-      const rest = await abandonedRuns(store.system, "host-1/", found.at(-1)?.thread_key as number, 10);
+      const gone = { processesBut: "host-1/" };
+      const found = await abandonedRuns(store.system, gone, first - 1, 2);
+      const rest = await abandonedRuns(store.system, gone, found.at(-1)?.thread_key as number, 10);
+      const ofWorker = await abandonedRuns(store.system, { worker: "host-1/w1" }, first - 1, 10);
 
       assert.deepEqual(
         [...found, ...rest].map(({ suffix }) => suffix),
         ["t1", "t2", "t3", "t4"],
+      );
+      assert.deepEqual(
+        ofWorker.map(({ suffix }) => suffix),
+        ["t0"],
       );
       assert.deepEqual(found[0], { tenant_id: tenant.tenantId, suffix: "t1", thread_key: first + 1 });
       assert.deepEqual(await liveRunOf(tenant, first), runs[0]);
@@ -278,24 +284,29 @@ for (const dialect of dialects) {
       assert.equal(await idempotencyKey(tenant, "s", 100), undefined);
     });
 
-    test("claims of processes that are gone are forgotten; those of this one, and settled ones, stay", async () => {
+    test("claims of processes and workers that are gone are forgotten; those of others, and settled ones, stay", async () => {
       const tenant = freshTenant();
       const claim = (scope: string, owner: string) =>
         claimKeyOp(tenant, { scope, fingerprint: "f", owner, run_id: scope, answer: null, expires_at: 100 }, 1);
       await tenant.write([
         claim("mine", "me/1"),
+        claim("lost", "me/2"),
         claim("theirs", "ME/1"),
         claim("done", "them/1"),
         settleKeyOp(tenant, "done", "done", "{}"),
       ]);
 
-      await releaseAbandonedKeys(store.system, "me/");
+      await releaseAbandonedKeys(store.system, { processesBut: "me/" });
+      const states = async (): Promise<(string | undefined)[]> => {
+        const scopes = ["mine", "lost", "theirs", "done"];
+        const keys = await Promise.all(scopes.map((scope) => idempotencyKey(tenant, scope, 1)));
+        return keys.map((key) => key?.state);
+      };
+      const ofProcess = await states();
+      await releaseAbandonedKeys(store.system, { worker: "me/2" });
 
-      const left = await Promise.all(["mine", "theirs", "done"].map((scope) => idempotencyKey(tenant, scope, 1)));
-      assert.deepEqual(
-        left.map((key) => key?.state),
-        ["in_progress", undefined, "done"],
-      );
+      assert.deepEqual(ofProcess, ["in_progress", "in_progress", undefined, "done"]);
+      assert.deepEqual(await states(), ["in_progress", undefined, undefined, "done"]);
     });
 
     test("manifest versions and their pointer come back as they were, versions newest first", async () => {

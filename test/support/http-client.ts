@@ -52,6 +52,10 @@ export class HttpClient {
     return this.request("GET", path, options);
   }
 
+  post(path: string, body: unknown, options: Omit<RequestOptions, "body"> = {}): Promise<Answer> {
+    return this.request("POST", path, { ...options, body });
+  }
+
   /** POSTs `body` and resolves when the head of the answer is there. */
   async stream(
     path: string,

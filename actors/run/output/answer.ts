@@ -1,4 +1,4 @@
-import type { Channel } from "../../../bus/bus.ts";
+import type { Channel } from "../../../bus/channel.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { encodeAnswer } from "../../../bus/protocol/thread.ts";
 import type { RunOutput, RunResult } from "./output.ts";

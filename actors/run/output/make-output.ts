@@ -1,13 +1,12 @@
-import type { Bus } from "../../../bus/bus.ts";
+import type { Channel } from "../../../bus/channel.ts";
 import type { SubmitTurn } from "../../../bus/protocol/thread.ts";
 import { jsonAnswer } from "./answer.ts";
 import { nativeStream } from "./native-stream.ts";
 import { openAiAnswer, openAiStream } from "./openai.ts";
 import type { RunOutput } from "./output.ts";
 
-/** The output in the form that the turn was asked for. */
-export function outputFor(turn: SubmitTurn, bus: Bus, agentName: string, now: number): RunOutput {
-  const channel = bus.channel(turn.channel);
+/** The output in the form that the turn was asked for, over `channel`. */
+export function outputFor(turn: SubmitTurn, channel: Channel, agentName: string, now: number): RunOutput {
   const completion = {
     id: `chatcmpl-${turn.run_id.slice(0, 24)}`,
     created: Math.floor(now / 1000),

@@ -1,4 +1,4 @@
-import type { Channel } from "../../../bus/bus.ts";
+import type { Channel } from "../../../bus/channel.ts";
 import type { SvcError } from "../../../bus/errors.ts";
 import { doneMark, errorFrame, frame, frameOfJson, textFrames, thinkingFrames, turnStartedFrame } from "./frames.ts";
 import type { RunOutput, RunResult } from "./output.ts";

@@ -1,4 +1,4 @@
-import type { Channel } from "../../../bus/bus.ts";
+import type { Channel } from "../../../bus/channel.ts";
 import { encodeAnswer } from "../../../bus/protocol/thread.ts";
 import type { StopReason } from "../model/provider.ts";
 import { silent } from "./answer.ts";

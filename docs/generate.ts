@@ -1,0 +1,5 @@
+// Writes every generated file: `npm run generate`.
+import { writeFileSync } from "node:fs";
+import { generatedFiles } from "./generated.ts";
+
+for (const { file, text } of generatedFiles) writeFileSync(file, text());

@@ -1,0 +1,40 @@
+import { settingsDocument } from "../governance/settings/document.ts";
+import { editorSchema, schemaFile } from "../manifests/json-schema.ts";
+import { unbuiltDefaults, unbuiltFields } from "../manifests/unbuilt.ts";
+
+/** A file that is made from the source. `npm run generate` writes it, and a test proves that it is up to date. */
+interface GeneratedFile {
+  readonly file: URL;
+  readonly text: () => string;
+}
+
+/** Every file that is generated. */
+export const generatedFiles: readonly GeneratedFile[] = [
+  { file: new URL("./settings.md", import.meta.url), text: settingsDocument },
+  { file: new URL("./unbuilt.md", import.meta.url), text: unbuiltDocument },
+  { file: schemaFile, text: editorSchema },
+];
+
+/** The text of docs/unbuilt.md. */
+function unbuiltDocument(): string {
+  const fields = unbuiltFields.map(({ path, built }) => `- \`${path}\`${built ? `, but for \`${built.words}\`` : ""}`);
+  const defaults = unbuiltDefaults.map(({ path, note }) => `- \`${path}\`: ${note}`);
+  return `# What this version does not do
+
+Generated from \`manifests/unbuilt.ts\`; \`npm run generate\` writes it again. Nothing is parsed and then left undone: a manifest that
+asks for what is not built is refused with 422 \`invalid_manifest\` and a problem of type \`unsupported\` that names the field, and a
+setting that does stops the start. The settings are listed at the end of [settings.md](settings.md).
+
+## Fields of manifests
+
+The schema knows these fields, their types and their limits, and accepts their defaults alone:
+
+${fields.join("\n")}
+
+## Defaults that promise something
+
+These are accepted, because they are the defaults, and nothing carries them out. \`svc validate-manifest\` lists them too.
+
+${defaults.join("\n")}
+`;
+}

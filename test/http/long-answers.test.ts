@@ -1,0 +1,112 @@
+// Bodies that are made a piece at a time: what a failure before and after the first piece does, and what a client gets.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { appendOp, eventId, threadUid } from "../../storage/events.ts";
+import { insertThreadOp } from "../../storage/threads.ts";
+import { hasPostgresServer, needsServer, type TestDatabase, testDatabase } from "../support/postgres.ts";
+import { seed } from "../support/seed.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
+import { cleanup } from "../support/temp.ts";
+
+const skip = (await hasPostgresServer()) ? false : needsServer;
+const uid = threadUid("0123456789abcdef0123456789abcdef");
+const eventCount = 700;
+const at = 1_780_000_000_000;
+
+describe("a long answer", { skip }, () => {
+  const atEnd = cleanup();
+  let database: TestDatabase;
+  let proxy: TcpProxy;
+  let server: TestServer;
+  before(async () => {
+    database = await testDatabase(atEnd);
+    // A page of which is more than the connection takes without a reader.
+    const content = "x".repeat(50_000);
+    await seed({ engine: "postgres", postgres: database.config }, "default", (tenant) => [
+      insertThreadOp(tenant, {
+        thread_key: 1_000_000,
+        suffix: "long",
+        uid,
+        created_at: at,
+        updated_at: at,
+        next_seq: eventCount,
+        leaf_seq: eventCount - 1,
+        revision: 1,
+        manifest: "quick",
+        model_id: "demo",
+        session_name: null,
+        preview: null,
+        parent_session_id: null,
+        meta: {},
+      }),
+      ...Array.from({ length: eventCount }, (_, seq) =>
+        appendOp(tenant, 1_000_000, {
+          seq,
+          parent_seq: seq - 1,
+          ts: at + seq,
+          kind: "message",
+          role: seq % 2 === 0 ? "user" : "assistant",
+          content,
+          extra: null,
+        }),
+      ),
+    ]);
+    proxy = await tcpProxy(database.url, atEnd);
+    server = await startServer({
+      atEnd,
+      env: { SVC_DATABASE_URL: proxy.url(database.url), SVC_DB_POOL_TIMEOUT_SECONDS: "0.3" },
+    });
+  });
+
+  test("comes whole, over as many pages as it takes", async () => {
+    const { status, json } = await server.get("/chat/sessions/long");
+
+    assert.equal(status, 200);
+    assert.equal(json.transcript.length, eventCount);
+    assert.equal(json.leafId, eventId(uid, eventCount - 1));
+  });
+
+  test("that cannot be finished is cut off, so that nobody takes it for whole, and the server goes on", async () => {
+    const stream = await server.listen("/chat/sessions/long");
+    proxy.cut();
+    let text = "";
+    const reading = (async () => {
+      for await (const piece of stream.bytes()) text += piece;
+    })();
+
+    await assert.rejects(reading, { code: "ECONNRESET" });
+
+    assert.equal(stream.status, 200);
+    assert.throws(() => JSON.parse(text));
+    assert.ok(server.logs.some(({ msg }) => msg === "an answer was cut short"));
+    assert.equal((await server.get("/health")).status, 200);
+    proxy.restore();
+    while ((await server.get("/ready")).status !== 200);
+  });
+
+  test("that cannot be begun is an ordinary refusal", async () => {
+    proxy.cut();
+
+    const snapshot = await server.get("/chat/sessions/never-seen");
+    const exported = await server.get("/audit/export");
+
+    for (const { status, json, headers } of [snapshot, exported]) {
+      assert.deepEqual([status, json], [503, { error: "storage_unavailable", detail: "storage_unavailable" }]);
+      assert.equal(headers["content-type"], "application/json");
+    }
+    proxy.restore();
+    while ((await server.get("/ready")).status !== 200);
+  });
+
+  test("whose client leaves in the middle harms nobody", async () => {
+    for (let round = 0; round < 5; round++) {
+      const stream = await server.listen("/chat/sessions/long");
+      stream.close();
+    }
+
+    const { status, json } = await server.get("/chat/sessions/long");
+
+    assert.deepEqual([status, json.transcript.length], [200, eventCount]);
+  });
+});

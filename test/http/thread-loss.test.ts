@@ -1,0 +1,63 @@
+// A worker thread that dies under its turns: who waits is told, and the server goes on with another.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { type LocalServer, manifestEnv, modelEnv, startInProcess } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+/** The first node that holds actors, where one thread speaks HTTP. */
+const actorNode = 1;
+/** A thread that ends sooner is not replaced: the server gives up. */
+const livesAtLeastMs = 2_000;
+
+describe("an actor thread that dies", () => {
+  const atEnd = cleanup();
+  let server: LocalServer;
+  let mock: MockModel;
+  before(async () => {
+    mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    const models = ["mock-hang-between", "mock-text"];
+    const agents = { hanging: { model: { id: "mock-hang-between" } }, talking: { model: { id: "mock-text" } } };
+    server = await startInProcess({ atEnd, env: { ...modelEnv(mock, models), ...manifestEnv(atEnd, agents) } });
+    const startedAt = performance.now();
+    await eventually("a thread of some age", async () => {
+      await server.get("/ready");
+      return performance.now() - startedAt > livesAtLeastMs ? true : undefined;
+    });
+  });
+
+  const body = (manifest: string, thread_id: string) => ({
+    manifest,
+    thread_id,
+    messages: [{ role: "user", content: "hi" }],
+  });
+
+  test("ends its turns with an error that may pass, and the next turn of the thread runs", async () => {
+    const waiting = server.request("POST", "/chat", { body: body("hanging", "one") });
+    await mock.next();
+    const stream = await server.stream("/chat/stream", body("hanging", "two"));
+    await stream.until("text_delta");
+
+    await server.system.kill(actorNode);
+
+    const answer = await waiting;
+    assert.deepEqual([answer.status, answer.json], [503, { error: "actor_lost", detail: "actor_lost" }]);
+    const frames = await stream.rest();
+    assert.deepEqual(frames.map(({ name }) => name).slice(-2), ["error", "[DONE]"]);
+    const [error] = frames.slice(-2);
+    assert.deepEqual([error?.event, error?.json.error.type], ["error", "stream_error"]);
+
+    const next = await eventually("a turn after it", async () => {
+      const turn = await server.request("POST", "/chat", { body: body("talking", "one") });
+      return turn.status === 200 ? turn : undefined;
+    });
+    assert.equal(next.json.final.content, "Hello from the mock.");
+    const { transcript } = (await server.get("/chat/sessions/one")).json;
+    assert.deepEqual(
+      transcript.map(({ kind, role }: Record<string, string>) => `${kind} ${role}`),
+      ["message user", "audit null", "message user", "message assistant"],
+    );
+  });
+});

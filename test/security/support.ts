@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { readRssKib } from "../../perf/process-stats.ts";
+import { eventually } from "../support/eventually.ts";
+import type { RequestOptions } from "../support/http-client.ts";
+import { RawConnection, rawRequest } from "../support/raw-http.ts";
+import type { TestServer } from "../support/server.ts";
+
+/** Fails unless the server still answers and has logged nothing at level error or above. */
+export async function assertUnharmed(server: TestServer): Promise<void> {
+  // Not over a connection from before, which may just have been idle for too long.
+  const connection = new RawConnection(server.url);
+  await connection.send(rawRequest("GET", "/health"));
+  const health = await connection.answer();
+  connection.close();
+  assert.equal(health?.status, 200);
+  assertNoErrorLogged(server);
+}
+
+/** Fails when the server has logged something at level error or above. */
+export function assertNoErrorLogged(server: TestServer): void {
+  const errors = server.logs.filter(({ level }) => level === "error" || level === "fatal");
+  assert.deepEqual(errors, []);
+}
+
+/** Resident memory of the server in MiB; NaN where the system does not tell. */
+export function rssMib(server: TestServer): number {
+  return readRssKib([server.pid]) / 1024;
+}
+
+/** Fails when the server has more resident memory than `mib`, where the system tells it. */
+export function assertRssBelow(server: TestServer, mib: number): void {
+  const now = rssMib(server);
+  assert.ok(!(now > mib), `${Math.round(now)} MiB resident`);
+}
+
+/** The sum of all series of a metric. */
+export async function metric(server: TestServer, name: string, options: RequestOptions = {}): Promise<number> {
+  const { text } = await server.get("/metrics", options);
+  const samples = text.split("\n").filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
+  return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+}
+
+/** Resolves when the metric has this value. */
+export async function untilMetric(
+  server: TestServer,
+  name: string,
+  wanted: (value: number) => boolean,
+  options: RequestOptions = {},
+): Promise<void> {
+  await eventually(name, async () => wanted(await metric(server, name, options)) || undefined);
+}
+
+/** Body of a turn that says one thing. */
+export function saying(manifest: string, content: string, rest: object = {}) {
+  return { manifest, messages: [{ role: "user", content }], ...rest };
+}

@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { idsInTests, readRequirements, testTexts } from "./coverage.ts";
+
+test("every requirement that is built has a test named after it", () => {
+  const tested = idsInTests(testTexts());
+
+  const bare = readRequirements().filter(({ id, status }) => status === "built" && !tested.has(id));
+
+  assert.deepEqual(
+    bare.map(({ id, requirement }) => `${id} ${requirement}`),
+    [],
+  );
+});
+
+test("no test is named after a requirement that is not in the list", () => {
+  const known = new Set(readRequirements().map(({ id }) => id));
+  const prefixes = new Set([...known].map((id) => id.slice(0, -4)));
+
+  const unknown = [...idsInTests(testTexts())].filter((id) => prefixes.has(id.slice(0, -4)) && !known.has(id));
+
+  assert.deepEqual(unknown, []);
+});
+
+test("ids count where a name begins with them, one or several, and nowhere else", () => {
+  const names = [
+    "test(`QQQ-001 a field`)",
+    'test("RRR-004, RRR-005 and more")',
+    "test('like SSS-001')",
+    '["QQQ-002: a", 1]',
+  ];
+
+  const ids = idsInTests(names);
+
+  assert.deepEqual([...ids], ["QQQ-001", "RRR-004", "RRR-005", "QQQ-002"]);
+});
+
+test("a list that is not in its form is refused", () => {
+  const head = "id\tarea\tdoc\trequirement\tcheck\tstatus";
+  const row = "QQQ-001\truntime\t1\tit answers\task it\tbuilt";
+
+  assert.equal(readRequirements(`${head}\n${row}\n`)[0]?.status, "built");
+  assert.throws(() => readRequirements(`${head}\n${row}\n${row}\n`), /QQQ-001 .*twice/);
+  assert.throws(() => readRequirements(`${head}\n${row}!\n`), /QQQ-001 is malformed/);
+  assert.throws(() => readRequirements(`${head}\nchat-1\ta\t1\tb\tc\tlater\n`), /chat-1 is no id/);
+  assert.throws(() => readRequirements(`${row}\n`), /columns/);
+});

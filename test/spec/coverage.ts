@@ -1,0 +1,68 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+// requirements.tsv holds what the specification asks for, a row for each requirement: its id, the area, the document, the
+// requirement, how to check it, and its status: `built` in this version, or `later`. A test covers a row when its name begins
+// with the id, or with several: "CHAT-011 …", "CHAT-011, CHAT-013 …".
+//
+//   npm run coverage                    the built rows that no test is named after
+//   npm run coverage -- --all           all rows that no test is named after
+//   npm run coverage -- --prefix CHAT   the same for the rows of one prefix, or of several: CHAT,STREAM
+
+/** What a requirement of this version needs a test for. */
+export interface Requirement {
+  readonly id: string;
+  readonly area: string;
+  readonly requirement: string;
+  readonly check: string;
+  readonly status: "built" | "later";
+}
+
+const here = new URL(".", import.meta.url);
+const columns = "id\tarea\tdoc\trequirement\tcheck\tstatus";
+const testDirectory = fileURLToPath(new URL("..", here));
+
+/** The rows of requirements.tsv. Throws when the file is not in its form. */
+export function readRequirements(
+  text = readFileSync(new URL("requirements.tsv", here), "utf8"),
+): readonly Requirement[] {
+  const [head, ...lines] = text.trimEnd().split("\n");
+  if (head !== columns) throw new Error(`the columns are not ${columns.replaceAll("\t", ", ")}`);
+  const ids = new Set<string>();
+  return lines.map((line) => {
+    const [id = "", area = "", , requirement = "", check = "", status, ...more] = line.split("\t");
+    if (!/^[A-Z][A-Z0-9]*-\d{3}$/.test(id) || ids.has(id)) throw new Error(`${id} is no id, or is there twice`);
+    if ((status !== "built" && status !== "later") || more.length > 0) throw new Error(`the row of ${id} is malformed`);
+    ids.add(id);
+    return { id, area, requirement, check, status };
+  });
+}
+
+/** The ids that the names of tests begin with. */
+export function idsInTests(texts: Iterable<string>): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const text of texts)
+    for (const [, ids = ""] of text.matchAll(/["'`]((?:[A-Z][A-Z0-9]*-\d{3}[ ,:/]*)+)/g))
+      for (const [id] of ids.matchAll(/[A-Z][A-Z0-9]*-\d{3}/g)) found.add(id);
+  return found;
+}
+
+/** The texts of the project's test files. */
+export function* testTexts(): Generator<string> {
+  for (const path of readdirSync(testDirectory, { recursive: true, encoding: "utf8" }))
+    if (path.endsWith(".test.ts")) yield readFileSync(join(testDirectory, path), "utf8");
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { all: { type: "boolean", default: false }, prefix: { type: "string" } } });
+  const prefixes = values.prefix?.split(",");
+  const tested = idsInTests(testTexts());
+  const wanted = readRequirements()
+    .filter(({ status }) => values.all || status === "built")
+    .filter(({ id }) => prefixes === undefined || prefixes.some((prefix) => id.startsWith(`${prefix}-`)));
+  const missing = wanted.filter(({ id }) => !tested.has(id));
+  for (const { id, area, requirement } of missing) process.stdout.write(`${id}\t${area}\t${requirement}\n`);
+  process.stdout.write(`${wanted.length - missing.length} of ${wanted.length} requirements have a test\n`);
+}

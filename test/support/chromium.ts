@@ -1,0 +1,123 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import type { Readable, Writable } from "node:stream";
+import { type Cleanup, tempDir } from "./temp.ts";
+
+// A headless Chromium, spoken to over its own pipe in the DevTools protocol.
+
+const names = ["chromium", "chromium-browser", "google-chrome"];
+
+/** The browser that is installed, null when there is none. */
+export function findChromium(): string | null {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  return folders.flatMap((folder) => names.map((name) => join(folder, name))).find((file) => existsSync(file)) ?? null;
+}
+
+/** An event of the protocol, with the session that it belongs to. */
+interface Event {
+  readonly method: string;
+  // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
+  readonly params: any;
+}
+
+/** One tab. */
+export interface Page {
+  /** Everything that the tab told of so far. */
+  readonly events: readonly Event[];
+  /** Sends a command of the protocol. */
+  // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
+  send(method: string, params?: object): Promise<any>;
+  /** The value of an expression in the page; of a promise, what it resolves with. */
+  evaluate(expression: string): Promise<unknown>;
+}
+
+/** Opens a tab that has loaded nothing yet. */
+export async function openPage(executable: string, atEnd: Cleanup): Promise<Page> {
+  const profile = tempDir(atEnd);
+  const child = spawn(
+    executable,
+    [
+      "--headless=new",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-dev-shm-usage",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--no-first-run",
+      `--user-data-dir=${profile}`,
+      "--remote-debugging-pipe",
+      "about:blank",
+    ],
+    { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], env: { PATH: process.env.PATH ?? "", HOME: profile } },
+  );
+  atEnd.after(() => end(child));
+  const connection = new Connection(child);
+  const { targetId } = await connection.send("Target.createTarget", { url: "about:blank" });
+  const { sessionId } = await connection.send("Target.attachToTarget", { targetId, flatten: true });
+  const send: Page["send"] = (method, params) => connection.send(method, params, sessionId);
+  return {
+    events: connection.events,
+    send,
+    async evaluate(expression) {
+      const { result, exceptionDetails } = await send("Runtime.evaluate", {
+        expression,
+        awaitPromise: true,
+        returnByValue: true,
+      });
+      if (exceptionDetails) throw new Error(JSON.stringify(exceptionDetails));
+      return result.value;
+    },
+  };
+}
+
+/** Commands and their answers, each a JSON text that ends in NUL. */
+class Connection {
+  readonly events: Event[] = [];
+  readonly #out: Writable;
+  // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
+  readonly #waiting = new Map<number, { resolve(result: any): void; reject(error: Error): void }>();
+  #last = 0;
+  #rest = "";
+
+  constructor(child: ChildProcess) {
+    this.#out = child.stdio[3] as Writable;
+    const input = child.stdio[4] as Readable;
+    input.setEncoding("utf8");
+    input.on("data", (text: string) => this.#take(text));
+    child.on("exit", (code) => {
+      for (const { reject } of this.#waiting.values()) reject(new Error(`the browser ended with ${code}`));
+    });
+    this.#out.on("error", () => {});
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
+  send(method: string, params: object = {}, sessionId?: string): Promise<any> {
+    const id = ++this.#last;
+    this.#out.write(`${JSON.stringify({ id, method, params, ...(sessionId !== undefined && { sessionId }) })}\0`);
+    return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+  }
+
+  #take(text: string): void {
+    const messages = (this.#rest + text).split("\0");
+    this.#rest = messages.pop() ?? "";
+    for (const each of messages) {
+      const { id, result, error, method, params } = JSON.parse(each);
+      if (id === undefined) {
+        this.events.push({ method, params });
+        continue;
+      }
+      const waiting = this.#waiting.get(id);
+      this.#waiting.delete(id);
+      if (error) waiting?.reject(new Error(error.message));
+      else waiting?.resolve(result);
+    }
+  }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGKILL");
+  await ended;
+}

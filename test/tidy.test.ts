@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { test } from "node:test";
+import { errorTable } from "../bus/errors.ts";
+import { metricTable } from "../governance/metrics.ts";
+import { readSettings } from "../governance/settings.ts";
+import { at, findIn, importedFile, layers, readProduct, readTools, root, type SourceFile } from "./support/source.ts";
+
+// The house rules that a machine can check. AGENTS.md says why they are there.
+
+const product = readProduct();
+const tools = readTools();
+const everything = [...product, ...tools];
+const files = new Map(everything.map((file) => [file.path, file]));
+
+/** Where worker threads begin. */
+const workerEntries = ["actors/runtime/worker.ts", "http/worker.ts", "storage/thread.ts"];
+
+const without = (set: readonly SourceFile[], ...paths: readonly string[]): readonly SourceFile[] =>
+  set.filter(({ path }) => !paths.some((left) => path === left || (left.endsWith("/") && path.startsWith(left))));
+
+/** How high a file stands: the index of its layer; svc.ts is above them all. */
+function height(path: string): number {
+  const layer = layers.findIndex((name) => path.startsWith(`${name}/`));
+  return layer < 0 ? layers.length : layer;
+}
+
+test("imports point down: bus, storage, manifests, governance, actors, http, svc.ts", () => {
+  const upward = product.flatMap(({ path, imports }) =>
+    imports
+      .map((specifier) => importedFile(path, specifier))
+      .filter((target) => target !== null && (!isProduct(target) || height(target) > height(path)))
+      .map((target) => `${path} imports ${target}`),
+  );
+
+  assert.deepEqual(upward, []);
+});
+
+function isProduct(path: string): boolean {
+  return layers.some((layer) => path.startsWith(`${layer}/`));
+}
+
+test("no file imports itself by way of others, not even for a type", () => {
+  const state = new Map<string, "open" | "done">();
+  const cycles: string[] = [];
+  const visit = (path: string, way: readonly string[]): void => {
+    if (state.get(path) === "done") return;
+    if (state.get(path) === "open") {
+      cycles.push([...way.slice(way.indexOf(path)), path].join(" → "));
+      return;
+    }
+    state.set(path, "open");
+    for (const specifier of files.get(path)?.imports ?? []) {
+      const target = importedFile(path, specifier);
+      if (target !== null && files.has(target)) visit(target, [...way, path]);
+    }
+    state.set(path, "done");
+  };
+
+  for (const path of files.keys()) visit(path, []);
+
+  assert.deepEqual(cycles, []);
+});
+
+test("every import of the project's own names a file that is there, with its ending", () => {
+  const broken = everything.flatMap(({ path, imports }) =>
+    imports
+      .map((specifier) => importedFile(path, specifier))
+      .filter((target) => target !== null && !(/\.(ts|js|json)$/.test(target) && existsSync(`${root}${target}`)))
+      .map((target) => `${path} imports ${target}`),
+  );
+
+  assert.deepEqual(broken, []);
+});
+
+test("a thing is imported from the file that defines it: no barrels, no default exports", () => {
+  assert.deepEqual(
+    everything.filter(({ path }) => basename(path) === "index.ts").map(({ path }) => path),
+    [],
+  );
+  assert.deepEqual(findIn(everything, /^export (?:type )?(?:\*|\{[^}]*\}) from/m), []);
+  assert.deepEqual(findIn(without(everything, "storage/comlink-node.d.ts"), /^export default\b/m), []);
+});
+
+test("files are named in kebab-case, and migrations by number", () => {
+  const name = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.test|\.d)?\.ts$/;
+  const migration = /^\d{4}_[a-z0-9]+(?:_[a-z0-9]+)*\.ts$/;
+
+  const odd = everything
+    .map(({ path }) => path)
+    .filter((path) => !(path.startsWith("storage/migrations/0") ? migration : name).test(basename(path)));
+
+  assert.deepEqual(odd, []);
+});
+
+test("nothing prints to the console, and nothing is written with using, which fails at load", () => {
+  assert.deepEqual(findIn(everything, /\bconsole\s*\./), []);
+  assert.deepEqual(findIn(everything, /^\s*(?:await\s+)?using\s+\w/m), []);
+});
+
+test("one file knows uWebSockets.js, and the storage layer alone knows the databases", () => {
+  const importers = (name: RegExp, set: readonly SourceFile[]): string[] =>
+    set.filter(({ imports }) => imports.some((specifier) => name.test(specifier))).map(({ path }) => path);
+
+  assert.deepEqual(importers(/^uWebSockets\.js$/, product), ["http/server.ts"]);
+  assert.deepEqual(importers(/^(?:pg|better-sqlite3)$/, without(product, "storage/")), []);
+  assert.deepEqual(
+    findIn(
+      without(product, "storage/"),
+      /\b(?:SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|(?:CREATE|ALTER|DROP)\s+(?:TABLE|INDEX)|PRAGMA)\b/,
+      "code",
+    ),
+    [],
+  );
+});
+
+test("only svc.ts touches the process, and so only it reads the environment, for governance/settings", () => {
+  assert.deepEqual(findIn(without(product, "svc.ts"), /(?<![.\w])process\s*[.[?]/), []);
+  assert.deepEqual(findIn(product, /from "(?:node:)?process"/, "code"), []);
+});
+
+test("time, randomness and ids come from Env, but for the entry of the store's thread, which paces itself", () => {
+  const impure =
+    /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|\brandom(?:Bytes|UUID|Int)\(|\bset(?:Timeout|Interval|Immediate)\(/;
+
+  assert.deepEqual(findIn(without(product, "bus/env.ts", "storage/thread.ts"), impure), []);
+});
+
+test("the threads of the server begin in the files that are named for it", () => {
+  const begun = product.flatMap(({ path, code }) =>
+    [...code.matchAll(/new Worker\(\s*new URL\("([^"]+)"/g)].map(([, target = ""]) => importedFile(path, target)),
+  );
+
+  assert.deepEqual(begun.sort(), workerEntries);
+});
+
+test("what a file of the product exports says what it promises", () => {
+  const declaration = /^export (?:declare )?(?:async )?(?:abstract )?(?:class|function\*?|interface|type) \w+/gm;
+
+  const bare = product.flatMap((file) =>
+    [...file.bare.matchAll(declaration)]
+      .filter(({ index }) => !file.text.slice(0, index).trimEnd().endsWith("*/"))
+      .map(({ index }) => at(file, index)),
+  );
+
+  assert.deepEqual(bare, []);
+});
+
+test("nothing is left for later in words, and no check of the types is switched off", () => {
+  const unfinished = /\b(?:TODO|FIXME|XXX|HACK)\b|\b[Nn]ot (?:yet )?implemented\b|\b[Pp]laceholder implementation\b/;
+  const unchecked = /@ts-(?:ignore|nocheck|expect-error)|biome-ignore(?:-\w+)?(?! lint\/\S+: \S)/;
+
+  assert.deepEqual(findIn(without(everything, "test/tidy.test.ts"), unfinished, "text"), []);
+  assert.deepEqual(findIn(without(everything, "test/tidy.test.ts"), unchecked, "text"), []);
+});
+
+test("no test is narrowed to itself or left to be written, and one that is skipped says why", () => {
+  assert.deepEqual(findIn(tools, /\b(?:test|it|suite|describe)\.(?:only|todo|skip)\(|\b(?:only|todo): true\b/), []);
+  assert.deepEqual(findIn(tools, /\bskip: true\b/), []);
+});
+
+test("every error code is used somewhere", () => {
+  const texts = without(product, "bus/errors.ts", "http/openapi-refusals.ts").map(({ code }) => code);
+
+  const unused = Object.keys(errorTable).filter((code) => !texts.some((text) => text.includes(`"${code}"`)));
+
+  assert.deepEqual(unused, []);
+});
+
+test("every metric is counted somewhere", () => {
+  const texts = without(product, "governance/metrics.ts").map(({ code }) => code);
+
+  const unused = Object.keys(metricTable).filter((name) => !texts.some((text) => text.includes(`"${name}"`)));
+
+  assert.deepEqual(unused, []);
+});
+
+/** The documents for people. */
+const documents = globSync(["*.md", "docs/**/*.md"], { cwd: root }).map((path) => ({
+  path,
+  text: readFileSync(`${root}${path}`, "utf8"),
+}));
+
+test("documents name no setting that is not there", () => {
+  const named = documents.flatMap(({ path, text }) =>
+    [...text.matchAll(/\bSVC_[A-Z0-9_]*[A-Z0-9]\b(?![*<_])/g)].map(([name]) => ({ path, name })),
+  );
+
+  const { settings } = readSettings(Object.fromEntries(named.map(({ name }) => [name, ""])));
+
+  const unknown = settings.unknownNames.filter((name) => !name.startsWith("SVC_TEST_"));
+  assert.deepEqual(
+    named.filter(({ name }) => unknown.includes(name)).map(({ path, name }) => `${path}: ${name}`),
+    [],
+  );
+});
+
+test("every link between documents leads to a file", () => {
+  const broken = documents.flatMap(({ path, text }) =>
+    [...text.matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)/g)]
+      .map(([, target = ""]) => importedFile(path, target.startsWith(".") ? target : `./${target}`) ?? "")
+      .filter((target) => !existsSync(`${root}${target}`))
+      .map((target) => `${path} links ${target}`),
+  );
+
+  assert.deepEqual(broken, []);
+});
+
+test("every file that the documents name in code is there", () => {
+  const folders = [...layers, "test", "perf", "docs", ".ci"].join("|").replace(".ci", "\\.ci");
+  const named = new RegExp(`\`((?:${folders})/[\\w./-]+)\``, "g");
+
+  const missing = documents.flatMap(({ path, text }) =>
+    [...text.matchAll(named)]
+      .map(([, target = ""]) => target.replace(/\/$/, ""))
+      .filter((target) => !existsSync(`${root}${target}`))
+      .map((target) => `${path} names ${target}`),
+  );
+
+  assert.deepEqual(missing, []);
+});
