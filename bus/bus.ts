@@ -29,6 +29,7 @@ export interface Delivery {
   readonly correlation: number;
 }
 
+/** How long an answer is waited for, and what it may cost. */
 export interface AskOptions {
   readonly deadlineMs?: number;
   /** Rough size of the body, for the credit of the link. */
@@ -51,6 +52,7 @@ const sweepMs = 100;
 /** Asks and channels of one incarnation are numbered below this; 2^53 leaves room for 8,192 incarnations. */
 const incarnationIds = 2 ** 40;
 
+/** What a node's end of the bus is made of. */
 export interface BusOptions {
   readonly env: Env;
   readonly node: number;

@@ -16,6 +16,7 @@ export interface Env {
   defer(work: () => void): void;
 }
 
+/** Work that is due later. */
 export interface Timer {
   cancel(): void;
 }

@@ -71,8 +71,10 @@ export const errorTable = {
   internal_error: { status: 500, help: "A defect of the server; the log has the cause under the request id." },
 } as const satisfies Record<string, ErrorEntry>;
 
+/** The name of a refusal. */
 export type ErrorCode = keyof typeof errorTable;
 
+/** What a refusal says beside its code. */
 export interface ErrorDetails {
   /** What the code is about: `unknown_manifest:<subject>`. */
   readonly subject?: string;

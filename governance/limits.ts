@@ -94,6 +94,7 @@ export class RunBudget {
   }
 }
 
+/** Whether a reservation was refused. */
 export function isBreach(outcome: Reservation | Breach): outcome is Breach {
   return "limit" in outcome;
 }

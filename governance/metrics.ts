@@ -88,6 +88,7 @@ export const metricTable = {
   },
 } as const satisfies Record<string, MetricEntry>;
 
+/** The name of a metric that is declared. */
 export type MetricName = keyof typeof metricTable;
 type NamesOf<Type extends MetricEntry["type"]> = {
   [N in MetricName]: (typeof metricTable)[N]["type"] extends Type ? N : never;
@@ -102,6 +103,7 @@ const buckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 /** What one thread has counted: prom-client's own form of metrics that are to be added up. */
 export type MetricSnapshot = readonly MetricObjectWithValues<MetricValue<string>>[];
 
+/** What one thread has counted. */
 export class Metrics {
   readonly #counters = new Map<string, Map<string, number>>();
   /** For each series: count in each bucket, then the sum. */

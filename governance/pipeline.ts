@@ -20,6 +20,7 @@ export const controlOrder = [
   "approvals",
 ] as const;
 
+/** A control of the pipeline, as audit rows name it. */
 export type ControlName = (typeof controlOrder)[number];
 
 /** A call that the model asked for, about to be made. */

@@ -58,6 +58,7 @@ export class SettingsError extends Error {
   }
 }
 
+/** Variables by name, as a process has them. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const secretPrefix = "SVC_SECRET_";

@@ -19,6 +19,7 @@ import { readQuery, validate } from "./validate.ts";
 /** The caller of a public route: nobody. */
 const nobody: Principal = { tenant_id: "", sub: "anonymous", scopes: [], scheme: "anonymous", issuer: "" };
 
+/** Answers every request with the routes of a table. */
 export function createApp(routes: readonly Route[], context: HttpContext, authenticator: Authenticator): OnRequest {
   const { env, settings, log, metrics } = context;
   const router = new Router(routes);

@@ -50,6 +50,7 @@ const streamLookMs = 1_000;
 const lastWordsMs = 2_000;
 const lastWordsLookMs = 5;
 
+/** Makes a node that speaks HTTP; it answers nobody until it is told to listen. */
 export function createHttpNode(
   config: HttpNodeConfig,
   env: Env,

@@ -10,8 +10,10 @@ export type Reply =
   /** A long body, written a piece at a time as the client takes it. */
   | { readonly kind: "pieces"; readonly contentType: string; readonly pieces: AsyncIterable<string>; readonly headers?: Headers };
 
+/** Headers of an answer, by their lower-case names. */
 export type Headers = Readonly<Record<string, string>>;
 
+/** A body of JSON, made here. */
 export function json(value: unknown, status = 200, headers?: Headers): Reply {
   return { kind: "json", status, body: JSON.stringify(value), ...(headers && { headers }) };
 }
@@ -21,6 +23,7 @@ export function jsonText(body: string, status = 200, headers?: Headers): Reply {
   return { kind: "json", status, body, ...(headers && { headers }) };
 }
 
+/** A body of any other type, with status 200. */
 export function text(body: string | Uint8Array, contentType: string, headers?: Headers): Reply {
   return { kind: "text", status: 200, contentType, body, ...(headers && { headers }) };
 }

@@ -5,6 +5,7 @@ import type { Exchange } from "./server.ts";
 import type { HttpContext } from "./context.ts";
 import { refusal, type Reply } from "./reply.ts";
 
+/** The methods that routes have. HEAD and OPTIONS are answered for all of them. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /**

@@ -7,6 +7,7 @@ const pathCharsMax = 4096;
 /** `.` and `..`, `//`, backslashes, and escapes of what separates: some proxy or file system reads each of them differently. */
 const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
+/** What there is under a path. */
 export type Found =
   | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
   /** The path is there, with other methods. */

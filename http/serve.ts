@@ -25,6 +25,7 @@ import type { HttpControl, MainControl } from "./worker.ts";
 // `svc serve`: takes the data directory, brings the schema up, starts the threads, closes what a crash has left open, listens,
 // and at the end lets live turns finish.
 
+/** What a server is told beside its settings. */
 export interface ServeOptions {
   readonly version: string;
   /** Asks the server to drain and end. */

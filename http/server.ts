@@ -28,6 +28,7 @@ export interface RequestHead {
   readonly endUnknown: boolean;
 }
 
+/** The headers of a request that anybody looks at, by their lower-case names. */
 export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?: string } & {
   readonly [name: string]: string | undefined;
 };

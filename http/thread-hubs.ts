@@ -16,6 +16,7 @@ interface Hub {
   readonly listeners: Set<ThreadListener>;
 }
 
+/** Who on this http thread listens to which conversation. */
 export class ThreadHubs {
   readonly #bus: Bus;
   readonly #hubs = new Map<string, Hub>();

@@ -12,6 +12,7 @@ import type { EventStream } from "./sse.ts";
 // A turn as its http thread sees it: opens a channel, asks the thread's actor to run the turn, and hands what comes over the
 // channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.
 
+/** What a route says about a turn; the rest is the same for all of them. */
 export type TurnFields = Omit<SubmitTurn, "run_id" | "principal" | "request_id" | "idempotency" | "channel">;
 
 /** Asks again by id when it is unknown whether the turn was accepted. */

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 
+/** Which of two versions a thread gets. */
 export type Variant = "stable" | "canary";
 
 /** What decides on the side of a thread. */

@@ -43,6 +43,7 @@ export interface CompiledAgent {
   readonly emptyRules: readonly { readonly rule: string; readonly kind: string }[];
 }
 
+/** A prompt of the manifest, its body read. */
 export interface CompiledPrompt {
   readonly name: string;
   readonly body: string;
@@ -52,11 +53,13 @@ export interface CompiledPrompt {
   readonly command: boolean;
 }
 
+/** How much of a conversation the model is shown. */
 export type SessionStrategy =
   | { readonly kind: "full_replay" }
   /** The last `messages` messages, never parting a tool call from its results. */
   | { readonly kind: "windowed"; readonly messages: number };
 
+/** The limits of one run, none of them unset. */
 export interface RunLimits {
   readonly max_tool_calls: number;
   readonly max_wall_clock_seconds: number;
@@ -66,6 +69,7 @@ export interface RunLimits {
   readonly max_cost_usd: number;
 }
 
+/** A policy, with the tools that it selects. */
 export interface CompiledPolicy {
   readonly id: string;
   readonly required_scopes: readonly string[];

@@ -16,6 +16,7 @@ export const problemTypes = {
   unresolved: "The value names something that is not there.",
 } as const satisfies Record<string, string>;
 
+/** What kind of mistake a problem is. */
 export type ProblemType = keyof typeof problemTypes;
 
 /** Where in the manifest: keys and list indexes from the root. */

@@ -37,6 +37,7 @@ export interface ModelRoute {
   readonly price: ModelPrice | null;
 }
 
+/** What a manifest may name: it is given by the layers above. */
 export interface Registries {
   readonly tools: ReadonlyMap<string, ToolSpec>;
   readonly routes: ReadonlyMap<string, ModelRoute>;

@@ -18,6 +18,7 @@ import type { ObjectSource } from "./texts.ts";
 //   directory  SVC_MANIFEST_DIR/{name}.yaml, .yml or .json
 //   bundled    what comes with the service
 
+/** The layer that a manifest is from. */
 export type ManifestSource = "store" | "object" | "directory" | "bundled";
 
 /** What the layers are made of; with SVC_MANIFEST_SOURCE=bundled there are no store and no objects. */
@@ -31,6 +32,7 @@ export interface ManifestLayers {
   readonly objectFreshMs?: number;
 }
 
+/** A manifest, and which one of that name it is. */
 export interface ResolvedManifest {
   /** The same object for as long as nothing has changed: what is compiled from it can be kept beside it. */
   readonly manifest: Manifest;
@@ -42,6 +44,7 @@ export interface ResolvedManifest {
   readonly source: ManifestSource;
 }
 
+/** One name that a tenant can ask for. */
 export interface ListedManifest {
   readonly name: string;
   readonly version: number | null;
@@ -50,6 +53,7 @@ export interface ListedManifest {
   readonly pointer: ManifestPointerRow | null;
 }
 
+/** Finds the manifest that a name means. */
 export interface ManifestResolver {
   /** What a request of this tenant gets. Throws unknown_manifest, or invalid_manifest naming where the manifest is from. */
   resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest>;
@@ -64,6 +68,7 @@ const pointersMax = 10_000;
 /** Stored versions never change, so parsed ones are kept: this many in a thread. */
 const parsedMax = 500;
 
+/** The resolver over the layers that there are. */
 export function createResolver(layers: ManifestLayers): ManifestResolver {
   const { env, store } = layers;
   const objects = layers.objects === null ? null : openObjectLayer(layers.objects, env, layers.objectFreshMs);

@@ -3,6 +3,7 @@ import { readCursor, writeCursor } from "./cursor.ts";
 import { tenantSql } from "./statements.ts";
 import type { TenantStore, WriteOp } from "./store.ts";
 
+/** An audit row as it is kept; the tenant is the store's. */
 export interface AuditRow {
   readonly id: string;
   readonly ts: number;
@@ -25,11 +26,13 @@ export interface AuditFilter {
   readonly until?: number;
 }
 
+/** One page of audit rows, newest first. `next_cursor` is null on the last. */
 export interface AuditPage {
   readonly rows: AuditRow[];
   readonly next_cursor: string | null;
 }
 
+/** How often a tool was called, and how it did. */
 export interface ToolMetrics {
   readonly tool: string;
   readonly calls: number;

@@ -5,6 +5,7 @@ export type StoreConfig =
   | { readonly engine: "sqlite"; readonly path: string }
   | { readonly engine: "postgres"; readonly postgres: PostgresConfig };
 
+/** How a Postgres database is reached. The pool is per process. */
 export interface PostgresConfig {
   readonly url: string;
   /** Connections that stay open. */

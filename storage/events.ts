@@ -14,6 +14,7 @@ export const eventsMax = seqSpan;
 /** Rows read at once: a longer read is made in pages, so that no snapshot is pinned and no thread stalls. */
 export const pageRows = 500;
 
+/** What an event of a log is. */
 export type EventKind =
   | "message"
   | "tool_call"
@@ -28,8 +29,10 @@ export type EventKind =
   | "label"
   | "session_info";
 
+/** Who speaks in an event that is a message. */
 export type EventRole = "user" | "assistant" | "system" | "tool";
 
+/** A call as the log keeps it. `args` are parsed where they could be, else the text itself. */
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
@@ -61,6 +64,7 @@ export function threadUid(id: string): string {
   return id.slice(0, 20);
 }
 
+/** The id of an event: the thread's own 20 digits, then its place in the log. */
 export function eventId(uid: string, seq: number): string {
   return uid + seq.toString(16).padStart(12, "0");
 }
@@ -89,6 +93,7 @@ const deleteEvents = tenantSql(
   "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
 );
 
+/** Appends an event. Refuses with conflict when its number is taken. */
 export function appendOp(store: TenantStore, threadKey: number, event: LogEvent): WriteOp {
   return store.op(insertEvent, [
     threadKey * seqSpan + event.seq,
@@ -101,6 +106,7 @@ export function appendOp(store: TenantStore, threadKey: number, event: LogEvent)
   ]);
 }
 
+/** Deletes the log of a thread. */
 export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteEvents, [threadKey * seqSpan, (threadKey + 1) * seqSpan]);
 }

@@ -51,6 +51,7 @@ const deleteLapsed = systemSql(
    RETURNING expires_at`,
 );
 
+/** The row of a key that is claimed or answered and has not lapsed. */
 export async function idempotencyKey(
   store: TenantStore,
   scope: string,

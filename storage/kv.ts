@@ -5,6 +5,7 @@ import type { Scope, TenantStore, WriteOp } from "./store.ts";
 // comes back: it is the time of the change or one more than the last, so that who holds one from before a value was deleted
 // and made again is refused.
 
+/** A value that is there. */
 export interface KvEntry {
   readonly value: string;
   readonly version: number;
@@ -47,6 +48,7 @@ const deleteLapsed = systemSql(
    RETURNING version`,
 );
 
+/** The value of a key that has not lapsed. */
 export async function kvGet(store: TenantStore, key: string, now: number): Promise<KvEntry | undefined> {
   const [row] = await store.read(selectEntry, key, now);
   return row as unknown as KvEntry | undefined;

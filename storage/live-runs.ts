@@ -41,6 +41,7 @@ const selectOfOwner = systemSql(
 /** Who is gone and has left marks and claims behind: every process but the one whose owners begin like this, or one worker. */
 export type Gone = { readonly processesBut: string } | { readonly worker: string };
 
+/** Marks a thread as having a live run. Refuses with conflict when it has one. */
 export function insertLiveRunOp(store: TenantStore, run: LiveRun): WriteOp {
   return store.op(insertLiveRun, [
     run.thread_key,
@@ -52,10 +53,12 @@ export function insertLiveRunOp(store: TenantStore, run: LiveRun): WriteOp {
   ]);
 }
 
+/** Takes the mark away. Refuses with conflict when there is none. */
 export function deleteLiveRunOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteLiveRun, [threadKey], 1);
 }
 
+/** The live run of a thread, if it is marked as having one. */
 export async function liveRunOf(store: TenantStore, threadKey: number): Promise<LiveRun | undefined> {
   const [row] = await store.read(selectLiveRun, threadKey);
   return row as unknown as LiveRun | undefined;

@@ -41,7 +41,7 @@ const selectVersion = tenantSql(
 );
 const selectVersions = tenantSql(
   "manifest_versions",
-  `SELECT ${versionColumns} FROM manifest_versions WHERE tenant_id = :tenant AND name = ? AND version < ?
+  `SELECT name, version, digest, created_at, created_by, comment FROM manifest_versions WHERE tenant_id = :tenant AND name = ? AND version < ?
    ORDER BY version DESC LIMIT ?`,
 );
 const insertVersion = tenantSql(
@@ -55,15 +55,18 @@ const upsertPointer = tenantSql(
      canary_weight = excluded.canary_weight, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
 );
 
+/** Which versions of a manifest are in effect, if the tenant has stored it. */
 export async function manifestPointer(store: TenantStore, name: string): Promise<ManifestPointerRow | undefined> {
   const [row] = await store.read(selectPointer, name);
   return row as unknown as ManifestPointerRow | undefined;
 }
 
+/** The same for every manifest of the tenant. */
 export async function manifestPointers(store: TenantStore): Promise<ManifestPointerRow[]> {
   return (await store.read(selectPointers)) as unknown as ManifestPointerRow[];
 }
 
+/** One stored version. */
 export async function manifestVersion(
   store: TenantStore,
   name: string,
@@ -73,14 +76,14 @@ export async function manifestVersion(
   return row as unknown as ManifestVersionRow | undefined;
 }
 
-/** Versions below `before`, newest first. */
+/** Versions below `before`, newest first, without the manifests themselves: a page of them could be hundreds of megabytes. */
 export async function manifestVersions(
   store: TenantStore,
   name: string,
   before: number,
   limit: number,
-): Promise<ManifestVersionRow[]> {
-  return (await store.read(selectVersions, name, before, limit)) as unknown as ManifestVersionRow[];
+): Promise<Omit<ManifestVersionRow, "manifest">[]> {
+  return (await store.read(selectVersions, name, before, limit)) as unknown as Omit<ManifestVersionRow, "manifest">[];
 }
 
 /** Refuses with conflict when the version exists. */
@@ -96,6 +99,7 @@ export function insertManifestVersionOp(store: TenantStore, row: ManifestVersion
   ]);
 }
 
+/** Puts other versions into effect, or the first. */
 export function setManifestPointerOp(store: TenantStore, row: ManifestPointerRow): WriteOp {
   return store.op(upsertPointer, [
     row.name,

@@ -10,6 +10,7 @@ export class MigrationRefused extends Error {
   override readonly name = "MigrationRefused";
 }
 
+/** Where the schema is to go. */
 export interface MigrateOptions {
   /** "head", a revision, or "base" for the empty schema. */
   readonly target: string;
@@ -17,6 +18,7 @@ export interface MigrateOptions {
   readonly downgrade: boolean;
 }
 
+/** Where the schema was, where it is, and what was done. */
 export interface MigrateResult {
   readonly from: string;
   readonly to: string;

@@ -9,6 +9,7 @@ import type { Scope, Store, TenantStore, WriteOp } from "./store.ts";
 // tsvector. Each entry carries its tenant as one more word, made of the id's bytes so that no stemming touches it and no query
 // can name it, and the store writes that word into every search itself: a search walks the words of one tenant only.
 
+/** A message that a search has found. */
 export interface SearchHit {
   /** The thread's part of its id, and the uid that its event ids are made from. */
   readonly suffix: string;

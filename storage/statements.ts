@@ -2,6 +2,7 @@ import type { Dialect } from "./dialect.ts";
 
 /** What a statement takes and gives, on both engines. Booleans are 0 and 1, times are epoch milliseconds, JSON is text. */
 export type Param = string | number | null;
+/** A row as both engines answer it, by column. */
 export type Row = Record<string, Param>;
 
 /**
@@ -10,6 +11,7 @@ export type Row = Record<string, Param>;
  */
 type SqlText = string | Record<Dialect, string>;
 
+/** A declared statement, in the words of each engine. */
 export interface Statement {
   readonly name: string;
   readonly text: Readonly<Record<Dialect, string>>;

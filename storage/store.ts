@@ -38,6 +38,7 @@ export interface TenantStore extends Scope {
   readonly tenantId: string;
 }
 
+/** Everything that is kept, behind one door for each tenant. */
 export interface Store {
   tenant(tenantId: string): TenantStore;
   /** What the service owns itself, over all tenants: recovery, sweeps, counters. */
@@ -46,6 +47,7 @@ export interface Store {
   close(): void;
 }
 
+/** The store on an engine. */
 export function createStore(engine: Engine): Store {
   return {
     tenant: (tenantId) => ({ tenantId, ...scope(engine, tenantId) }),

@@ -36,6 +36,7 @@ interface Waiting {
   readonly batch: Request;
 }
 
+/** Serves the store's ports with a writer: groups what waits into commits and answers after each. */
 export function serveStore(writer: Writer): StoreControl {
   const queue: Waiting[] = [];
   const answers = new Map<MessagePort, Answer[]>();

@@ -37,6 +37,7 @@ export interface ThreadProgress {
   readonly model_id: string | null;
 }
 
+/** Where a page of threads ended: after the thread of this time and suffix. */
 export interface ThreadCursor {
   readonly updated_at: number;
   readonly suffix: string;
@@ -69,6 +70,7 @@ const reserveKeys = systemSql(
   "UPDATE counters SET value = value + ? WHERE name = 'thread_key' RETURNING value",
 );
 
+/** The thread of a suffix, if the tenant has it. */
 export async function threadBySuffix(store: TenantStore, suffix: string): Promise<ThreadRow | undefined> {
   const [row] = await store.read(selectThread, suffix);
   return row ? toThread(row) : undefined;
@@ -110,6 +112,7 @@ export function progressOp(store: TenantStore, progress: ThreadProgress): WriteO
   );
 }
 
+/** Deletes the thread's row; its log is another operation. */
 export function deleteThreadOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteThread, [threadKey]);
 }

@@ -33,6 +33,7 @@ export interface UsageSums {
   readonly cost_usd: number;
 }
 
+/** What was used, by manifest, model and day. */
 export interface UsageSummary {
   readonly items: readonly (UsageSums & {
     readonly manifest_id: string;
@@ -43,6 +44,7 @@ export interface UsageSummary {
   readonly totals: UsageSums;
 }
 
+/** What was used, by thread, most lately used first. */
 export interface ThreadsUsage {
   readonly items: readonly (UsageSums & {
     readonly thread_id: string;
@@ -60,6 +62,7 @@ export interface UsageWindow {
   readonly until: number;
 }
 
+/** One page of usage rows, newest first. `next_cursor` is null on the last. */
 export interface UsagePage {
   readonly rows: UsageRow[];
   readonly next_cursor: string | null;
@@ -94,6 +97,7 @@ const selectThreads = tenantSql(
 );
 const selectThreadsTotals = tenantSql("usage_threads_totals", `SELECT ${sums} ${inWindow} AND thread_id <> ''`);
 
+/** Keeps what one model call has used. */
 export function insertUsageOp(store: TenantStore, row: UsageRow): WriteOp {
   return store.op(insertUsage, [
     row.id,

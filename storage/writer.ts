@@ -2,6 +2,7 @@ import type { SvcError } from "../bus/errors.ts";
 import type { Request } from "./port.ts";
 import type { Param, Row } from "./statements.ts";
 
+/** What became of one batch. */
 export interface WriteOutcome {
   /** The rows of each statement that returns rows, in order; null when the batch was refused. */
   readonly rows: Row[][] | null;

@@ -15,6 +15,7 @@ import { ToolRunner } from "./tool-runner.ts";
 // One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the journal
 // before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
 
+/** One turn on its way, owned by the actor that started it. */
 export class Run {
   readonly id: string;
   /** Resolves when the run is over and its output was told; false when it could not write its end. Never rejects. */

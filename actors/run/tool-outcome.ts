@@ -11,6 +11,10 @@ export interface ToolOutcome {
   readonly entry: JournalEntry;
 }
 
+/**
+ * The outcome of a call, with the entry that keeps it in the log. `origin` is the request that asked for the turn, if it
+ * is kept.
+ */
 export function toolOutcome(
   call: ToolCall,
   text: string,
@@ -32,6 +36,7 @@ export function unrunTool(call: ToolCall, why: string, origin: string | null): T
   return toolOutcome(call, `[tool error/interrupted] not run: ${why}`, "error", origin);
 }
 
+/** The outcome as the model reads it at its next step. */
 export function toolMessage(outcome: ToolOutcome): ContextMessage {
   return contextMessage({ role: "tool", content: outcome.text, tool_call_id: outcome.call.id });
 }

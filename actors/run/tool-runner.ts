@@ -55,7 +55,10 @@ export class ToolRunner {
 
   async #run(call: ToolCall, argumentsText: string): Promise<ToolOutcome> {
     const scope = this.#scope;
-    if (scope.cancellation.cancelled) return this.#close(call, unrunTool(call, "the run was stopped", scope.plan.origin));
+    if (scope.cancellation.cancelled) {
+      this.#countInterrupted();
+      return this.#close(call, unrunTool(call, "the run was stopped", scope.plan.origin));
+    }
     const governed: GovernedCall = {
       tool: call.name,
       tool_call_id: call.id,
@@ -109,8 +112,14 @@ export class ToolRunner {
       ...(result.error === undefined ? {} : { error_code: result.error }),
     });
     scope.metrics.count("svc_tool_calls_total", ["local", status, scope.metrics.label, result.error ?? ""]);
+    if (result.error === "interrupted") this.#countInterrupted();
     scope.metrics.observe("svc_tool_call_seconds", ["local", scope.metrics.label], latencyMs / 1000);
     return this.#close(call, toolOutcome(call, released, status, scope.plan.origin));
+  }
+
+  #countInterrupted(): void {
+    const { metrics } = this.#scope;
+    metrics.count("svc_interrupted_tool_calls_total", [metrics.label]);
   }
 
   /** The result becomes durable, and then the client is told. */

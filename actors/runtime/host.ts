@@ -31,6 +31,7 @@ interface Cell {
   lastUsed: number;
 }
 
+/** What a host is made of. */
 export interface HostOptions {
   readonly env: Env;
   readonly bus: Bus;
@@ -40,6 +41,7 @@ export interface HostOptions {
   readonly onCrash: (kind: string, key: string, error: unknown) => void;
 }
 
+/** The actors of one node: loads them, gives them their messages one at a time, and lets idle ones leave memory. */
 export class ActorHost {
   readonly #env: Env;
   readonly #bus: Bus;

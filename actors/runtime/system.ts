@@ -23,6 +23,7 @@ export interface Peer {
   lost(node: number): void;
 }
 
+/** What the threads are started with, and who is told when they fail. */
 export interface SystemOptions {
   readonly env: Env;
   readonly settings: Settings;
@@ -53,6 +54,7 @@ interface ActorThread {
 const deathsMax = 5;
 const deathsWindowMs = 30_000;
 
+/** The store thread and the actor threads of this process. */
 export class ActorSystem {
   readonly store: StoreThread;
   readonly #options: SystemOptions;

@@ -5,6 +5,7 @@ import type { ThreadRow } from "../../storage/threads.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
 import { type ContextMessage, contextMessage } from "../run/context/message.ts";
 import { messagesNeeded } from "../run/context/working-set.ts";
+import { AgentMetrics } from "../run/agent-metrics.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { claimOps, earlierAnswer, keyScope, settleOps, storedAnswer } from "../run/idempotency.ts";
 import { type Intake, takeMessages } from "../run/intake.ts";
@@ -25,6 +26,10 @@ import { branchOf, type ThreadState, trimBranch } from "./thread-state.ts";
 /** Characters of the first user message that the list of sessions shows. */
 const previewMax = 120;
 
+/**
+ * Takes a turn, or refuses it before anything was changed. Asked again with the same run id, it answers the same and
+ * runs nothing.
+ */
 export async function submitTurn(
   state: ThreadState,
   sent: SubmitTurn,
@@ -46,6 +51,10 @@ export async function submitTurn(
   const nudge = turn.surface === "continue" ? await nudgeFor(state, branch) : null;
 
   const closing = openCalls(branch).map((call) => unrunTool(call, "an earlier run was interrupted", null));
+  if (closing.length > 0) {
+    const metrics = new AgentMetrics(deps.metrics, agent);
+    metrics.count("svc_interrupted_tool_calls_total", [metrics.label], closing.length);
+  }
   const entries = [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])];
   const created = state.head === null ? await newThread(state, turn, intake, context) : null;
   const startedAt = env.now();

@@ -59,7 +59,7 @@ export class ThreadJournal implements Journal {
   }
 
   /** The first batch of a turn: what the caller said and the mark that a run is live. `created` is a thread to be made. */
-  async begin(
+  begin(
     created: ThreadRow | null,
     entries: readonly JournalEntry[],
     live: Omit<LiveRun, "thread_key">,
@@ -71,10 +71,7 @@ export class ThreadJournal implements Journal {
     const head = this.#head();
     const thread = created === null ? this.#progress(head) : insertThreadOp(store, { ...head, model_id: this.#modelId });
     const mark = insertLiveRunOp(store, { ...live, thread_key: head.thread_key });
-    await this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
-    const early = this.#early ?? [];
-    this.#early = null;
-    for (const frames of early) this.publish(frames);
+    return this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
   }
 
   append(entries: readonly JournalEntry[]): Promise<void> {
@@ -135,9 +132,19 @@ export class ThreadJournal implements Journal {
       throw refusal;
     }
     const last = events.at(-1);
-    if (!last) return;
-    this.#log.committedSeq = last.seq + 1;
-    const { uid } = this.#head();
-    this.#tell(() => events.map((event) => sessionEventFrame(uid, event)).join(""));
+    if (last) {
+      this.#log.committedSeq = last.seq + 1;
+      const { uid } = this.#head();
+      this.#tell(() => events.map((event) => sessionEventFrame(uid, event)).join(""));
+    }
+    this.#tellEarly();
+  }
+
+  /** The first batch is durable: what was said meanwhile follows it. */
+  #tellEarly(): void {
+    const early = this.#early;
+    if (early === null) return;
+    this.#early = null;
+    for (const frames of early) this.#tell(frames);
   }
 }

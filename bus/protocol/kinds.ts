@@ -19,12 +19,17 @@ export interface Protocols {
   turn: TurnMessages;
 }
 
+/** The kinds of actors that have a vocabulary. */
 export type ActorKind = keyof Protocols & string;
+/** The messages that actors of a kind take. */
 export type MessageType<K extends ActorKind> = keyof Protocols[K] & string;
+/** Those of them that have an answer. */
 export type AskType<K extends ActorKind> = {
   [T in MessageType<K>]: Protocols[K][T] extends { reply: unknown } ? T : never;
 }[MessageType<K>];
+/** What a message carries. */
 export type Body<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { body: infer B } ? B : never;
+/** What the answer to a message carries; never, where there is none. */
 export type Reply<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { reply: infer R }
   ? R
   : never;

@@ -7,6 +7,7 @@ export interface LimiterMessages {
   lease: { body: { want: number }; reply: RateLease };
 }
 
+/** Requests that a tenant may make now. */
 export interface RateLease {
   /** Requests that may pass; 0 when the bucket is empty. */
   readonly granted: number;

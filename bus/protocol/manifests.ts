@@ -19,6 +19,7 @@ export interface ManifestsMessages {
   };
 }
 
+/** Which versions of a stored manifest are in effect. */
 export interface ManifestPointerView {
   readonly tenant_id: string;
   readonly name: string;
@@ -30,6 +31,7 @@ export interface ManifestPointerView {
   readonly source: "store";
 }
 
+/** A stored version of a manifest. */
 export interface ManifestVersionView {
   readonly tenant_id: string;
   readonly name: string;
@@ -40,6 +42,7 @@ export interface ManifestVersionView {
   readonly comment: string;
 }
 
+/** A manifest as a request would get it. */
 export interface ResolvedManifestView {
   readonly name: string;
   readonly version: number | null;

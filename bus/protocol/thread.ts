@@ -20,6 +20,7 @@ export interface ThreadMessages {
   recover: { body: Record<string, never>; reply: Record<string, never> };
 }
 
+/** Who or what stopped a run. */
 export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
 
 /** What the answer of a turn looks like. `continue` has no messages of its own. */
@@ -47,6 +48,7 @@ export interface SubmitTurn {
   readonly channel: ChannelRef;
 }
 
+/** A message of the client's, in the form of the OpenAI protocol. Its values are the client's word. */
 export interface ClientMessage {
   readonly role: string;
   readonly content?: unknown;
@@ -55,6 +57,7 @@ export interface ClientMessage {
   readonly tool_call_id?: string;
 }
 
+/** What becomes of a turn that is not refused. */
 export type TurnAccepted =
   /** A run has started; frames or the answer follow on the channel. */
   | { readonly kind: "started" }
@@ -63,6 +66,7 @@ export type TurnAccepted =
   /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */
   | { readonly kind: "replay"; readonly frames: string };
 
+/** Where a thread stands, for those who come to listen. */
 export interface LiveThread {
   /** The sequence number of the next event; everything below it can be read. */
   readonly next_seq: number;
@@ -77,6 +81,7 @@ export function encodeAnswer(status: number, body: string): string {
   return `${status}\n${body}`;
 }
 
+/** The answer that `encodeAnswer` has packed. */
 export function decodeAnswer(text: string): { status: number; body: string } {
   const end = text.indexOf("\n");
   return { status: Number(text.slice(0, end)), body: text.slice(end + 1) };

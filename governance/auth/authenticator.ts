@@ -12,6 +12,7 @@ export const unauthorizedReasons = {
   apiKey: "invalid_api_key",
   jwt: "invalid_token",
 } as const;
+/** What the second key of a 401 says. */
 export type UnauthorizedReason = (typeof unauthorizedReasons)[keyof typeof unauthorizedReasons];
 
 /** Who a request comes from, or why nobody is known. */
@@ -32,6 +33,7 @@ export interface Authenticator {
   peekTenant(headers: CredentialHeaders): string | null | Promise<string | null>;
 }
 
+/** The authenticator of the configured mode. */
 export function createAuthenticator(settings: Settings, env: Env): Authenticator {
   const identify = identifier(settings, env);
   return {

@@ -11,6 +11,7 @@ const notTokens = new Set(["null", "undefined", "none", "nan", "true", "false"])
 /** Longer texts are not looked at. A JWT with many claims is below 4 KiB. */
 const tokenCharsMax = 8192;
 
+/** Whether a text can be a token at all: looked at before anything is done with it. */
 export function isToken(text: string): boolean {
   return text.length <= tokenCharsMax && tokenForm.test(text) && !notTokens.has(text.toLowerCase());
 }

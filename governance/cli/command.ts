@@ -30,6 +30,7 @@ interface CommandOption {
   readonly help: string;
 }
 
+/** The words of a command line, sorted. */
 export interface CommandArgs {
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
   readonly positionals: readonly string[];
@@ -64,6 +65,7 @@ export function listOption(args: CommandArgs, name: string, fallback: string): r
     .filter((item) => item !== "");
 }
 
+/** The outcome of a command that did not do what it was asked for. */
 export function failed(code: 1 | 2, error: string, message: string): Outcome {
   return { code, json: { ok: false, error, message }, text: message };
 }

@@ -45,6 +45,7 @@ export function isSubject(text: string): boolean {
   return text !== "" && text.length <= 256 && !/[\x00-\x1f\x7f]/.test(text) && text.isWellFormed();
 }
 
+/** Whether a text can be a scope: visible ASCII without quotes, commas and backslashes. */
 export function isScope(text: string): boolean {
   return /^[\x21\x23-\x26\x28-\x2b\x2d-\x5b\x5d-\x7e]{1,128}$/.test(text);
 }

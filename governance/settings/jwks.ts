@@ -4,12 +4,14 @@ import { readMap } from "./object-shape.ts";
 /** A key of a JWKS, for signatures alone. */
 export type SigningJwk = Readonly<JsonWebKey> & { readonly kid?: string; readonly alg?: string; readonly use?: string };
 
+/** A set of keys. */
 export interface Jwks {
   readonly keys: readonly SigningJwk[];
 }
 
 /** The algorithms that a token may be signed with. Shared secrets and `none` are never among them. */
 export const jwtAlgorithms = ["RS256", "ES256", "EdDSA"] as const;
+/** An algorithm that a token may be signed with. */
 export type JwtAlgorithm = (typeof jwtAlgorithms)[number];
 
 const rsaBitsMin = 2048;

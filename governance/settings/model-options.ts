@@ -18,6 +18,7 @@ export const modelProviders = [
   "google",
 ] as const;
 
+/** A provider that routes may name. */
 export type ModelProviderName = (typeof modelProviders)[number];
 
 /** A route as SVC_MODEL_ROUTES gives it, under its logical id. What is absent keeps the value of the built-in route, if there is one. */

@@ -25,11 +25,13 @@ export function readMap(document: unknown, where: string): Record<string, unknow
   return document as Record<string, unknown>;
 }
 
+/** The value when it is a text with something in it. Throws what it must be, after `where`. */
 export function readString(value: unknown, where: string): string {
   if (typeof value !== "string" || value === "") throw new Error(`${where} must be a non-empty string`);
   return value;
 }
 
+/** The value when it is a number in the range. Throws what it must be, after `where`. */
 export function readNumberField(value: unknown, where: string, least: number, most: number): number {
   if (typeof value !== "number" || !Number.isFinite(value) || value < least || value > most) {
     throw new Error(`${where} must be a number from ${least} to ${most}`);
@@ -37,6 +39,7 @@ export function readNumberField(value: unknown, where: string, least: number, mo
   return value;
 }
 
+/** The value when it is a list of texts with something in each. Throws what it must be, after `where`. */
 export function readStrings(value: unknown, where: string): readonly string[] {
   if (!Array.isArray(value) || value.some((item) => typeof item !== "string" || item === "")) {
     throw new Error(`${where} must be a list of non-empty strings`);

@@ -67,6 +67,7 @@ export function text(
   return setting(name, options.secret ? "secret" : "string", fallback, help, read, options);
 }
 
+/** Yes or no, as true, false, 1 or 0. */
 export function bool(name: string, fallback: boolean, help: string): Setting<boolean> {
   const read = (value: string): boolean => {
     const word = value.toLowerCase();
@@ -77,6 +78,7 @@ export function bool(name: string, fallback: boolean, help: string): Setting<boo
   return setting(name, "bool", fallback, help, read);
 }
 
+/** A whole number in a range. */
 export function int(name: string, fallback: number, range: readonly [number, number], help: string): Setting<number> {
   return setting(name, "int", fallback, help, (value) => readNumber(value, /^-?\d{1,15}$/, "an integer", range), {
     accepts: rangeText(range),
@@ -158,6 +160,7 @@ export function list(
   return setting(name, "csv", fallback, help, read, options);
 }
 
+/** A path of the file system. Nothing need be there. */
 export function path(name: string, fallback: string, help: string, options: Options = {}): Setting<string> {
   const read = (value: string): string => {
     if (value.includes("\0")) throw new Error("must not hold a NUL character");

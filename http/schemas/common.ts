@@ -10,6 +10,7 @@ export const EpochMs = Type.Integer({
 /** An object whose keys are nobody's business here. */
 export const OpenObject = Type.Object({}, { additionalProperties: true });
 
+/** The schema, or null. */
 export function nullable<T extends TSchema>(schema: T) {
   return Type.Union([schema, Type.Null()]);
 }

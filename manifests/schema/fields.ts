@@ -38,14 +38,17 @@ export function optionalText(description: string, rules: TextRules = {}) {
   return Type.String({ description, default: "", ...rules });
 }
 
+/** A boolean, false unless it says otherwise. */
 export function flag(description: string, byDefault = false) {
   return Type.Boolean({ description, default: byDefault });
 }
 
+/** A whole number. */
 export function integer(description: string, rules: NumberRules) {
   return Type.Integer({ description, ...rules });
 }
 
+/** Any finite number. */
 export function number(description: string, rules: NumberRules) {
   return Type.Number({ description, ...rules });
 }
@@ -134,14 +137,17 @@ export function toolName(description: string) {
   });
 }
 
+/** How long a remote tool may take; null is its kind's own default. */
 export function timeoutMs(description: string) {
   return nullable(integer(`${description} Milliseconds.`, { minimum: 1, maximum: timeoutMsMax }));
 }
 
+/** Whether a failure of the tool ends the run. */
 export function fatal() {
   return flag("True ends the run when the tool fails.");
 }
 
+/** A number from 0 to 1. */
 export function share(description: string, byDefault: number) {
   return number(description, { minimum: 0, maximum: 1, default: byDefault });
 }

@@ -98,4 +98,5 @@ export const manifestSchema = closed("An agent of svc.", {
 
 /** A parsed manifest: every default filled in. */
 export type Manifest = Static<typeof manifestSchema>;
+/** The part of a manifest that says what the agent is. */
 export type ManifestSpec = Manifest["spec"];

@@ -17,6 +17,7 @@ const draftLifeMs = 3_600_000;
 /** Folders are removed with their last object, and a put may meet that in the middle. */
 const putAttemptsMax = 5;
 
+/** Objects as files below `path`, which is made when it is not there. */
 export function openFsStore(path: string, env: Env): ObjectStore {
   mkdirSync(path, { recursive: true, mode: 0o700 });
   const root = realpathSync(path);

@@ -16,6 +16,7 @@ export interface PipelineItem {
 /** The statements that a connection has prepared, with the fields of those that answer rows. */
 export type PreparedStatements = Map<string, readonly FieldDef[] | null>;
 
+/** One item of a pipeline has failed; the cause is the database's own error. */
 export class PipelineError extends Error {
   /** The item that failed. */
   readonly index: number;

@@ -33,6 +33,7 @@ interface Session {
   usedAt: number;
 }
 
+/** The pool of a database. It connects when it is first used. */
 export function openPool(config: PostgresConfig, env: Env, idleMs: number = overflowIdleMs): PostgresPool {
   const connectMs = Math.ceil(config.connectTimeoutSeconds * 1000);
   const waitMs = Math.ceil(config.poolTimeoutSeconds * 1000);

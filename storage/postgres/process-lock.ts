@@ -26,6 +26,7 @@ class DatabaseInUse extends Error {
   override readonly name = "DatabaseInUse";
 }
 
+/** The mark that this process and no other writes to the database. */
 export interface ProcessLock {
   /**
    * Resolves at once while the lock is held, else when it is held again; refuses with storage_unavailable after `timeoutMs`, and

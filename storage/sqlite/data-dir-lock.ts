@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 
+/** A data directory that belongs to this process until it is released. */
 export interface DataDirLock {
   release(): void;
 }

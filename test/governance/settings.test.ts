@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { settingsDocument } from "../../governance/settings/document.ts";
 import { isLoopback } from "../../governance/settings/hosts.ts";
 import { modelProviders } from "../../governance/settings/model-options.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
@@ -370,12 +368,6 @@ describe("settings without behaviour", () => {
 
     assert.deepEqual(unknownNames, []);
   });
-});
-
-test("the document of the settings is what the declarations say", () => {
-  const written = readFileSync(new URL("../../docs/settings.md", import.meta.url), "utf8");
-
-  assert.equal(written, settingsDocument(), "run npm run generate");
 });
 
 test("loopback is loopback in every spelling that is one, and nothing else is", () => {

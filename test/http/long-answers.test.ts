@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { appendOp, eventId, threadUid } from "../../storage/events.ts";
 import { insertThreadOp } from "../../storage/threads.ts";
+import { eventually } from "../support/eventually.ts";
 import { hasPostgresServer, needsServer, type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { seed } from "../support/seed.ts";
 import { startServer, type TestServer } from "../support/server.ts";
@@ -82,7 +83,7 @@ describe("a long answer", { skip }, () => {
     assert.ok(server.logs.some(({ msg }) => msg === "an answer was cut short"));
     assert.equal((await server.get("/health")).status, 200);
     proxy.restore();
-    while ((await server.get("/ready")).status !== 200);
+    await eventually("a server that is ready", async () => (await server.get("/ready")).status === 200 || undefined);
   });
 
   test("that cannot be begun is an ordinary refusal", async () => {
@@ -96,7 +97,7 @@ describe("a long answer", { skip }, () => {
       assert.equal(headers["content-type"], "application/json");
     }
     proxy.restore();
-    while ((await server.get("/ready")).status !== 200);
+    await eventually("a server that is ready", async () => (await server.get("/ready")).status === 200 || undefined);
   });
 
   test("whose client leaves in the middle harms nobody", async () => {

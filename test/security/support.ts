@@ -49,8 +49,3 @@ export async function untilMetric(
 ): Promise<void> {
   await eventually(name, async () => wanted(await metric(server, name, options)) || undefined);
 }
-
-/** Body of a turn that says one thing. */
-export function saying(manifest: string, content: string, rest: object = {}) {
-  return { manifest, messages: [{ role: "user", content }], ...rest };
-}

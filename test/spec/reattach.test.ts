@@ -1,10 +1,19 @@
-// GET /chat/stream/{thread_id}: snapshot or replay, then what a live run has said, then everything that happens. And runs that
-// outlive their client.
+// GET /chat/stream/{thread_id}: snapshot or replay, then what a live run has said, then everything that happens.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { setImmediate } from "node:timers/promises";
-import { EventSource } from "eventsource";
-import { calls, gate, inTurn, never, outline, says, startChat, turn, wordsOf } from "../support/chat.ts";
+import {
+  calls,
+  eventSeqs,
+  framesUntil,
+  gate,
+  inTurn,
+  isReply,
+  outline,
+  says,
+  startChat,
+  turn,
+  wordsOf,
+} from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestStream } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
@@ -13,27 +22,9 @@ import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
 const todos = [{ content: "Build", status: "in_progress" }];
-const models = ["plain", "tools", "held", "held-again", "held-tool", "long", "todos", "leaving", "quiet", "slow"];
+const models = ["plain", "tools", "held", "held-again", "held-tool", "long", "todos", "leaving", "quiet"];
 const manifests = { agent: { tools: ["calculator", "todo_write"] } };
-const answers = (mock: MockModel): void => {
-  mock.answer("plain", { text: ["The", " answer", "."] });
-  mock.answer("tools", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "42." }));
-  mock.answer("todos", inTurn(calls(["todo_write", { todos }]), { text: "Listed." }));
-};
 
-/** Frames until one fits, that one with them. */
-async function framesUntil(stream: TestStream, isLast: (frame: Frame) => boolean): Promise<Frame[]> {
-  const frames: Frame[] = [];
-  for await (const frame of stream) {
-    if (frame.name !== ":") frames.push(frame);
-    if (isLast(frame)) return frames;
-  }
-  throw new Error(`the stream ended:\n${stream.text}`);
-}
-const isReply = ({ name, json }: Frame) =>
-  name === "session_event" && json.data.role === "assistant" && json.data.tool_calls === undefined;
-const seqs = (frames: readonly Frame[]): number[] =>
-  frames.filter(({ name }) => name === "session_event").map(({ json }) => json.data.seq);
 const upTo = (end: number, start = 0) => Array.from({ length: end - start }, (_, at) => start + at);
 
 describe("reattaching", () => {
@@ -43,7 +34,9 @@ describe("reattaching", () => {
   let idle: TestStream;
   before(async () => {
     ({ server, mock } = await startChat(atEnd, { models, manifests }));
-    answers(mock);
+    mock.answer("plain", { text: ["The", " answer", "."] });
+    mock.answer("tools", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "42." }));
+    mock.answer("todos", inTurn(calls(["todo_write", { todos }]), { text: "Listed." }));
     idle = await server.listen("/chat/stream/idle");
     atEnd.after(() => idle.close());
   });
@@ -86,7 +79,7 @@ describe("reattaching", () => {
     assert.ok(!json.sessions.some(({ id }: { id: string }) => id === "default:not-yet"));
     await say("not-yet");
     const frames = await framesUntil(stream, isReply);
-    assert.deepEqual(seqs(frames), [0, 1], "its first turn is heard");
+    assert.deepEqual(eventSeqs(frames), [0, 1], "its first turn is heard");
   });
 
   test("STREAM-009 with Last-Event-ID, or last_event_id, exactly the events from the cursor on are replayed", async () => {
@@ -101,7 +94,7 @@ describe("reattaching", () => {
         const frames = await framesUntil(stream, ({ id }) => id === String(next));
 
         assert.deepEqual([...new Set(frames.map(({ name }) => name))], ["session_event"]);
-        assert.deepEqual(seqs(frames), upTo(next, cursor));
+        assert.deepEqual(eventSeqs(frames), upTo(next, cursor));
         for (const { id, json } of frames) assert.equal(id, String(json.data.seq + 1));
         stream.close();
       }
@@ -115,7 +108,7 @@ describe("reattaching", () => {
     await say("at-the-end");
     const frames = await framesUntil(stream, isReply);
 
-    assert.deepEqual(seqs(frames), [2, 3]);
+    assert.deepEqual(eventSeqs(frames), [2, 3]);
     assert.ok(frames.every(({ name }) => name !== "snapshot"));
   });
 
@@ -141,7 +134,7 @@ describe("reattaching", () => {
       const stream = await listen("every-id", { cursor: id });
       const replayed = await framesUntil(stream, isReply);
 
-      assert.deepEqual(seqs(replayed), upTo(all, id));
+      assert.deepEqual(eventSeqs(replayed), upTo(all, id));
     }
   });
 
@@ -193,7 +186,7 @@ describe("reattaching", () => {
 
     const events = (count: number) => new Array<string>(count).fill("session_event");
     assert.deepEqual(outline(heard), [...events(1), "session_progress", ...events(3), "text", ...events(1)]);
-    assert.deepEqual(seqs(heard), [0, 1, 2, 3, 4]);
+    assert.deepEqual(eventSeqs(heard), [0, 1, 2, 3, 4]);
     assert.equal(wordsOf(heard), wordsOf(own));
     assert.ok(outline(own).includes("tool_start"));
   });
@@ -219,7 +212,7 @@ describe("reattaching", () => {
 
     for (const stream of streams) {
       const frames = await framesUntil(stream, isReply);
-      assert.deepEqual([seqs(frames), wordsOf(frames)], [[0, 1], "The answer."]);
+      assert.deepEqual([eventSeqs(frames), wordsOf(frames)], [[0, 1], "The answer."]);
     }
   });
 
@@ -277,7 +270,7 @@ describe("reattaching", () => {
       replay: true,
     });
     assert.equal(wordsOf(opening), "It ", "not what is in the log already");
-    assert.deepEqual(seqs([...opening, ...rest]), [1, 2, 3, 4]);
+    assert.deepEqual(eventSeqs([...opening, ...rest]), [1, 2, 3, 4]);
     assert.equal(wordsOf([...opening, ...rest]), "It is 42.");
   });
 
@@ -341,146 +334,5 @@ describe("reattaching", () => {
     const comment = await idle.next();
 
     assert.equal(comment?.raw, ": keep-alive\n\n");
-  });
-});
-
-describe("streams and runs with short lives", () => {
-  const atEnd = cleanup();
-  let server: TestServer;
-  let mock: MockModel;
-  before(async () => {
-    const env = { SVC_STREAM_RESUME_IDLE_SECONDS: "0.2", SVC_DETACHED_RUN_SECONDS: "0.2" };
-    ({ server, mock } = await startChat(atEnd, { models, manifests, env }));
-    answers(mock);
-  });
-  const say = (thread_id: string) => server.post("/chat", turn("agent", "go", { thread_id }));
-
-  test("STREAM-012 after SVC_STREAM_RESUME_IDLE_SECONDS of silence the stream ends with [DONE]; a client that comes back has lost nothing", async () => {
-    await say("quiet");
-    const stream = await server.listen("/chat/stream/quiet");
-    const frames = await stream.rest();
-
-    await say("quiet");
-    const cursor = frames.at(0)?.id ?? "";
-    const again = await (await server.listen("/chat/stream/quiet", { headers: { "last-event-id": cursor } })).rest();
-
-    assert.deepEqual(outline(frames), ["snapshot", "[DONE]"]);
-    assert.deepEqual([seqs(again), again.at(-1)?.name], [[2, 3], "[DONE]"]);
-  });
-
-  test("STREAM-012 a stream whose thread has a live run is not idle", async () => {
-    const more = gate();
-    mock.answer("slow", says(more.opened, "At last."));
-    const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "busy", model: "slow" }));
-    const stream = await server.listen("/chat/stream/busy");
-    const quiet = await server.listen("/chat/stream/another");
-
-    // One that nothing happens on ends meanwhile.
-    const ended = await quiet.rest();
-    more.open();
-    const frames = await stream.rest();
-    await own.rest();
-
-    assert.equal(ended.at(-1)?.name, "[DONE]");
-    assert.deepEqual(seqs(frames), [1]);
-    assert.equal(frames.at(-1)?.name, "[DONE]");
-  });
-
-  test("STREAM-012 the eventsource client reconnects by itself with the last id, and sees every event once", async () => {
-    await say("browser");
-    const seen: { data: string; id: string }[] = [];
-    const source = new EventSource(`${server.url}/chat/stream/browser`);
-    atEnd.after(() => source.close());
-    let ends = 0;
-    source.addEventListener("message", ({ data, lastEventId }) => {
-      if (data === "[DONE]") ends += 1;
-      else seen.push({ data, id: lastEventId });
-    });
-    const ended = async (count: number): Promise<boolean> => {
-      await setImmediate();
-      return ends === count;
-    };
-    await eventually("the first end", async () => (await ended(1)) || undefined);
-
-    await say("browser");
-    await eventually("the second end", async () => (await ended(2)) || undefined);
-    source.close();
-
-    const frames = seen.map(({ data, id }) => ({ ...JSON.parse(data), id }));
-    assert.deepEqual(
-      frames.map(({ event, id }) => [event, id]),
-      [
-        ["snapshot", "2"],
-        ["session_event", "3"],
-        ["session_event", "4"],
-      ],
-    );
-    assert.deepEqual(
-      frames.slice(1).map(({ data }) => data.seq),
-      [2, 3],
-    );
-  });
-
-  test("STREAM-010 SVC_DETACHED_RUN_SECONDS bounds a run that nobody watches, and what it has said is kept", async () => {
-    mock.answer("leaving", says("Half", never));
-    const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "bounded", model: "leaving" }));
-    await own.until("text_delta");
-    own.close();
-
-    const session = await eventually("the end of the run", async () => {
-      const { json } = await server.get("/chat/sessions/bounded");
-      return json.phase === "turn" ? undefined : json;
-    });
-
-    assert.equal(session.phase, "aborted");
-    const last = session.transcript.at(-1);
-    assert.deepEqual([last.content, last.status], ["Half", "aborted"]);
-    assert.equal(await mock.requests.find(({ model }) => model === "leaving")?.ended, "gone");
-  });
-});
-
-describe("SVC_DETACHED_RUN_SECONDS=0", () => {
-  const atEnd = cleanup();
-  let server: TestServer;
-  let mock: MockModel;
-  before(async () => {
-    const env = { SVC_DETACHED_RUN_SECONDS: "0" };
-    ({ server, mock } = await startChat(atEnd, { models, manifests, env }));
-    answers(mock);
-  });
-
-  test("STREAM-010 a run ends when its client leaves, its model call is ended, and the thread is free", async () => {
-    mock.answer("leaving", says("Half", never));
-    const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "at-once", model: "leaving" }));
-    await own.until("text_delta");
-
-    own.close();
-    const ended = await mock.requests.find(({ model }) => model === "leaving")?.ended;
-    const next = await eventually("a free thread", async () => {
-      const answer = await server.post("/chat", turn("agent", "again", { thread_id: "at-once" }));
-      return answer.status === 409 ? undefined : answer;
-    });
-
-    assert.equal(ended, "gone");
-    assert.equal(next.status, 200);
-    assert.deepEqual(
-      next.json.messages.map(({ content }: { content: string }) => content),
-      ["go", "Half", "again", "The answer."],
-    );
-  });
-
-  test("STREAM-010 whoever only listens may come and go", async () => {
-    const more = gate();
-    mock.answer("held", says(more.opened, "Said."));
-    const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "listeners", model: "held" }));
-    await own.until("session_progress");
-    const listener = await server.listen("/chat/stream/listeners");
-    await listener.until("snapshot");
-
-    listener.close();
-    more.open();
-    const frames = await own.rest();
-
-    assert.equal(wordsOf(frames), "Said.");
   });
 });

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { migrate } from "../../storage/migrate.ts";
+import { eventually } from "../support/eventually.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
@@ -91,7 +92,10 @@ describe("probes", () => {
     assert.equal(health.status, 200);
     assert.deepEqual([read.status, read.json], [503, { error: "storage_unavailable", detail: "storage_unavailable" }]);
     proxy.restore();
-    while ((await onPostgres.get("/ready")).status !== 200);
+    await eventually(
+      "a server that is ready",
+      async () => (await onPostgres.get("/ready")).status === 200 || undefined,
+    );
     assert.equal((await onPostgres.get("/audit")).status, 200);
   });
 

@@ -1,3 +1,4 @@
+import type { TestStream } from "./http-client.ts";
 import type { Answer } from "./mock-model/answer.ts";
 import type { Behaviour, Reply } from "./mock-model/behaviours.ts";
 import type { Script, Step } from "./mock-model/script.ts";
@@ -120,4 +121,24 @@ function isToken(frame: Frame): boolean {
 /** The words of all token frames, put together. */
 export function wordsOf(frames: readonly Frame[]): string {
   return frames.map((frame) => (frame.name === "text_delta" ? frame.json.data.delta : "")).join("");
+}
+
+/** Frames until one fits, that one with them; comments are left out. */
+export async function framesUntil(stream: TestStream, isLast: (frame: Frame) => boolean): Promise<Frame[]> {
+  const frames: Frame[] = [];
+  for await (const frame of stream) {
+    if (frame.name !== ":") frames.push(frame);
+    if (isLast(frame)) return frames;
+  }
+  throw new Error(`the stream ended:\n${stream.text}`);
+}
+
+/** Whether a frame of a reattached stream is the committed reply of a turn. */
+export function isReply({ name, json }: Frame): boolean {
+  return name === "session_event" && json.data.role === "assistant" && json.data.tool_calls === undefined;
+}
+
+/** Sequence numbers of the session events. */
+export function eventSeqs(frames: readonly Frame[]): number[] {
+  return frames.filter(({ name }) => name === "session_event").map(({ json }) => json.data.seq);
 }

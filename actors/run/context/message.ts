@@ -20,6 +20,7 @@ interface MessageParts {
   readonly tool_call_id?: string | undefined;
 }
 
+/** A message with its two JSON texts: as clients read it and as providers are sent it. */
 export function contextMessage(parts: MessageParts): ContextMessage {
   const { role, content, name, tool_calls, tool_call_id } = parts;
   const head = `{"role":"${role}","content":${JSON.stringify(content)}`;

@@ -26,6 +26,7 @@ export interface CallObserver {
   switched(from: ModelRoute, to: ModelRoute): void;
 }
 
+/** What a call of the model needs: where it may go and what is sent there. */
 export interface CallPlan {
   /** The model of the turn, then its fallbacks in order. Never empty. */
   readonly routes: readonly ModelRoute[];
@@ -40,6 +41,7 @@ export interface CallPlan {
   onCall(call: ModelCall | null): void;
 }
 
+/** What the model answered, and the route that it was reached by. */
 export interface CallResult {
   readonly reply: ModelReply;
   readonly route: ModelRoute;

@@ -41,6 +41,9 @@ interface Frame {
   readonly between: string;
 }
 
+/**
+ * Reads one streamed answer, a chunk of bytes at a time, and tells its events in the order in which they stand there.
+ */
 export class ChunkReader {
   readonly #events: ModelEvents;
   /** What came after the last line break: the first bytes of a buffer that grows. */

@@ -3,12 +3,14 @@ import type { StopReason, TokenCount } from "./provider.ts";
 // One event of a chat completion's stream, and what the words in it mean. All of it comes from outside: nothing is there for
 // certain, and nothing is of the type that it should be.
 
+/** One `data:` line of a streamed answer, or a whole answer that is not streamed. Nothing about it is certain. */
 export interface Chunk {
   readonly choices?: readonly Choice[];
   readonly usage?: ChunkUsage | null;
   readonly error?: unknown;
 }
 
+/** One of the answers of a chunk; only the first is read. */
 export interface Choice {
   readonly delta?: Delta;
   /** In the place of `delta` where the answer is not streamed. */
@@ -24,6 +26,7 @@ interface Delta {
   readonly tool_calls?: readonly CallPart[];
 }
 
+/** A piece of content at providers that send lists of them. */
 export interface ContentPart {
   readonly type?: string;
   readonly text?: string;
@@ -37,6 +40,7 @@ export interface CallPart {
   readonly function?: { readonly name?: string; readonly arguments?: string };
 }
 
+/** Token counts under all the names that providers give them. */
 export interface ChunkUsage {
   readonly prompt_tokens?: number;
   readonly completion_tokens?: number;

@@ -17,6 +17,7 @@ export interface ModelEvents {
   reasoning(delta: string): void;
 }
 
+/** Why an answer ended, in the service's own words. */
 export type StopReason =
   | "end_turn"
   | "tool_use"
@@ -42,6 +43,7 @@ export interface RequestedCall {
   readonly arguments: string;
 }
 
+/** An answer that is complete. */
 export interface ModelReply {
   readonly text: string;
   readonly reasoning: string;

@@ -34,6 +34,7 @@ export interface ToolContext {
   emit(frame: "todo_updated", data: unknown): void;
 }
 
+/** Where workspaces are, and whose may be the whole of it. */
 export interface WorkspaceConfig {
   /** SVC_WORKSPACE_ROOT, null when it is unset. */
   readonly root: string | null;
