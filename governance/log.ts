@@ -17,7 +17,7 @@ export function createLogger(
       base: { ...bindings },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      hooks: { streamWrite: (line) => mask.jsonText(line.trimEnd()) + "\n" },
+      hooks: { streamWrite: (line) => `${mask.jsonText(line.trimEnd())}\n` },
     },
     words ? wordsTo(output) : output,
   );

@@ -3,8 +3,13 @@ import { SvcError } from "../bus/errors.ts";
 import { JsonFault, parseStrictJson } from "../bus/strict-json.ts";
 
 /** The value of a request's body. Refuses with unsupported_media_type and invalid_json (decision 3). */
-export function readJsonBody(body: Buffer, contentType: string | undefined): unknown {
-  checkMediaType(contentType);
+export function readJsonBody(
+  body: Buffer,
+  headers: { readonly "content-type"?: string; readonly "content-encoding"?: string },
+): unknown {
+  checkMediaType(headers["content-type"]);
+  // Who reads along would unpack it, and see another body.
+  if ((headers["content-encoding"] ?? "identity") !== "identity") throw new SvcError("unsupported_media_type");
   if (!isUtf8(body)) throw new SvcError("invalid_json", { detail: "the body is not UTF-8" });
   try {
     return parseStrictJson(body.toString("utf8"));

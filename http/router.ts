@@ -5,6 +5,7 @@ import type { Method, Route } from "./route.ts";
 
 const pathCharsMax = 4096;
 /** `.` and `..`, `//`, backslashes, and escapes of what separates: some proxy or file system reads each of them differently. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
 const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
 /** What there is under a path. */
@@ -99,6 +100,7 @@ function decode(segment: string): string | null {
   if (!segment.includes("%")) return segment;
   try {
     const value = decodeURIComponent(segment);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
     return /%[0-9a-f]{2}/i.test(value) || /[\x00-\x1f\x7f]/.test(value) ? null : value;
   } catch {
     return null;

@@ -1,4 +1,4 @@
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { MessageChannel, Worker } from "node:worker_threads";
 import { expose, type Remote, transfer, wrap } from "comlink";
@@ -48,7 +48,7 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, {}, options.terminal);
   const config = storeConfigOf(settings);
-  await checkPort(settings.host, settings.port);
+  await probePort(settings.host, settings.port);
   const lock = config.engine === "sqlite" ? lockDataDir(settings.dataDir) : null;
   try {
     // On Postgres the schema is the operator's to bring up: other processes may be running on it.
@@ -97,7 +97,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
 
   const abandoned = new AbandonedRuns(main.bus, main.context.store, env, log);
   await abandoned.close({ processesBut: bootId });
-  const port = await listenAll(main, workers, settings.port);
+  const port = await listenAll(main, workers, settings);
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
   const stopHousekeeping = keepHouse(main.context.store, env, log);
   announce(url, settings, env, log, counts);
@@ -152,10 +152,11 @@ function startHttpWorker(
 }
 
 /** One http thread listens alone; several share the port, and the kernel spreads connections over them. */
-async function listenAll(main: HttpNode, workers: readonly HttpWorker[], port: number): Promise<number> {
+async function listenAll(main: HttpNode, workers: readonly HttpWorker[], { host, port }: Settings): Promise<number> {
   if (workers.length === 0) return main.listen(port);
-  let shared = port;
-  for (const worker of workers) shared = await worker.control.listen(shared);
+  // A port that the system has chosen for one thread is not one that others may share.
+  const shared = await probePort(host, port);
+  for (const worker of workers) await worker.control.listen(shared);
   return shared;
 }
 
@@ -199,14 +200,19 @@ function stopped(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Sharing a port between threads means that the kernel would also let another process share it: found out before. */
-function checkPort(host: string, port: number): Promise<void> {
-  if (port === 0) return Promise.resolve();
+/**
+ * The port, or a free one for 0. Sharing a port between threads means that the kernel would also let another process share it:
+ * found out before.
+ */
+function probePort(host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", (error: NodeJS.ErrnoException) =>
       reject(error.code === "EADDRINUSE" ? new Error(`port ${port} of ${host} is taken`) : error),
     );
-    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()));
+    probe.listen({ host, port, exclusive: true }, () => {
+      const free = (probe.address() as AddressInfo).port;
+      probe.close(() => resolve(free));
+    });
   });
 }

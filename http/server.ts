@@ -129,11 +129,14 @@ export class Exchange implements StreamSink {
     this.#answered = true;
     switch (reply.kind) {
       case "json":
-        return this.#whole(reply.status, "application/json", reply.body, reply.headers);
+        this.#whole(reply.status, "application/json", reply.body, reply.headers);
+        break;
       case "text":
-        return this.#whole(reply.status, reply.contentType, reply.body, reply.headers);
+        this.#whole(reply.status, reply.contentType, reply.body, reply.headers);
+        break;
       case "stream":
-        return this.#openStream(reply);
+        this.#openStream(reply);
+        break;
       case "pieces":
         // A body that cannot be finished is cut off, so that nobody takes what there is for the whole.
         this.#writePieces(reply).catch(() => {

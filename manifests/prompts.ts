@@ -4,7 +4,7 @@ import type { CompiledPrompt } from "./compiled.ts";
 /** Slash commands that one request may hold. */
 export const commandsMax = 16;
 /** Longer arguments are split on whitespace only. */
-export const quotedArgumentCharsMax = 16_000;
+const quotedArgumentCharsMax = 16_000;
 /** Characters of one expansion: a body may repeat its arguments without end. */
 export const expansionCharsMax = 1_000_000;
 

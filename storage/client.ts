@@ -15,6 +15,7 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
 
   const reader = new SqliteReader(config.path);
   return createStore({
+    inOrder: true,
     write: (ops) => remote.write(ops),
     read: async (statement, params) => reader.read(statement, params),
     check: () => remote.check(),

@@ -26,6 +26,8 @@ interface Waiting {
 
 /** A thread's end of the connection to the store thread. */
 export class StorePort {
+  /** On Postgres each batch has a connection of its own. */
+  readonly inOrder = false;
   readonly #env: Env;
   readonly #port: MessagePort;
   readonly #waiting = new Map<number, Waiting>();

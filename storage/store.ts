@@ -9,9 +9,11 @@ export interface WriteOp {
 
 /** What an engine offers to the rest; the same on SQLite and Postgres. */
 export interface Engine {
+  /** Whether batches are applied in the order in which a thread gives them. Where not, wait for one that another builds on. */
+  readonly inOrder: boolean;
   /**
    * Applies a batch as one atomic change and resolves after it is durable, with the rows of each statement that returns rows.
-   * Batches are independent of each other: a caller that needs one after the other waits for the first.
+   * Batches are independent of each other: see `inOrder`.
    *
    * Refusals: `conflict` when an expected count differs or a key is taken, its subject the statement's name, and then nothing
    * has changed; `storage_unavailable` when the engine cannot write, and then nothing was acknowledged, but a batch that was
@@ -27,6 +29,8 @@ export interface Engine {
 
 /** Statements with what they are run on: the rows of one tenant, or what the service owns itself. */
 export interface Scope {
+  /** See `Engine`. */
+  readonly inOrder: boolean;
   /** One operation of a batch. */
   op(statement: Statement, params: readonly Param[], expect?: number): WriteOp;
   write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
@@ -59,6 +63,7 @@ export function createStore(engine: Engine): Store {
 
 function scope(engine: Engine, tenantId: string | null): Scope {
   return {
+    inOrder: engine.inOrder,
     op: (statement, params, expect) => ({ statement, params: fill(statement, params, tenantId), expect }),
     write: (ops) => engine.write(ops),
     read: (statement, ...params) => engine.read(statement, fill(statement, params, tenantId)),

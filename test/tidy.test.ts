@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: a piece of source is in a string
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
@@ -6,7 +7,17 @@ import { errorTable } from "../bus/errors.ts";
 import { generatedFiles } from "../docs/generated.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { readSettings } from "../governance/settings.ts";
-import { at, findIn, importedFile, layers, readProduct, readTools, root, type SourceFile } from "./support/source.ts";
+import {
+  at,
+  findIn,
+  importedFile,
+  layers,
+  readProduct,
+  readTools,
+  root,
+  type SourceFile,
+  sourceFile,
+} from "./support/source.ts";
 
 // The house rules that a machine can check. AGENTS.md says why they are there.
 
@@ -224,4 +235,21 @@ test("every file that the documents name in code is there", () => {
   );
 
   assert.deepEqual(missing, []);
+});
+
+test("code is told from comments, strings, templates and regular expressions", () => {
+  const text = [
+    'import { a } from "./a.ts"; // import("./not.ts")',
+    "const b = `x ${c ? `y${'}'}` : {d: process}} console`;",
+    'const e = /[/"]`/g; /* process. */ const f = a / b / c;',
+    'await import("./later.ts");',
+    "export type { G } from './g.ts';",
+  ].join("\n");
+
+  const { bare, imports } = sourceFile("x.ts", text);
+
+  assert.deepEqual(imports, ["./a.ts", "./g.ts", "./later.ts"]);
+  assert.equal(bare.split("\n").length, 5);
+  assert.deepEqual(bare.match(/process|console|not/g), ["process"]);
+  assert.match(bare, /const f = a \/ b \/ c;$/m);
 });

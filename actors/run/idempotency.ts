@@ -3,7 +3,8 @@ import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
 import { claimKeyOp, idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/idempotency.ts";
 import type { TenantStore, WriteOp } from "../../storage/store.ts";
 import { answerOf } from "./output/answer.ts";
-import { frame } from "./output/frames.ts";
+import { errorFrame, frame } from "./output/frames.ts";
+import { failureText } from "./output/native-stream.ts";
 import type { RunResult } from "./output/output.ts";
 import type { RunOutcome } from "./plan.ts";
 
@@ -91,24 +92,24 @@ export function settleOps(
   if (turn.idempotency === null) return [];
   const scope = keyScope(turn, turn.idempotency.key);
   if (turn.surface === "chat_stream") {
-    const answer: StreamAnswer = { from_seq: seqs.from, to_seq: seqs.to, error: errorOf(outcome) };
+    const answer: StreamAnswer = { from_seq: seqs.from, to_seq: seqs.to, error: errorOf(outcome, turn.request_id) };
     return [settleKeyOp(store, scope, turn.run_id, JSON.stringify(answer))];
   }
-  if (outcome.kind === "interrupted") return [releaseKeyOp(store, scope, turn.run_id)];
+  if (outcome.kind === "failed") return [releaseKeyOp(store, scope, turn.run_id)];
   const { status, body } = answerOf(outcome.result, false);
   // A failure may be tried again with the same key.
   if (status >= 500) return [releaseKeyOp(store, scope, turn.run_id)];
   return [settleKeyOp(store, scope, turn.run_id, JSON.stringify({ status, body } satisfies JsonAnswer))];
 }
 
-function errorOf(outcome: RunOutcome): string | null {
-  if (outcome.kind === "interrupted") return interruptedFrame;
-  return failureFrame(outcome.result);
+/** The frame that the stream has ended in, to the letter. */
+function errorOf(outcome: RunOutcome, requestId: string): string | null {
+  return outcome.kind === "failed" ? errorFrame(failureText(outcome.error, requestId)) : failureFrame(outcome.result);
 }
 
 function failureFrame(result: RunResult): string | null {
   return result.failure === null ? null : frame("on_error", { message: result.failure }, -1);
 }
 
-/** How the replay of a stream ends whose run was cut off by a crash or a stop of the server. */
+/** How the replay of a stream ends whose run was cut off by a crash. */
 export const interruptedFrame = `event: error\ndata: {"error":{"message":"the run was interrupted","type":"stream_error"}}\n\n`;

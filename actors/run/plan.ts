@@ -1,3 +1,4 @@
+import type { SvcError } from "../../bus/errors.ts";
 import type { Surface } from "../../bus/protocol/thread.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { CompiledAgent } from "../../manifests/compiled.ts";
@@ -31,7 +32,7 @@ export interface RunPlan {
   settle(outcome: RunOutcome, endSeq: number): readonly WriteOp[];
 }
 
-/** How a run is over: with a result, be it an aborted one, or because the server stops. */
+/** How a run is over: with a result, be it an aborted one, or without one, because the server stops or refuses something on the way. */
 export type RunOutcome =
   | { readonly kind: "finished"; readonly result: RunResult }
-  | { readonly kind: "interrupted" };
+  | { readonly kind: "failed"; readonly error: SvcError };

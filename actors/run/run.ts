@@ -3,7 +3,7 @@ import { SvcError } from "../../bus/errors.ts";
 import type { AbortReason } from "../../bus/protocol/thread.ts";
 import { clientMessages } from "./context/working-set.ts";
 import type { ActorDeps } from "./deps.ts";
-import type { Ending } from "./endings.ts";
+import { type Ending, interruptedEntry } from "./endings.ts";
 import type { Journal } from "./journal.ts";
 import { turnStartedFrame } from "./output/frames.ts";
 import type { RunOutput, RunResult } from "./output/output.ts";
@@ -67,12 +67,26 @@ export class Run {
       const refusal = SvcError.from(error);
       deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
       metrics.count("svc_runs_total", [metrics.label, "failed"]);
+      const written = error instanceof SvcError && (await this.#writeFailure(error));
       this.#output.failed(refusal);
-      return false;
+      return written;
     } finally {
       this.#deadline.cancel();
       this.#unwatched?.cancel();
       deps.liveRuns.delete(this);
+    }
+  }
+
+  /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
+  async #writeFailure(error: SvcError): Promise<boolean> {
+    const { plan, journal, meter, deps } = this.#scope;
+    const settled = plan.settle({ kind: "failed", error }, journal.nextSeq + 1);
+    const usage = meter.ops(deps.store.tenant(plan.principal.tenant_id));
+    try {
+      await journal.end([interruptedEntry(plan.run_id, error.code)], [...usage, ...settled]);
+      return true;
+    } catch {
+      return false;
     }
   }
 
@@ -94,7 +108,11 @@ export class Run {
       failure: ending.failure,
     };
     const endSeq = journal.nextSeq + ending.entries.length;
-    const settled = plan.settle(interrupted ? { kind: "interrupted" } : { kind: "finished", result }, endSeq);
+    const stopping = new SvcError("shutting_down");
+    const settled = plan.settle(
+      interrupted ? { kind: "failed", error: stopping } : { kind: "finished", result },
+      endSeq,
+    );
     const usage = scope.meter.ops(deps.store.tenant(plan.principal.tenant_id));
     await journal.end(ending.entries, [...usage, ...settled]);
     scope.committed();
@@ -110,7 +128,7 @@ export class Run {
     if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
       metrics.count("svc_run_stop_reason_total", [metrics.label, ending.stop_reason]);
     metrics.count("svc_runs_total", [metrics.label, outcomeLabel(ending, scope.abortReason)]);
-    if (interrupted) this.#output.failed(new SvcError("shutting_down"));
+    if (interrupted) this.#output.failed(stopping);
     else this.#output.finished(result, journal.durableSeq);
   }
 }

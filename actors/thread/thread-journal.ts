@@ -10,8 +10,8 @@ import { sessionEventFrame } from "../run/output/session-event.ts";
 import { appendToHead, type ThreadLog } from "./thread-log.ts";
 
 /**
- * The log of one thread, for the time of one run. Sequence numbers are given out as entries are appended; the store keeps the
- * order, and a number that somebody else has taken is a conflict, after which this journal writes no more.
+ * The log of one thread, for the time of one run. Sequence numbers are given out as entries are appended, and batches are
+ * written in that order; a number that somebody else has taken is a conflict, after which this journal writes no more.
  */
 export class ThreadJournal implements Journal {
   readonly threadId: string;
@@ -21,6 +21,8 @@ export class ThreadJournal implements Journal {
   readonly #modelId: string;
   readonly #manifest: string;
   #broken: SvcError | null = null;
+  /** The batch before, where the store does not keep the order by itself. */
+  #before: Promise<unknown> = Promise.resolve();
   /** What the run says while its first events are being written; null when they are durable. */
   #early: (() => string)[] | null = [];
 
@@ -124,8 +126,13 @@ export class ThreadJournal implements Journal {
   }
 
   async #write(ops: readonly WriteOp[], events: readonly LogEvent[]): Promise<void> {
+    const { store } = this.#log;
     try {
-      await this.#log.store.write(ops);
+      if (store.inOrder) await store.write(ops);
+      else {
+        this.#before = this.#before.then(() => store.write(ops));
+        await this.#before;
+      }
     } catch (error) {
       const refusal = SvcError.from(error);
       this.break(refusal);

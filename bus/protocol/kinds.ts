@@ -4,13 +4,10 @@ import type { NodeMessages } from "./node.ts";
 import type { ThreadMessages } from "./thread.ts";
 import type { TurnMessages } from "./turn.ts";
 
-/** One message of an actor kind: `body` is what is sent, `reply` makes it askable. */
-export interface MessageShape {
-  body: unknown;
-  reply?: unknown;
-}
-
-/** Every actor kind and its vocabulary. A plugin adds its own by declaration merging. */
+/**
+ * Every actor kind and its vocabulary: for each message its `body`, and a `reply` when it can be asked. A plugin adds its own by
+ * declaration merging.
+ */
 export interface Protocols {
   limiter: LimiterMessages;
   manifests: ManifestsMessages;

@@ -35,7 +35,7 @@ const Message = Type.Object(
   { additionalProperties: true, description: "`{role, content, name?, tool_calls?, tool_call_id?}`" },
 );
 
-export const TokenUsage = Type.Object({
+const TokenUsage = Type.Object({
   input: Type.Integer(),
   output: Type.Integer(),
   cacheRead: Type.Integer(),

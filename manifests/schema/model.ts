@@ -2,7 +2,7 @@ import Type from "typebox";
 import { choice, flag, integer, modelIdHelp, nullable, number, optionalText, section, text, texts } from "./fields.ts";
 
 /** Phrases of a reply that is not sure of itself. */
-export const hedges = ["i'm not sure", "i am not certain", "i don't know", "it's unclear", "cannot determine"] as const;
+const hedges = ["i'm not sure", "i am not certain", "i don't know", "it's unclear", "cannot determine"] as const;
 
 function rate(of: string) {
   return Type.Optional(number(`${of}: USD for a million tokens.`, { minimum: 0 }));

@@ -1,7 +1,7 @@
 import { choice, closed, flag, integer, nullable, optionalText, references, text } from "./fields.ts";
 
 /** Patterns that are one agent. */
-export const singlePatterns = ["react", "deep", "reflect", "plan_execute"] as const;
+const singlePatterns = ["react", "deep", "reflect", "plan_execute"] as const;
 /** Patterns that are made of other manifests. */
 export const multiPatterns = ["router", "parallel", "groupchat"] as const;
 

@@ -203,7 +203,7 @@ for (const dialect of dialects) {
       const waiting = await server.post("/chat", turn("successor", "and now?", { thread_id: "waiting" }));
       const calculated = await server.post("/chat", turn("successor", "and now?", { thread_id: "calculated" }));
 
-      assert.deepEqual([waiting.status, calculated.status], [200, 200], waiting.text + calculated.text + server.output);
+      assert.deepEqual([waiting.status, calculated.status], [200, 200]);
       assert.deepEqual(
         shown(mock.requests.at(-1)).map(({ role }) => role),
         ["user", "assistant", "tool", "user"],

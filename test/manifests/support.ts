@@ -51,7 +51,7 @@ function line({ type, loc }: Problem): string {
   return `${type} ${loc.join(".")}`;
 }
 
-export function tool(name: string): ToolSpec {
+function tool(name: string): ToolSpec {
   return {
     name,
     description: `Does ${name}.`,
@@ -63,7 +63,7 @@ export function tool(name: string): ToolSpec {
 
 export const rates: ModelPrice = { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75 };
 
-export function route(id: string, provider: string, price: ModelPrice | null = rates): ModelRoute {
+function route(id: string, provider: string, price: ModelPrice | null = rates): ModelRoute {
   return { id, provider, model: `${id}-wire`, modalities: ["text"], context_window: 128_000, price };
 }
 

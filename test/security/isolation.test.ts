@@ -2,9 +2,9 @@
 // told. No such word turns up anywhere else.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { startChat, turn } from "../support/chat.ts";
+import { gate, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Answer, HttpClient, RequestOptions } from "../support/http-client.ts";
+import type { Answer, HttpClient, RequestOptions, TestStream } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -58,7 +58,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
   let server: TestServer;
   let mock: MockModel;
   const ways: readonly Job["way"][] = ["chat", "stream", "openai", "openai stream", "stateless", "stored", "keyed"];
-  const listeners: { tenant: Tenant; done: Promise<void>; close: () => void }[] = [];
+  const listeners: { readonly tenant: Tenant; readonly stream: TestStream; readonly done: Promise<void> }[] = [];
 
   before(async () => {
     ({ server, mock } = await startChat(atEnd, {
@@ -129,7 +129,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
         const done = (async () => {
           for await (const frame of stream) tenant.heard.push(frame.raw);
         })().catch(() => {});
-        listeners.push({ tenant, done, close: () => stream.close() });
+        listeners.push({ tenant, stream, done });
       }
     }
     const jobs: Job[] = Array.from({ length: turnCount }, (_, number) => ({
@@ -145,9 +145,10 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
 
     await Promise.all(Array.from({ length: sideBySide }, worker));
 
-    for (const { close, done } of listeners) {
-      close();
+    for (const { tenant, stream, done } of listeners) {
+      stream.close();
       await done;
+      assert.ok(stream.text.includes(tenant.canary));
     }
     for (const tenant of tenants) assertOnly(tenant.name, tenant.heard.join("\n"));
     assert.ok(mock.requests.length >= turnCount);
@@ -259,6 +260,55 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     assert.ok(server.logs.length > 0);
     for (const line of server.logs) assert.ok(ownersOf(JSON.stringify(line)).length <= 1, JSON.stringify(line));
     assertNoErrorLogged(server);
+  });
+});
+
+describe("threat 1: what goes on in another tenant's thread", () => {
+  const atEnd = cleanup();
+  const { env, keys } = apiKeys({
+    owner: { tenant_id: "acme", scopes: ["*"] },
+    stranger: { tenant_id: "globex", scopes: ["*"] },
+  });
+
+  test("AUTH-010 is neither heard, nor stopped, nor taken on, nor deleted by anybody else", async () => {
+    const { server, mock } = await startChat(atEnd, { models: ["live", "plain"], env });
+    const { opened, open } = gate();
+    mock.answer("live", says("the owner's ", opened, "secret"));
+    const owner = { key: keys.owner };
+    const stranger = { key: keys.stranger };
+    const running = await server.stream("/chat/stream", turn("agent", "mine", { thread_id: "t" }), owner);
+    await running.until("text_delta");
+
+    const heard = await server.listen("/chat/stream/t", stranger);
+    const first = await heard.until("snapshot");
+    const fromCursor = await server.listen("/chat/stream/t", { ...stranger, headers: { "last-event-id": "0" } });
+    const abort = await server.request("POST", "/chat/abort", { ...stranger, body: { thread_id: "t" } });
+    const goOn = await server.request("POST", "/chat/continue", { ...stranger, body: { thread_id: "t" } });
+    const erased = await server.request("DELETE", "/chat/history/t", stranger);
+    const ownAbort = await server.request("POST", "/chat/abort", { ...stranger, body: { thread_id: "acme:t" } });
+    open();
+    const rest = await running.rest();
+
+    assert.deepEqual([first.json.data.transcript, first.json.data.phase], [[], "idle"]);
+    assert.equal(abort.json.aborted, false);
+    assert.deepEqual([goOn.status, goOn.json.error], [400, "manifest_required"]);
+    assert.deepEqual(erased.json, { status: "deleted", thread_id: "globex:t" });
+    assert.deepEqual([ownAbort.status, ownAbort.json.error], [400, "invalid_thread_id"]);
+    const done = rest.find(({ name }) => name === "done");
+    assert.equal(done?.json.data.final.content, "the owner's secret");
+    // A frame of the stranger's own is the proof that everything before it was heard.
+    mock.answer("live", { text: "the stranger's own" });
+    await server.request("POST", "/chat", { ...stranger, body: turn("agent", "also mine", { thread_id: "t" }) });
+    for (const stream of [heard, fromCursor]) {
+      while (!stream.text.includes("the stranger's own")) await stream.next();
+      assert.ok(!stream.text.includes("the owner's") && !stream.text.includes("acme"), stream.text);
+      stream.close();
+    }
+    const history = await server.get("/chat/history/t", owner);
+    assert.deepEqual(
+      history.json.messages.map(({ content }: { content: string }) => content),
+      ["mine", "the owner's secret"],
+    );
   });
 });
 

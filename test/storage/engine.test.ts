@@ -442,6 +442,7 @@ for (const dialect of dialects) {
 test("the store fills the tenant in, wherever the statement names it, and takes no wrong number of parameters", async () => {
   const seen: (readonly Param[])[] = [];
   const store = createStore({
+    inOrder: true,
     write: async (ops) => {
       for (const op of ops) seen.push(op.params);
       return [];

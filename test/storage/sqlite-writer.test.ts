@@ -17,6 +17,7 @@ import { type Cleanup, cleanup } from "../support/temp.ts";
 
 /** For its `op` only. */
 const tenant: TenantStore = createStore({
+  inOrder: true,
   write: async () => [],
   read: async () => [],
   check: async () => {},

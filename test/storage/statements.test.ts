@@ -52,9 +52,11 @@ const hot = [
 /** The service's own statements over tenants' tables: recovery and sweeps. */
 const acrossTenants = [
   "idempotency_release_of_others",
+  "idempotency_release_of_owner",
   "idempotency_delete_lapsed",
   "kv_delete_lapsed",
   "live_runs_of_others",
+  "live_runs_of_owner",
   "search_unindexed_threads",
 ];
 

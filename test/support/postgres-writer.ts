@@ -23,6 +23,7 @@ export async function openWriter(config: PostgresConfig, atEnd: Cleanup, env: En
   const writer = await openPostgresWriter(config, env, (error) => void fatal.push(error));
   atEnd.after(() => writer.close());
   const store = createStore({
+    inOrder: false,
     write: (ops) =>
       new Promise((resolve, reject) => {
         const message: unknown[] = [request.write, 1];

@@ -38,7 +38,7 @@ function read(patterns: string[]): readonly SourceFile[] {
 /** A file with its comments and strings told from its code. */
 export function sourceFile(path: string, text: string): SourceFile {
   const { code, bare } = blank(text);
-  return { path, text, code, bare, imports: importsOf(code) };
+  return { path, text, code, bare, imports: importsOf(code, bare) };
 }
 
 /** The file that an import names, as a path from the root; null for a package. */
@@ -65,10 +65,16 @@ export function at(file: SourceFile, index: number): string {
   return `${file.path}:${line} ${(file.text.split("\n")[line - 1] ?? "").trim()}`;
 }
 
-function importsOf(code: string): string[] {
-  const statements = /^(?:import|export)\b(?:[^;"']*?\bfrom)?\s*["']([^"']+)["']/gm;
-  const calls = /\bimport\(\s*["']([^"']+)["']/g;
-  return [statements, calls].flatMap((pattern) => [...code.matchAll(pattern)].map(([, specifier = ""]) => specifier));
+/** Statements and calls are looked for where only code is left, and what they name is then read from the same place. */
+function importsOf(code: string, bare: string): string[] {
+  const statements = /^(?:import|export)\b(?:[^;"']*?\bfrom)?\s*["'] *["']/gm;
+  const calls = /\bimport\(\s*["'] *["']/g;
+  return [statements, calls].flatMap((pattern) =>
+    [...bare.matchAll(pattern)].map(({ index, 0: found }) => {
+      const [, specifier = ""] = /["'](.*)["']$/.exec(code.slice(index, index + found.length)) ?? [];
+      return specifier;
+    }),
+  );
 }
 
 const comment = /\/\/[^\n]*|\/\*[\s\S]*?\*\//y;

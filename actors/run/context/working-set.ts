@@ -13,7 +13,7 @@ export function workingSet(branch: readonly ContextMessage[], strategy: SessionS
 }
 
 /** Where the last `count` messages begin; earlier when they would begin with a tool's result. */
-export function windowStart(branch: readonly ContextMessage[], count: number): number {
+function windowStart(branch: readonly ContextMessage[], count: number): number {
   let start = Math.max(0, branch.length - count);
   while (start > 0 && branch[start]?.role === "tool") start--;
   return start;

@@ -2,7 +2,7 @@ import { eventId, type LogEvent } from "../../../storage/events.ts";
 import { frame } from "./frames.ts";
 
 /** An event of the log as streams carry it (document 1, "Session event"). Signatures and other metadata stay inside. */
-export function sessionEvent(uid: string, event: LogEvent) {
+function sessionEvent(uid: string, event: LogEvent) {
   const { extra } = event;
   const thinking = readableThinking(extra?.metadata?.thinking);
   return {

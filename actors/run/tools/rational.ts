@@ -8,7 +8,7 @@ export interface Rational {
 export class ArithmeticFault extends Error {}
 
 /** Digits of a whole number, and of either part of a fraction. */
-export const digitsMax = 400;
+const digitsMax = 400;
 const bitsMax = Math.ceil(digitsMax * Math.log2(10));
 const exponentMax = 10_000n;
 /** Digits shown of a number that does not end before. */

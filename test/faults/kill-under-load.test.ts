@@ -1,0 +1,14 @@
+import { test } from "node:test";
+import { dialects } from "../support/stores.ts";
+import { killUnderLoad } from "./load.ts";
+import { skipPostgres } from "./support.ts";
+
+for (const dialect of dialects) {
+  test(
+    `a server on ${dialect} that is killed ten times under load loses nothing that it has acknowledged`,
+    {
+      skip: dialect === "postgres" && skipPostgres,
+    },
+    (t) => killUnderLoad(t, dialect, 10),
+  );
+}

@@ -1,0 +1,293 @@
+// Threat 8: what a client writes into headers makes it nobody else, and takes it nowhere else.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { startChat, turn } from "../support/chat.ts";
+import type { Answer, RequestOptions } from "../support/http-client.ts";
+import { RawConnection, rawRequest } from "../support/raw-http.ts";
+import { apiKeys, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+import { assertUnharmed } from "./support.ts";
+
+const { env, keys } = apiKeys({
+  reader: { tenant_id: "acme", scopes: ["audit:read"] },
+  admin: { tenant_id: "globex", scopes: ["admin"] },
+});
+
+/** Headers in which some proxy or some service behind one tells who is calling, from where and what is meant. */
+const trusting: Readonly<Record<string, string>> = {
+  "x-forwarded-for": "127.0.0.1",
+  "x-forwarded-host": "localhost",
+  "x-forwarded-proto": "https",
+  "x-forwarded-port": "443",
+  "x-forwarded-prefix": "/chat",
+  "x-forwarded-user": "root",
+  "x-forwarded-email": "root@globex.example",
+  "x-forwarded-client-cert": "By=spiffe://globex;Subject=admin",
+  "x-real-ip": "127.0.0.1",
+  "x-client-ip": "127.0.0.1",
+  "true-client-ip": "127.0.0.1",
+  "cf-connecting-ip": "127.0.0.1",
+  forwarded: 'for=127.0.0.1;host=localhost;proto=https;by="_globex"',
+  "x-tenant": "globex",
+  "x-tenant-id": "globex",
+  "x-svc-tenant": "globex",
+  "x-svc-tenant-id": "globex",
+  "x-svc-principal": '{"tenant_id":"globex","sub":"admin","scopes":["*"]}',
+  "x-svc-sub": "admin",
+  "x-svc-scopes": "admin",
+  "x-svc-internal": "true",
+  "x-svc-role": "worker",
+  "x-svc-consumer-secret": "",
+  "x-svc-auth-mode": "none",
+  "x-scopes": "*",
+  "x-role": "admin",
+  "x-user": "admin",
+  "x-user-id": "admin",
+  "x-remote-user": "admin",
+  "remote-user": "admin",
+  "x-authenticated-user": "admin",
+  "x-authenticated-scope": "admin",
+  "x-consumer-custom-id": "globex",
+  "x-webauth-user": "admin",
+  "x-ms-client-principal": "eyJ0ZW5hbnQiOiJnbG9iZXgifQ==",
+  "x-original-url": "/health",
+  "x-original-uri": "/health",
+  "x-original-method": "GET",
+  "x-rewrite-url": "/health",
+  "x-override-url": "/health",
+  "x-http-method-override": "DELETE",
+  "x-http-method": "DELETE",
+  "x-method-override": "DELETE",
+  "x-manifest": "admin",
+  "x-debug": "1",
+  cookie: "session=admin; tenant=globex; Authorization=Bearer%20key-of-admin-0123456789",
+  "proxy-authorization": `Bearer ${keys.admin}`,
+  "www-authenticate": `Bearer ${keys.admin}`,
+  "x-authorization": `Bearer ${keys.admin}`,
+  "x-auth-token": keys.admin,
+  "x-access-token": keys.admin,
+  "api-key": keys.admin,
+  "x-apikey": keys.admin,
+  "openai-organization": "globex",
+  "openai-project": "globex",
+  via: "1.1 localhost",
+  "x-envoy-internal": "true",
+  "x-forwarded-authorization": `Bearer ${keys.admin}`,
+};
+
+/** Values of credential headers that are no credential. */
+const noCredentials: readonly string[] = [
+  "",
+  " ",
+  "null",
+  "undefined",
+  "[]",
+  "{}",
+  "Bearer",
+  "Bearer ",
+  "Bearer null",
+  "Bearer undefined",
+  "Bearer []",
+  'Bearer [""]',
+  `Bearer ["${keys.admin}"]`,
+  `Bearer ${keys.admin}, Bearer ${keys.admin}`,
+  `Bearer ${keys.admin},`,
+  `Bearer "${keys.admin}"`,
+  `Bearer ${keys.admin} ${keys.admin}`,
+  `Bearer ${keys.admin.toUpperCase()}`,
+  `Bearer ${keys.admin.slice(0, -1)}`,
+  `Bearer ${keys.admin}x`,
+  `Bearer Bearer ${keys.admin}`,
+  `Basic ${Buffer.from(`${keys.admin}:`).toString("base64")}`,
+  `Token ${keys.admin}`,
+  keys.admin,
+  `Bearer:${keys.admin}`,
+  `Bearer=${keys.admin}`,
+  "Bearer *",
+  "Bearer %00",
+  "Bearer true",
+  "Bearer __proto__",
+  "Bearer constructor",
+  "Bearer toString",
+];
+
+describe("threat 8: headers", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  before(async () => {
+    ({ server } = await startChat(atEnd, { models: ["mock-echo"], env }));
+  });
+
+  /** What of an answer does not differ from one request to the next. */
+  function told({ status, headers, text }: Answer) {
+    const { "x-request-id": _id, date: _date, ...rest } = headers;
+    return { status, headers: rest, text };
+  }
+
+  /** What these requests are answered with further headers, one request after the other. */
+  async function answers(headers: Readonly<Record<string, string>>): Promise<unknown[]> {
+    const requests: readonly [string, string, RequestOptions][] = [
+      ["GET", "/audit?event_type=nothing", {}],
+      ["GET", "/audit?event_type=nothing", { key: keys.reader }],
+      ["GET", "/usage", { key: keys.reader }],
+      ["GET", "/chat/history/t", { key: keys.reader }],
+      ["POST", "/chat/abort", { key: keys.reader, body: { thread_id: "t" } }],
+      ["PUT", "/manifests/x", { key: keys.reader, body: { manifest: {} } }],
+      ["GET", "/no/such/path", { key: keys.reader }],
+      ["POST", "/chat", {}],
+    ];
+    const all: unknown[] = [];
+    for (const [method, path, options] of requests)
+      all.push(told(await server.request(method, path, { ...options, headers })));
+    return all;
+  }
+
+  test("no header changes who is calling, from where, or what is asked", async () => {
+    const plain = await answers({});
+
+    for (const [name, value] of Object.entries(trusting))
+      assert.deepEqual(await answers({ [name]: value }), plain, name);
+    assert.deepEqual(await answers(trusting), plain);
+    assert.deepEqual(
+      plain.map((answer) => (answer as { status: number }).status),
+      [401, 200, 403, 200, 200, 403, 404, 401],
+    );
+  });
+
+  test("none of them reaches the model, the log of the thread, or the audit", async () => {
+    const { status, text, json } = await server.post("/chat", turn("agent", "who am I?", { thread_id: "told" }), {
+      key: keys.reader,
+      headers: trusting,
+    });
+    const session = await server.get("/chat/sessions/told", { key: keys.reader });
+
+    assert.equal(status, 200);
+    assert.equal(json.thread_id, "acme:told");
+    for (const seen of [text, session.text]) assert.ok(!/globex|root|_globex|worker/.test(seen), seen);
+  });
+
+  for (const header of ["authorization", "x-api-key"]) {
+    test(`${header} twice is refused, whichever of the two is good`, async () => {
+      const good = header === "authorization" ? `Bearer ${keys.reader}` : keys.reader;
+      const other = header === "authorization" ? `Bearer ${keys.admin}` : keys.admin;
+      for (const pair of [
+        [good, other],
+        [other, good],
+        [good, good],
+        [good, "none"],
+        ["none", good],
+        [good, ""],
+        ["", good],
+      ]) {
+        const connection = new RawConnection(server.url);
+        await connection.send(
+          rawRequest("GET", "/audit", [...pair.map((value) => `${header}: ${value}`), "connection: close"]),
+        );
+        const answer = await connection.answer();
+        connection.close();
+
+        assert.equal(answer?.status, 400, pair.join(" | "));
+        assert.equal(answer?.body, `{"error":"invalid_header","detail":"${header} is there more than once"}`);
+      }
+    });
+  }
+
+  test("two headers that name two callers are no credential", async () => {
+    for (const headers of [
+      { authorization: `Bearer ${keys.reader}`, "x-api-key": keys.admin },
+      { authorization: `Bearer ${keys.admin}`, "x-api-key": keys.reader },
+      { authorization: `ApiKey ${keys.reader}`, "x-api-key": "key-of-nobody-0123456789" },
+    ]) {
+      const { status, json } = await server.get("/audit", { headers });
+
+      assert.deepEqual([status, json], [401, { error: "unauthorized", reason: "invalid_api_key" }]);
+    }
+    const alike = await server.get("/audit", {
+      headers: { authorization: `Bearer ${keys.reader}`, "x-api-key": keys.reader },
+    });
+    assert.equal(alike.status, 200);
+  });
+
+  for (const value of noCredentials) {
+    test(`Authorization: ${JSON.stringify(value)} is nobody's`, async () => {
+      const connection = new RawConnection(server.url);
+      await connection.send(rawRequest("GET", "/audit", [`authorization: ${value}`, "connection: close"]));
+      const answer = await connection.answer();
+      connection.close();
+
+      assert.equal(answer?.status, 401);
+      assert.match(answer?.body ?? "", /^\{"error":"unauthorized","reason":"(missing_credentials|invalid_api_key)"\}$/);
+    });
+  }
+
+  test("credentials in the query, the path or the body are nobody's", async () => {
+    for (const path of [
+      `/audit?api_key=${keys.admin}`,
+      `/audit?access_token=${keys.admin}`,
+      `/audit?authorization=Bearer%20${keys.admin}`,
+      `/audit?key=${keys.admin}&tenant_id=globex`,
+    ])
+      assert.equal((await server.get(path)).status, 401, path);
+    const body = { ...turn("agent", "hi"), api_key: keys.admin, tenant_id: "globex", principal: { scopes: ["*"] } };
+    assert.equal((await server.post("/chat", body)).status, 401);
+    assert.equal((await server.post("/chat", body, { key: keys.reader })).status, 422);
+  });
+
+  test("AUTH-001 a tenant, a subject or scopes in a request are none of it", async () => {
+    for (const field of [
+      "tenant_id",
+      "tenant",
+      "principal",
+      "sub",
+      "scopes",
+      "run_id",
+      "surface",
+      "request_id",
+      "channel",
+    ]) {
+      const body = { ...turn("agent", "hi"), [field]: "globex" };
+      const refused = await server.post("/chat", body, { key: keys.reader });
+      // On this surface unknown fields have no effect (decision 31).
+      const openAi = { model: "agent", messages: [{ role: "user", content: "hi" }], user: "field", [field]: "globex" };
+      const ignored = await server.post("/v1/chat/completions", openAi, { key: keys.reader });
+
+      assert.deepEqual([refused.status, refused.json.detail[0].loc], [422, ["body", field]]);
+      assert.equal(ignored.status, 200, ignored.text);
+    }
+    const theirs = await server.get("/chat/sessions", { key: keys.admin });
+    const own = await server.get("/chat/sessions", { key: keys.reader });
+    assert.deepEqual(theirs.json.items, []);
+    assert.ok(own.json.items.some(({ id }: { id: string }) => id === "acme:field"));
+    for (const parameter of ["tenant_id=globex", "tenant=globex", "principal_subj=admin", "scope=admin"]) {
+      const { json } = await server.get(`/chat/sessions?${parameter}`, { key: keys.reader });
+      assert.deepEqual(json, own.json);
+    }
+  });
+
+  for (const host of [
+    "localhost:80:80",
+    "localhost/",
+    "localhost#",
+    "localhost?x",
+    "local host",
+    "localhost,evil",
+    "localhost\t",
+    "@localhost",
+    "localhost%00",
+    "",
+  ]) {
+    test(`the host ${JSON.stringify(host)} is not ours`, async () => {
+      const connection = new RawConnection(server.url);
+      await connection.send(`GET /health HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`);
+      const answer = await connection.answer();
+      connection.close();
+
+      if (host === "localhost\t") assert.equal(answer?.status, 200);
+      else assert.ok(answer?.status === 403 || answer?.status === 400, answer?.head);
+    });
+  }
+
+  test("a header of any content leaves the server as it was", async () => {
+    await assertUnharmed(server);
+  });
+});
