@@ -42,7 +42,8 @@ function quietly(work) {
 
 registerHooks({
   load(url, context, nextLoad) {
-    if (!url.startsWith("file:") || !url.endsWith(".ts") || url.includes("/node_modules/")) return nextLoad(url, context);
+    if (!url.startsWith("file:") || !url.endsWith(".ts") || url.includes("/node_modules/"))
+      return nextLoad(url, context);
     return { format: "module", shortCircuit: true, source: strip(fileURLToPath(url)) };
   },
 });

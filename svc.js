@@ -15,7 +15,9 @@ if (major === 22 && minor >= 18) {
 } else {
   const pinned = fileURLToPath(new URL("./node_modules/node/bin/node", import.meta.url));
   if (!existsSync(pinned)) {
-    process.stderr.write(`svc needs Node 22.18 or newer of the 22 line and found ${process.versions.node}. Run "npm ci" first.\n`);
+    process.stderr.write(
+      `svc needs Node 22.18 or newer of the 22 line and found ${process.versions.node}. Run "npm ci" first.\n`,
+    );
     process.exit(1);
   }
   run(pinned);

@@ -1,7 +1,7 @@
 import { type Address, topicOf } from "./address.ts";
 import type { Channel, ChannelRef } from "./channel.ts";
-import { type Batch, type Receiver, unpack } from "./envelope.ts";
 import type { Env } from "./env.ts";
+import { type Batch, type Receiver, unpack } from "./envelope.ts";
 import { SvcError, type WireError } from "./errors.ts";
 import type { Link, Slot } from "./link.ts";
 import { localLink } from "./local.ts";

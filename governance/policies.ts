@@ -1,5 +1,5 @@
-import { hasScopes } from "./scopes.ts";
 import type { Control } from "./pipeline.ts";
+import { hasScopes } from "./scopes.ts";
 
 /** spec.policies: a call of a selected tool needs the policy's scopes. */
 export const policies: Control = {

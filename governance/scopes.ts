@@ -37,5 +37,5 @@ export function requireChat(principal: Principal, chatScopes: Settings["chatScop
 }
 
 function missingScopesError(missing: readonly string[]): SvcError {
-  return new SvcError("missing_scopes", { detail: `missing scopes: ${missing.join(", ")}` });
+  return new SvcError("missing_scopes", { detail: `missing scopes: ${missing.join(" ")}` });
 }

@@ -1,13 +1,13 @@
-import { type Authenticator, type Identity, principalOf } from "../governance/auth/authenticator.ts";
-import type { Principal } from "../bus/protocol/principal.ts";
 import { SvcError } from "../bus/errors.ts";
+import type { Principal } from "../bus/protocol/principal.ts";
+import { type Authenticator, type Identity, principalOf } from "../governance/auth/authenticator.ts";
 import { requireChat, requireScopes } from "../governance/scopes.ts";
 import type { HttpContext } from "./context.ts";
 import { readJsonBody } from "./json-body.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
 import { requestIdOf } from "./middleware/request-id.ts";
-import { refusal, type Reply } from "./reply.ts";
+import { type Reply, refusal } from "./reply.ts";
 import { bodyBytesDefault, type Route, type RouteRequest } from "./route.ts";
 import { type Found, Router } from "./router.ts";
 import type { Exchange, OnRequest } from "./server.ts";
@@ -38,7 +38,8 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     };
     const refuse = (error: unknown, inTheFormOf: Route["refusal"]): Reply => {
       const refused = SvcError.from(error);
-      if (refused.code === "internal_error") log.error({ err: refused.cause ?? refused, request_id: exchange.requestId, route: label }, "request failed");
+      if (refused.code === "internal_error")
+        log.error({ err: refused.cause ?? refused, request_id: exchange.requestId, route: label }, "request failed");
       return inTheFormOf(refused, exchange.requestId);
     };
     // Until a request is admitted, refusals have the house's form; then the one of the protocol that the route speaks.
@@ -64,7 +65,8 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     if (settings.hstsMaxAgeSeconds > 0 && isTls(exchange)) exchange.extraHeaders.push(hsts());
     for (const [name, value] of origins.check(head)) exchange.extraHeaders.push([name, value]);
     if (head.fault !== null) throw new SvcError("invalid_header", { detail: head.fault });
-    if (origins.isPreflight(head)) return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders };
+    if (origins.isPreflight(head))
+      return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders };
 
     const bytesMax = found.kind === "route" ? found.route.bodyBytesMax : bodyBytesDefault;
     checkDeclaredLength(head.headers["content-length"], bytesMax);
@@ -116,7 +118,11 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     return { ...reply, pieces: rest(first, pieces, exchange) };
   }
 
-  async function* rest(first: IteratorResult<string>, pieces: AsyncIterator<string>, exchange: Exchange): AsyncGenerator<string> {
+  async function* rest(
+    first: IteratorResult<string>,
+    pieces: AsyncIterator<string>,
+    exchange: Exchange,
+  ): AsyncGenerator<string> {
     try {
       for (let piece = first; !piece.done; piece = await pieces.next()) yield piece.value;
     } catch (error) {

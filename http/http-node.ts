@@ -114,10 +114,18 @@ export function createHttpNode(
   return {
     bus,
     context,
-    connect: (node, port) => bus.attach(node, portLink(env, port, (batch) => bus.receive(node, batch))),
+    connect: (node, port) =>
+      bus.attach(
+        node,
+        portLink(env, port, (batch) => bus.receive(node, batch)),
+      ),
     lost: (node) => bus.lost(node),
     async listen(port) {
-      listener = await listen({ host: settings.host, port, trustedHeader: settings.trustedClientIpHeader }, streams, onRequest);
+      listener = await listen(
+        { host: settings.host, port, trustedHeader: settings.trustedClientIpHeader },
+        streams,
+        onRequest,
+      );
       return listener.port;
     },
     metrics() {

@@ -14,7 +14,8 @@ export function readJsonBody(
   try {
     return parseStrictJson(body.toString("utf8"));
   } catch (error) {
-    if (error instanceof JsonFault) throw new SvcError("invalid_json", { detail: `the JSON of the body ${error.message}` });
+    if (error instanceof JsonFault)
+      throw new SvcError("invalid_json", { detail: `the JSON of the body ${error.message}` });
     throw error;
   }
 }
@@ -26,6 +27,7 @@ function checkMediaType(contentType: string | undefined): void {
   for (const parameter of parameters) {
     if (!parameter.startsWith("charset=")) continue;
     const charset = parameter.slice("charset=".length).replaceAll('"', "");
-    if (charset !== "utf-8" && charset !== "utf8") throw new SvcError("invalid_json", { detail: "the charset is not UTF-8" });
+    if (charset !== "utf-8" && charset !== "utf8")
+      throw new SvcError("invalid_json", { detail: "the charset is not UTF-8" });
   }
 }

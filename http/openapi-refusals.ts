@@ -126,7 +126,7 @@ function refusalsOf(route: Route): readonly PossibleRefusal[] {
 }
 
 function example(code: ErrorCode, scopes: readonly string[]): SvcError {
-  const lacking = { detail: `missing scopes: ${scopes.join(", ")}` };
+  const lacking = { detail: `missing scopes: ${scopes.join(" ")}` };
   return new SvcError(code, code === "missing_scopes" ? lacking : (details[code] ?? {}));
 }
 

@@ -67,7 +67,8 @@ export class Reattachment implements ThreadListener {
   /** Ends the stream when nothing has happened for the set time and no run is live; to be called now and then. */
   async endWhenIdle(): Promise<void> {
     const { env, settings, bus } = this.#context;
-    if (this.#held !== null || env.monotonic() - this.#stream.lastFrameAt < settings.streamResumeIdleSeconds * 1000) return;
+    if (this.#held !== null || env.monotonic() - this.#stream.lastFrameAt < settings.streamResumeIdleSeconds * 1000)
+      return;
     // Asked before it is ended: a tool may be at work for longer than that without a word.
     const { live } = await bus.ask(this.#address, "attach", {}).catch(() => ({ live: null }));
     if (live === null) this.#stream.end("data: [DONE]\n\n");
@@ -117,7 +118,8 @@ export class Reattachment implements ThreadListener {
     this.#cursor = next_seq;
     if (from === null || from > next_seq) {
       await this.#write(`id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`);
-      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, live)) await this.#write(piece);
+      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, live))
+        await this.#write(piece);
       await this.#write(',"text":""}\n\n');
       return;
     }

@@ -4,11 +4,22 @@ import type { EventStream } from "./sse.ts";
 /** What a handler answers; the server writes it. */
 export type Reply =
   | { readonly kind: "json"; readonly status: number; readonly body: string; readonly headers?: Headers }
-  | { readonly kind: "text"; readonly status: number; readonly contentType: string; readonly body: string | Uint8Array; readonly headers?: Headers }
+  | {
+      readonly kind: "text";
+      readonly status: number;
+      readonly contentType: string;
+      readonly body: string | Uint8Array;
+      readonly headers?: Headers;
+    }
   /** An event stream: `open` is called when its head was written, and owns it from then on. */
   | { readonly kind: "stream"; readonly headers?: Headers; readonly open: (stream: EventStream) => void }
   /** A long body, written a piece at a time as the client takes it. */
-  | { readonly kind: "pieces"; readonly contentType: string; readonly pieces: AsyncIterable<string>; readonly headers?: Headers };
+  | {
+      readonly kind: "pieces";
+      readonly contentType: string;
+      readonly pieces: AsyncIterable<string>;
+      readonly headers?: Headers;
+    };
 
 /** Headers of an answer, by their lower-case names. */
 export type Headers = Readonly<Record<string, string>>;

@@ -1,9 +1,9 @@
 import type { Static, TSchema } from "typebox";
 import type { ErrorCode, SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
-import type { Exchange } from "./server.ts";
 import type { HttpContext } from "./context.ts";
-import { refusal, type Reply } from "./reply.ts";
+import { type Reply, refusal } from "./reply.ts";
+import type { Exchange } from "./server.ts";
 
 /** The methods that routes have. HEAD and OPTIONS are answered for all of them. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -67,13 +67,22 @@ export interface RouteRequest<Params, Query, Body> {
 export const bodyBytesDefault = 1024 * 1024;
 
 /** Codes of a handler that asks an actor, and of an actor that writes. */
-export const actorFails: readonly ErrorCode[] = ["mailbox_full", "actor_lost", "deadline_exceeded", "storage_unavailable"];
+export const actorFails: readonly ErrorCode[] = [
+  "mailbox_full",
+  "actor_lost",
+  "deadline_exceeded",
+  "storage_unavailable",
+];
 
 type ReplyDeclaration = Partial<RouteReply> & Pick<RouteReply, "description">;
 
 type StaticOr<S, Otherwise> = S extends TSchema ? Static<S> : Otherwise;
 
-interface RouteDeclaration<P extends TSchema | undefined, Q extends TSchema | undefined, B extends TSchema | undefined> {
+interface RouteDeclaration<
+  P extends TSchema | undefined,
+  Q extends TSchema | undefined,
+  B extends TSchema | undefined,
+> {
   readonly method: Method;
   readonly path: string;
   readonly summary: string;
@@ -90,7 +99,11 @@ interface RouteDeclaration<P extends TSchema | undefined, Q extends TSchema | un
   readonly fails?: readonly ErrorCode[];
   readonly refusal?: Route["refusal"];
   readonly handle: (
-    request: RouteRequest<StaticOr<P, Record<string, never>>, StaticOr<Q, Record<string, never>>, StaticOr<B, undefined>>,
+    request: RouteRequest<
+      StaticOr<P, Record<string, never>>,
+      StaticOr<Q, Record<string, never>>,
+      StaticOr<B, undefined>
+    >,
     context: HttpContext,
   ) => Reply | Promise<Reply>;
 }
@@ -121,6 +134,11 @@ export function route<
   };
 }
 
-function completed({ status = 200, contentType = "application/json", description, schema = null }: ReplyDeclaration): RouteReply {
+function completed({
+  status = 200,
+  contentType = "application/json",
+  description,
+  schema = null,
+}: ReplyDeclaration): RouteReply {
   return { status, contentType, description, schema };
 }

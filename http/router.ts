@@ -80,7 +80,12 @@ function newNode(): Node {
   return { children: new Map(), parameter: null, routes: new Map() };
 }
 
-function walk(node: Node, segments: readonly string[], at: number, params: Record<string, string>): Node | null | "ambiguous" {
+function walk(
+  node: Node,
+  segments: readonly string[],
+  at: number,
+  params: Record<string, string>,
+): Node | null | "ambiguous" {
   const segment = segments[at];
   if (segment === undefined) return node.routes.size > 0 ? node : null;
   const child = node.children.get(segment);

@@ -10,6 +10,7 @@ import { type Env, systemEnv } from "../bus/env.ts";
 import { createLogger } from "../governance/log.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secrets.ts";
+import { bootWarnings } from "../governance/settings/boot-refusals.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import type { Settings } from "../governance/settings.ts";
 import { deleteLapsed } from "../storage/housekeeping.ts";
@@ -185,7 +186,14 @@ function keepHouse(store: Store, env: Env, log: Logger): () => void {
   };
 }
 
-function announce(url: string, settings: Settings, env: Env, log: Logger, threads: { http: number; actors: number }): void {
+function announce(
+  url: string,
+  settings: Settings,
+  env: Env,
+  log: Logger,
+  threads: { http: number; actors: number },
+): void {
+  for (const warning of bootWarnings(settings)) log.warn(warning);
   log.info({ url, data_dir: settings.dataDir, model: describeDefault(settings, env), threads }, "svc is ready");
   const auth = settings.authMode === "none" ? "" : ' -H "Authorization: Bearer $SVC_KEY"';
   log.info(

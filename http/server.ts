@@ -255,7 +255,12 @@ export class Exchange implements StreamSink {
     response.writeStatus(statusLine(status));
     response.writeHeader("content-type", contentType);
     response.writeHeader("x-request-id", this.requestId);
-    response.writeHeader(securityHeaderName, noStore && headers?.["cache-control"] === undefined ? `${securityHeaders}\r\ncache-control: no-store` : securityHeaders);
+    response.writeHeader(
+      securityHeaderName,
+      noStore && headers?.["cache-control"] === undefined
+        ? `${securityHeaders}\r\ncache-control: no-store`
+        : securityHeaders,
+    );
     for (const [name, value] of this.extraHeaders) response.writeHeader(name, value);
     if (headers) for (const name of Object.keys(headers)) response.writeHeader(name, headers[name] as string);
   }

@@ -1,7 +1,7 @@
-import { type Address, splitThreadId } from "../bus/address.ts";
-import type { LiveThread } from "../bus/protocol/thread.ts";
 import { readableThinking } from "../actors/run/output/session-event.ts";
 import { todosOf } from "../actors/run/tools/todo-write.ts";
+import { type Address, splitThreadId } from "../bus/address.ts";
+import type { LiveThread } from "../bus/protocol/thread.ts";
 import { eventId, type LogEvent, readEvents, type ToolCall } from "../storage/events.ts";
 import type { TenantStore } from "../storage/store.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/threads.ts";

@@ -200,8 +200,7 @@ export class StreamRegistry {
   keepWithinBound(): void {
     while (this.waiting > this.#waitingMax) {
       let largest: EventStream | null = null;
-      for (const stream of this.#streams)
-        if (largest === null || stream.waiting > largest.waiting) largest = stream;
+      for (const stream of this.#streams) if (largest === null || stream.waiting > largest.waiting) largest = stream;
       if (largest === null) return;
       largest.drop();
     }

@@ -60,6 +60,8 @@ export class ThreadHubs {
 
 /** The last `id:` line. Frames hold JSON, so no text in them can begin a line. */
 function lastId(frames: string): number | null {
-  const at = frames.startsWith("id: ") ? Math.max(0, frames.lastIndexOf("\nid: ") + 1) : frames.lastIndexOf("\nid: ") + 1;
+  const at = frames.startsWith("id: ")
+    ? Math.max(0, frames.lastIndexOf("\nid: ") + 1)
+    : frames.lastIndexOf("\nid: ") + 1;
   return at > 0 || frames.startsWith("id: ") ? Number.parseInt(frames.slice(at + 4), 10) : null;
 }

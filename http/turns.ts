@@ -196,6 +196,7 @@ function idempotencyOf(
 /** Refuses with invalid_idempotency_key and idempotency_key_requires_thread_id. */
 export function checkIdempotencyKey(key: string | undefined, needsThread: boolean, suffix: string | null): void {
   if (key === undefined) return;
-  if (!idempotencyKeyPattern.test(key) || key.includes("{") || key.includes("}")) throw new SvcError("invalid_idempotency_key");
+  if (!idempotencyKeyPattern.test(key) || key.includes("{") || key.includes("}"))
+    throw new SvcError("invalid_idempotency_key");
   if (needsThread && suffix === null) throw new SvcError("idempotency_key_requires_thread_id");
 }

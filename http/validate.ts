@@ -34,7 +34,12 @@ export function readQuery(schema: TSchema, query: string): Record<string, unknow
     if (all.length > 1) throw invalid("query", name, "is there more than once", "repeated");
     const [value] = all;
     if (value === undefined) continue;
-    values[name] = properties[name]?.type === "integer" ? readInteger(name, value) : properties[name]?.type === "boolean" ? readBoolean(name, value) : value;
+    values[name] =
+      properties[name]?.type === "integer"
+        ? readInteger(name, value)
+        : properties[name]?.type === "boolean"
+          ? readBoolean(name, value)
+          : value;
   }
   return validate(schema, values, "query") as Record<string, unknown>;
 }
@@ -62,9 +67,17 @@ function describe(error: ErrorObject, place: string) {
       return { loc: [place, ...path, name], msg: `${name} is not a field of this request`, type: "extra_forbidden" };
     }
     case "required":
-      return { loc: [place, ...path, error.params.missingProperty], msg: `${error.params.missingProperty} is required`, type: "missing" };
+      return {
+        loc: [place, ...path, error.params.missingProperty],
+        msg: `${error.params.missingProperty} is required`,
+        type: "missing",
+      };
     default:
-      return { loc: [place, ...path], msg: `${path.at(-1) ?? place} ${error.message ?? "does not fit"}`, type: error.keyword };
+      return {
+        loc: [place, ...path],
+        msg: `${path.at(-1) ?? place} ${error.message ?? "does not fit"}`,
+        type: error.keyword,
+      };
   }
 }
 

@@ -83,7 +83,8 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
       const fromStore = await stored?.get(tenantId, name, threadSuffix);
       if (fromStore) return fromStore;
       const fromObject = await objects?.get(tenantId, name);
-      if (fromObject) return { manifest: fromObject, version: null, variant: "stable", hasCanary: false, source: "object" };
+      if (fromObject)
+        return { manifest: fromObject, version: null, variant: "stable", hasCanary: false, source: "object" };
       for (const { source, layer } of files) {
         const manifest = layer.get(name);
         if (manifest !== null) return { manifest, version: null, variant: "stable", hasCanary: false, source };

@@ -1,6 +1,6 @@
 import type { Lab, Target } from "./lab.ts";
-import type { IdleJob } from "./protocol.ts";
 import { readOpenFilesMax } from "./process-stats.ts";
+import type { IdleJob } from "./protocol.ts";
 import { type MemoryResult, sumCounts } from "./results.ts";
 import { settledRssMib } from "./sampler.ts";
 import { idleScenario } from "./scenarios.ts";

@@ -69,8 +69,8 @@ export class ManifestLibrary {
     const keys = neededTexts(manifest, tenantId);
     const texts = await readTexts(this.#objects, keys);
     const agent = this.compile(manifest, { tenantId, version, texts });
+    // A tenant's own words do not become labels (decision 19).
     for (const { rule, kind } of agent.emptyRules)
-      // A tenant's own words do not become labels (decision 19).
       this.#metrics.count(
         "svc_rule_targets_nothing_total",
         version === null ? [agent.name, rule, kind] : ["custom", "custom", kind],

@@ -63,7 +63,10 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps
       const current = pointer === null ? undefined : await manifestVersion(store, name, pointer.version);
       // The same body again changes nothing, so a deployment may send it as often as it likes (decision 25).
       if (current?.digest === digest && activate) return versionView(key, current);
-      if (newest?.digest === digest && !activate) return versionView(key, newest);
+      if (newest?.digest === digest && !activate) {
+        const row = await manifestVersion(store, name, newest.version);
+        if (row) return versionView(key, row);
+      }
       const row: ManifestVersionRow = {
         name,
         version: (newest?.version ?? 0) + 1,

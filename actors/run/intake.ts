@@ -117,7 +117,10 @@ function entry(
 ): JournalEntry {
   const marked = turn.idempotency === null ? metadata : { ...metadata, origin_request: turn.run_id };
   const hasMetadata = Object.keys(marked).length > 0;
-  const extra = name === null && !hasMetadata ? null : { ...(name === null ? {} : { name }), ...(hasMetadata ? { metadata: marked } : {}) };
+  const extra =
+    name === null && !hasMetadata
+      ? null
+      : { ...(name === null ? {} : { name }), ...(hasMetadata ? { metadata: marked } : {}) };
   return { kind: "message", role, content, extra };
 }
 

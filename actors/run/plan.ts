@@ -1,6 +1,6 @@
 import type { SvcError } from "../../bus/errors.ts";
-import type { Surface } from "../../bus/protocol/thread.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
+import type { Surface } from "../../bus/protocol/thread.ts";
 import type { CompiledAgent } from "../../manifests/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 import type { WriteOp } from "../../storage/store.ts";

@@ -27,7 +27,12 @@ export function toolOutcome(
     call,
     text,
     status,
-    entry: { kind: "tool_result", role: "tool", content: text, extra: { name: call.name, tool_call_id: call.id, metadata } },
+    entry: {
+      kind: "tool_result",
+      role: "tool",
+      content: text,
+      extra: { name: call.name, tool_call_id: call.id, metadata },
+    },
   };
 }
 

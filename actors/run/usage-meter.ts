@@ -1,8 +1,8 @@
 import type { Env } from "../../bus/env.ts";
 import { costOf } from "../../governance/usage.ts";
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
-import { insertUsageOp, type UsageRow } from "../../storage/usage.ts";
 import type { TenantStore, WriteOp } from "../../storage/store.ts";
+import { insertUsageOp, type UsageRow } from "../../storage/usage.ts";
 import type { TokenCount } from "./model/provider.ts";
 import type { TurnUsage } from "./output/output.ts";
 

@@ -52,7 +52,11 @@ export function startActorNode(config: NodeConfig, env: Env, storePort: MessageP
   deps.metrics.gauge("svc_actors", () => host.size);
   deps.metrics.gauge("svc_live_runs", () => deps.liveRuns.size);
   return {
-    connect: (node, port) => bus.attach(node, portLink(env, port, (batch) => bus.receive(node, batch))),
+    connect: (node, port) =>
+      bus.attach(
+        node,
+        portLink(env, port, (batch) => bus.receive(node, batch)),
+      ),
     lost: (node) => bus.lost(node),
     drain: (graceMs) => drain(deps, host, env, graceMs),
     metrics() {

@@ -1,8 +1,8 @@
+import type { MessagePort } from "node:worker_threads";
 import { Worker } from "node:worker_threads";
 import { type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
-import type { MessagePort } from "node:worker_threads";
 import type { Env } from "../../bus/env.ts";
 import { portPair } from "../../bus/ports.ts";
 import type { MetricSnapshot } from "../../governance/metrics.ts";

@@ -3,9 +3,9 @@ import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
 import { readEventsBefore, threadUid } from "../../storage/events.ts";
 import type { ThreadRow } from "../../storage/threads.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
+import { AgentMetrics } from "../run/agent-metrics.ts";
 import { type ContextMessage, contextMessage } from "../run/context/message.ts";
 import { messagesNeeded } from "../run/context/working-set.ts";
-import { AgentMetrics } from "../run/agent-metrics.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { claimOps, earlierAnswer, keyScope, settleOps, storedAnswer } from "../run/idempotency.ts";
 import { type Intake, takeMessages } from "../run/intake.ts";
@@ -171,7 +171,12 @@ async function newThread(
 }
 
 function preview(text: string): string {
-  return text.slice(0, previewMax * 4).replace(/\s+/g, " ").trim().slice(0, previewMax).toWellFormed();
+  return text
+    .slice(0, previewMax * 4)
+    .replace(/\s+/g, " ")
+    .trim()
+    .slice(0, previewMax)
+    .toWellFormed();
 }
 
 function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
@@ -195,4 +200,3 @@ async function nudgeFor(state: ThreadState, branch: readonly ContextMessage[]): 
   if (answer?.extra?.metadata?.status === undefined) throw new SvcError("already_complete");
   return "Continue.";
 }
-

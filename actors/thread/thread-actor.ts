@@ -72,4 +72,3 @@ export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
     recover: () => ({}),
   },
 });
-

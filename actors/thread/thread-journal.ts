@@ -71,7 +71,8 @@ export class ThreadJournal implements Journal {
     if (created !== null) this.#log.head = created;
     const events = this.#advance(entries);
     const head = this.#head();
-    const thread = created === null ? this.#progress(head) : insertThreadOp(store, { ...head, model_id: this.#modelId });
+    const thread =
+      created === null ? this.#progress(head) : insertThreadOp(store, { ...head, model_id: this.#modelId });
     const mark = insertLiveRunOp(store, { ...live, thread_key: head.thread_key });
     return this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
   }

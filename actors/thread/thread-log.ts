@@ -20,6 +20,12 @@ export function appendToHead(
   entry: Pick<LogEvent, "kind" | "role" | "content" | "extra">,
   ts: number,
 ): { head: ThreadRow; event: LogEvent } {
-  const event: LogEvent = { ...entry, content: entry.content.toWellFormed(), seq: head.next_seq, parent_seq: head.leaf_seq, ts };
+  const event: LogEvent = {
+    ...entry,
+    content: entry.content.toWellFormed(),
+    seq: head.next_seq,
+    parent_seq: head.leaf_seq,
+    ts,
+  };
   return { head: { ...head, next_seq: event.seq + 1, leaf_seq: event.seq, updated_at: ts }, event };
 }

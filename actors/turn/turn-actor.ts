@@ -1,10 +1,10 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
+import { releaseKeyOp } from "../../storage/idempotency.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
 import { contextMessage } from "../run/context/message.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { claimOps, earlierAnswer, keyScope, settleOps, storedAnswer } from "../run/idempotency.ts";
-import { releaseKeyOp } from "../../storage/idempotency.ts";
 import { takeMessages } from "../run/intake.ts";
 import { outputFor } from "../run/output/make-output.ts";
 import { Run } from "../run/run.ts";

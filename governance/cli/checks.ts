@@ -112,7 +112,10 @@ async function checkModel(settings: Settings, registries: Registries): Promise<F
         ? "an account_id"
         : null;
   if (missing !== null) {
-    return { status: "warning", detail: `${id} needs ${missing} of ${route.provider}; turns answer model_not_configured` };
+    return {
+      status: "warning",
+      detail: `${id} needs ${missing} of ${route.provider}; turns answer model_not_configured`,
+    };
   }
   if (key !== undefined) await new Secrets(settings, new SecretMask([])).resolve(key);
   return ok(`${id} of ${route.provider}`);

@@ -32,7 +32,11 @@ export class OriginGuard {
 
   /** Whether the request only asks what it may send. */
   isPreflight(head: RequestHead): boolean {
-    return head.method === "OPTIONS" && head.headers.origin !== undefined && head.headers["access-control-request-method"] !== undefined;
+    return (
+      head.method === "OPTIONS" &&
+      head.headers.origin !== undefined &&
+      head.headers["access-control-request-method"] !== undefined
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { openAiError } from "../../actors/run/output/openai.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { jsonText, json, type Reply } from "../reply.ts";
+import { json, jsonText, type Reply } from "../reply.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";

@@ -1,11 +1,10 @@
 import { Type } from "typebox";
 import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { type LogEvent, readEventsBefore } from "../../storage/events.ts";
-import { searchEvents } from "../../storage/search.ts";
-import { recentThreads, threadBySuffix, type ThreadRow } from "../../storage/threads.ts";
 import { readCursor, writeCursor } from "../../storage/cursor.ts";
-import { eventId } from "../../storage/events.ts";
+import { eventId, type LogEvent, readEventsBefore } from "../../storage/events.ts";
+import { searchEvents } from "../../storage/search.ts";
+import { recentThreads, type ThreadRow, threadBySuffix } from "../../storage/threads.ts";
 import { json } from "../reply.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";

@@ -6,7 +6,7 @@ import type { Dialect } from "../../storage/dialect.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
-import { type Database, databaseOf, type Item, orLost, snapshotOf, untilCut } from "./support.ts";
+import { databaseOf, type Item, orLost, snapshotOf, untilCut } from "./support.ts";
 
 // Conversations of all kinds, side by side, on a server that is killed again and again; and what they were told, held against
 // what its successor has.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import Database from "better-sqlite3";
+import SqliteDatabase from "better-sqlite3";
 import type { Dialect } from "../../storage/dialect.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { never, says } from "../support/chat.ts";
@@ -35,7 +35,7 @@ export async function databaseOf(dialect: Dialect, atEnd: Cleanup): Promise<Data
 }
 
 function sqliteRows(query: string, dataDir: string): Record<string, unknown>[] {
-  const db = new Database(join(dataDir, "svc.db"), { timeout: 10_000 });
+  const db = new SqliteDatabase(join(dataDir, "svc.db"), { timeout: 10_000 });
   try {
     return db.prepare<[], Record<string, unknown>>(query).all();
   } finally {

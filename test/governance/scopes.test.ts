@@ -42,7 +42,7 @@ describe("scopes", () => {
   test("those that are missing are named in the order in which they were asked for", () => {
     assert.throws(() => requireScopes(caller("b:write"), ["c:write", "b:read", "a:read"]), {
       code: "missing_scopes",
-      details: { detail: "missing scopes: c:write, a:read" },
+      details: { detail: "missing scopes: c:write a:read" },
     });
   });
 

@@ -46,7 +46,7 @@ function missing(access: Access, scopes: readonly string[], strict: boolean): st
   const held = (scope: string) =>
     scopes.some((own) => own === "*" || own === "admin" || own === scope || own === scope.replace(/:read$/, ":write"));
   const lacking = wanted.filter((scope) => !held(scope));
-  return lacking.length === 0 ? null : lacking.join(", ");
+  return lacking.length === 0 ? null : lacking.join(" ");
 }
 
 /** A request that gets as far as its handler lets an empty body get; streams are left at once. */

@@ -32,7 +32,10 @@ test("stored versions are the tenant's own and parsed once", async (t) => {
   const again = await resolve("acme", "a", "t1");
 
   assert.equal(first.manifest.metadata.description, "one");
-  assert.deepEqual({ ...first, manifest: null }, { manifest: null, version: 1, variant: "stable", source: "store" });
+  assert.deepEqual(
+    { ...first, manifest: null },
+    { manifest: null, version: 1, variant: "stable", source: "store", hasCanary: false },
+  );
   assert.equal(again.manifest, first.manifest);
   const error = await refusal(resolve("other", "a", null));
   assert.equal(error.message, "unknown_manifest:a");

@@ -13,8 +13,8 @@ import { openStreams } from "../../perf/idle-load.ts";
 import type { TurnJob } from "../../perf/protocol.ts";
 import type { Results } from "../../perf/results.ts";
 import { runTurns } from "../../perf/turn-load.ts";
-import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { loadTokens } from "../support/mock-model/behaviours.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
 
 let server: MockModel;
 

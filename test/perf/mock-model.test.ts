@@ -3,8 +3,8 @@ import { connect } from "node:net";
 import { after, before, test } from "node:test";
 import OpenAI from "openai";
 import type { ChatCompletionChunk } from "openai/resources/chat/completions";
-import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { behaviourNames, failure, loadTokens } from "../support/mock-model/behaviours.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
 
 let server: MockModel;
 let client: OpenAI;

@@ -166,9 +166,7 @@ describe("threat 6: JSON", () => {
         Buffer.from([0xc0, 0xa2]),
         Buffer.from("}]}"),
       ]),
-      "half a surrogate pair as bytes": Buffer.from(good.replace("hi", "\u0001")).map((byte) =>
-        byte === 1 ? 0xed : byte,
-      ),
+      "half a surrogate pair as bytes": Buffer.from(good.replace("hi", "\u00ed"), "latin1"),
       "a letter of Latin-1": Buffer.from(good.replace("hi", "caf\u00e9"), "latin1"),
       "a character that is cut off": Buffer.concat([Buffer.from(good.slice(0, -5)), Buffer.from([0xf0, 0x9f])]),
       "bytes beyond Unicode": Buffer.concat([Buffer.from(good.slice(0, -5)), Buffer.from([0xf5, 0x80, 0x80, 0x80])]),

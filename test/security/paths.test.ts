@@ -5,7 +5,7 @@ import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import { nameOf, pathOf, protectedRoutes, routes } from "../http/support.ts";
 import { startChat, turn } from "../support/chat.ts";
-import { RawConnection, type RawAnswer, rawRequest } from "../support/raw-http.ts";
+import { type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";

@@ -23,7 +23,7 @@ export function assertNoErrorLogged(server: TestServer): void {
 }
 
 /** Resident memory of the server in MiB; NaN where the system does not tell. */
-export function rssMib(server: TestServer): number {
+function rssMib(server: TestServer): number {
   return readRssKib([server.pid]) / 1024;
 }
 

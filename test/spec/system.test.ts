@@ -4,13 +4,13 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import packageFile from "../../package.json" with { type: "json" };
 import { migrate } from "../../storage/migrate.ts";
 import { eventually } from "../support/eventually.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup } from "../support/temp.ts";
-import packageFile from "../../package.json" with { type: "json" };
 
 const { env: keyed, keys } = apiKeys({ all: { scopes: ["*"] }, none: { scopes: [] } });
 const noServer = (await hasPostgresServer()) ? false : needsServer;

@@ -36,7 +36,7 @@ export interface ProbeOptions<State> {
 }
 
 /** The probe kind with this behaviour; a message without a handler answers its own body. */
-export function probeActor<State>(options: ProbeOptions<State>) {
+function probeActor<State>(options: ProbeOptions<State>) {
   const answerBody: ProbeHandler<State> = (_state, body) => body;
   return defineActor<"probe", State, undefined>({
     kind: "probe",

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
+import type { StoreConfig } from "../../storage/config.ts";
 import { storeConfig } from "../../storage/config.ts";
 import { migrate } from "../../storage/migrate.ts";
-import type { StoreConfig } from "../../storage/config.ts";
 import type { TenantStore, WriteOp } from "../../storage/store.ts";
 import { runStore } from "./stores.ts";
 

@@ -1,5 +1,5 @@
-import { ActorHost } from "../../actors/runtime/host.ts";
 import type { AnyActorDefinition } from "../../actors/runtime/define.ts";
+import { ActorHost } from "../../actors/runtime/host.ts";
 import { Bus } from "../../bus/bus.ts";
 import type { Batch } from "../../bus/envelope.ts";
 import { type BatchPort, portLink } from "../../bus/ports.ts";

@@ -21,7 +21,9 @@ export function nativeStream(channel: Channel, requestId: string): RunOutput {
 
 /** What a client is told of a failure that is not the model's. */
 export function failureText(error: SvcError, requestId: string): string {
-  return error.code === "internal_error" ? `internal error (request ${requestId})` : `${error.message} (request ${requestId})`;
+  return error.code === "internal_error"
+    ? `internal error (request ${requestId})`
+    : `${error.message} (request ${requestId})`;
 }
 
 function ending(result: RunResult, id: number): string {

@@ -60,7 +60,10 @@ export function openAiAnswer(channel: Channel, completion: Completion, requestId
       channel.send(encodeAnswer(200, body), true);
     },
     failed: (error) =>
-      channel.send(encodeAnswer(error.status, openAiError(failureText(error, requestId), "server_error", error.code)), true),
+      channel.send(
+        encodeAnswer(error.status, openAiError(failureText(error, requestId), "server_error", error.code)),
+        true,
+      ),
   };
 }
 
@@ -85,7 +88,10 @@ export function openAiStream(
     frame: () => {},
     finished(result: RunResult) {
       if (result.failure !== null) {
-        channel.send(`data: ${openAiError(result.failure, "model_gateway_error", "model_unavailable")}\n\n${doneMark}`, true);
+        channel.send(
+          `data: ${openAiError(result.failure, "model_gateway_error", "model_unavailable")}\n\n${doneMark}`,
+          true,
+        );
         return;
       }
       let text = chunk("{}", finishReasons[result.stop_reason]);
@@ -93,7 +99,10 @@ export function openAiStream(
       channel.send(text + doneMark, true);
     },
     failed: (error) =>
-      channel.send(`data: ${openAiError(failureText(error, requestId), "server_error", error.code)}\n\n${doneMark}`, true),
+      channel.send(
+        `data: ${openAiError(failureText(error, requestId), "server_error", error.code)}\n\n${doneMark}`,
+        true,
+      ),
   };
 }
 

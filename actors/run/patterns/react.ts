@@ -3,8 +3,8 @@ import { workingSet } from "../context/working-set.ts";
 import { answered, assistantEntry, type Ending, failedCall, limited, outOfSteps, stopped } from "../endings.ts";
 import { modelStep } from "../model-step.ts";
 import type { RunScope } from "../scope.ts";
-import type { ToolRunner } from "../tool-runner.ts";
 import { toolMessage } from "../tool-outcome.ts";
+import type { ToolRunner } from "../tool-runner.ts";
 
 /** The loop of one agent: ask the model, run the tools it asks for, and ask again, until it answers or may not go on. */
 export async function react(scope: RunScope, tools: ToolRunner): Promise<Ending> {

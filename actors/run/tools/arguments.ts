@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
-import type { ToolSpec } from "../../../manifests/registries.ts";
 import { JsonFault, parseStrictJson } from "../../../bus/strict-json.ts";
+import type { ToolSpec } from "../../../manifests/registries.ts";
 import { type ToolResult, toolError } from "./tool.ts";
 
 /** Characters of one call's arguments: room for the largest file that a tool writes, with most of it escaped. */

@@ -81,7 +81,7 @@ describe("a manifest refuses", () => {
       "a caller without the scopes",
       caller("jwt", "b:write"),
       inbound({ required_scopes: ["a:read", "b:read", "c:read"] }),
-      { code: "missing_scopes", status: 403, details: { detail: "missing scopes: a:read, c:read" } },
+      { code: "missing_scopes", status: 403, details: { detail: "missing scopes: a:read c:read" } },
     ],
   ];
   for (const [name, principal, rules, error] of refused) {
