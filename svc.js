@@ -1,4 +1,8 @@
 #!/usr/bin/env node
+import { setFlagsFromString } from "node:v8";
+
+setFlagsFromString("--no-parallel-scavenge");
+
 // Starts svc.ts on a Node that can run it: this one when it is new enough, else the one that npm installed beside us.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -29,7 +33,6 @@ function run(node) {
     stdio: ["inherit", "inherit", "inherit", "ipc"],
     // Its own process group: Ctrl-C then reaches the child once, through us, and not a second time from the terminal.
     detached: true,
-    env: { ...process.env, SVC_LAUNCHED: "1" },
   });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
   child.on("error", (error) => {

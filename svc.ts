@@ -2,7 +2,7 @@
 // commands need from the layers above them.
 import { readFileSync } from "node:fs";
 import { systemEnv } from "./bus/env.ts";
-import type { Command } from "./governance/cli/command.ts";
+import { type Command, textOption, UsageError } from "./governance/cli/command.ts";
 import { type Commands, dispatch } from "./governance/cli/dispatch.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
 import { loadSettings, type Settings } from "./governance/settings.ts";
@@ -12,19 +12,28 @@ const env = systemEnv();
 const stop = new AbortController();
 const { version } = JSON.parse(readFileSync(new URL("./package.json", import.meta.url), "utf8")) as { version: string };
 
+/** What a process of a deployment may be there for. */
+const roles = ["api", "worker", "scheduler", "all"];
+
 const serveCommand: Command = {
   summary: "Start the server.",
-  options: {},
+  options: { role: { type: "string", value: "ROLE", help: `${roles.join(", ")} (all).` } },
   positionals: [],
-  async run(_args, { environment, stop }) {
+  async run(args, { environment, stop }) {
+    const role = textOption(args, "role", "all");
+    if (!roles.includes(role)) throw new UsageError(`--role is one of ${roles.join(", ")}.`);
     const settings = loadSettings(environment);
-    const refusals = bootRefusals(settings);
+    const refusals = [...bootRefusals(settings)];
+    if (role !== "all") {
+      refusals.push(`--role ${role} needs Postgres and Redis, and this version has no Redis; leave it out.`);
+    }
     if (refusals.length > 0) {
       return { code: 1, json: { ok: false, error: "boot_refused", refusals }, text: refusals.join("\n") };
     }
     listenForSignals();
     const { serve } = await import("./http/serve.ts");
-    await serve(settings, { version, stop, terminal: process.stdout.isTTY === true });
+    const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");
+    await serve(settings, { version, stop, terminal });
     return { code: 0, json: { ok: true }, text: "" };
   },
 };
@@ -32,31 +41,31 @@ const serveCommand: Command = {
 const commands: Commands = {
   serve: async () => serveCommand,
   migrate: async () => (await import("./governance/cli/migrate.ts")).migrateCommand,
-  doctor: async () => (await import("./governance/cli/doctor.ts")).doctorCommand(registriesOf),
+  doctor: async () => (await import("./governance/cli/doctor.ts")).doctorCommand(loadRegistries),
   "validate-manifest": async () =>
-    (await import("./governance/cli/validate-manifest.ts")).validateManifestCommand(registriesOf),
+    (await import("./governance/cli/validate-manifest.ts")).validateManifestCommand(loadRegistries),
   "mint-jwt": async () => (await import("./governance/cli/mint-jwt.ts")).mintJwtCommand,
   keys: async () => (await import("./governance/cli/keys.ts")).keysCommand,
   version: async () => (await import("./governance/cli/version.ts")).versionCommand(version),
 };
 
-/** Tools and model routes of a deployment, for the commands that check manifests. */
-async function registriesOf(settings: Settings): Promise<Registries> {
+/** For the commands that check manifests. */
+async function loadRegistries(settings: Settings): Promise<Registries> {
   const { createModels } = await import("./actors/run/model/create-models.ts");
-  const { builtInTools } = await import("./actors/run/tools/built-in.ts");
-  const { routes, defaultModelId } = createModels(settings, env);
-  return {
-    tools: new Map(builtInTools.map((tool) => [tool.name, tool])),
-    routes,
-    defaultModelId,
-    workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
-  };
+  const { registriesOf } = await import("./actors/run/registries.ts");
+  return registriesOf(settings, createModels(settings, env));
 }
+
+/** One Ctrl-C comes twice under npm: from the terminal, and from npm, which passes on what it gets itself. */
+const sameSignalMs = 300;
 
 /** The first signal, or the end of the launcher, asks the server to drain; a second one ends the process at once. */
 function listenForSignals(): void {
+  let askedAt = Number.NEGATIVE_INFINITY;
   const onSignal = (): void => {
-    if (stop.signal.aborted) process.exit(1);
+    const now = env.monotonic();
+    if (!stop.signal.aborted) askedAt = now;
+    else if (now - askedAt > sameSignalMs) process.exit(1);
     stop.abort();
   };
   process.on("SIGTERM", onSignal);

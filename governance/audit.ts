@@ -30,6 +30,7 @@ export class AuditLog {
   readonly #flushMs: number;
   readonly #onDropped: () => void;
   #waiting: WriteOp[] = [];
+  #recorded = 0;
   #timer: Timer | null = null;
   #flushing: Promise<void> | null = null;
 
@@ -49,7 +50,7 @@ export class AuditLog {
     }
     this.#waiting.push(
       insertAuditOp(this.#store.tenant(tenantId), {
-        id: this.#env.id(),
+        id: this.#nextId(),
         ts: this.#env.now(),
         event_type: event.event_type,
         manifest_id: event.manifest_id,
@@ -86,6 +87,12 @@ export class AuditLog {
       }
       this.#waiting = this.#waiting.slice(batch.length);
     }
+  }
+
+  /** Ids rise, so that events of one millisecond are listed in the order in which they happened. */
+  #nextId(): string {
+    this.#recorded = (this.#recorded + 1) >>> 0;
+    return this.#recorded.toString(16).padStart(8, "0") + this.#env.id().slice(8);
   }
 
   #payloadText(payload: AuditEvent["payload"]): string {

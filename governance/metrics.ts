@@ -32,6 +32,11 @@ export const metricTable = {
     help: "Tool calls that a governance control refused.",
     labels: ["manifest_id", "policy", "tool"],
   },
+  svc_control_degraded_total: {
+    type: "counter",
+    help: "Times that a governance control let something pass because it could not judge it.",
+    labels: ["control", "manifest_id", "reason"],
+  },
   svc_rule_targets_nothing_total: {
     type: "counter",
     help: "Rules of a manifest that select no bound tool, counted when it is compiled.",
@@ -81,6 +86,11 @@ export const metricTable = {
   svc_live_runs: { type: "gauge", help: "Runs under way.", labels: [] },
   svc_actors: { type: "gauge", help: "Actors in memory.", labels: [] },
   svc_open_streams: { type: "gauge", help: "Open event streams.", labels: [] },
+  svc_stream_waiting_bytes: {
+    type: "gauge",
+    help: "Bytes that clients of event streams have not taken yet.",
+    labels: [],
+  },
   svc_slow_streams_closed_total: {
     type: "counter",
     help: "Streams closed because their client did not read.",

@@ -5,7 +5,7 @@ import { headerHost } from "./settings/hosts.ts";
 import type { ModelProviderName } from "./settings/model-options.ts";
 import { modelSettings } from "./settings/model-settings.ts";
 import { readProviderKeys } from "./settings/provider-keys.ts";
-import { collectSecretValues } from "./settings/secret-values.ts";
+import { collectSecretValues, signingSecrets } from "./settings/secret-values.ts";
 import { limitSettings, serverSettings } from "./settings/server-settings.ts";
 import type { Setting } from "./settings/setting.ts";
 import { refuseUnbuilt, unbuiltSettings } from "./settings/unbuilt.ts";
@@ -62,14 +62,19 @@ export class SettingsError extends Error {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const secretPrefix = "SVC_SECRET_";
-/** Set by the launcher for the process that it starts. */
-const ownNames = new Set(["SVC_LAUNCHED"]);
 
 /** The settings of an environment. Throws a SettingsError that lists everything that is malformed or not built. */
 export function loadSettings(environment: Environment): Settings {
   const { settings, issues } = readSettings(environment);
   if (issues.length > 0) throw new SettingsError(issues);
   return settings;
+}
+
+/** The same settings without the key that `svc mint-jwt` signs with: a server verifies tokens and makes none. */
+export function withoutSigningKey(settings: Settings): Settings {
+  const gone = new Set(signingSecrets(settings.jwksPrivate));
+  const secretValues = settings.secretValues.filter((value) => !gone.has(value));
+  return freeze({ ...settings, jwksPrivate: null, secretValues });
 }
 
 /** The settings as far as they can be read, with the default in the place of each that cannot, and what is wrong with those. */
@@ -103,7 +108,6 @@ export function readSettings(environment: Environment): { settings: Settings; is
     ...Object.values(table).map((setting) => setting.name),
     ...unbuiltSettings.map((setting) => setting.name),
     ...providers.knownNames,
-    ...ownNames,
   ]);
   const settings: Settings = {
     ...values,

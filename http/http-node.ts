@@ -1,5 +1,5 @@
 import type { MessagePort } from "node:worker_threads";
-import { Bus } from "../bus/bus.ts";
+import { Bus, type Delivery } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { portLink } from "../bus/ports.ts";
@@ -24,12 +24,14 @@ import { ThreadHubs } from "./thread-hubs.ts";
 export interface HttpNodeConfig {
   readonly node: number;
   readonly actorNodes: readonly number[];
+  /** How many threads share what is bounded for the process. */
+  readonly httpThreads: number;
   readonly settings: Settings;
   readonly version: string;
   readonly startedAt: number;
 }
 
-/** A node that speaks HTTP and holds no actors. */
+/** A node that speaks HTTP. */
 export interface HttpNode {
   readonly bus: Bus;
   readonly context: HttpContext;
@@ -50,24 +52,28 @@ const streamLookMs = 1_000;
 const lastWordsMs = 2_000;
 const lastWordsLookMs = 5;
 
-/** Makes a node that speaks HTTP; it answers nobody until it is told to listen. */
+/**
+ * Makes a node that speaks HTTP; it answers nobody until it is told to listen. `deliver` takes messages for the actors that live
+ * on it, if any do.
+ */
 export function createHttpNode(
   config: HttpNodeConfig,
   env: Env,
   storePort: MessagePort,
   allMetrics: () => Promise<readonly MetricSnapshot[]>,
+  deliver?: (delivery: Delivery) => void,
 ): HttpNode {
   const { settings } = config;
-  const bus = new Bus({
+  const bus: Bus = new Bus({
     env,
     node: config.node,
     incarnation: 0,
     actorNodes: config.actorNodes,
     // Nobody addresses an actor of a node that holds none.
-    deliver: (delivery) => bus.refuse(delivery, new SvcError("not_found")),
+    deliver: deliver ?? ((delivery) => bus.refuse(delivery, new SvcError("not_found"))),
   });
   const store = openStore(env, storeConfigOf(settings), storePort);
-  const streams = new StreamRegistry(settings.streamBufferBytes, () => env.monotonic());
+  const streams = new StreamRegistry(settings.streamBufferBytes / config.httpThreads, () => env.monotonic());
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   let draining = false;
@@ -99,6 +105,7 @@ export function createHttpNode(
     for (const turn of [...context.turns]) turn.lost(node);
   });
   metrics.gauge("svc_open_streams", () => streams.size);
+  metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting);
   const onRequest = createApp(allRoutes(settings), context, createAuthenticator(settings, env));
   let listener: Listener | null = null;
   let closed = false;

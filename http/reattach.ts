@@ -26,6 +26,7 @@ export class Reattachment implements ThreadListener {
   #cursor: number | null;
   /** Frames heard while the past is being sent; null when frames are passed on at once. */
   #held: string | null = "";
+  #heldBytes = 0;
   #heldCursor: number | null = null;
   /** The actor was lost while the past was being sent. */
   #stale = false;
@@ -49,15 +50,17 @@ export class Reattachment implements ThreadListener {
       if (cursor !== null) this.#cursor = cursor;
     } else {
       this.#held += text;
+      this.#heldBytes += Buffer.byteLength(text);
       if (cursor !== null) this.#heldCursor = cursor;
+      // Who takes nothing of the past would let what happens meanwhile pile up.
+      this.#stream.hold(this.#heldBytes);
     }
   }
 
   lost(): void {
     if (this.#held === null) {
       // What follows is asked for from the cursor, which moves with every event that is passed on.
-      this.#held = "";
-      this.#heldCursor = null;
+      this.#holdBack();
       this.#followLater();
     } else {
       this.#stale = true;
@@ -75,6 +78,14 @@ export class Reattachment implements ThreadListener {
     else this.#stream.lastFrameAt = env.monotonic();
   }
 
+  /** Frames are held back from now on; what was held before is forgotten. */
+  #holdBack(): void {
+    this.#held = "";
+    this.#heldBytes = 0;
+    this.#heldCursor = null;
+    this.#stream.hold(0);
+  }
+
   #followLater(): void {
     this.#context.env.timer(againMs, () => void this.#follow());
   }
@@ -87,14 +98,11 @@ export class Reattachment implements ThreadListener {
     hubs.join(this.#address, this);
     try {
       // What was heard before the answer is in the log that is read now.
-      const forget = (): void => {
-        this.#held = "";
-        this.#heldCursor = null;
-      };
-      const thread = await bus.ask(this.#address, "attach", {}, { onReply: forget });
+      const thread = await bus.ask(this.#address, "attach", {}, { onReply: () => this.#holdBack() });
       await this.#sendPast(thread);
       if (this.#stale) return this.#followLater();
       if (thread.live !== null) this.#stream.write(turnReplayFrames(thread.live.text, thread.live.truncated));
+      this.#stream.hold(0);
       this.#stream.write(this.#held ?? "");
       this.#cursor = this.#heldCursor ?? this.#cursor;
       this.#held = null;
@@ -118,14 +126,17 @@ export class Reattachment implements ThreadListener {
     this.#cursor = next_seq;
     if (from === null || from > next_seq) {
       await this.#write(`id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`);
-      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, live))
+      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, live)) {
+        // Nobody is there to read the rest for.
+        if (this.#stream.closed) return;
         await this.#write(piece);
+      }
       await this.#write(',"text":""}\n\n');
       return;
     }
     // The head leaves with the first bytes: who has missed nothing learns by a comment that it is connected.
     if (from === next_seq) this.#stream.comment(keepAlive);
-    for (let seq = from; thread !== null && seq < next_seq; ) {
+    for (let seq = from; thread !== null && seq < next_seq && !this.#stream.closed; ) {
       const page = await readEvents(tenant, thread.thread_key, seq, next_seq);
       const last = page.at(-1);
       if (!last) return;

@@ -5,6 +5,7 @@ import { expose, type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
 import { describeDefault } from "../actors/run/model/create-models.ts";
+import { type Actors, startActors } from "../actors/runtime/actor-node.ts";
 import { ActorSystem } from "../actors/runtime/system.ts";
 import { type Env, systemEnv } from "../bus/env.ts";
 import { createLogger } from "../governance/log.ts";
@@ -12,7 +13,7 @@ import type { MetricSnapshot } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secrets.ts";
 import { bootWarnings } from "../governance/settings/boot-refusals.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
-import type { Settings } from "../governance/settings.ts";
+import { type Settings, withoutSigningKey } from "../governance/settings.ts";
 import { deleteLapsed } from "../storage/housekeeping.ts";
 import { migrate } from "../storage/migrate.ts";
 import { indexEvents } from "../storage/search.ts";
@@ -33,6 +34,8 @@ export interface ServeOptions {
   readonly stop: AbortSignal;
   /** Whether log lines are read from a terminal, by people. */
   readonly terminal?: boolean;
+  /** Processors to spread over; default: those of the machine. */
+  readonly cores?: number;
   /** Told when the server takes requests. */
   readonly onReady?: (server: RunningServer) => void;
 }
@@ -44,7 +47,8 @@ export interface RunningServer {
 }
 
 /** Runs a server until it is asked to stop. Rejects when it cannot start, or when it cannot go on. */
-export async function serve(settings: Settings, options: ServeOptions): Promise<void> {
+export async function serve(given: Settings, options: ServeOptions): Promise<void> {
+  const settings = withoutSigningKey(given);
   const env = systemEnv();
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, {}, options.terminal);
@@ -61,10 +65,11 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
 }
 
 async function run(settings: Settings, options: ServeOptions, env: Env, log: Logger): Promise<void> {
-  const counts = threadCounts(settings, availableParallelism());
+  const counts = threadCounts(settings, options.cores ?? availableParallelism());
   const bootId = env.id().slice(0, 16);
   const httpWorkers = counts.http > 1 ? counts.http : 0;
-  const actorNodes = Array.from({ length: counts.actors }, (_, index) => 1 + httpWorkers + index);
+  const threadNodes = Array.from({ length: counts.actors }, (_, index) => 1 + httpWorkers + index);
+  const actorNodes = threadNodes.length > 0 ? threadNodes : [0];
   const fatal = Promise.withResolvers<never>();
   fatal.promise.catch(() => {});
   const system = new ActorSystem({
@@ -72,7 +77,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
     settings,
     bootId,
     log,
-    actorNodes,
+    actorNodes: threadNodes,
     onFatal: (error) => fatal.reject(error),
     onReplaced: (owner) => void abandoned.close({ worker: owner }),
   });
@@ -81,21 +86,36 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   const workers: HttpWorker[] = [];
   const allMetrics = async (): Promise<readonly MetricSnapshot[]> => [
     ...(await system.metrics()),
+    ...(actors ? [actors.metrics()] : []),
     main.metrics(),
     ...(await Promise.all(workers.map((worker) => worker.control.metrics()))),
   ];
   const nodeConfig = (node: number): HttpNodeConfig => ({
     node,
     actorNodes,
+    httpThreads: counts.http,
     settings,
     version: options.version,
     startedAt: env.now(),
   });
-  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), allMetrics);
+  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), allMetrics, (delivery) =>
+    actors?.deliver(delivery),
+  );
+  const actors: Actors | null =
+    threadNodes.length > 0
+      ? null
+      : startActors(
+          { node: 0, actorNodes, settings, store: storeConfigOf(settings), bootId, incarnation: 0 },
+          env,
+          main.context.store,
+          main.bus,
+        );
   system.join({ node: 0, connect: main.connect, lost: main.lost });
   for (let node = 1; node <= httpWorkers; node++)
     workers.push(startHttpWorker(nodeConfig(node), system, { allMetrics }, (error) => fatal.reject(error)));
 
+  if (await main.context.schemaBehind().catch(() => false))
+    log.warn("the database lacks migrations of this version: run `svc migrate`; /ready is 503 until then");
   const abandoned = new AbandonedRuns(main.bus, main.context.store, env, log);
   await abandoned.close({ processesBut: bootId });
   const port = await listenAll(main, workers, settings);
@@ -115,7 +135,10 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   abandoned.stop();
   main.stopAccepting();
   for (const worker of workers) await worker.control.stopAccepting();
-  await system.stop(settings.gracefulShutdownSeconds * 1000, async () => {
+  const graceMs = settings.gracefulShutdownSeconds * 1000;
+  await system.stop(graceMs, async () => {
+    await actors?.drain(graceMs);
+    actors?.close();
     await Promise.all([main.close(), ...workers.map((worker) => worker.control.close())]);
   });
   for (const worker of workers) await worker.worker.terminate();

@@ -1,71 +1,24 @@
 import {
   App,
-  type HttpRequest,
   type HttpResponse,
   type us_listen_socket,
   us_listen_socket_close,
   us_socket_local_port,
 } from "uWebSockets.js";
-import { SvcError } from "../bus/errors.ts";
+import { BodyReader } from "./body-reader.ts";
 import type { Reply } from "./reply.ts";
+import { copiedHeaders, forgottenHead, type RequestHead, readHead } from "./request-head.ts";
 import { EventStream, type StreamRegistry, type StreamSink } from "./sse.ts";
 import { statusLine } from "./status-lines.ts";
 
 // The only file that knows uWebSockets.js. A request is copied out of it at once, because it is gone when the callback
 // returns, and becomes an Exchange: what was asked, and the one place where it is answered.
 
-/** A request line and the headers that anything here reads; names in lower case. */
-export interface RequestHead {
-  /** In upper case. */
-  readonly method: string;
-  /** As it came, not decoded. */
-  readonly path: string;
-  readonly query: string;
-  readonly headers: RequestHeaders;
-  /** Why two readers could see two requests in it, in words for a refusal; null when they could not. */
-  readonly fault: string | null;
-  /** The fault is about where the request ends, so what stands behind it is not the next request. */
-  readonly endUnknown: boolean;
-}
-
-/** The headers of a request that anybody looks at, by their lower-case names. */
-export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?: string } & {
-  readonly [name: string]: string | undefined;
-};
-
-/** Headers that are copied; the rest is not looked at. */
-const readHeaders = [
-  "accept",
-  "access-control-request-headers",
-  "access-control-request-method",
-  "authorization",
-  "content-encoding",
-  "content-length",
-  "content-type",
-  "host",
-  "idempotency-key",
-  "if-match",
-  "last-event-id",
-  "origin",
-  "sec-fetch-site",
-  "transfer-encoding",
-  "x-api-key",
-  "x-forwarded-proto",
-  "x-request-id",
-  "x-svc-lease-token",
-] as const;
-
-/** A second one of these would let two readers see two requests; of the others a proxy may add its own. */
-const singleHeaders: ReadonlySet<string> = new Set(
-  readHeaders.filter((name) => !["accept", "access-control-request-headers", "x-forwarded-proto"].includes(name)),
-);
-
 /** Sent with every answer. One call, because each crosses into C++; the value carries the other lines. */
 const securityHeaderName = "x-content-type-options";
 const securityHeaders = "nosniff\r\nx-frame-options: DENY\r\nreferrer-policy: no-referrer";
 
 const streamHeaders = { "cache-control": "no-cache", "x-accel-buffering": "no" } as const;
-const forgottenHead: RequestHead = { method: "", path: "", query: "", headers: {}, fault: null, endUnknown: false };
 
 /** Called for every request, with its whole life in `exchange`. */
 export type OnRequest = (exchange: Exchange) => void;
@@ -100,11 +53,6 @@ export class Exchange implements StreamSink {
   /** What was asked. Nothing is left of it once a stream is open. */
   get head(): RequestHead {
     return this.#head;
-  }
-
-  /** True when the client is gone: nothing can be answered. */
-  get aborted(): boolean {
-    return this.#aborted;
   }
 
   /** The address of whoever holds the other end of the connection. */
@@ -278,53 +226,6 @@ export class Exchange implements StreamSink {
   }
 }
 
-/** Collects a body while nobody asks for it yet. What is read before anybody asks is bounded by the socket's own buffer and the largest limit. */
-class BodyReader {
-  #chunks: Buffer[] = [];
-  #bytes = 0;
-  #complete = false;
-  #maxBytes = Number.POSITIVE_INFINITY;
-  #waiting: { resolve(body: Buffer): void; reject(error: SvcError): void } | null = null;
-
-  get complete(): boolean {
-    return this.#complete;
-  }
-
-  take(chunk: ArrayBuffer, isLast: boolean): void {
-    this.#bytes += chunk.byteLength;
-    this.#complete = isLast;
-    // The buffer is only lent to us for this call.
-    if (this.#bytes <= Math.min(this.#maxBytes, unaskedBytesMax)) this.#chunks.push(Buffer.from(Buffer.from(chunk)));
-    this.#settle();
-  }
-
-  read(maxBytes: number): Promise<Buffer> {
-    return new Promise((resolve, reject) => {
-      this.#maxBytes = maxBytes;
-      this.#waiting = { resolve, reject };
-      this.#settle();
-    });
-  }
-
-  #settle(): void {
-    const waiting = this.#waiting;
-    if (waiting === null) return;
-    if (this.#bytes > this.#maxBytes) {
-      this.#waiting = null;
-      this.#chunks = [];
-      waiting.reject(new SvcError("payload_too_large"));
-    } else if (this.#complete) {
-      this.#waiting = null;
-      const [first] = this.#chunks;
-      waiting.resolve(this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks));
-      this.#chunks = [];
-    }
-  }
-}
-
-/** The largest body that any route takes. */
-const unaskedBytesMax = 12 * 1024 * 1024 + 1;
-
 /** A listening server. */
 export interface Listener {
   readonly port: number;
@@ -341,8 +242,7 @@ export function listen(
   onRequest: OnRequest,
 ): Promise<Listener> {
   const app = App();
-  const copied = new Set<string>(readHeaders);
-  if (options.trustedHeader !== "") copied.add(options.trustedHeader.toLowerCase());
+  const copied = copiedHeaders(options.trustedHeader);
   app.any("/*", (response, request) => onRequest(new Exchange(readHead(request, copied), response, streams)));
   return new Promise((resolve, reject) => {
     app.listen(options.host, options.port, (socket: us_listen_socket | false) => {
@@ -364,38 +264,4 @@ export function listen(
       });
     });
   });
-}
-
-function readHead(request: HttpRequest, copied: ReadonlySet<string>): RequestHead {
-  const headers: Record<string, string> = {};
-  let fault: string | null = null;
-  let endUnknown = false;
-  request.forEach((name, value) => {
-    if (!copied.has(name)) return;
-    if (headers[name] === undefined) headers[name] = value;
-    else if (!singleHeaders.has(name)) headers[name] += `, ${value}`;
-    else {
-      fault = `${name} is there more than once`;
-      endUnknown ||= name === "content-length" || name === "transfer-encoding";
-    }
-  });
-  // uWebSockets.js reads as much of a length as looks like a number. For it any transfer coding is chunks, and an empty one is none.
-  const length = headers["content-length"];
-  if (length !== undefined && !/^\d{1,15}$/.test(length)) {
-    fault ??= "content-length is not a number";
-    endUnknown = true;
-  }
-  const coding = headers["transfer-encoding"];
-  if (coding !== undefined && coding.toLowerCase() !== "chunked") {
-    fault ??= "transfer-encoding is not chunked";
-    endUnknown = true;
-  }
-  return {
-    method: request.getMethod().toUpperCase(),
-    path: request.getUrl(),
-    query: request.getQuery() ?? "",
-    headers,
-    fault,
-    endUnknown,
-  };
 }

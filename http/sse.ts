@@ -12,8 +12,8 @@ export interface StreamSink {
   close(): void;
 }
 
-/** Characters that may wait behind the piece that is being sent. */
-const queuedMax = 1024 * 1024;
+/** Bytes that may wait behind the piece that is being sent. */
+const queuedBytesMax = 1024 * 1024;
 /** Silence after which a comment is sent. */
 const keepAliveMs = 15_000;
 
@@ -22,7 +22,9 @@ export class EventStream {
   readonly #sink: StreamSink;
   readonly #registry: StreamRegistry;
   #queued = "";
-  #sending = 0;
+  #queuedBytes = 0;
+  #sendingBytes = 0;
+  #heldBytes = 0;
   #blocked = false;
   #ending = false;
   #closed = false;
@@ -45,9 +47,9 @@ export class EventStream {
     return this.#closed;
   }
 
-  /** Characters that this client has not taken yet. */
+  /** Bytes that this client has not taken yet. */
   get waiting(): number {
-    return this.#queued.length + this.#sending;
+    return this.#queuedBytes + this.#sendingBytes + this.#heldBytes;
   }
 
   /** True when everything that was written has been taken by the connection. */
@@ -82,6 +84,14 @@ export class EventStream {
     else this.#send(text);
   }
 
+  /** Books what waits for this client elsewhere until it can be written: all of it, and 0 when it was. It is bounded like the rest. */
+  hold(bytes: number): void {
+    if (this.#closed) return;
+    this.#registry.waiting += bytes - this.#heldBytes;
+    this.#heldBytes = bytes;
+    this.#keepWithinBounds();
+  }
+
   /** Writes the rest and ends the stream when it was taken. */
   end(text: string): void {
     if (this.#closed || this.#ending) return;
@@ -100,8 +110,9 @@ export class EventStream {
     this.#blocked = false;
     this.#account(0);
     const queued = this.#queued;
+    this.#registry.waiting -= this.#queuedBytes;
     this.#queued = "";
-    this.#registry.waiting -= queued.length;
+    this.#queuedBytes = 0;
     if (this.#ending) {
       this.#over();
       this.#sink.end(queued);
@@ -128,29 +139,37 @@ export class EventStream {
     this.lastWriteAt = this.#registry.now();
     if (this.#sink.write(text)) return;
     this.#blocked = true;
-    this.#account(text.length);
+    this.#account(Buffer.byteLength(text));
   }
 
   #queue(text: string): void {
+    const bytes = Buffer.byteLength(text);
     this.#queued += text;
-    this.#registry.waiting += text.length;
-    if (this.#queued.length > queuedMax) this.drop();
-    else this.#registry.keepWithinBound();
+    this.#queuedBytes += bytes;
+    this.#registry.waiting += bytes;
+    this.#keepWithinBounds();
   }
 
   /** Books what is being sent. */
-  #account(sending: number): void {
-    this.#registry.waiting += sending - this.#sending;
-    this.#sending = sending;
+  #account(sendingBytes: number): void {
+    this.#registry.waiting += sendingBytes - this.#sendingBytes;
+    this.#sendingBytes = sendingBytes;
     this.#registry.keepWithinBound();
+  }
+
+  #keepWithinBounds(): void {
+    if (this.#queuedBytes + this.#heldBytes > queuedBytesMax) this.drop();
+    else this.#registry.keepWithinBound();
   }
 
   #over(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#registry.waiting -= this.#queued.length + this.#sending;
+    this.#registry.waiting -= this.waiting;
     this.#queued = "";
-    this.#sending = 0;
+    this.#queuedBytes = 0;
+    this.#sendingBytes = 0;
+    this.#heldBytes = 0;
     this.#registry.closed(this);
     this.#wake();
     const onClose = this.#onClose;
@@ -167,7 +186,7 @@ export class EventStream {
 
 /** Every open stream of an http thread. */
 export class StreamRegistry {
-  /** Characters that wait in all streams together. */
+  /** Bytes that wait in all streams together. */
   waiting = 0;
   /** Streams dropped because nobody read them. */
   droppedCount = 0;

@@ -16,7 +16,9 @@ export function validate(schema: TSchema, value: unknown, place: "body" | "query
     validators.set(schema, check);
   }
   if (check(value)) return value;
-  const detail = (check.errors ?? []).slice(0, 20).map((error) => describe(error, place));
+  // Of a field that may be null it is told why the value does not fit: not that it is not null, nor that no alternative fits.
+  const errors = (check.errors ?? []).filter(({ keyword, params }) => keyword !== "anyOf" && params.type !== "null");
+  const detail = errors.slice(0, 20).map((error) => describe(error, place));
   throw new SvcError("invalid_request", { detail });
 }
 

@@ -104,7 +104,7 @@ export async function auditPage(
   limit: number,
 ): Promise<AuditPage> {
   // The row after the page, if there is one, says that there is another page.
-  const rows = await readRows(store, filter, startOf(cursor), limit + 1);
+  const rows = await readRows(store, "read", filter, startOf(cursor), limit + 1);
   const more = rows.length > limit;
   if (more) rows.pop();
   const last = rows.at(-1);
@@ -118,7 +118,7 @@ export async function auditPage(
 export async function* auditExport(store: TenantStore, filter: AuditFilter): AsyncGenerator<AuditRow[], void, void> {
   let start = startOf(null);
   while (true) {
-    const rows = await readRows(store, filter, start, exportPageRows);
+    const rows = await readRows(store, "readLong", filter, start, exportPageRows);
     const last = rows.at(-1);
     if (last) yield rows;
     if (!last || rows.length < exportPageRows) return;
@@ -128,7 +128,7 @@ export async function* auditExport(store: TenantStore, filter: AuditFilter): Asy
 
 /** Calls, errors and mean latency of each tool since a time, the most called first. */
 export async function auditToolMetrics(store: TenantStore, since: number, limit: number): Promise<ToolMetrics[]> {
-  const rows = await store.read(selectToolMetrics, since, limit);
+  const rows = await store.readLong(selectToolMetrics, since, limit);
   return rows.map((row) => ({
     tool: row.tool as string,
     calls: row.calls as number,
@@ -144,11 +144,17 @@ function startOf(cursor: string | null): Start {
   return cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
 }
 
-async function readRows(store: TenantStore, filter: AuditFilter, [ts, id]: Start, limit: number): Promise<AuditRow[]> {
+async function readRows(
+  store: TenantStore,
+  read: "read" | "readLong",
+  filter: AuditFilter,
+  [ts, id]: Start,
+  limit: number,
+): Promise<AuditRow[]> {
   const { event_type, status = null, manifest_id = null, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
   if (until <= since) throw new SvcError("invalid_window");
   const rest = [ts, id, since, until, status, status, manifest_id, manifest_id, limit];
-  if (event_type === undefined) return (await store.read(selectPage, ...rest)) as unknown as AuditRow[];
+  if (event_type === undefined) return (await store[read](selectPage, ...rest)) as unknown as AuditRow[];
   const statement = commonTypes.has(event_type) ? selectPageOfCommonType : selectPageOfType;
-  return (await store.read(statement, event_type, ...rest)) as unknown as AuditRow[];
+  return (await store[read](statement, event_type, ...rest)) as unknown as AuditRow[];
 }

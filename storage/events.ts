@@ -13,6 +13,10 @@ export const eventsMax = seqSpan;
 
 /** Rows read at once: a longer read is made in pages, so that no snapshot is pinned and no thread stalls. */
 export const pageRows = 500;
+/** Bytes of content read at once, about: a page ends with the event that goes beyond. */
+const pageBytes = 512 * 1024;
+/** So few rows are read without asking how long they are. */
+const fewRows = 4;
 
 /** What an event of a log is. */
 export type EventKind =
@@ -88,6 +92,14 @@ const selectBackward = tenantSql(
   "events_backward",
   `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?`,
 );
+const sizesForward = tenantSql(
+  "event_sizes_forward",
+  "SELECT event_key, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key LIMIT ?",
+);
+const sizesBackward = tenantSql(
+  "event_sizes_backward",
+  "SELECT event_key, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
+);
 const deleteEvents = tenantSql(
   "events_delete",
   "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
@@ -111,11 +123,50 @@ export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteEvents, [threadKey * seqSpan, (threadKey + 1) * seqSpan]);
 }
 
-/** Events with sequence numbers in [from, to), oldest first, at most a page. */
+/** Events with sequence numbers in [from, to), oldest first, at most a page in number and in length. */
 export async function readEvents(store: TenantStore, threadKey: number, from: number, to: number): Promise<LogEvent[]> {
   const base = threadKey * seqSpan;
-  const rows = await store.read(selectForward, base + from, base + Math.min(to, seqSpan), pageRows);
+  const end = await endOfPage(store, base + from, base + Math.min(to, seqSpan));
+  const rows = await store.read(selectForward, base + from, end, pageRows);
   return rows.map((row) => toEvent(row, base));
+}
+
+/** The key behind the last event of the page that begins with `from`. Lengths are known without reading what is long. */
+async function endOfPage(store: TenantStore, from: number, to: number): Promise<number> {
+  if (to - from <= fewRows) return to;
+  let bytes = 0;
+  for (const row of await store.read(sizesForward, from, to, pageRows)) {
+    bytes += Number(row.bytes);
+    if (bytes >= pageBytes) return (row.event_key as number) + 1;
+  }
+  return to;
+}
+
+/**
+ * Where the window begins that ends before `before` and has at most so many events, and about so many bytes of content: the
+ * newest event is in it however long it is.
+ */
+export async function windowStart(
+  store: TenantStore,
+  threadKey: number,
+  before: number,
+  countMax: number,
+  bytesMax: number,
+): Promise<number> {
+  const base = threadKey * seqSpan;
+  let start = before;
+  let left = countMax;
+  for (let bytes = 0; left > 0 && start > 0; ) {
+    const rows = await store.read(sizesBackward, base, base + start, Math.min(left, pageRows));
+    for (const row of rows) {
+      bytes += Number(row.bytes);
+      if (bytes > bytesMax && start < before) return start;
+      start = (row.event_key as number) - base;
+    }
+    if (rows.length === 0) return 0;
+    left -= rows.length;
+  }
+  return start;
 }
 
 /** Events with sequence numbers below `before`, newest first, at most `limit` and at most a page. */

@@ -92,7 +92,7 @@ export async function searchEvents(store: TenantStore, query: string, limit: num
   const wanted = [...new Set(searchWords(query))].slice(0, queryWordsMax);
   if (wanted.length === 0) return [];
   await indexTenant(store, batchesBeforeSearch);
-  const rows = await store.read(selectHits, wanted.map((word) => `"${word}"`).join(" "), limit);
+  const rows = await store.readLong(selectHits, wanted.map((word) => `"${word}"`).join(" "), limit);
   const best = (rows[0]?.score as number) || 1;
   return rows.map((row) => ({
     suffix: row.suffix as string,

@@ -1,5 +1,5 @@
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
-import { type Remote, transfer, wrap } from "comlink";
+import { proxy, type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { StoreConfig } from "./config.ts";
 import type { StoreControl } from "./thread.ts";
@@ -13,6 +13,8 @@ export interface StoreThread {
   readonly control: Remote<StoreControl>;
   /** Calls back when the thread has ended without being asked to. Nothing that was not acknowledged is known to be stored: end. */
   onExit(callback: (error: Error) => void): void;
+  /** Calls back with why the store has stopped working, in words for the log, and with null when it works again. */
+  onHealth(callback: (failure: string | null) => void): void;
   /** Finishes what was asked, closes the database and ends the thread. */
   close(): Promise<void>;
 }
@@ -57,6 +59,9 @@ export function startStoreThread(config: StoreConfig): StoreThread {
     onExit(callback) {
       if (ended) callback(ended);
       else callbacks.add(callback);
+    },
+    onHealth(callback) {
+      void control.onHealth(proxy(callback));
     },
     close() {
       if (ended) return Promise.resolve();

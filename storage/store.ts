@@ -22,6 +22,8 @@ export interface Engine {
   write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
   /** Sees every batch acknowledged before the call. */
   read(statement: Statement, params: readonly Param[]): Promise<Row[]>;
+  /** See `Scope`. An engine leaves it out when its reads never keep the calling thread busy. */
+  readLong?(statement: Statement, params: readonly Param[]): Promise<Row[]>;
   /** Whether reads and writes work now. Refuses with storage_unavailable, or returns. */
   check(): Promise<void>;
   close(): void;
@@ -35,6 +37,11 @@ export interface Scope {
   op(statement: Statement, params: readonly Param[], expect?: number): WriteOp;
   write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
   read(statement: Statement, ...params: Param[]): Promise<Row[]>;
+  /**
+   * The same for reads whose length grows with what is stored: the calling thread goes on meanwhile. Refuses with
+   * storage_unavailable when too many of them wait.
+   */
+  readLong(statement: Statement, ...params: Param[]): Promise<Row[]>;
 }
 
 /** Fills the tenant into every statement, and takes no statement that does not name one. */
@@ -54,20 +61,43 @@ export interface Store {
 /** The store on an engine. */
 export function createStore(engine: Engine): Store {
   return {
-    tenant: (tenantId) => ({ tenantId, ...scope(engine, tenantId) }),
-    system: scope(engine, null),
+    tenant: (tenantId) => new EngineScope(engine, tenantId) as TenantStore,
+    system: new EngineScope(engine, null),
     check: () => engine.check(),
     close: () => engine.close(),
   };
 }
 
-function scope(engine: Engine, tenantId: string | null): Scope {
-  return {
-    inOrder: engine.inOrder,
-    op: (statement, params, expect) => ({ statement, params: fill(statement, params, tenantId), expect }),
-    write: (ops) => engine.write(ops),
-    read: (statement, ...params) => engine.read(statement, fill(statement, params, tenantId)),
-  };
+/** A class, because every turn makes some of these: its methods are made once. */
+class EngineScope implements Scope {
+  readonly tenantId: string | null;
+  readonly #engine: Engine;
+
+  constructor(engine: Engine, tenantId: string | null) {
+    this.#engine = engine;
+    this.tenantId = tenantId;
+  }
+
+  get inOrder(): boolean {
+    return this.#engine.inOrder;
+  }
+
+  op(statement: Statement, params: readonly Param[], expect?: number): WriteOp {
+    return { statement, params: fill(statement, params, this.tenantId), expect };
+  }
+
+  write(ops: readonly WriteOp[]): Promise<readonly Row[][]> {
+    return this.#engine.write(ops);
+  }
+
+  read(statement: Statement, ...params: Param[]): Promise<Row[]> {
+    return this.#engine.read(statement, fill(statement, params, this.tenantId));
+  }
+
+  readLong(statement: Statement, ...params: Param[]): Promise<Row[]> {
+    const filled = fill(statement, params, this.tenantId);
+    return this.#engine.readLong ? this.#engine.readLong(statement, filled) : this.#engine.read(statement, filled);
+  }
 }
 
 /** The statement's parameters with the tenant in its places. */

@@ -18,6 +18,8 @@ export interface StoreControl {
   attach(port: MessagePort): void;
   /** Why the store does not work, in words for the log; null while it works. */
   failure(): string | null;
+  /** Calls back with that when the store stops working, and with null when it works again. */
+  onHealth(callback: (failure: string | null) => void): void;
   /** Finishes what was asked and closes the database; what is asked later is refused. */
   close(): Promise<void>;
 }
@@ -30,6 +32,8 @@ const groupMax = 256;
  */
 const paceMs = 1;
 const busyGroup = 3;
+/** Between two words about the store's health: on a disk that is nearly full, every other batch may fail. */
+const healthMs = 5_000;
 
 interface Waiting {
   readonly port: MessagePort;
@@ -46,6 +50,9 @@ export function serveStore(writer: Writer): StoreControl {
   let lastWriteAt = 0;
   let answering = false;
   let closed = false;
+  let tellHealth: ((failure: string | null) => void) | null = null;
+  let toldFailing = false;
+  let healthPaused = false;
 
   function scheduleWrite(): void {
     if (writing) return;
@@ -90,6 +97,19 @@ export function serveStore(writer: Writer): StoreControl {
     answering = false;
     for (const [port, list] of answers) port.postMessage(list);
     answers.clear();
+    noteHealth();
+  }
+
+  function noteHealth(): void {
+    const failure = writer.failure();
+    if (toldFailing === (failure !== null) || healthPaused || tellHealth === null) return;
+    toldFailing = failure !== null;
+    tellHealth(failure);
+    healthPaused = true;
+    setTimeout(() => {
+      healthPaused = false;
+      noteHealth();
+    }, healthMs).unref();
   }
 
   async function answerWith(port: MessagePort, id: number, work: Promise<Row[]>): Promise<void> {
@@ -124,6 +144,10 @@ export function serveStore(writer: Writer): StoreControl {
       });
     },
     failure: () => writer.failure(),
+    onHealth(callback) {
+      tellHealth = callback;
+      noteHealth();
+    },
     async close() {
       closed = true;
       while (queue.length > 0) writeNext();

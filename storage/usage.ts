@@ -138,7 +138,7 @@ export async function usageSummary(
   window: UsageWindow,
   manifestId: string | null,
 ): Promise<UsageSummary> {
-  const rows = await store.read(selectSummary, window.since, window.until, manifestId, manifestId);
+  const rows = await store.readLong(selectSummary, window.since, window.until, manifestId, manifestId);
   const items = rows.map((row) => ({
     manifest_id: row.manifest_id as string,
     model_id: row.model_id as string,
@@ -151,8 +151,8 @@ export async function usageSummary(
 
 /** What was spent on each thread, the most recently active first, and on all of them. Turns without a thread are not counted. */
 export async function threadsUsage(store: TenantStore, window: UsageWindow, limit: number): Promise<ThreadsUsage> {
-  const rows = await store.read(selectThreads, window.since, window.until, limit + 1);
-  const [totals] = await store.read(selectThreadsTotals, window.since, window.until);
+  const rows = await store.readLong(selectThreads, window.since, window.until, limit + 1);
+  const [totals] = await store.readLong(selectThreadsTotals, window.since, window.until);
   return {
     items: rows.slice(0, limit).map((row) => ({
       thread_id: row.thread_id as string,

@@ -27,7 +27,12 @@ const everything = [...product, ...tools];
 const files = new Map(everything.map((file) => [file.path, file]));
 
 /** Where worker threads begin. */
-const workerEntries = ["actors/runtime/worker.ts", "http/worker.ts", "storage/thread.ts"];
+const workerEntries = [
+  "actors/runtime/worker.ts",
+  "http/worker.ts",
+  "storage/sqlite/long-reads-worker.ts",
+  "storage/thread.ts",
+];
 
 const without = (set: readonly SourceFile[], ...paths: readonly string[]): readonly SourceFile[] =>
   set.filter(({ path }) => !paths.some((left) => path === left || (left.endsWith("/") && path.startsWith(left))));
@@ -141,7 +146,9 @@ test("time, randomness and ids come from Env, but for the entry of the store's t
 
 test("the threads of the server begin in the files that are named for it", () => {
   const begun = product.flatMap(({ path, code }) =>
-    [...code.matchAll(/new Worker\(\s*new URL\("([^"]+)"/g)].map(([, target = ""]) => importedFile(path, target)),
+    [...code.matchAll(/(?:new Worker\(\s*|\bfilename: )new URL\("([^"]+)"/g)].map(([, target = ""]) =>
+      importedFile(path, target),
+    ),
   );
 
   assert.deepEqual(begun.sort(), workerEntries);
@@ -208,6 +215,21 @@ test("documents name no setting that is not there", () => {
   const unknown = settings.unknownNames.filter((name) => !name.startsWith("SVC_TEST_"));
   assert.deepEqual(
     named.filter(({ name }) => unknown.includes(name)).map(({ path, name }) => `${path}: ${name}`),
+    [],
+  );
+});
+
+test("the metrics that operators are told to watch are there, with those labels", () => {
+  const text = readFileSync(`${root}docs/operations.md`, "utf8");
+  const declared: Readonly<Record<string, { readonly labels: readonly string[] }>> = metricTable;
+
+  const named = [...text.matchAll(/`(svc_[a-z_]+)(?:\{([a-z_,]+)\})?`/g)];
+
+  assert.ok(named.length > 0);
+  for (const [found, name = "", labels] of named)
+    assert.deepEqual(labels?.split(",") ?? [], labels ? declared[name]?.labels.slice() : [], found);
+  assert.deepEqual(
+    named.filter(([, name = ""]) => !Object.hasOwn(declared, name)).map(([found]) => found),
     [],
   );
 });

@@ -92,11 +92,17 @@ function estimateTokens(characters: number): number {
 
 function meter(scope: RunScope, reply: ModelReply, route: ModelRoute, price: ModelPrice | null): void {
   const { metrics, plan, deps } = scope;
+  // What is not known counts as nothing, so limits on it hold nobody back.
+  const degraded = (reason: string) => metrics.count("svc_control_degraded_total", ["limits", metrics.label, reason]);
   if (reply.usage === null) {
     metrics.count("svc_model_unmetered_total", [metrics.label, route.id]);
+    degraded("unmetered");
     return;
   }
-  if (price === null) metrics.count("svc_model_unpriced_total", [metrics.label, route.id]);
+  if (price === null) {
+    metrics.count("svc_model_unpriced_total", [metrics.label, route.id]);
+    degraded("unpriced");
+  }
   metrics.count("svc_tokens_total", [metrics.label, route.id, "input"], reply.usage.input);
   metrics.count("svc_tokens_total", [metrics.label, route.id, "output"], reply.usage.output);
   scope.meter.add({

@@ -108,11 +108,9 @@ export class Run {
       failure: ending.failure,
     };
     const endSeq = journal.nextSeq + ending.entries.length;
-    const stopping = new SvcError("shutting_down");
-    const settled = plan.settle(
-      interrupted ? { kind: "failed", error: stopping } : { kind: "finished", result },
-      endSeq,
-    );
+    // An Error takes its stack trace when it is made: not in every turn.
+    const stopping = interrupted ? new SvcError("shutting_down") : null;
+    const settled = plan.settle(stopping ? { kind: "failed", error: stopping } : { kind: "finished", result }, endSeq);
     const usage = scope.meter.ops(deps.store.tenant(plan.principal.tenant_id));
     await journal.end(ending.entries, [...usage, ...settled]);
     scope.committed();
@@ -128,7 +126,7 @@ export class Run {
     if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
       metrics.count("svc_run_stop_reason_total", [metrics.label, ending.stop_reason]);
     metrics.count("svc_runs_total", [metrics.label, outcomeLabel(ending, scope.abortReason)]);
-    if (interrupted) this.#output.failed(stopping);
+    if (stopping) this.#output.failed(stopping);
     else this.#output.finished(result, journal.durableSeq);
   }
 }

@@ -11,6 +11,8 @@ import { type Tool, type ToolResult, toolError } from "./tools/tool.ts";
 
 /** Ids of calls are the model's own words and end up in rows and frames. */
 const callIdMax = 256;
+/** Providers refuse a conversation in which a call has a name of any other form. */
+const callNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Runs the tool calls of one run: through governance, journaled before and after, with their frames. */
 export class ToolRunner {
@@ -35,7 +37,7 @@ export class ToolRunner {
       let id = call.id;
       if (id === "" || id.length > callIdMax || this.#usedIds.has(id)) id = `call_${this.#scope.deps.env.id()}`;
       this.#usedIds.add(id);
-      return { id, name: call.name, args: parsedArguments(call.arguments) };
+      return { id, name: presentableName(call.name), args: parsedArguments(call.arguments) };
     });
   }
 
@@ -186,6 +188,11 @@ export class ToolRunner {
 
 /** A model may ask for a tool that exists and is not this agent's; it is told no more than for one that does not exist. */
 const unbound = { ok: false, refusal: toolError("permission_denied", "no tool of this name is bound") } as const;
+
+/** A name that the model made up would be sent back with every later turn of the thread. */
+function presentableName(name: string): string {
+  return callNamePattern.test(name) ? name : name.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, 64) || "unnamed";
+}
 
 /** For the log and for people; what the tool gets is checked from the text itself. */
 function parsedArguments(text: string): unknown {

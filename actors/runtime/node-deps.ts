@@ -1,4 +1,3 @@
-import type { MessagePort } from "node:worker_threads";
 import type { Env } from "../../bus/env.ts";
 import { AuditLog } from "../../governance/audit.ts";
 import { createLogger } from "../../governance/log.ts";
@@ -6,15 +5,14 @@ import { Metrics } from "../../governance/metrics.ts";
 import { SecretMask } from "../../governance/secrets.ts";
 import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
 import type { Settings } from "../../governance/settings.ts";
-import type { Registries } from "../../manifests/registries.ts";
 import { createResolver } from "../../manifests/resolve.ts";
-import { openStore } from "../../storage/client.ts";
 import type { StoreConfig } from "../../storage/config.ts";
 import { openObjectStore } from "../../storage/objects/open.ts";
+import type { Store } from "../../storage/store.ts";
 import { ManifestLibrary } from "../manifests/library.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { createModels } from "../run/model/create-models.ts";
-import { builtInTools } from "../run/tools/built-in.ts";
+import { registriesOf } from "../run/registries.ts";
 import { ThreadKeys } from "../thread/thread-keys.ts";
 
 /** What a thread is started with; it crosses to the thread as it is. */
@@ -31,20 +29,13 @@ export interface NodeConfig {
 }
 
 /** Builds what the actors of one node share. */
-export function createActorDeps(config: NodeConfig, env: Env, storePort: MessagePort): ActorDeps {
+export function createActorDeps(config: NodeConfig, env: Env, store: Store): ActorDeps {
   const { settings } = config;
-  const store = openStore(env, config.store, storePort);
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   const models = createModels(settings, env, mask);
-  const tools = new Map(builtInTools.map((tool) => [tool.name, tool]));
+  const registries = registriesOf(settings, models);
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
-  const registries: Registries = {
-    tools,
-    routes: models.routes,
-    defaultModelId: models.defaultModelId,
-    workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
-  };
   const fromStore = settings.manifestSource === "store";
   const resolver = createResolver({
     env,
@@ -57,7 +48,7 @@ export function createActorDeps(config: NodeConfig, env: Env, storePort: Message
     settings,
     store,
     models,
-    tools,
+    tools: registries.tools,
     manifests: new ManifestLibrary(resolver, registries, objects, metrics, () => env.monotonic()),
     threadKeys: new ThreadKeys(store),
     audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>

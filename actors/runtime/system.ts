@@ -66,6 +66,10 @@ export class ActorSystem {
     this.#options = options;
     this.store = startStoreThread(storeConfigOf(options.settings));
     this.store.onExit(options.onFatal);
+    this.store.onHealth((reason) => {
+      if (reason === null) options.log.info("the store works again");
+      else options.log.error({ reason }, "the store does not work");
+    });
   }
 
   /** Resolves when the store is open and every actor thread answers. */

@@ -27,20 +27,11 @@ export type Identity =
 export interface Authenticator {
   /** Never throws and never rejects; asking again costs little and changes nothing. */
   identify(headers: CredentialHeaders): Identity | Promise<Identity>;
-  /** The caller. Refuses with unauthorized. */
-  authenticate(headers: CredentialHeaders): Principal | Promise<Principal>;
-  /** The tenant whose rate the request counts against, null when it shows no good credentials. */
-  peekTenant(headers: CredentialHeaders): string | null | Promise<string | null>;
 }
 
 /** The authenticator of the configured mode. */
 export function createAuthenticator(settings: Settings, env: Env): Authenticator {
-  const identify = identifier(settings, env);
-  return {
-    identify,
-    authenticate: (headers) => andThen(identify(headers), principalOf),
-    peekTenant: (headers) => andThen(identify(headers), (identity) => identity.principal?.tenant_id ?? null),
-  };
+  return { identify: identifier(settings, env) };
 }
 
 /** The caller of an identity. Refuses with unauthorized when there is none. */

@@ -49,8 +49,12 @@ function code(text: string): string {
   return text === "" ? "" : `\`${text}\``;
 }
 
+/** A table with its columns aligned, as the formatter has it. */
 function rows(head: readonly string[], body: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  return [line(head), line(head.map(() => "---")), ...body.map(line)].join("\n");
+  const cells = [head, ...body].map((row) => row.map((cell) => cell.replaceAll("|", "\\|")));
+  const widths = head.map((_, column) => Math.max(3, ...cells.map((row) => row[column]?.length ?? 0)));
+  const line = (row: readonly string[]): string =>
+    `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(" | ")} |`;
+  const [top = [], ...rest] = cells;
+  return [line(top), line(widths.map((width) => "-".repeat(width))), ...rest.map(line)].join("\n");
 }

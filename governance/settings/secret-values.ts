@@ -24,12 +24,16 @@ export function collectSecretValues(
   for (const { api_key } of Object.values(values.modelProviderOptions)) {
     if (api_key !== undefined && !api_key.startsWith("secret:")) found.add(api_key);
   }
-  for (const key of values.jwksPrivate?.keys ?? []) {
-    for (const member of privateMembers) if (typeof key[member] === "string") found.add(key[member]);
-  }
+  for (const text of signingSecrets(values.jwksPrivate)) found.add(text);
   for (const text of databaseSecrets(values.databaseUrl)) found.add(text);
   found.delete("");
   return [...found];
+}
+
+/** The private numbers of keys that sign. */
+export function signingSecrets(jwks: Jwks | null): readonly string[] {
+  const numbers = (jwks?.keys ?? []).flatMap((key) => privateMembers.map((member) => key[member]));
+  return numbers.filter((number) => typeof number === "string");
 }
 
 /** The keys themselves are read from the text: the setting keeps their hashes alone. */

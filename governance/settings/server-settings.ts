@@ -30,10 +30,15 @@ export const serverSettings = {
     "The form of log lines; auto is text on a terminal, else JSON.",
   ),
   dataDir: path("DATA_DIR", "./data", "Where the embedded database and object store live. It belongs to one process."),
-  defaultManifest: text("DEFAULT_MANIFEST", "quick", "The manifest that the agent card describes.", {
-    pattern: /^[A-Za-z0-9._-]{1,128}$/,
-    reason: "must be a manifest name",
-  }),
+  defaultManifest: text(
+    "DEFAULT_MANIFEST",
+    "quick",
+    "The manifest that the first lines of the log say to try, and that `svc doctor` checks.",
+    {
+      pattern: /^[A-Za-z0-9._-]{1,128}$/,
+      reason: "must be a manifest name",
+    },
+  ),
   manifestSource: oneOf(
     "MANIFEST_SOURCE",
     ["store", "bundled"],

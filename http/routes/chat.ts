@@ -5,6 +5,7 @@ import { Reattachment } from "../reattach.ts";
 import { jsonText } from "../reply.ts";
 import { actorFails, route } from "../route.ts";
 import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
+import { nullable } from "../schemas/common.ts";
 import { snapshotText } from "../snapshot.ts";
 import { checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
 import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
@@ -46,7 +47,7 @@ const IdempotencyHeaders = Type.Object({
   ),
 });
 
-export const chat = route({
+const chat = route({
   method: "POST",
   path: "/chat",
   summary: "Runs a turn and waits for the reply.",
@@ -64,7 +65,7 @@ export const chat = route({
   },
 });
 
-export const chatStream = route({
+const chatStream = route({
   method: "POST",
   path: "/chat/stream",
   summary: "Runs a turn and streams it.",
@@ -82,7 +83,7 @@ export const chatStream = route({
   },
 });
 
-export const chatContinue = route({
+const chatContinue = route({
   method: "POST",
   path: "/chat/continue",
   summary: "Takes a thread on after an abort or an error, without a new message.",
@@ -92,7 +93,7 @@ export const chatContinue = route({
     {
       thread_id: Type.String({ description: "The thread's suffix." }),
       manifest: Type.Optional(Type.String({ description: "Default: the manifest that the thread last ran under." })),
-      model: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      model: Type.Optional(nullable(Type.String())),
     },
     { additionalProperties: false },
   ),
@@ -106,7 +107,7 @@ export const chatContinue = route({
   },
 });
 
-export const chatAbort = route({
+const chatAbort = route({
   method: "POST",
   path: "/chat/abort",
   summary: "Stops the live run of a thread.",
@@ -134,7 +135,7 @@ export const chatAbort = route({
   },
 });
 
-export const chatReattach = route({
+const chatReattach = route({
   method: "GET",
   path: "/chat/stream/{thread_id}",
   summary: "Listens to a thread: a snapshot or what came after Last-Event-ID, then what happens.",

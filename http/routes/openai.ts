@@ -3,6 +3,8 @@ import { openAiError } from "../../actors/run/output/openai.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { json, jsonText, type Reply } from "../reply.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
+import { ClientMessage } from "../schemas/chat.ts";
+import { nullable } from "../schemas/common.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
 import { turnFails } from "./chat.ts";
@@ -15,19 +17,7 @@ const noEffect = "Accepted without effect.";
 const CompletionRequest = Type.Object(
   {
     model: Type.String({ description: "Name of a manifest." }),
-    messages: Type.Array(
-      Type.Object(
-        {
-          role: Type.String({ maxLength: 32 }),
-          content: Type.Optional(Type.Unknown()),
-          name: Type.Optional(Type.String({ maxLength: 128 })),
-          tool_calls: Type.Optional(Type.Unknown()),
-          tool_call_id: Type.Optional(Type.String({ maxLength: 256 })),
-        },
-        { additionalProperties: true },
-      ),
-      { minItems: 1, maxItems: 10_000 },
-    ),
+    messages: Type.Array(ClientMessage, { minItems: 1, maxItems: 10_000 }),
     stream: Type.Optional(nullable(Type.Boolean())),
     stream_options: Type.Optional(
       nullable(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, { additionalProperties: true })),
@@ -58,11 +48,7 @@ const CompletionRequest = Type.Object(
   { additionalProperties: true, description: "Other fields are accepted without effect." },
 );
 
-function nullable<T extends Parameters<typeof Type.Union>[0][number]>(schema: T) {
-  return Type.Union([schema, Type.Null()]);
-}
-
-export const completions = route({
+const completions = route({
   method: "POST",
   path: "/v1/chat/completions",
   summary: "A turn in the OpenAI protocol: the model is a manifest, the user names the thread.",
@@ -97,7 +83,7 @@ export const completions = route({
   },
 });
 
-export const models = route({
+const models = route({
   method: "GET",
   path: "/v1/models",
   summary: "The manifests, as models.",

@@ -2,24 +2,26 @@ import { Type } from "typebox";
 import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { readCursor, writeCursor } from "../../storage/cursor.ts";
-import { eventId, type LogEvent, readEventsBefore } from "../../storage/events.ts";
+import { eventId, type LogEvent, readEvents, windowStart } from "../../storage/events.ts";
 import { searchEvents } from "../../storage/search.ts";
 import { recentThreads, type ThreadRow, threadBySuffix } from "../../storage/threads.ts";
 import { json } from "../reply.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
+import { nullable } from "../schemas/common.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 const tag = "Sessions";
 const historyMax = 5000;
+const historyBytesMax = 16 * 1024 * 1024;
 
 const HistoryItem = Type.Object(
-  { role: Type.Union([Type.String(), Type.Null()]), content: Type.String(), seq: Type.Integer(), kind: Type.String() },
+  { role: nullable(Type.String()), content: Type.String(), seq: Type.Integer(), kind: Type.String() },
   { additionalProperties: true },
 );
 
-export const history = route({
+const history = route({
   method: "GET",
   path: "/chat/history/{thread_id}",
   summary: "A window of a thread's transcript, the newest by default.",
@@ -31,7 +33,8 @@ export const history = route({
     before_seq: Type.Optional(Type.Integer({ minimum: 0, description: "Only events before this one." })),
   }),
   reply: {
-    description: "`messages` and `events` are the same list.",
+    description:
+      "`messages` and `events` are the same list. It is shorter than was asked for when it would have more than 16 MiB; `has_more` says so.",
     schema: Type.Object({
       thread_id: Type.String(),
       messages: Type.Array(HistoryItem),
@@ -47,23 +50,27 @@ export const history = route({
     if (limit < 1) throw new SvcError("limit_must_be_positive");
     const tenant = store.tenant(principal.tenant_id);
     const thread = await threadBySuffix(tenant, suffix);
+    const before = Math.min(query.before_seq ?? Number.MAX_SAFE_INTEGER, thread?.next_seq ?? 0);
     const events: LogEvent[] = [];
-    let before = Math.min(query.before_seq ?? Number.MAX_SAFE_INTEGER, thread?.next_seq ?? 0);
-    let left = Math.min(limit, historyMax);
-    while (thread && left > 0 && before > 0) {
-      const page = await readEventsBefore(tenant, thread.thread_key, before, left);
-      if (page.length === 0) break;
-      events.push(...page);
-      left -= page.length;
-      before = page.at(-1)?.seq ?? 0;
+    let start = 0;
+    if (thread) {
+      const { thread_key } = thread;
+      start = await windowStart(tenant, thread_key, before, Math.min(limit, historyMax), historyBytesMax);
+      for (let seq = start; seq < before; ) {
+        const page = await readEvents(tenant, thread_key, seq, before);
+        const last = page.at(-1);
+        if (!last) break;
+        events.push(...page);
+        seq = last.seq + 1;
+      }
     }
-    const items = events.reverse().filter(isTranscript).map(historyItem);
+    const items = events.filter(isTranscript).map(historyItem);
     const thread_id = `${principal.tenant_id}:${suffix}`;
-    return json({ thread_id, messages: items, events: items, oldest_seq: before, has_more: before > 0 });
+    return json({ thread_id, messages: items, events: items, oldest_seq: start, has_more: start > 0 });
   },
 });
 
-export const eraseHistory = route({
+const eraseHistory = route({
   method: "DELETE",
   path: "/chat/history/{thread_id}",
   summary: "Deletes a thread with everything in it.",
@@ -86,13 +93,13 @@ const SessionItem = Type.Object({
   id: Type.String(),
   createdAt: Type.Integer(),
   updatedAt: Type.Integer(),
-  parentSessionId: Type.Union([Type.String(), Type.Null()]),
-  sessionName: Type.Union([Type.String(), Type.Null()]),
-  preview: Type.Union([Type.String(), Type.Null()]),
-  manifest: Type.Union([Type.String(), Type.Null()]),
+  parentSessionId: nullable(Type.String()),
+  sessionName: nullable(Type.String()),
+  preview: nullable(Type.String()),
+  manifest: nullable(Type.String()),
 });
 
-export const sessions = route({
+const sessions = route({
   method: "GET",
   path: "/chat/sessions",
   summary: "The tenant's threads, the last used first.",
@@ -107,7 +114,7 @@ export const sessions = route({
     schema: Type.Object({
       sessions: Type.Array(SessionItem),
       items: Type.Array(SessionItem),
-      next_cursor: Type.Union([Type.String(), Type.Null()]),
+      next_cursor: nullable(Type.String()),
     }),
   },
   fails: ["invalid_cursor", "storage_unavailable"],
@@ -122,7 +129,7 @@ export const sessions = route({
   },
 });
 
-export const session = route({
+const session = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}",
   summary: "The snapshot of a thread; of one that does not exist, an empty one.",
@@ -137,7 +144,7 @@ export const session = route({
   },
 });
 
-export const searchSessions = route({
+const searchSessions = route({
   method: "GET",
   path: "/chat/sessions/search",
   summary: "Full text search over the messages of the tenant's threads.",

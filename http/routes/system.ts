@@ -35,7 +35,7 @@ const Readiness = Type.Object({
   checks: Type.Object({ database: Check, redis: Check, object_store: Check, jwks: Type.Optional(Check) }),
 });
 
-export const ready = route({
+const ready = route({
   method: "GET",
   path: "/ready",
   summary: "Tries what the service needs.",
@@ -77,7 +77,7 @@ export const ready = route({
   },
 });
 
-export const metrics = route({
+const metrics = route({
   method: "GET",
   path: "/metrics",
   summary: "What the process has counted.",

@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import { nullable } from "./common.ts";
 
 /** An OpenAI-shaped message; what its parts may be is decided when it is taken in. */
-const ClientMessage = Type.Object(
+export const ClientMessage = Type.Object(
   {
     role: Type.String({ maxLength: 32 }),
     content: Type.Optional(Type.Unknown({ description: "A string, a list of parts, or null." })),
@@ -56,7 +56,7 @@ const TokenUsage = Type.Object({
 /** Body of the answer to POST /chat. */
 export const ChatAnswer = Type.Object({
   messages: Type.Array(Message),
-  final: Type.Union([Message, Type.Null()]),
+  final: nullable(Message),
   thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
   model: Type.String({ description: "The model that the turn ran on." }),
   leaf_id: Type.String(),

@@ -5,7 +5,7 @@ import { createAuthenticator } from "../../governance/auth/authenticator.ts";
 import { keysCommand } from "../../governance/cli/keys.ts";
 import { mintJwtCommand } from "../../governance/cli/mint-jwt.ts";
 import { loadSettings } from "../../governance/settings.ts";
-import { bearer, type KeyPair, keyPair } from "../governance/auth/support.ts";
+import { authenticate, bearer, type KeyPair, keyPair } from "../governance/auth/support.ts";
 import { run, runJson } from "./support.ts";
 
 describe("svc keys", () => {
@@ -20,7 +20,7 @@ describe("svc keys", () => {
     ]);
 
     const settings = loadSettings({ SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: JSON.stringify(answer.entry) });
-    const principal = await createAuthenticator(settings, systemEnv()).authenticate(bearer(answer.key as string));
+    const principal = await authenticate(createAuthenticator(settings, systemEnv()), bearer(answer.key as string));
     assert.equal(code, 0);
     assert.deepEqual(principal, {
       tenant_id: "acme",
@@ -83,7 +83,7 @@ describe("svc mint-jwt", () => {
 
       assert.deepEqual([code, stderr], [0, ""]);
       assert.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
-      assert.deepEqual(await verifier(pair).authenticate(bearer(stdout.trim())), {
+      assert.deepEqual(await authenticate(verifier(pair), bearer(stdout.trim())), {
         tenant_id: "acme",
         sub: "alice",
         scopes: ["audit:read", "manifests:write"],
@@ -97,7 +97,7 @@ describe("svc mint-jwt", () => {
     const asked = { SVC_JWT_ISSUER: "https://issuer.example", SVC_JWT_AUDIENCE: "svc" };
     const { answer } = await runJson(mintJwtCommand, ["--sub", "alice"], { ...signer(pairs[0]), ...asked });
 
-    const principal = await verifier(pairs[0], asked).authenticate(bearer(answer.token as string));
+    const principal = await authenticate(verifier(pairs[0], asked), bearer(answer.token as string));
     assert.equal(principal.issuer, "https://issuer.example");
     assert.equal(principal.tenant_id, "default");
     assert.deepEqual(principal.scopes, []);
@@ -116,7 +116,7 @@ describe("svc mint-jwt", () => {
     const keys = { SVC_JWKS_PRIVATE: JSON.stringify({ keys: [pairs[2]?.privateJwk, pairs[0]?.privateJwk] }) };
     const { answer } = await runJson(mintJwtCommand, ["--sub", "alice"], keys);
 
-    assert.equal((await verifier(pairs[2]).authenticate(bearer(answer.token as string))).sub, "alice");
+    assert.equal((await authenticate(verifier(pairs[2]), bearer(answer.token as string))).sub, "alice");
   });
 
   test("is exit 2 without --sub, with a bad tenant, a bad ttl, a tenant that is not allowed, or no private key", async () => {

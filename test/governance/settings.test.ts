@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { isLoopback } from "../../governance/settings/hosts.ts";
@@ -11,6 +12,7 @@ import {
   readSettings,
   SettingsError,
   settingsSections,
+  withoutSigningKey,
 } from "../../governance/settings.ts";
 
 function issuesOf(environment: Environment): Record<string, string> {
@@ -206,7 +208,6 @@ describe("the result", () => {
     SVC_SECRET_DB: "secret-of-db",
     SVC_DATABASE_URL: "postgres://svc:pass%40word@db/svc",
     SVC_TYPO: "x",
-    SVC_LAUNCHED: "1",
     PATH: "/bin",
   });
 
@@ -231,6 +232,18 @@ describe("the result", () => {
     ]) {
       assert.ok(full.secretValues.includes(value), value);
     }
+  });
+
+  test("lets a server go without the key that signs, wherever it stands", () => {
+    const key = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+    const settings = loadSettings({ SVC_JWKS_PRIVATE: JSON.stringify(key), OPENAI_API_KEY: "kept-for-the-mask" });
+    assert.ok(JSON.stringify(settings).includes(String(key.d)));
+
+    const given = withoutSigningKey(settings);
+
+    assert.ok(!JSON.stringify(given).includes(String(key.d)));
+    assert.deepEqual(given, { ...settings, jwksPrivate: null, secretValues: ["kept-for-the-mask"] });
+    assert.ok(Object.isFrozen(given.secretValues));
   });
 
   test("takes a provider's own name before the common one", () => {

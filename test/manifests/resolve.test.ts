@@ -88,14 +88,14 @@ function slowReads(store: Store, wait: () => Promise<void>): Store {
     ...store,
     tenant(tenantId) {
       const tenant = store.tenant(tenantId);
-      return {
-        ...tenant,
-        async read(statement, ...params) {
-          const rows = await tenant.read(statement, ...params);
+      const read = tenant.read.bind(tenant);
+      return Object.assign(tenant, {
+        async read(...asked: Parameters<typeof read>) {
+          const rows = await read(...asked);
           await wait();
           return rows;
         },
-      };
+      });
     },
   };
 }

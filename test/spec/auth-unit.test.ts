@@ -9,6 +9,7 @@ import { missingScopes, requireChat, requireScopes } from "../../governance/scop
 import { bootRefusals } from "../../governance/settings/boot-refusals.ts";
 import { type Environment, loadSettings, SettingsError } from "../../governance/settings.ts";
 import {
+  authenticate,
   bearer,
   claims,
   clockEnv,
@@ -61,8 +62,8 @@ describe("modes and credentials", () => {
   test("AUTH-004 Authorization: Bearer is accepted in api_key and jwt mode", async () => {
     const token = await sign(pair, claims);
 
-    assert.equal((await authenticator(keys).authenticate(bearer("first-key-0123456789"))).sub, "ci");
-    assert.equal((await jwtAuthenticator(clockEnv(), [pair]).authenticate(bearer(token))).sub, "alice");
+    assert.equal((await authenticate(authenticator(keys), bearer("first-key-0123456789"))).sub, "ci");
+    assert.equal((await authenticate(jwtAuthenticator(clockEnv(), [pair]), bearer(token))).sub, "alice");
   });
 
   test("AUTH-005 api_key mode also accepts Authorization: ApiKey and X-Api-Key", async () => {
@@ -71,26 +72,26 @@ describe("modes and credentials", () => {
       { authorization: `ApiKey ${key}`, x_api_key: undefined },
       { authorization: undefined, x_api_key: key },
     ]) {
-      assert.equal((await authenticator(keys).authenticate(headers)).tenant_id, "acme");
+      assert.equal((await authenticate(authenticator(keys), headers)).tenant_id, "acme");
     }
   });
 
   test("AUTH-007 no credentials are 401 missing_credentials, bad ones 401 invalid_api_key", () => {
     const none = { authorization: undefined, x_api_key: undefined };
 
-    assert.throws(() => authenticator(keys).authenticate(none), {
+    assert.throws(() => authenticate(authenticator(keys), none), {
       code: "unauthorized",
       status: 401,
       details: { reason: "missing_credentials" },
     });
-    assert.throws(() => authenticator(keys).authenticate(bearer("wrong")), {
+    assert.throws(() => authenticate(authenticator(keys), bearer("wrong")), {
       status: 401,
       details: { reason: "invalid_api_key" },
     });
   });
 
   test("AUTH-029 SVC_AUTH_API_KEYS maps each key to its tenant, subject and scopes; malformed it stops the boot", () => {
-    assert.deepEqual(authenticator(keys).authenticate(bearer("second-key-0123456789")), {
+    assert.deepEqual(authenticate(authenticator(keys), bearer("second-key-0123456789")), {
       tenant_id: "globex",
       sub: "metrics",
       scopes: [],
@@ -106,9 +107,9 @@ describe("modes and credentials", () => {
     const verifier = jwtAuthenticator(clockEnv(), [pair]);
     const stranger = await keyPair("RS256", "one");
 
-    assert.equal((await verifier.authenticate(bearer(await sign(pair, claims)))).tenant_id, "acme");
+    assert.equal((await authenticate(verifier, bearer(await sign(pair, claims)))).tenant_id, "acme");
     for (const bad of [await sign(stranger, claims), await sign(pair, { ...claims, exp: now - 61 })]) {
-      await assert.rejects(async () => verifier.authenticate(bearer(bad)), { status: 401 });
+      await assert.rejects(async () => authenticate(verifier, bearer(bad)), { status: 401 });
     }
   });
 
@@ -118,8 +119,8 @@ describe("modes and credentials", () => {
 
     environment.SVC_AUTH_API_KEYS = "{}";
 
-    assert.ok(running.authenticate(bearer("first-key-0123456789")));
-    assert.throws(() => authenticator(environment).authenticate(bearer("first-key-0123456789")), { status: 401 });
+    assert.ok(authenticate(running, bearer("first-key-0123456789")));
+    assert.throws(() => authenticate(authenticator(environment), bearer("first-key-0123456789")), { status: 401 });
   });
 });
 
@@ -146,7 +147,7 @@ describe("scopes", () => {
   });
 
   test("AUTH-027 with SVC_AUTH_MODE none scope checks are skipped", () => {
-    const principal = authenticator({}).authenticate({ authorization: undefined, x_api_key: undefined }) as Principal;
+    const principal = authenticate(authenticator({}), { authorization: undefined, x_api_key: undefined }) as Principal;
 
     assert.doesNotThrow(() => requireScopes(principal, ["manifests:write", "anything"]));
     assert.doesNotThrow(() => requireChat({ ...principal, scopes: [] }, "strict", "write"));

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { before, describe, test } from "node:test";
 import { Worker } from "node:worker_threads";
 import { systemEnv } from "../../bus/env.ts";
@@ -186,7 +187,7 @@ for (const dialect of dialects) {
       try {
         for (let i = 0; i < 20; i++) {
           await tenant.write([set(tenant, `k${i}`, `v${i}`)]);
-          const written = new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject));
+          const written = once(worker, "message");
           worker.postMessage({ tenant: tenant.tenantId, key: `k${i}` });
           await written;
           assert.equal((await kvGet(tenant, `k${i}-answer`, 0))?.value, `v${i}`);

@@ -40,29 +40,9 @@ import {
   type ThreadRow,
   threadBySuffix,
 } from "../../storage/threads.ts";
-import { insertVersions } from "../support/rows.ts";
+import { insertVersions, threadRow } from "../support/rows.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
-
-function threadRow(thread_key: number, suffix: string, changes: Partial<ThreadRow> = {}): ThreadRow {
-  return {
-    thread_key,
-    suffix,
-    uid: "0".repeat(20),
-    created_at: 1,
-    updated_at: 1,
-    next_seq: 0,
-    leaf_seq: -1,
-    revision: 0,
-    manifest: null,
-    model_id: null,
-    session_name: null,
-    preview: null,
-    parent_session_id: null,
-    meta: {},
-    ...changes,
-  };
-}
 
 function event(seq: number, changes: Partial<LogEvent> = {}): LogEvent {
   return {

@@ -6,6 +6,7 @@ import { deleteWordsOp, indexEvents, searchEvents } from "../../storage/search.t
 import { searchWords } from "../../storage/search-words.ts";
 import type { Store } from "../../storage/store.ts";
 import { deleteThreadOp, insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/threads.ts";
+import { threadRow } from "../support/rows.ts";
 import { dialects, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -15,24 +16,7 @@ type Line = string | { readonly content: string; readonly kind?: EventKind; read
 async function say(store: Store, tenantId: string, suffix: string, ...lines: Line[]): Promise<number> {
   const tenant = store.tenant(tenantId);
   const key = await reserveThreadKeys(store.system, 1);
-  await tenant.write([
-    insertThreadOp(tenant, {
-      thread_key: key,
-      suffix,
-      uid: `uid-${suffix}`,
-      created_at: 1,
-      updated_at: 1,
-      next_seq: 0,
-      leaf_seq: -1,
-      revision: 0,
-      manifest: null,
-      model_id: null,
-      session_name: null,
-      preview: null,
-      parent_session_id: null,
-      meta: {},
-    }),
-  ]);
+  await tenant.write([insertThreadOp(tenant, threadRow(key, suffix, { uid: `uid-${suffix}` }))]);
   await append(store, tenantId, key, 0, ...lines);
   return key;
 }

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { ActorSystem } from "../../actors/runtime/system.ts";
 import { loadSettings, type Settings } from "../../governance/settings.ts";
-import { serve } from "../../http/serve.ts";
+import { type ServeOptions, serve } from "../../http/serve.ts";
 import { HttpClient } from "./http-client.ts";
 import type { MockModel } from "./mock-model.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
@@ -225,12 +225,18 @@ export interface LocalServer extends HttpClient {
 export async function startInProcess({
   atEnd,
   ...options
-}: Pick<ServerOptions, "env" | "dataDir" | "atEnd">): Promise<LocalServer> {
+}: Pick<ServerOptions, "env" | "dataDir" | "atEnd"> & Pick<ServeOptions, "cores">): Promise<LocalServer> {
   const dataDir = options.dataDir ?? tempDir(atEnd);
   const settings = loadSettings({ ...baseEnv(dataDir), SVC_LOG_LEVEL: "silent", ...options.env });
   const stopping = new AbortController();
   const started = Promise.withResolvers<{ url: string; system: ActorSystem }>();
-  const ended = serve(settings, { version: "0.0.0-test", stop: stopping.signal, onReady: started.resolve });
+  const { cores } = options;
+  const ended = serve(settings, {
+    version: "0.0.0-test",
+    stop: stopping.signal,
+    onReady: started.resolve,
+    ...(cores && { cores }),
+  });
   ended.catch(started.reject);
   const client = new HttpClient(() => url);
   const stop = (): Promise<void> => {

@@ -6,6 +6,7 @@ import { appendOp } from "../../storage/events.ts";
 import { deleteLiveRunOp, insertLiveRunOp } from "../../storage/live-runs.ts";
 import { startStoreThread } from "../../storage/start.ts";
 import { insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/threads.ts";
+import { threadRow } from "./rows.ts";
 
 // A process that writes turns through the real store thread and prints each acknowledgement, `key seq`, as soon as it has it.
 // It goes on until it is killed, or for as many turns as it is told.
@@ -54,22 +55,7 @@ async function oneThread(): Promise<void> {
   const suffix = env.id();
   const now = env.now();
   await tenant.write([
-    insertThreadOp(tenant, {
-      thread_key: key,
-      suffix,
-      uid: env.id().slice(0, 20),
-      created_at: now,
-      updated_at: now,
-      next_seq: 0,
-      leaf_seq: -1,
-      revision: 0,
-      manifest: null,
-      model_id: null,
-      session_name: null,
-      preview: null,
-      parent_session_id: null,
-      meta: {},
-    }),
+    insertThreadOp(tenant, threadRow(key, suffix, { uid: env.id().slice(0, 20), created_at: now, updated_at: now })),
     insertLiveRunOp(tenant, {
       thread_key: key,
       suffix,

@@ -28,7 +28,7 @@ export function contextMessage(parts: MessageParts): ContextMessage {
   let wireJson = head;
   if (name !== undefined) {
     clientJson += `,"name":${JSON.stringify(name)}`;
-    if (role === "user") wireJson += `,"name":${JSON.stringify(name)}`;
+    if (role === "user" && name !== "") wireJson += `,"name":${JSON.stringify(wireName(name))}`;
   }
   if (tool_calls !== undefined && tool_calls.length > 0) {
     clientJson += `,"tool_calls":${JSON.stringify(tool_calls)}`;
@@ -46,8 +46,16 @@ export function contextMessage(parts: MessageParts): ContextMessage {
     tool_calls: tool_calls ?? null,
     tool_call_id: tool_call_id ?? null,
     clientJson,
-    wireJson: wireJson === head ? clientJson : `${wireJson}}`,
+    wireJson: wireJson === head && name === undefined ? clientJson : `${wireJson}}`,
   };
+}
+
+/** A name as providers take it: another one would be refused, and with it every later turn of the thread. */
+function wireName(name: string): string {
+  return name
+    .replace(/[\s<|\\/>]/g, "_")
+    .slice(0, 64)
+    .toWellFormed();
 }
 
 function wireCall(call: ToolCall) {

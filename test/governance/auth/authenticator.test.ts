@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
 import { createAuthenticator } from "../../../governance/auth/authenticator.ts";
 import { loadSettings } from "../../../governance/settings.ts";
+import { authenticate, tenantOf } from "./support.ts";
 
 const keys = JSON.stringify({
   "alice-key-0123456789": { tenant_id: "acme", sub: "alice", scopes: ["chat:write"] },
@@ -25,8 +26,8 @@ describe("mode api_key", () => {
       headers(undefined, "alice-key-0123456789"),
       headers("Bearer alice-key-0123456789", "alice-key-0123456789"),
     ]) {
-      assert.deepEqual(byKey.authenticate(shown), alice);
-      assert.equal(byKey.peekTenant(shown), "acme");
+      assert.deepEqual(authenticate(byKey, shown), alice);
+      assert.equal(tenantOf(byKey, shown), "acme");
     }
   });
 
@@ -50,29 +51,29 @@ describe("mode api_key", () => {
   ];
   for (const [name, shown, reason] of refused) {
     test(`threat 8: ${name} is 401 ${reason}`, () => {
-      assert.throws(() => byKey.authenticate(shown), { code: "unauthorized", status: 401, details: { reason } });
-      assert.equal(byKey.peekTenant(shown), null);
+      assert.throws(() => authenticate(byKey, shown), { code: "unauthorized", status: 401, details: { reason } });
+      assert.equal(tenantOf(byKey, shown), null);
     });
   }
 
   test("without keys knows nobody", () => {
     const empty = createAuthenticator(loadSettings({ SVC_AUTH_MODE: "api_key" }), systemEnv());
 
-    assert.throws(() => empty.authenticate(headers("Bearer x")), { details: { reason: "invalid_api_key" } });
+    assert.throws(() => authenticate(empty, headers("Bearer x")), { details: { reason: "invalid_api_key" } });
   });
 });
 
 describe("mode none", () => {
   test("takes everybody for the local caller, whatever the headers claim", () => {
     for (const shown of [headers(), headers("Bearer x"), headers("Basic a, Basic b", "null")]) {
-      assert.deepEqual(open.authenticate(shown), {
+      assert.deepEqual(authenticate(open, shown), {
         tenant_id: "default",
         sub: "local",
         scopes: ["*"],
         scheme: "none",
         issuer: "",
       });
-      assert.equal(open.peekTenant(shown), "default");
+      assert.equal(tenantOf(open, shown), "default");
     }
   });
 });

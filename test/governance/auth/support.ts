@@ -1,6 +1,13 @@
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { type Env, systemEnv } from "../../../bus/env.ts";
-import { type Authenticator, createAuthenticator } from "../../../governance/auth/authenticator.ts";
+import type { Principal } from "../../../bus/protocol/principal.ts";
+import {
+  type Authenticator,
+  createAuthenticator,
+  type Identity,
+  principalOf,
+} from "../../../governance/auth/authenticator.ts";
+import type { CredentialHeaders } from "../../../governance/auth/credentials.ts";
 import { loadSettings } from "../../../governance/settings.ts";
 
 /** Some time in 2026, in seconds. */
@@ -55,4 +62,21 @@ export function jwtAuthenticator(
 
 export function bearer(token: string) {
   return { authorization: `Bearer ${token}`, x_api_key: undefined };
+}
+
+/** The caller of these headers, as a request that needs one gets it: at once where it is known at once. */
+export function authenticate(authenticator: Authenticator, headers: CredentialHeaders): Principal | Promise<Principal> {
+  return ofIdentity(authenticator.identify(headers), principalOf);
+}
+
+/** The tenant of these headers, null when they are not good. */
+export function tenantOf(
+  authenticator: Authenticator,
+  headers: CredentialHeaders,
+): string | null | Promise<string | null> {
+  return ofIdentity(authenticator.identify(headers), (identity) => identity.principal?.tenant_id ?? null);
+}
+
+function ofIdentity<T>(identity: Identity | Promise<Identity>, work: (identity: Identity) => T): T | Promise<T> {
+  return identity instanceof Promise ? identity.then(work) : work(identity);
 }

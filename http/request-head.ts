@@ -1,0 +1,105 @@
+// A request line and its headers, copied out of the server's own request, which is gone when its callback returns.
+
+/** A request line and the headers that anything here reads; names in lower case. */
+export interface RequestHead {
+  /** In upper case. */
+  readonly method: string;
+  /** As it came, not decoded. */
+  readonly path: string;
+  readonly query: string;
+  readonly headers: RequestHeaders;
+  /** Why two readers could see two requests in it, in words for a refusal; null when they could not. */
+  readonly fault: string | null;
+  /** The fault is about where the request ends, so what stands behind it is not the next request. */
+  readonly endUnknown: boolean;
+}
+
+/** The headers of a request that anybody looks at, by their lower-case names. */
+export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?: string } & {
+  readonly [name: string]: string | undefined;
+};
+
+/** Headers that are copied; the rest is not looked at. */
+const readHeaders = [
+  "accept",
+  "access-control-request-headers",
+  "access-control-request-method",
+  "authorization",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "host",
+  "idempotency-key",
+  "if-match",
+  "last-event-id",
+  "origin",
+  "sec-fetch-site",
+  "transfer-encoding",
+  "x-api-key",
+  "x-forwarded-proto",
+  "x-request-id",
+  "x-svc-lease-token",
+] as const;
+
+/** A second one of these would let two readers see two requests; of the others a proxy may add its own. */
+const singleHeaders: ReadonlySet<string> = new Set(
+  readHeaders.filter((name) => !["accept", "access-control-request-headers", "x-forwarded-proto"].includes(name)),
+);
+
+/** What is left of a request whose answer is a stream. */
+export const forgottenHead: RequestHead = {
+  method: "",
+  path: "",
+  query: "",
+  headers: {},
+  fault: null,
+  endUnknown: false,
+};
+
+/** What is read from: the server's own request. */
+interface RawRequest {
+  getMethod(): string;
+  getUrl(): string;
+  getQuery(): string | undefined;
+  forEach(take: (name: string, value: string) => void): void;
+}
+
+/** The names of the headers that are copied: those that are read here, and the one that the operator's proxy sets. */
+export function copiedHeaders(trustedHeader: string): ReadonlySet<string> {
+  return new Set<string>(trustedHeader === "" ? readHeaders : [...readHeaders, trustedHeader.toLowerCase()]);
+}
+
+/** Copies a request's head, and says what is wrong with it. */
+export function readHead(request: RawRequest, copied: ReadonlySet<string>): RequestHead {
+  const headers: Record<string, string> = {};
+  let fault: string | null = null;
+  let endUnknown = false;
+  request.forEach((name, value) => {
+    if (!copied.has(name)) return;
+    if (headers[name] === undefined) headers[name] = value;
+    else if (!singleHeaders.has(name)) headers[name] += `, ${value}`;
+    else {
+      fault = `${name} is there more than once`;
+      endUnknown ||= name === "content-length" || name === "transfer-encoding";
+    }
+  });
+  // uWebSockets.js reads as much of a length as looks like a number. For it any transfer coding is chunks, and an empty one is none.
+  const length = headers["content-length"];
+  if (length !== undefined && !/^\d{1,15}$/.test(length)) {
+    fault ??= "content-length is not a number";
+    endUnknown = true;
+  }
+  const coding = headers["transfer-encoding"];
+  if (coding !== undefined && coding.toLowerCase() !== "chunked") {
+    fault ??= "transfer-encoding is not chunked";
+    endUnknown = true;
+  }
+  return {
+    method: request.getMethod().toUpperCase(),
+    path: request.getUrl(),
+    query: request.getQuery() ?? "",
+    headers,
+    fault,
+    endUnknown,
+  };
+}

@@ -1,0 +1,156 @@
+// Clients that leave, at every byte of what they send and of what they are sent: nobody else notices, and a turn that was asked
+// for in full is run to its end.
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { before, describe, test } from "node:test";
+import { says, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+import { brief, snapshotOf } from "./support.ts";
+
+/** How a client leaves: it says goodbye, it is gone, or its system has forgotten it. */
+const leavings = ["end", "destroy", "resetAndDestroy"] as const;
+type Leaving = (typeof leavings)[number];
+
+/** Sends `sent` and leaves when `answerBytes` of the answer have come, at once for 0. Resolves with what came. */
+function leave(url: string, sent: string, answerBytes: number, how: Leaving): Promise<string> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    let answer = "";
+    const socket = connect(Number(port), hostname);
+    const go = (): void => {
+      socket.removeAllListeners("data");
+      if (how === "end") socket.end();
+      else socket[how]();
+      // Who has said goodbye still takes what comes, and goes for good.
+      if (how === "end") setImmediate(() => socket.destroy());
+    };
+    socket.on("error", reject);
+    socket.on("close", () => resolve(answer));
+    socket.on("data", (chunk) => {
+      answer += chunk.toString("latin1");
+      if (answer.length >= answerBytes) go();
+    });
+    socket.write(sent, "latin1", () => {
+      if (answerBytes === 0) go();
+    });
+  });
+}
+
+function requestText(method: string, path: string, body?: object): string {
+  const text = body === undefined ? "" : JSON.stringify(body);
+  const headers = [`${method} ${path} HTTP/1.1`, "host: localhost"];
+  if (body !== undefined) headers.push("content-type: application/json", `content-length: ${text.length}`);
+  return `${headers.join("\r\n")}\r\n\r\n${text}`;
+}
+
+describe("clients that leave", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  let answerLength: number;
+  before(async () => {
+    mock = await startMockModel({ record: false });
+    atEnd.after(() => mock.close());
+    mock.answer("brief", says("one ", "two ", "three ", "four"));
+    const manifests = manifestEnv(atEnd, { agent: { model: { id: "brief" } } });
+    server = await startServer({ atEnd, env: { ...modelEnv(mock, ["brief"]), ...manifests } });
+    const whole = await server.stream("/chat/stream", turn("agent", "hello", { thread_id: "whole" }));
+    await whole.rest();
+    answerLength = whole.text.length;
+  });
+
+  const chat = (path: string, thread_id: string): string =>
+    requestText("POST", path, turn("agent", "hello", { thread_id }));
+
+  /** Waits until no stream is open and nothing runs. */
+  async function untilQuiet(): Promise<void> {
+    await eventually("a quiet server", async () => {
+      const { text } = await server.get("/metrics");
+      const value = (name: string): number => Number(text.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1]);
+      return value("svc_open_streams") === 0 && value("svc_live_runs") === 0 ? true : undefined;
+    });
+    assert.deepEqual(
+      server.logs.filter(({ level }) => level === "error" || level === "fatal"),
+      [],
+    );
+  }
+
+  async function untilAnswered(thread: string): Promise<void> {
+    const { transcript } = await eventually(`the turn of ${thread}`, async () => {
+      const seen = await snapshotOf(server, thread);
+      return seen.phase === "idle" && seen.transcript.length >= 2 ? seen : undefined;
+    });
+    assert.deepEqual(transcript.map(brief), ["user: hello", "assistant: one two three four"], thread);
+  }
+
+  for (const path of ["/chat", "/chat/stream"]) {
+    test(`${path}: within the request nothing was asked, and after it the turn is run`, async () => {
+      const cuts: { thread: string; whole: boolean }[] = [];
+      const name = path.replaceAll("/", "-").slice(1);
+      for (let at = 0; ; at += 9) {
+        const how = leavings[cuts.length % leavings.length] as Leaving;
+        const thread = `${name}-${String(at).padStart(4, "0")}`;
+        const request = chat(path, thread);
+        const whole = at >= request.length;
+        cuts.push({ thread, whole });
+        // A reset takes with it what the other side has not read yet: it may be that nothing was asked.
+        await leave(server.url, request.slice(0, at), 0, whole ? "end" : how);
+        if (whole) break;
+      }
+
+      assert.ok(cuts.length > 15);
+      for (const { thread, whole } of cuts)
+        if (whole) await untilAnswered(thread);
+        else assert.deepEqual((await snapshotOf(server, thread)).transcript, [], thread);
+      await untilQuiet();
+    });
+  }
+
+  for (const how of leavings) {
+    test(`by ${how}, anywhere within a stream: the turn is run to its end`, async () => {
+      const threads: string[] = [];
+      for (let bytes = 1; bytes < answerLength; bytes += Math.ceil(answerLength / 20)) {
+        const thread = `${how}-${bytes}`;
+        threads.push(thread);
+        const seen = await leave(server.url, chat("/chat/stream", thread), bytes, how);
+        assert.match(seen, /^HTTP\/1\.1 200 OK\r\n/);
+      }
+
+      assert.ok(threads.length >= 19);
+      for (const thread of threads) await untilAnswered(thread);
+      await untilQuiet();
+    });
+
+    test(`by ${how}, while they are answered from the store`, async () => {
+      const paths = [
+        "/chat/stream/whole",
+        "/chat/sessions/whole",
+        "/chat/history/whole",
+        "/chat/sessions",
+        "/chat/sessions/search?q=hello",
+        "/audit/export",
+        "/usage/summary",
+        "/openapi.json",
+        "/docs",
+      ];
+      for (const path of paths)
+        for (const bytes of [0, 1, 100]) await leave(server.url, requestText("GET", path), bytes, how);
+
+      await untilQuiet();
+      const answer = await server.post("/chat", turn("agent", "hello", { thread_id: `after-${how}` }));
+      assert.equal(answer.status, 200);
+    });
+  }
+
+  test("a turn without a thread ends with its client, and its model is told", async () => {
+    for (const how of leavings) {
+      const request = requestText("POST", "/chat/stream", turn("agent", "hello"));
+      await leave(server.url, request, 1, how);
+    }
+
+    await untilQuiet();
+  });
+});

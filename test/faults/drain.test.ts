@@ -1,0 +1,138 @@
+// A server that is asked to end in the middle of turns (decision 44).
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { gate, never, says, turn, wordsOf } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { dialects } from "../support/stores.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+import { brief, databaseOf, skipPostgres, snapshotOf } from "./support.ts";
+
+const shuttingDown = { error: "shutting_down", detail: "shutting_down" };
+
+interface Drained {
+  readonly server: TestServer;
+  readonly mock: MockModel;
+}
+
+async function start(atEnd: Cleanup, held: Promise<unknown>, env: Env): Promise<Drained> {
+  const mock = await startMockModel();
+  atEnd.after(() => mock.close());
+  mock.answer("slow", says("first ", held, "and last"));
+  const manifests = manifestEnv(atEnd, { agent: { model: { id: "slow" } } });
+  const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["slow"]), ...manifests, ...env } });
+  return { server, mock };
+}
+
+/** Waits for the log to say it; asks over an open connection meanwhile. */
+async function untilDraining(server: TestServer): Promise<{ status: number; word: string }> {
+  return eventually("draining", async () => {
+    const { status, json } = await server.get("/ready");
+    return json.status === "draining" ? { status, word: json.status } : undefined;
+  });
+}
+
+for (const dialect of dialects) {
+  for (const threads of dialect === "sqlite" ? ["1", "2"] : ["2"]) {
+    describe(`SIGTERM with live turns, on ${dialect} with ${threads} http and actor threads`, {
+      skip: dialect === "postgres" && skipPostgres,
+    }, () => {
+      const threadsEnv = { SVC_HTTP_THREADS: threads, SVC_ACTOR_THREADS: threads };
+
+      test("every turn under way ends whole, nothing new begins, and the process ends with 0", async (t) => {
+        const atEnd = cleanup(t);
+        const held = gate();
+        const database = await databaseOf(dialect, atEnd);
+        const { server, mock } = await start(atEnd, held.opened, { ...threadsEnv, ...database.env });
+        const streams = await Promise.all(
+          ["a", "b", "c"].map((thread_id) => server.stream("/chat/stream", turn("agent", "go", { thread_id }))),
+        );
+        for (const stream of streams) await stream.until("text_delta");
+        const stateless = await server.stream("/chat/stream", turn("agent", "go"));
+        await stateless.until("text_delta");
+        const json = server.post("/chat", turn("agent", "go", { thread_id: "json" }));
+        const openAi = server.post("/v1/chat/completions", { ...turn("agent", "go"), model: "agent", user: "openai" });
+        const listener = await server.listen("/chat/stream/a");
+        await listener.until("snapshot");
+        while (mock.requests.length < 6) await mock.next();
+        // Connections that stay open: a draining server answers on them.
+        await Promise.all(Array.from({ length: 8 }, () => server.get("/live")));
+
+        process.kill(server.pid, "SIGTERM");
+        const draining = await untilDraining(server);
+        const late = await server.post("/chat", turn("agent", "late", { thread_id: "late" }));
+        const alsoLate = await server.get("/chat/sessions");
+        held.open();
+
+        assert.deepEqual(draining, { status: 503, word: "draining" });
+        for (const { status, json } of [late, alsoLate]) assert.deepEqual([status, json], [503, shuttingDown]);
+        for (const stream of [...streams, stateless]) {
+          const frames = await stream.rest();
+          assert.deepEqual(
+            frames.slice(-2).map(({ name }) => name),
+            ["done", "[DONE]"],
+          );
+          assert.equal(frames.at(-2)?.json.data.final.content, "first and last");
+        }
+        assert.deepEqual([(await json).status, (await json).json.final.content], [200, "first and last"]);
+        assert.equal((await openAi).json.choices[0].message.content, "first and last");
+        assert.match(wordsOf(await listener.rest()), /and last$/);
+        assert.deepEqual(await server.exited, { code: 0, signal: null });
+        assert.deepEqual(
+          server.logs.filter(({ level }) => level === "error" || level === "fatal"),
+          [],
+        );
+
+        await server.restart();
+
+        for (const thread of ["a", "b", "c", "json", "openai"]) {
+          const { transcript, phase } = await snapshotOf(server, thread);
+          assert.deepEqual([transcript.map(brief), phase], [["user: go", "assistant: first and last"], "idle"], thread);
+        }
+        assert.deepEqual((await snapshotOf(server, "late")).transcript, []);
+      });
+
+      test("what is not over in time is marked interrupted, its clients are told, and it can be taken on", async (t) => {
+        const atEnd = cleanup(t);
+        const database = await databaseOf(dialect, atEnd);
+        const env = { SVC_GRACEFUL_SHUTDOWN_SECONDS: "0.3", ...threadsEnv, ...database.env };
+        const { server, mock } = await start(atEnd, never, env);
+        const stream = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "stream" }));
+        await stream.until("text_delta");
+        const json = server.post("/chat", turn("agent", "go", { thread_id: "json" }));
+        while (mock.requests.length < 2) await mock.next();
+
+        process.kill(server.pid, "SIGTERM");
+        const exit = await server.exited;
+        const frames = await stream.rest();
+        const answer = await json;
+
+        assert.deepEqual(exit, { code: 0, signal: null });
+        assert.deepEqual(
+          frames.slice(-2).map(({ name }) => name),
+          ["error", "[DONE]"],
+        );
+        assert.equal(frames.at(-2)?.json.error.type, "stream_error");
+        assert.deepEqual([answer.status, answer.json], [503, shuttingDown]);
+        assert.deepEqual(
+          server.logs.filter(({ level }) => level === "error" || level === "fatal"),
+          [],
+        );
+
+        mock.answer("slow", says("taken on"));
+        await server.restart();
+
+        for (const thread of ["stream", "json"]) {
+          const { transcript, phase } = await snapshotOf(server, thread);
+          assert.equal(phase, "idle");
+          const events = transcript.map(brief).filter((event) => event !== "assistant: first ");
+          assert.deepEqual(events, ["user: go", "run_interrupted"], thread);
+          assert.equal(transcript.at(-1)?.metadata.reason, "shutdown");
+        }
+        const taken = await server.post("/chat/continue", { thread_id: "stream", manifest: "agent" });
+        assert.deepEqual([taken.status, taken.json.final?.content], [200, "taken on"]);
+      });
+    });
+  }
+}

@@ -1,0 +1,232 @@
+// A store that dies, or cannot write: who asks is told, nothing that was acknowledged is lost, and the log says why once.
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, test } from "node:test";
+import { gate, says, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { tcpProxy } from "../support/tcp-proxy.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+import { brief, databaseOf, obedient, orLost, skipPostgres, snapshotOf, untilCut } from "./support.ts";
+
+const unavailable = { error: "storage_unavailable", detail: "storage_unavailable" };
+
+function envOf(mock: MockModel, atEnd: Cleanup): Env {
+  return { ...modelEnv(mock, ["obedient"]), ...manifestEnv(atEnd, { agent: { model: { id: "obedient" } } }) };
+}
+
+/** What /ready says of the database. */
+async function readiness(server: TestServer) {
+  const { status, json } = await server.get("/ready");
+  return { status, word: json.status, ok: json.checks.database.ok, detail: json.checks.database.detail };
+}
+
+async function untilReady(server: TestServer): Promise<void> {
+  await eventually("a store that works again", async () =>
+    (await readiness(server)).status === 200 ? true : undefined,
+  );
+}
+
+/** What the log has said about the store's health. */
+function healthWords({ logs }: TestServer): string[] {
+  return logs.map(({ msg }) => msg).filter((msg) => msg.startsWith("the store "));
+}
+
+/** Waits for the last word; asking the server meanwhile, so that what it prints is read. */
+async function untilTold(server: TestServer, word: string): Promise<void> {
+  await eventually(word, async () => {
+    await server.get("/live");
+    return healthWords(server).at(-1) === word ? true : undefined;
+  });
+}
+
+describe("a store thread that dies", () => {
+  /** The first thread of a server is its store's. */
+  const killOnSignal = 'process.once("worker", (store) => process.on("SIGUSR2", () => store.terminate()));';
+
+  test("ends the process with a message and exit 1, and its successor has what was acknowledged", async (t) => {
+    const atEnd = cleanup(t);
+    const mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    mock.answer("obedient", obedient());
+    const preload = `--import=data:text/javascript,${encodeURIComponent(killOnSignal)}`;
+    const server = await startServer({ atEnd, env: { ...envOf(mock, atEnd), NODE_OPTIONS: preload } });
+    const { json } = await server.post("/chat", turn("agent", "say kept", { thread_id: "one" }));
+    const stream = await server.stream("/chat/stream", turn("agent", "begin half", { thread_id: "two" }));
+    await stream.until("text_delta");
+    const waiting = orLost(server.post("/chat", turn("agent", "begin json", { thread_id: "three" })));
+    for (const thread of ["two", "three"])
+      await eventually(`the first event of ${thread}`, async () => {
+        const { transcript } = await snapshotOf(server, thread);
+        return transcript.length === 1 ? true : undefined;
+      });
+
+    process.kill(server.pid, "SIGUSR2");
+
+    assert.deepEqual(await server.exited, { code: 1, signal: null });
+    assert.match(server.output, /^the store thread ended with code \d+$/m);
+    assert.deepEqual(
+      server.logs.filter(({ level }) => level === "fatal").map(({ msg }) => msg),
+      ["cannot go on"],
+    );
+    const rest = await untilCut(stream);
+    assert.ok(!rest.some(({ name }) => name === "done"));
+    await waiting;
+
+    await server.restart();
+
+    const { transcript, leafId } = await snapshotOf(server, "one");
+    assert.deepEqual(transcript.map(brief), ["user: say kept", "assistant: kept"]);
+    assert.equal(leafId, json.leaf_id);
+    for (const thread of ["two", "three"]) {
+      const { transcript } = await snapshotOf(server, thread);
+      assert.deepEqual(transcript.slice(1).map(brief), ["run_interrupted"], thread);
+    }
+  });
+});
+
+describe("Postgres that goes away and comes back", { skip: skipPostgres }, () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  let cut: () => void;
+  let restore: () => void;
+  before(async () => {
+    mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    mock.answer("obedient", obedient());
+    const database = await databaseOf("postgres", atEnd);
+    const url = String(database.env.SVC_DATABASE_URL);
+    const proxy = await tcpProxy(url, atEnd);
+    ({ cut, restore } = proxy);
+    server = await startServer({
+      atEnd,
+      env: {
+        ...envOf(mock, atEnd),
+        ...database.env,
+        SVC_DATABASE_URL: proxy.url(url),
+        SVC_DB_POOL_TIMEOUT_SECONDS: "1",
+      },
+    });
+  });
+
+  test("requests are 503 storage_unavailable meanwhile, /ready is red, the process lives; then all is well again", async () => {
+    const { json } = await server.post("/chat", turn("agent", "say before", { thread_id: "pg" }));
+    const more = gate();
+    mock.answer("obedient", says("half ", more.opened, "whole"));
+    const stream = await server.stream("/chat/stream", turn("agent", "go on", { thread_id: "live" }));
+    await stream.until("text_delta");
+    mock.answer("obedient", obedient());
+
+    cut();
+    const chat = await server.post("/chat", turn("agent", "say lost", { thread_id: "pg" }));
+    const fresh = await server.post("/chat", turn("agent", "say lost", { thread_id: "never" }));
+    const history = await server.get("/chat/history/pg");
+    const search = await server.get("/chat/sessions/search?q=before");
+    const ready = await readiness(server);
+    const live = await server.get("/live");
+    more.open();
+    const frames = await stream.rest();
+
+    for (const { status, json } of [chat, fresh, history, search]) assert.deepEqual([status, json], [503, unavailable]);
+    assert.deepEqual(ready, { status: 503, word: "not_ready", ok: false, detail: "storage_unavailable" });
+    assert.equal(live.status, 200);
+    // What could not be stored is not called done.
+    assert.deepEqual(
+      frames.slice(-2).map(({ name }) => name),
+      ["error", "[DONE]"],
+    );
+
+    restore();
+    await untilReady(server);
+
+    const next = await server.post("/chat", turn("agent", "say after", { thread_id: "pg" }));
+    assert.deepEqual([next.status, next.json.final.content], [200, "after"]);
+    const { transcript } = await snapshotOf(server, "pg");
+    assert.deepEqual(transcript.map(brief), [
+      "user: say before",
+      "assistant: before",
+      "user: say after",
+      "assistant: after",
+    ]);
+    assert.equal(transcript[1]?.id, json.leaf_id);
+    const taken = await server.post("/chat", turn("agent", "say on", { thread_id: "live" }));
+    assert.equal(taken.status, 200);
+    await untilTold(server, "the store works again");
+    assert.deepEqual(healthWords(server), ["the store does not work", "the store works again"]);
+    const reason = server.logs.find(({ msg }) => msg === "the store does not work")?.reason;
+    assert.ok(typeof reason === "string" && reason !== "" && reason !== "storage_unavailable", String(reason));
+  });
+});
+
+describe("a full disk", () => {
+  const hasPrlimit = spawnSync("prlimit", ["--version"]).status === 0;
+
+  test("refuses turns with 503 and turns /ready red, loses nothing acknowledged, and is over when there is room", {
+    skip: hasPrlimit ? false : "needs prlimit of util-linux",
+  }, async (t) => {
+    const atEnd = cleanup(t);
+    const mock = await startMockModel({ record: false });
+    atEnd.after(() => mock.close());
+    mock.answer("obedient", obedient());
+    const server = await startServer({ atEnd, env: envOf(mock, atEnd) });
+    const limit = (bytes: string): void =>
+      void execFileSync("prlimit", ["--pid", String(server.pid), `--fsize=${bytes}:unlimited`]);
+    const wal = join(server.dataDir, "svc.db-wal");
+    const text = `say ${"words ".repeat(2000)}`;
+    const acknowledged = new Map<string, string>();
+    let refusal: { status: number; json: unknown } | undefined;
+
+    // A file that may not grow is a disk that is full.
+    limit(String(statSync(wal).size + 300_000));
+    for (let number = 0; refusal === undefined; number++) {
+      assert.ok(number < 200, "the limit was never met");
+      const thread_id = `thread-${number}`;
+      const answer = await server.post("/chat", turn("agent", text, { thread_id }));
+      if (answer.status === 200) acknowledged.set(thread_id, answer.json.leaf_id);
+      else refusal = answer;
+    }
+    // A smaller write may still fit: each of these takes something of what is left.
+    let red = await readiness(server);
+    for (let number = 0; red.status === 200; number++) {
+      assert.ok(number < 200, "it was never red");
+      await server.post("/chat", turn("agent", text, { thread_id: "other" }));
+      red = await readiness(server);
+    }
+    const again = await server.post("/chat", turn("agent", text, { thread_id: "other" }));
+    const reads = await server.get("/chat/history/thread-0");
+
+    assert.ok(acknowledged.size > 0);
+    assert.deepEqual([refusal.status, refusal.json], [503, unavailable]);
+    assert.deepEqual([again.status, again.json], [503, unavailable]);
+    assert.deepEqual(red, { status: 503, word: "not_ready", ok: false, detail: "storage_unavailable" });
+    assert.equal(reads.status, 200);
+    assert.equal(reads.json.messages.length, 2);
+
+    limit("unlimited");
+    await untilReady(server);
+
+    assert.equal((await server.post("/chat", turn("agent", text, { thread_id: "other" }))).status, 200);
+    const check = async (): Promise<void> => {
+      for (const [thread, leaf] of acknowledged) {
+        const { transcript, leafId, phase } = await snapshotOf(server, thread);
+        assert.deepEqual([transcript.length, leafId, phase], [2, leaf, "idle"], thread);
+      }
+    };
+    await check();
+    await untilTold(server, "the store works again");
+    const words = healthWords(server);
+    assert.equal(words[0], "the store does not work");
+    // What is left of the disk may do for a small write, and then for none again.
+    assert.ok(
+      words.every((word, at) => word !== words[at - 1]),
+      words.join(),
+    );
+    await server.kill();
+    await server.restart();
+    await check();
+  });
+});

@@ -1,0 +1,331 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import fc from "fast-check";
+import { nameOf, routes } from "../http/support.ts";
+import { assertRssBelow, assertUnharmed } from "../security/support.ts";
+import { calls, turn } from "../support/chat.ts";
+import type { Answer } from "../support/mock-model/answer.ts";
+import { startMockModel } from "../support/mock-model.ts";
+import { type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
+import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { FrameReader } from "../support/sse-frames.ts";
+import { cleanup } from "../support/temp.ts";
+import { manifestOf } from "./manifests.ts";
+import { anyThreadId, type FuzzRequest, type Operation, operationsOf, type Reference, requestOf } from "./requests.ts";
+import { trickyTexts } from "./values.ts";
+
+// Requests at random against a running server, made from its own reference, and held against it: whatever is sent, the answer is
+// one that the reference tells, in the form that it tells, and the server is as it was.
+
+/** How far a fuzz goes. The same seed makes the same requests. */
+export interface FuzzExtent {
+  readonly seed: number;
+  /** Requests for each operation; the other fuzzes take theirs from it. */
+  readonly runs: number;
+}
+
+/** No answer by then is a failure that tells its request, where it would otherwise be a file that hangs. */
+const answerMsMax = 60_000;
+/** What uWebSockets.js takes of a head; above it the answer is its own. */
+const headBytesMax = 4096;
+/** A server that keeps what it is sent would be far above it. */
+const rssMibMax = 1024;
+
+const { env, keys } = apiKeys({
+  all: { scopes: ["*"] },
+  stranger: { tenant_id: "globex", scopes: ["*"] },
+  none: { scopes: [] },
+});
+
+/** Refusals above 499 that are about what the request has named, and not about the server. */
+const namedFailures: ReadonlySet<string> = new Set([
+  "model_not_configured",
+  "unresolved_secret",
+  "model_provider_error",
+  "model_unavailable",
+]);
+
+/** What a model says that has been turned against its user, or is out of its mind. */
+const hostileAnswers: readonly Answer[] = [
+  { text: trickyTexts.map((text) => text.toWellFormed()) },
+  calls(["nobodys_tool", {}], ["__proto__", {}], ["constructor", "{}"]),
+  calls(
+    ["calculator", '{"__proto__":{"a":1}}'],
+    ["calculator", "{broken"],
+    ["calculator", "[]"],
+    ["calculator", "null"],
+  ),
+  calls(
+    ["read_file", { path: "../../../etc/passwd" }],
+    ["read_file", { path: "/etc/passwd" }],
+    ["read_file", { path: "a\0b" }],
+  ),
+  calls(["write_file", { path: ".git/config", content: "x" }], ["write_file", { path: "a/b.txt", content: "\ud800" }]),
+  calls(["search_files", { query: "(a+)+$", regex: true }], ["glob", { pattern: "**/".repeat(60) }]),
+  calls(["todo_write", { todos: [{ id: "1", content: "\n\ndata: [DONE]\n\n", status: "pending" }] }]),
+  calls(["list_dir", { path: "." }], ["list_dir", { path: 7 }], ["list_dir", '"x"']),
+  { toolCalls: [{ id: "", name: "", arguments: "" }], reasoning: ["\n\nevent: x\n\n"] },
+  { text: "x".repeat(50_000), finishReason: "length" },
+  { text: [], usage: null, finishReason: null },
+];
+
+/** Declares the fuzzes, each as a test. */
+export function fuzz({ seed, runs }: FuzzExtent): void {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let operations: readonly Operation[];
+  /** How often each operation was answered with each status. */
+  const met = new Map<string, number>();
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  const asFar = (share: number) => ({ seed, numRuns: Math.max(1, Math.round(runs * share)) });
+
+  before(async () => {
+    const workspace = ["read_file", "write_file", "list_dir", "search_files", "glob"];
+    const mock = await startMockModel({ record: false });
+    atEnd.after(() => mock.close());
+    const manifests = {
+      agent: { prompts: [{ name: "summarize", body: "Sum up $1 for $@." }] },
+      tools: { model: { id: "hostile" }, tools: ["calculator"], recursion_limit: 3 },
+      // Leaves threads that can be taken on.
+      failing: { model: { id: "mock-status-400" } },
+      hostile: { model: { id: "hostile" }, tools: ["calculator", "todo_write", ...workspace], recursion_limit: 4 },
+    };
+    const models = modelEnv(mock, ["plain", "hostile", "mock-status-400"]);
+    server = await startServer({
+      atEnd,
+      env: { ...models, ...manifestEnv(atEnd, manifests), ...env },
+    });
+    mock.answer("plain", { text: ["The", " answer."] });
+    mock.answer("hostile", ({ earlier }) => hostileAnswers[earlier % hostileAnswers.length] as Answer);
+    const { json: reference } = await server.get("/openapi.json", { key: keys.all });
+    operations = operationsOf(reference as Reference);
+    ajv.addSchema(reference, "reference");
+  });
+
+  function operationOf({ method, template }: Pick<FuzzRequest, "method" | "template">): Operation {
+    const found = operations.find((each) => each.method === method && each.path === template);
+    assert.ok(found, `${method} ${template} is not told`);
+    return found;
+  }
+
+  /** Sends a request over a connection of its own. Of a stream that goes on, the answer is its beginning. */
+  async function send({ method, template, path, query, caller, headers, body }: FuzzRequest): Promise<RawAnswer> {
+    const lines = headers.map(([name, value]) => `${name}: ${value}`);
+    if (caller !== null) lines.push(`authorization: Bearer ${keys[caller]}`);
+    const target = query === "" ? path : `${path}?${query}`;
+    const named = headers.some(([name]) => name === "content-type");
+    const bytes = rawRequest(method, target, lines, body);
+    const connection = new RawConnection(server.url);
+    try {
+      // One content type: the one that was drawn.
+      await connection.send(named ? bytes.replace("content-type: application/json\r\n", "") : bytes);
+      if (method === "GET" && template === "/chat/stream/{thread_id}") return await beginning(connection);
+      const answer = await connection.answer();
+      assert.ok(answer, "the connection was dropped without an answer");
+      return answer;
+    } finally {
+      // A connection that is ended in order keeps its port for a minute, and there are not that many.
+      connection.reset();
+    }
+  }
+
+  /** Fails unless the answer is one of those that the reference has for the operation. */
+  function check(request: FuzzRequest, answer: RawAnswer): void {
+    const { status, headers, body } = answer;
+    const seen = `${request.method} ${request.template} ${status}`;
+    met.set(seen, (met.get(seen) ?? 0) + 1);
+    if (headBytes(request) > headBytesMax - 500 && status === 431) return;
+    assert.match(headers["x-request-id"] ?? "", /^[\x21-\x7e]{1,64}$/, "x-request-id");
+    assert.equal(headers["x-content-type-options"], "nosniff");
+    const type = (headers["content-type"] ?? "").split(";")[0] as string;
+    const text = Buffer.from(body, "latin1").toString("utf8");
+    assertDiscreet(text);
+    const json: unknown = type === "application/json" ? JSON.parse(text) : undefined;
+    if (status >= 500)
+      assert.ok(namedFailures.has(codeOf(json).split(":")[0] as string), `${status} ${text.slice(0, 300)}`);
+    if (status >= 400) assert.equal(type, "application/json");
+    if (type === "text/event-stream") checkFrames(text);
+    if (type === "application/x-ndjson") for (const line of text.split("\n")) if (line !== "") JSON.parse(line);
+    if (!request.astray) assertTold(operationOf(request), status, type, json);
+    else if (status >= 400) assertRefusal(json);
+  }
+
+  function assertTold({ method, path, responses }: Operation, status: number, type: string, json: unknown): void {
+    const told = responses[status];
+    assert.ok(told, `${status} is not told: ${JSON.stringify(json)?.slice(0, 300)}`);
+    // Of files the reference tells no more than that they are bytes.
+    const media = told.content?.[type] ?? told.content?.["application/octet-stream"];
+    assert.ok(media, `${status} ${type} is not told`);
+    if (json === undefined) return;
+    const steps = ["paths", path, method.toLowerCase(), "responses", String(status), "content", type, "schema"];
+    assertFits(steps, json);
+  }
+
+  function assertRefusal(json: unknown): void {
+    const forms = ["Refusal", "InvalidRequest", "Unauthorized", "MissingScopes", "BareRefusal", "OpenAiRefusal"];
+    const fits = forms.some((form) => validator(["components", "schemas", form])(json));
+    assert.ok(fits, JSON.stringify(json));
+  }
+
+  function assertFits(steps: readonly string[], json: unknown): void {
+    const fits = validator(steps);
+    assert.ok(fits(json), `${ajv.errorsText(fits.errors)} in ${JSON.stringify(json).slice(0, 300)}`);
+  }
+
+  function validator(steps: readonly string[]) {
+    const pointer = steps.map((step) => encodeURIComponent(step.replaceAll("~", "~0").replaceAll("/", "~1")));
+    const $id = `reference#/${pointer.join("/")}`;
+    return ajv.getSchema($id) ?? ajv.compile({ $ref: $id });
+  }
+
+  /** No text of the server's own that tells where it lives or how it is made. */
+  function assertDiscreet(text: string): void {
+    for (const word of [
+      server.dataDir,
+      process.cwd(),
+      "node_modules",
+      "node:internal",
+      "mock-provider-key",
+      ...Object.values(keys),
+    ])
+      assert.ok(!text.includes(word), `${word} in ${text.slice(0, 500)}`);
+    assert.doesNotMatch(text, /\.[tj]s:\d+:\d+|^\s+at [\w.<]+ \(/m);
+  }
+
+  for (const route of routes) {
+    test(`${nameOf(route)}: every answer to anything is one that the reference tells`, async () => {
+      const operation = operationOf({ method: route.method, template: route.path });
+      await fc.assert(
+        fc.asyncProperty(requestOf(operation, manifestOf), async (request) => check(request, await send(request))),
+        { ...asFar(weightOf(operation)), timeout: answerMsMax },
+      );
+    });
+  }
+
+  test("requests of all kinds side by side are each answered so", async () => {
+    const any = fc.oneof(...operations.map((operation) => requestOf(operation, manifestOf)));
+    await fc.assert(
+      fc.asyncProperty(fc.array(any, { minLength: 2, maxLength: 12 }), async (requests) => {
+        await Promise.all(requests.map(async (request) => check(request, await send(request))));
+      }),
+      { ...asFar(0.5), timeout: answerMsMax },
+    );
+  });
+
+  test("a manifest that is taken can be read again, and talked to or refused by name", async () => {
+    await fc.assert(
+      fc.asyncProperty(manifestOf("stored-3"), async (manifest) => {
+        const as = { key: keys.all };
+        const put = await server.request("PUT", "/manifests/stored-3", { ...as, body: { manifest } });
+        assert.ok([200, 400, 422].includes(put.status), put.text);
+        assertDiscreet(put.text);
+        if (put.status !== 200) return assertFits(["components", "schemas", formOfRefusal(put.json)], put.json);
+
+        const read = await server.get(`/manifests/stored-3?version=${put.json.version}`, as);
+        const again = await server.request("PUT", "/manifests/stored-3", { ...as, body: { manifest } });
+        const said = await server.post("/chat", turn("stored-3", "hi"), as);
+
+        assert.deepEqual([read.status, read.json], [200, put.json]);
+        assert.equal(again.json.version, put.json.version);
+        assertDiscreet(said.text);
+        const { error } = said.json;
+        if (said.status >= 500) assert.ok(namedFailures.has(error.split(":")[0]), said.text);
+        else assert.ok([200, 403].includes(said.status), said.text);
+      }),
+      { ...asFar(1.5), timeout: answerMsMax },
+    );
+  });
+
+  test("a thread id is itself everywhere, or refused everywhere", async () => {
+    const as = { key: keys.all };
+    await fc.assert(
+      fc.asyncProperty(anyThreadId, async (id) => {
+        const body = JSON.stringify(turn("agent", "hi", { thread_id: id }));
+        const said = await server.post("/chat", body, as);
+        if (!id.isWellFormed() || id.includes("\0")) {
+          assert.equal(said.json.error, "invalid_json");
+          return;
+        }
+        const segment = encodeURIComponent(id);
+        const read = await server.get(`/chat/history/${segment}`, as);
+        if (said.status === 200) assert.equal(said.json.thread_id, id === "" ? "" : `acme:${id}`);
+        else assert.deepEqual([said.status, said.json.error], [400, "invalid_thread_id"]);
+        // A path is taken only when it can be read in one way; a body has no such trouble.
+        if (read.status === 200) {
+          assert.equal(said.status, 200);
+          assert.equal(read.json.thread_id, `acme:${id}`);
+          assert.equal(read.json.messages.at(-1).content, "The answer.");
+        } else assert.ok(["invalid_thread_id", "invalid_path", "not_found"].includes(read.json.error), read.text);
+      }),
+      { ...asFar(1.5), timeout: answerMsMax },
+    );
+  });
+
+  test("every operation was met where it works, and where it does not", (t) => {
+    for (const operation of operations) {
+      const name = `${operation.method} ${operation.path}`;
+      const count = (status: number): number => met.get(`${name} ${status}`) ?? 0;
+      t.diagnostic(
+        `${name}: ${Object.keys(operation.responses).map((status) => `${status} ${count(Number(status))}`)}`,
+      );
+      assert.ok(count(200) > 0, name);
+      if (operation.security.length > 0) assert.ok(count(401) + count(403) > 0, name);
+      if (operation.requestBody) assert.ok(count(400) > 0 && count(413) + count(415) > 0, name);
+    }
+  });
+
+  test("after all that the server is as it was", async () => {
+    const { status, json } = await server.post("/chat", turn("agent", "hi"), { key: keys.all });
+
+    assert.deepEqual([status, json.final.content], [200, "The answer."]);
+    await assertUnharmed(server);
+    assertRssBelow(server, rssMibMax);
+    for (const { msg } of server.logs) assert.notEqual(msg, "request failed");
+  });
+}
+
+/** Of what has nothing to go wrong in, fewer. */
+function weightOf({ parameters = [], requestBody }: Operation): number {
+  return requestBody ? 1.5 : parameters.length > 0 ? 1 : 0.2;
+}
+
+/** The beginning of an answer: with the first frame, if it is a stream. */
+async function beginning(connection: RawConnection): Promise<RawAnswer> {
+  await connection.until("\r\n\r\n");
+  if (!/^content-type: text\/event-stream\r$/m.test(connection.unread)) {
+    const answer = await connection.answer();
+    assert.ok(answer, "the connection was dropped without an answer");
+    return answer;
+  }
+  await connection.until("\n\n");
+  const [head = ""] = connection.unread.split("\r\n\r\n", 1);
+  const lines = head
+    .split("\r\n")
+    .slice(1)
+    .map((line) => line.split(": ") as [string, string]);
+  return { status: Number(head.slice(9, 12)), head, headers: Object.fromEntries(lines), body: "" };
+}
+
+function headBytes({ path, query, headers }: FuzzRequest): number {
+  return headers.reduce((sum, [name, value]) => sum + Buffer.byteLength(name + value) + 4, path.length + query.length);
+}
+
+/** The code of a refusal, in any of their forms. */
+function codeOf(json: unknown): string {
+  const { error } = (json ?? {}) as { error?: unknown };
+  return String(typeof error === "object" ? (error as { code?: unknown } | null)?.code : error);
+}
+
+function formOfRefusal({ detail }: { detail: unknown }): string {
+  return Array.isArray(detail) ? "InvalidRequest" : "Refusal";
+}
+
+/** Fails unless the text is whole frames up to the mark of the end, and none of them is a failure of the server. */
+function checkFrames(text: string): void {
+  if (text === "") return;
+  const frames = new FrameReader().push(text);
+  assert.equal(frames.at(-1)?.name, "[DONE]");
+  assert.equal(frames.filter(({ name }) => name === "[DONE]").length, 1);
+  assert.ok(!text.includes("internal error"), text.slice(-500));
+}

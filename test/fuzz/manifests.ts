@@ -1,0 +1,64 @@
+import fc from "fast-check";
+import { manifestSchema } from "../../manifests/schema/manifest.ts";
+import { unbuiltFields } from "../../manifests/unbuilt.ts";
+import { damaged, fitting, type Hints, type Schema } from "./values.ts";
+
+// Manifests made from their schema: with fields that work, with fields that nothing carries out, and with any damage.
+
+const { metadata, spec } = (manifestSchema as unknown as Schema).properties as Record<"metadata" | "spec", Schema>;
+const sections = spec.properties as Readonly<Record<string, Schema>>;
+const wholeUnbuilt = new Set(unbuiltFields.map(({ path }) => path));
+const built = Object.keys(sections).filter((name) => !wholeUnbuilt.has(`spec.${name}`));
+const partsUnbuilt = new Set(unbuiltFields.map(({ path }) => path).filter((path) => path.split(".").length > 2));
+
+const tool = fc.constantFrom("calculator", "todo_write", "read_file", "write_file", "glob", "nobodys_tool");
+/** For fields of manifests, by their names: what is there to be named. */
+const hints: Hints = {
+  id: fc.constantFrom("plain", "hostile", "nobody"),
+  "fallbacks[]": fc.constantFrom("plain", "hostile", "nobody"),
+  "tools[]": tool,
+  "required_scopes[]": fc.constantFrom("chat:read", "*", "nobodys:scope"),
+  "schemes[]": fc.constantFrom("api_key", "jwt", "none", "nobodys"),
+  "providers[]": fc.constantFrom("openai", "nobodys"),
+  "files[]": fc.constantFrom("nobodys.md", "../x", "a/b.md"),
+  file: fc.constantFrom(null, null, "nobodys.md"),
+  strategy: fc.constantFrom("full_replay", "windowed:1", "windowed:1000", "compacting"),
+  inline: fc.constantFrom("Be brief.", "$1 {{x}} secret:NOBODY", "secret:SVC_X"),
+  max_tool_calls: fc.integer({ min: 0, max: 5 }),
+  max_wall_clock_seconds: fc.integer({ min: 1, max: 60 }),
+  recursion_limit: fc.integer({ min: 1, max: 5 }),
+  body: fc.constantFrom("Sum up $1.", "$@", `\${1:-x} $ARGUMENTS`, ""),
+};
+
+/** A manifest of this name; most of them are taken. */
+export function manifestOf(name: string): fc.Arbitrary<unknown> {
+  const working = specOf(built, true);
+  const anything = specOf(Object.keys(sections), false);
+  const whole = (of: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
+    fc
+      .tuple(fitting(metadata, hints), of, fc.constantFrom<object>({}, { apiVersion: "svc/v1" }, { kind: "Agent" }))
+      .map(([about, what, rest]) => ({ ...rest, metadata: { ...(about as object), name }, spec: what }));
+  return fc.oneof(
+    { weight: 5, arbitrary: whole(working) },
+    { weight: 2, arbitrary: whole(anything) },
+    { weight: 3, arbitrary: damaged(whole(working)) },
+    { weight: 1, arbitrary: damaged(whole(anything)) },
+  );
+}
+
+/** A few sections, each of them as its schema has it; without the fields that are refused, if it shall work. */
+function specOf(names: readonly string[], working: boolean): fc.Arbitrary<unknown> {
+  return fc
+    .uniqueArray(fc.constantFrom(...names), { maxLength: 4 })
+    .chain((chosen) =>
+      fc.tuple(...chosen.map((name) => sectionOf(name, working).map((value) => [name, value] as const))),
+    )
+    .map((entries) => Object.fromEntries(entries));
+}
+
+function sectionOf(name: string, working: boolean): fc.Arbitrary<unknown> {
+  const schema = sections[name] as Schema;
+  if (!working || schema.properties === undefined) return fitting(schema, hints, name);
+  const properties = Object.entries(schema.properties).filter(([field]) => !partsUnbuilt.has(`spec.${name}.${field}`));
+  return fitting({ ...schema, properties: Object.fromEntries(properties) }, hints, name);
+}

@@ -1,0 +1,87 @@
+// On a machine with one or two cores the main thread runs turns too: a conversation there is the same.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { turn } from "../support/chat.ts";
+import { HttpClient } from "../support/http-client.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { type LocalServer, manifestEnv, modelEnv, startInProcess } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+describe("a server whose main thread runs the turns", () => {
+  const atEnd = cleanup();
+  let server: LocalServer;
+  let mock: MockModel;
+  before(async () => {
+    mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    const models = ["mock-text", "mock-tools", "mock-hang-between"];
+    const agents = {
+      talking: { model: { id: "mock-text" } },
+      calculating: { model: { id: "mock-tools" }, tools: ["calculator"] },
+      hanging: { model: { id: "mock-hang-between" } },
+    };
+    server = await startInProcess({
+      atEnd,
+      cores: 2,
+      env: { ...modelEnv(mock, models), ...manifestEnv(atEnd, agents), SVC_ACTOR_THREADS: "0", SVC_HTTP_THREADS: "0" },
+    });
+  });
+
+  test("starts no actor thread", async () => {
+    assert.deepEqual(await server.system.metrics(), []);
+  });
+
+  test("answers, streams and calls tools", async () => {
+    const answer = await server.post("/chat", turn("talking", "hi", { thread_id: "json" }));
+    const stream = await server.stream("/chat/stream", turn("calculating", "hi", { thread_id: "stream" }));
+    const names = (await stream.rest()).map(({ name }) => name);
+
+    assert.deepEqual([answer.status, answer.json.final.content], [200, "Hello from the mock."]);
+    assert.ok(names.includes("tool_start") && names.includes("tool_end"));
+    assert.deepEqual(names.slice(-2), ["done", "[DONE]"]);
+  });
+
+  test("lets others listen to a live turn, and ends it for everybody when it is aborted", async () => {
+    const stream = await server.stream("/chat/stream", turn("hanging", "hi", { thread_id: "live" }));
+    await stream.until("text_delta");
+    const listener = await server.listen("/chat/stream/live");
+    await listener.until("session_progress");
+
+    const { json } = await server.post("/chat/abort", { thread_id: "live" });
+
+    assert.equal(json.aborted, true);
+    assert.ok((await stream.rest()).some(({ name }) => name === "aborted"));
+    const committed = await listener.until("session_event");
+    listener.close();
+    assert.equal(committed.json.data.role, "assistant");
+  });
+
+  test("counts what the turns count, once", async () => {
+    const before = await runs();
+    await server.post("/chat", turn("talking", "hi"));
+
+    assert.equal((await runs()) - before, 1);
+
+    async function runs(): Promise<number> {
+      const { text } = await server.get("/metrics");
+      return Number(/^svc_runs_total\{manifest_id="talking",outcome="ok"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+    }
+  });
+
+  test("drains: a live turn ends, marked as interrupted, and the next server has its thread", async () => {
+    // Another client than the server's own, which lets go of its connections before the server stops.
+    const client = new HttpClient(() => server.url);
+    atEnd.after(() => client.close());
+    const stream = await client.stream("/chat/stream", turn("hanging", "hi", { thread_id: "drained" }));
+    await stream.until("text_delta");
+    const rest = stream.rest();
+
+    await server.stop();
+
+    assert.deepEqual((await rest).map(({ name }) => name).slice(-2), ["error", "[DONE]"]);
+    const next = await startInProcess({ atEnd, dataDir: server.dataDir });
+    const { transcript, phase } = (await next.get("/chat/sessions/drained")).json;
+    assert.equal(phase, "idle");
+    assert.equal(transcript.at(-1).metadata.type, "run_interrupted");
+  });
+});

@@ -1,0 +1,166 @@
+// Clients that open streams and do not read them, over real sockets: they are closed at the bounds, lose nothing by it, and slow
+// nobody else (decision 10, threat 24). test/long/stalled-readers.test.ts does it with ten thousand.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { assertNoErrorLogged, assertRssBelow, metric, untilMetric } from "../security/support.ts";
+import { eventSeqs, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import type { TestServer } from "../support/server.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+import { StalledReaders, talkUntil } from "./stalled-readers.ts";
+
+const models = ["plain", "loud", "endless"];
+const miB = 1024 * 1024;
+/** A turn of the loud model: its text goes over a stream three times. */
+const loudText = "x".repeat(200_000);
+/** The model is shown little, so that long threads cost it nothing. */
+const manifests = { agent: { session: { strategy: "windowed:1" } } };
+
+async function start(atEnd: Cleanup, env: Record<string, string> = {}): Promise<TestServer> {
+  const { server, mock } = await startChat(atEnd, { models, manifests, env });
+  mock.answer("plain", { text: ["The", " answer."] });
+  mock.answer("loud", { text: loudText });
+  // Far more than a connection and the bound hold.
+  mock.answer("endless", { text: Array.from({ length: 60 }, () => loudText) });
+  return server;
+}
+
+const closedCount = (server: TestServer) => metric(server, "svc_slow_streams_closed_total");
+const say = (server: TestServer, thread_id: string, model: string) =>
+  server.post("/chat", turn("agent", "go", { thread_id, model }));
+
+describe("readers that take nothing", () => {
+  test("are closed at 1 MiB each; who reads the same thread gets everything, and so do they when they come back", async (t) => {
+    const atEnd = cleanup(t);
+    const server = await start(atEnd);
+    const readers = await StalledReaders.open(server, 10, () => "common", atEnd);
+    const reading = await server.listen("/chat/stream/common");
+    const read: number[] = [];
+    const reads = (async () => {
+      for await (const frame of reading) read.push(...eventSeqs([frame]));
+    })().catch(() => {});
+
+    const turns = await talkUntil(
+      () => say(server, "common", "loud"),
+      async () => (await closedCount(server)) === 10,
+    );
+    const waiting = await metric(server, "svc_stream_waiting_bytes");
+    const again = await server.listen("/chat/stream/common", { headers: { "last-event-id": "0" } });
+    const seqs: number[] = [];
+    for await (const frame of again) {
+      seqs.push(...eventSeqs([frame]));
+      if (seqs.length === turns * 2) break;
+    }
+
+    await eventually("all frames", async () => {
+      await server.get("/health");
+      return read.length === turns * 2 || undefined;
+    });
+
+    assert.equal(await metric(server, "svc_open_streams"), 2);
+    assert.ok(waiting <= miB, `${waiting} bytes wait`);
+    assert.deepEqual(seqs, [...seqs.keys()]);
+    assert.deepEqual(read, seqs);
+    assertNoErrorLogged(server);
+    again.close();
+    reading.close();
+    readers.close();
+    await reads;
+  });
+
+  test("two hundred of them slow nobody: conversations beside them all end, and the bound of the process holds", async (t) => {
+    const atEnd = cleanup(t);
+    const bound = miB;
+    const server = await start(atEnd, {
+      SVC_STREAM_BUFFER_BYTES: String(bound),
+      SVC_HTTP_THREADS: "2",
+      SVC_ACTOR_THREADS: "2",
+    });
+    const loud = await StalledReaders.open(server, 100, () => "loud", atEnd);
+    const quiet = await StalledReaders.open(server, 100, (at) => `quiet-${at % 10}`, atEnd);
+    let conversations = 0;
+    let over = false;
+    const talk = async (client: number): Promise<void> => {
+      for (let number = 0; number < 20 || !over; number++) {
+        const thread = number % 2 === 0 ? `quiet-${client}` : `own-${client}`;
+        const { status, json, text } = await say(server, thread, "plain");
+        assert.equal(status, 200, text);
+        assert.equal(json.final.content, "The answer.");
+        conversations++;
+      }
+    };
+    const talking = Promise.all([0, 1, 2, 3].map(talk));
+
+    await talkUntil(
+      () => say(server, "loud", "loud"),
+      async () => {
+        const waiting = await metric(server, "svc_stream_waiting_bytes");
+        assert.ok(waiting <= bound, `${waiting} bytes wait`);
+        return (await closedCount(server)) === 100;
+      },
+    );
+    over = true;
+    await talking;
+
+    assert.ok(conversations >= 80);
+    assert.equal(await metric(server, "svc_open_streams"), 100);
+    assertRssBelow(server, 700);
+    assertNoErrorLogged(server);
+    loud.close();
+    quiet.close();
+    await untilMetric(server, "svc_open_streams", (open) => open === 0);
+  });
+
+  test("of a long past get no more of it than they take, and what happens meanwhile is not kept for them without end", async (t) => {
+    const atEnd = cleanup(t);
+    const server = await start(atEnd);
+    // More than any connection holds: 40 turns of 400 KB.
+    const long = "y".repeat(400_000);
+    for (let number = 0; number < 40; number++)
+      await server.post("/chat", turn("agent", long, { thread_id: "past", model: "plain" }));
+    const readers = await StalledReaders.open(server, 20, () => "past", atEnd, "id: ");
+
+    await talkUntil(
+      () => say(server, "past", "loud"),
+      async () => (await closedCount(server)) === 20,
+    );
+
+    assertRssBelow(server, 700);
+    readers.close();
+    const { status, json } = await server.get("/chat/sessions/past");
+    assert.equal(status, 200);
+    assert.equal(json.transcript[0].content, long);
+  });
+
+  test("of their own turn do not stop it: it is committed in full, and the next one finds the thread free", async (t) => {
+    const atEnd = cleanup(t);
+    const server = await start(atEnd);
+    const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "own", model: "endless" }));
+    own.pause();
+
+    const session = await eventually("the end of the run", async () => {
+      const { json } = await server.get("/chat/sessions/own");
+      return json.phase === "idle" && json.transcript.length === 2 ? json : undefined;
+    });
+    const next = await say(server, "own", "plain");
+
+    assert.equal(session.transcript[1].content.length, 60 * loudText.length);
+    assert.equal(next.status, 200, next.text);
+    assert.equal(await closedCount(server), 1);
+    own.close();
+  });
+
+  test("of long answers that are no streams keep no more than a piece of them", async (t) => {
+    const atEnd = cleanup(t);
+    const server = await start(atEnd);
+    for (let number = 0; number < 30; number++)
+      await server.post("/chat", turn("agent", "y".repeat(1_000_000), { thread_id: "long", model: "plain" }));
+
+    const readers = await StalledReaders.openPath(server, 20, "/chat/sessions/long", '"transcript":[{', atEnd);
+
+    // Each would be 30 MB.
+    assertRssBelow(server, 700);
+    assert.equal((await say(server, "other", "plain")).status, 200);
+    readers.close();
+  });
+});

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import type { Answer } from "../support/http-client.ts";
+import { RawConnection, rawRequest } from "../support/raw-http.ts";
+import type { TestServer } from "../support/server.ts";
+import type { Cleanup } from "../support/temp.ts";
+
+/** Connections on their way at a time: fewer than any listen queue holds. */
+const openingMax = 64;
+/** More turns than it takes to fill what systems keep for a connection, and the bounds behind that. */
+const turnsMax = 200;
+
+/** Clients that ask for something long, see it begin, and then take nothing more. */
+export class StalledReaders {
+  readonly #connections: RawConnection[] = [];
+
+  /** Listeners to threads, by their number. */
+  static open(
+    server: TestServer,
+    count: number,
+    thread: (at: number) => string,
+    atEnd: Cleanup,
+    begun = "\n\n",
+  ): Promise<StalledReaders> {
+    return StalledReaders.#open(server, count, (at) => `/chat/stream/${thread(at)}`, begun, atEnd);
+  }
+
+  /** Readers of any path, until its answer has come to `begun`. */
+  static openPath(
+    server: TestServer,
+    count: number,
+    path: string,
+    begun: string,
+    atEnd: Cleanup,
+  ): Promise<StalledReaders> {
+    return StalledReaders.#open(server, count, () => path, begun, atEnd);
+  }
+
+  static async #open(
+    server: TestServer,
+    count: number,
+    path: (at: number) => string,
+    begun: string,
+    atEnd: Cleanup,
+  ): Promise<StalledReaders> {
+    const readers = new StalledReaders();
+    atEnd.after(() => readers.close());
+    let next = 0;
+    const openSome = async (): Promise<void> => {
+      for (let at = next++; at < count; at = next++) {
+        const connection = new RawConnection(server.url);
+        readers.#connections.push(connection);
+        await connection.send(rawRequest("GET", path(at)));
+        await connection.until(begun);
+        assert.match(connection.unread, /^HTTP\/1\.1 200 /);
+        connection.stall();
+        connection.discard();
+      }
+    };
+    await Promise.all(Array.from({ length: openingMax }, openSome));
+    return readers;
+  }
+
+  close(): void {
+    for (const connection of this.#connections) connection.reset();
+  }
+}
+
+/** Runs turns until something holds, and tells how many it took. Fails when it takes too many. */
+export async function talkUntil(say: () => Promise<Answer>, holds: () => Promise<boolean>): Promise<number> {
+  for (let turns = 1; turns <= turnsMax; turns++) {
+    const { status, text } = await say();
+    assert.equal(status, 200, text);
+    if (await holds()) return turns;
+  }
+  throw new Error(`not after ${turnsMax} turns`);
+}

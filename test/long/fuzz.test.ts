@@ -1,0 +1,8 @@
+import { fuzz } from "../fuzz/fuzz.ts";
+
+// The fuzz of test/fuzz/routes.test.ts, longer, and with other requests each time. What fails is told with the seed that repeats it:
+// SVC_TEST_FUZZ_SEED makes the same requests again, and SVC_TEST_FUZZ_RUNS as many of each operation as it says.
+
+const { SVC_TEST_FUZZ_SEED, SVC_TEST_FUZZ_RUNS } = process.env;
+
+fuzz({ seed: Number(SVC_TEST_FUZZ_SEED ?? Date.now() % 2 ** 31), runs: Number(SVC_TEST_FUZZ_RUNS ?? 10_000) });

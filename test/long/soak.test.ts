@@ -1,0 +1,155 @@
+// Twenty thousand turns over two hundred threads: what the server keeps grows with what it stores and with nothing else.
+import assert from "node:assert/strict";
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { readRssKib } from "../../perf/process-stats.ts";
+import { databaseOf, snapshotOf } from "../faults/support.ts";
+import { says, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { startMockModel } from "../support/mock-model.ts";
+import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+const turnsMax = 20_000;
+const threads = 200;
+const clients = 50;
+const windowMessages = 24;
+
+const mib = 1024 * 1024;
+/** Between the medians of the second and the last quarter. */
+const rssGrowthBytesMax = 24 * mib;
+/** What the log of the database may keep on disk after a checkpoint was late. */
+const walBytesMax = 80 * mib;
+/** Actors that are not conversations: limiters, the manifests', the nodes'. */
+const otherActorsMax = 20;
+/** Files that come and go: connections of the clients and to the model, and a few of our own. */
+const openFilesGrowthMax = 20;
+
+/** One of twenty turns each: without a thread, with a key, with a client that leaves. */
+const kinds = ["stateless", "keyed", "left"] as const;
+
+class Soak {
+  readonly #server: TestServer;
+  #begun = 0;
+  #until = 0;
+  ended = 0;
+  readonly count = { stateless: 0, keyed: 0, left: 0, plain: 0 };
+  readonly rssKib: number[] = [];
+
+  constructor(server: TestServer) {
+    this.#server = server;
+  }
+
+  async run(turns: number): Promise<void> {
+    this.#until += turns;
+    await Promise.all(Array.from({ length: clients }, (_, client) => this.#talk(client)));
+  }
+
+  async #talk(client: number): Promise<void> {
+    // Each client has threads of its own, so that no turn is in the way of another.
+    for (let number = 0; this.#begun < this.#until; number++) {
+      const thread_id = `thread-${client + clients * (number % (threads / clients))}`;
+      const kind = kinds[this.#begun % 20] ?? "plain";
+      await this.#turn(kind, thread_id, `message-${this.#begun++}`);
+      this.count[kind]++;
+      this.ended++;
+      if (this.ended % 100 === 0) this.rssKib.push(readRssKib([this.#server.pid]));
+    }
+  }
+
+  async #turn(kind: keyof Soak["count"], thread_id: string, text: string): Promise<void> {
+    const server = this.#server;
+    const body = turn("agent", text, kind === "stateless" ? {} : { thread_id });
+    if (kind === "left") {
+      const stream = await server.stream("/chat/stream", body);
+      assert.equal(stream.status, 200);
+      await stream.until("session_progress");
+      stream.close();
+      await eventually(`the end of ${text}`, async () =>
+        (await server.get(`/chat/sessions/${thread_id}`)).json.phase === "idle" ? true : undefined,
+      );
+    } else if (kind === "keyed") {
+      const { status } = await server.post("/chat", body, { headers: { "idempotency-key": text } });
+      assert.equal(status, 200);
+    } else {
+      const stream = await server.stream("/chat/stream", body);
+      assert.deepEqual([stream.status, (await stream.rest()).at(-2)?.name], [200, "done"]);
+    }
+  }
+}
+
+test("twenty thousand turns leave rows, and no memory, files, actors or streams", {
+  skip: process.platform === "linux" ? false : "needs /proc",
+}, async (t) => {
+  const atEnd = cleanup(t);
+  const mock = await startMockModel({ record: false });
+  atEnd.after(() => mock.close());
+  let messagesSeen = 0;
+  mock.answer("brief", ({ body }) => {
+    messagesSeen = Math.max(messagesSeen, (body.messages as unknown[]).length);
+    return says("one ", "two ", "three");
+  });
+  const agent = { model: { id: "brief" }, session: { strategy: `windowed:${windowMessages}` } };
+  const server = await startServer({
+    atEnd,
+    env: { ...modelEnv(mock, ["brief"]), ...manifestEnv(atEnd, { agent }), SVC_AUDIT_FLUSH_SECONDS: "1" },
+  });
+  const openFiles = (): number => readdirSync(`/proc/${server.pid}/fd`).length;
+  const soak = new Soak(server);
+  await soak.run(turnsMax / 20);
+  const openBefore = openFiles();
+
+  await soak.run(turnsMax - turnsMax / 20);
+
+  // What is live: nothing.
+  const { text: metrics } = await server.get("/metrics");
+  const gauge = (name: string): number => Number(metrics.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1]);
+  assert.deepEqual([gauge("svc_live_runs"), gauge("svc_open_streams"), gauge("svc_stream_waiting_bytes")], [0, 0, 0]);
+  assert.ok(gauge("svc_actors") <= threads + otherActorsMax, `${gauge("svc_actors")} actors`);
+  assert.ok(openFiles() <= openBefore + openFilesGrowthMax, `${openFiles()} files, ${openBefore} before`);
+
+  // What is in memory.
+  const quarter = (number: number): number => {
+    const size = soak.rssKib.length / 4;
+    const sorted = soak.rssKib.slice(Math.floor(size * number), Math.floor(size * (number + 1))).sort((a, b) => a - b);
+    return (sorted[Math.floor(sorted.length / 2)] as number) * 1024;
+  };
+  const rss = [0, 1, 2, 3].map(quarter) as [number, number, number, number];
+  t.diagnostic(`RSS by quarter: ${rss.map((bytes) => Math.round(bytes / mib)).join(", ")} MiB`);
+  assert.ok(rss[3] - rss[1] <= rssGrowthBytesMax, `${rss[3] - rss[1]} bytes more`);
+
+  // What the model is shown, and what the log of the database takes.
+  assert.equal(messagesSeen, windowMessages);
+  const walBytes = statSync(join(server.dataDir, "svc.db-wal")).size;
+  assert.ok(walBytes <= walBytesMax, `${walBytes} bytes of log`);
+
+  // What is on disk, to the row.
+  for (let number = 0; number < threads; number += 40)
+    assert.equal((await snapshotOf(server, `thread-${number}`)).phase, "idle");
+  await server.stop();
+  const { rows } = await databaseOf("sqlite", atEnd);
+  const tables = ["threads", "events", "live_runs", "idempotency", "usage", "audit"];
+  const counted: Record<string, unknown> = {};
+  for (const table of tables) {
+    const [row] = await rows(`SELECT COUNT(*) AS number FROM ${table}`, server.dataDir);
+    counted[table] = row?.number;
+  }
+  const { stateless, keyed, left, plain } = soak.count;
+  const onThreads = keyed + left + plain;
+  t.diagnostic(`${JSON.stringify(soak.count)} ${JSON.stringify(counted)}`);
+  assert.equal(stateless + onThreads, soak.ended);
+  assert.ok(soak.ended >= turnsMax && stateless > 0 && left > 0);
+  assert.deepEqual(counted, {
+    threads,
+    events: 2 * onThreads,
+    live_runs: 0,
+    idempotency: keyed,
+    usage: soak.ended,
+    audit: 2 * soak.ended,
+  });
+  assert.deepEqual(
+    server.logs.filter(({ level }) => level === "error" || level === "warn").map(({ msg }) => msg),
+    [],
+  );
+});

@@ -1,0 +1,240 @@
+// What turns cost: the figures in their answers, in the rows of GET /usage and in the metrics are the same, however a turn ends.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { calls, inTurn, never, says, startChat, turn } from "../support/chat.ts";
+import type { Behaviour } from "../support/mock-model/behaviours.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import type { TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+// At 2 USD a million tokens in, 8 out, 0.5 and 2 for cached ones: 0.006, and 0.0094 with the cached ones.
+const plain = { prompt_tokens: 1_000, completion_tokens: 500, total_tokens: 1_500 };
+const cached = {
+  prompt_tokens: 3_000,
+  completion_tokens: 1_000,
+  total_tokens: 4_000,
+  prompt_tokens_details: { cached_tokens: 2_800, cache_creation_tokens: 0 },
+};
+const call = calls(["calculator", { expression: "6*7" }]);
+const refusal = { status: 400, headers: { "content-type": "application/json" }, steps: [{ send: "{}" }] };
+
+interface Row {
+  readonly model_id: string;
+  readonly kind: string;
+  readonly tokens_input: number;
+  readonly tokens_output: number;
+  readonly cache_read: number;
+  readonly cost_usd: number;
+}
+
+describe("what a turn costs", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  before(async () => {
+    ({ server, mock } = await startChat(atEnd, {
+      models: ["scripted", "one", "two-steps", "mock-no-usage", "odd"],
+      manifests: {
+        agent: { tools: ["calculator"] },
+        priced: { model: { id: "scripted", price: { input: 3, output: 10 } } },
+        brief: { tools: ["calculator"], recursion_limit: 1 },
+      },
+      routes: { free: { provider: "openai", model: "one", price: { input: 0, output: 0 } } },
+    }));
+    mock.answer("one", { text: "The answer.", usage: plain });
+    mock.answer("two-steps", inTurn({ ...call, usage: plain }, { text: "42.", usage: cached }));
+  });
+
+  const rowsOf = async (thread: string): Promise<Row[]> =>
+    (await server.get(`/usage?thread_id=${thread}`)).json.items.reverse();
+  async function streamed(thread: string, model: string, behaviour: Behaviour, manifest = "agent") {
+    mock.answer("scripted", behaviour);
+    const body = turn(manifest, "go", { thread_id: thread, model });
+    const frames = await (await server.stream("/chat/stream", body)).rest();
+    return frames.find(({ name }) => name === "done")?.json.data;
+  }
+  async function tokensCounted(kind: string): Promise<number> {
+    const { text } = await server.get("/metrics");
+    const start = `svc_tokens_total{manifest_id="agent",model="one",kind="${kind}"}`;
+    return Number(
+      text
+        .split("\n")
+        .find((line) => line.startsWith(start))
+        ?.split(" ")
+        .at(-1) ?? 0,
+    );
+  }
+
+  test("CHAT-037 STREAM-048 USAGE-001 one turn has the same figures on every surface, and in its row", async () => {
+    const usage = {
+      input: 1_000,
+      output: 500,
+      cacheRead: 0,
+      cacheWrite: 0,
+      totalTokens: 1_500,
+      cost: { input: 0.002, output: 0.004, cacheRead: 0, cacheWrite: 0, total: 0.006 },
+    };
+    const [inBefore, outBefore] = [await tokensCounted("input"), await tokensCounted("output")];
+
+    const chat = await server.post("/chat", turn("agent", "go", { thread_id: "on-chat", model: "one" }));
+    const done = await streamed("on-stream", "one", {});
+    await server.request("PUT", "/manifests/one", {
+      body: { manifest: { metadata: { name: "one" }, spec: { model: { id: "one" } } } },
+    });
+    const completion = { model: "one", user: "on-v1", messages: [{ role: "user", content: "go" }] };
+    const openAi = await server.post("/v1/chat/completions", completion);
+
+    assert.deepEqual(chat.json.usage, usage);
+    assert.deepEqual(done.usage, usage);
+    assert.deepEqual(openAi.json.usage, {
+      prompt_tokens: 1_000,
+      completion_tokens: 500,
+      total_tokens: 1_500,
+      prompt_tokens_details: { cached_tokens: 0 },
+    });
+    for (const thread of ["on-chat", "on-stream", "on-v1"]) {
+      const [row, ...more] = await rowsOf(thread);
+      assert.deepEqual([row?.tokens_input, row?.tokens_output, row?.cost_usd, more], [1_000, 500, 0.006, []]);
+    }
+    assert.equal((await tokensCounted("input")) - inBefore, 2_000, "a stored manifest is counted as custom");
+    assert.equal((await tokensCounted("output")) - outBefore, 1_000);
+  });
+
+  test("STREAM-048 STREAM-049 the usage of a turn adds its calls up; totalTokens is the size of the last one", async () => {
+    const { json } = await server.post("/chat", turn("agent", "go", { thread_id: "two-steps", model: "two-steps" }));
+    const rows = await rowsOf("two-steps");
+
+    const { input, output, cacheRead, cacheWrite, totalTokens, cost } = json.usage;
+    assert.deepEqual([input, output, cacheRead, cacheWrite, totalTokens], [1_200, 1_500, 2_800, 0, 4_000]);
+    assert.deepEqual(
+      rows.map(({ tokens_input, tokens_output, cache_read }) => [tokens_input, tokens_output, cache_read]),
+      [
+        [1_000, 500, 0],
+        [200, 1_000, 2_800],
+      ],
+    );
+    const near = (actual: number, wanted: number) => assert.ok(Math.abs(actual - wanted) < 1e-12, String(actual));
+    near(cost.total, 0.006 + 0.0098);
+    near(cost.cacheRead, 0.0014);
+    near(
+      cost.total,
+      rows.reduce((sum, { cost_usd }) => sum + cost_usd, 0),
+    );
+  });
+
+  test("USAGE-001 a turn that fails keeps what it had spent, in its answer and in its rows", async () => {
+    const done = await streamed("failed-later", "scripted", inTurn({ ...call, usage: plain }, refusal));
+    const chat = await server.post("/chat", turn("agent", "go", { thread_id: "failed-at-once", model: "scripted" }));
+
+    assert.deepEqual([done.stop_reason, done.usage.cost.total], ["unknown", 0.006]);
+    assert.deepEqual(
+      (await rowsOf("failed-later")).map(({ cost_usd }) => cost_usd),
+      [0.006],
+    );
+    assert.equal(chat.status, 502);
+    assert.deepEqual(
+      (await rowsOf("failed-at-once")).map(({ cost_usd }) => cost_usd),
+      [0.006],
+    );
+  });
+
+  test("USAGE-001 a turn that is aborted keeps what it had spent", async () => {
+    mock.answer("scripted", inTurn({ ...call, usage: plain }, says("So", never)));
+    const body = turn("agent", "go", { thread_id: "aborted", model: "scripted" });
+    const stream = await server.stream("/chat/stream", body);
+    await stream.until("text_delta");
+
+    await server.post("/chat/abort", { thread_id: "aborted" });
+    const done = await stream.until("done");
+
+    assert.equal(done.json.data.usage.cost.total, 0.006);
+    assert.deepEqual(
+      (await rowsOf("aborted")).map(({ cost_usd }) => cost_usd),
+      [0.006],
+    );
+  });
+
+  test("USAGE-001 a turn out of steps is metered too", async () => {
+    const done = await streamed("out-of-steps", "scripted", { ...call, usage: plain }, "brief");
+
+    assert.deepEqual([done.stop_reason, done.usage.cost.total], ["max_turns", 0.006]);
+    assert.equal((await rowsOf("out-of-steps")).length, 1);
+  });
+
+  test("STREAM-048 OPS-013 a provider that reports no usage leaves none, no row, and a count of it", async () => {
+    const count = async () => {
+      const { text } = await server.get("/metrics");
+      const start = 'svc_model_unmetered_total{manifest_id="agent",model="mock-no-usage"}';
+      return Number(
+        text
+          .split("\n")
+          .find((line) => line.startsWith(start))
+          ?.split(" ")
+          .at(-1) ?? 0,
+      );
+    };
+    const before = await count();
+
+    const body = turn("agent", "go", { thread_id: "unmetered", model: "mock-no-usage" });
+    const { status, json } = await server.post("/chat", body);
+
+    assert.equal(status, 200);
+    assert.ok(!("usage" in json));
+    assert.deepEqual(await rowsOf("unmetered"), []);
+    assert.equal(await count(), before + 1);
+  });
+
+  test("USAGE-001 counts that are no counts are zero, and never money back", async () => {
+    const usage = { prompt_tokens: -5_000, completion_tokens: 1.5, total_tokens: "many" } as unknown as typeof plain;
+    mock.answer("odd", { text: "Odd.", usage });
+
+    const { json } = await server.post("/chat", turn("agent", "go", { thread_id: "odd", model: "odd" }));
+
+    assert.deepEqual([json.usage.input, json.usage.output, json.usage.cost.total], [0, 0, 0]);
+    assert.deepEqual(
+      (await rowsOf("odd")).map(({ cost_usd }) => cost_usd),
+      [0],
+    );
+  });
+
+  test("SPEC-020 the manifest's own prices go before the route's, for the manifest's own model alone", async () => {
+    mock.answer("scripted", { text: "Ok.", usage: plain });
+    const own = await server.post("/chat", turn("priced", "go", { thread_id: "own-price" }));
+    const other = await server.post("/chat", turn("priced", "go", { thread_id: "other-price", model: "one" }));
+    const free = await server.post("/chat", turn("priced", "go", { thread_id: "free", model: "free" }));
+
+    assert.deepEqual(
+      [own, other, free].map(({ json }) => json.usage.cost.total),
+      [0.008, 0.006, 0],
+    );
+    assert.deepEqual(
+      (await rowsOf("free")).map(({ model_id, cost_usd }) => [model_id, cost_usd]),
+      [["free", 0]],
+    );
+  });
+
+  test("IDEM-008 IDEM-012 an answer that is given again costs nothing", async () => {
+    const body = turn("agent", "go", { thread_id: "again", model: "one" });
+    const headers = { "idempotency-key": "again-1" };
+    const asked = mock.requests.length;
+
+    const first = await server.post("/chat", body, { headers });
+    const second = await server.post("/chat", body, { headers });
+
+    assert.equal(first.text, second.text);
+    assert.equal(mock.requests.length, asked + 1);
+    assert.equal((await rowsOf("again")).length, 1);
+  });
+
+  test("USAGE-001 the row of a turn that was answered survives the server's death", async () => {
+    await server.post("/chat", turn("agent", "go", { thread_id: "survivor", model: "two-steps" }));
+    const before = await rowsOf("survivor");
+    await server.kill();
+    await server.restart();
+
+    const after = await rowsOf("survivor");
+
+    assert.equal(before.length, 2);
+    assert.deepEqual(after, before);
+  });
+});

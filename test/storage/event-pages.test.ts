@@ -1,0 +1,77 @@
+// Pages of a log are bounded in length too: whoever fills a thread with long messages makes nobody hold all of them at once.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { appendOp, type LogEvent, readEvents, windowStart } from "../../storage/events.ts";
+import type { Store, TenantStore } from "../../storage/store.ts";
+import { reserveThreadKeys } from "../../storage/threads.ts";
+import { dialects, testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+const kiB = 1024;
+
+function event(seq: number, content: string, extra: LogEvent["extra"] = null): LogEvent {
+  return { seq, parent_seq: seq - 1, ts: 1, kind: "message", role: "user", content, extra };
+}
+
+for (const dialect of dialects) {
+  describe(`pages of events on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let store: Store;
+    let tenant: TenantStore;
+    before(async () => {
+      ({ store } = await testStore(dialect, atEnd));
+      tenant = store.tenant("pages");
+    });
+
+    async function threadOf(...contents: readonly string[]): Promise<number> {
+      const key = await reserveThreadKeys(store.system, 1);
+      await tenant.write(contents.map((content, seq) => appendOp(tenant, key, event(seq, content))));
+      return key;
+    }
+
+    async function pagesOf(key: number, to: number): Promise<number[]> {
+      const lengths: number[] = [];
+      for (let seq = 0; seq < to; ) {
+        const page = await readEvents(tenant, key, seq, to);
+        assert.deepEqual(
+          page.map((each) => each.seq),
+          page.map((_, at) => seq + at),
+        );
+        lengths.push(page.length);
+        seq += page.length;
+      }
+      return lengths;
+    }
+
+    test("a page ends with the event that goes beyond 512 KiB, and the pages have every event once", async () => {
+      const long = await threadOf(...Array.from({ length: 20 }, () => "x".repeat(200 * kiB)));
+      const mixed = await threadOf("a", "b", "c", "x".repeat(900 * kiB), "d", "e", "f", "g", "h", "i");
+
+      assert.deepEqual(await pagesOf(long, 20), [3, 3, 3, 3, 3, 3, 2]);
+      assert.deepEqual(await pagesOf(mixed, 10), [4, 6]);
+    });
+
+    test("length is counted in bytes, and what comes with the content counts as well", async () => {
+      const wide = await threadOf(...Array.from({ length: 6 }, () => "世".repeat(100 * kiB)));
+      const key = await reserveThreadKeys(store.system, 1);
+      const metadata = { filler: "x".repeat(300 * kiB) };
+      await tenant.write(Array.from({ length: 6 }, (_, seq) => appendOp(tenant, key, event(seq, "", { metadata }))));
+
+      assert.equal((await readEvents(tenant, wide, 0, 6)).length, 2);
+      assert.equal((await readEvents(tenant, key, 0, 6)).length, 2);
+    });
+
+    test("a window begins where the count or the length is reached, and has its newest event however long that is", async () => {
+      const key = await threadOf(...Array.from({ length: 700 }, (_, seq) => "x".repeat(seq < 690 ? 10 : kiB)));
+      const start = (end: number, count: number, bytes: number) => windowStart(tenant, key, end, count, bytes);
+
+      assert.equal(await start(700, 5000, 1024 * kiB), 0);
+      assert.equal(await start(700, 3, 1024 * kiB), 697);
+      assert.equal(await start(700, 600, 1024 * kiB), 100);
+      assert.equal(await start(700, 5000, 4 * kiB), 696);
+      assert.equal(await start(690, 5000, 65), 684);
+      assert.equal(await start(700, 5000, 1), 699);
+      assert.equal(await start(0, 5000, 1), 0);
+    });
+  });
+}
