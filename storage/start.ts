@@ -15,6 +15,8 @@ export interface StoreThread {
   onExit(callback: (error: Error) => void): void;
   /** Calls back with why the store has stopped working, in words for the log, and with null when it works again. */
   onHealth(callback: (failure: string | null) => void): void;
+  /** Calls back with the cause, in words for the log, whenever a batch or a read is refused with internal_error. */
+  onDefect(callback: (cause: string) => void): void;
   /** Finishes what was asked, closes the database and ends the thread. */
   close(): Promise<void>;
 }
@@ -62,6 +64,9 @@ export function startStoreThread(config: StoreConfig): StoreThread {
     },
     onHealth(callback) {
       void control.onHealth(proxy(callback));
+    },
+    onDefect(callback) {
+      void control.onDefect(proxy(callback));
     },
     close() {
       if (ended) return Promise.resolve();

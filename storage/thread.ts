@@ -20,6 +20,8 @@ export interface StoreControl {
   failure(): string | null;
   /** Calls back with that when the store stops working, and with null when it works again. */
   onHealth(callback: (failure: string | null) => void): void;
+  /** Calls back with the cause of every internal_error, which does not travel with the refusal. */
+  onDefect(callback: (cause: string) => void): void;
   /** Finishes what was asked and closes the database; what is asked later is refused. */
   close(): Promise<void>;
 }
@@ -51,6 +53,7 @@ export function serveStore(writer: Writer): StoreControl {
   let answering = false;
   let closed = false;
   let tellHealth: ((failure: string | null) => void) | null = null;
+  let tellDefect: ((cause: string) => void) | null = null;
   let toldFailing = false;
   let healthPaused = false;
 
@@ -77,7 +80,8 @@ export function serveStore(writer: Writer): StoreControl {
       group.map((waiting) => waiting.batch),
       (index, { rows, error }: WriteOutcome) => {
         const { port, batch } = group[index] as Waiting;
-        answer(port, [batch[1] as number, rows, error ? error.toWire() : null]);
+        if (error) refuse(port, batch[1] as number, error);
+        else answer(port, [batch[1] as number, rows, null]);
       },
     );
     sendAnswers();
@@ -91,6 +95,11 @@ export function serveStore(writer: Writer): StoreControl {
     if (answering) return;
     answering = true;
     setImmediate(sendAnswers);
+  }
+
+  function refuse(port: MessagePort, id: number, error: SvcError): void {
+    if (error.code === "internal_error") tellDefect?.(String(error.cause ?? error));
+    answer(port, [id, null, error.toWire()]);
   }
 
   function sendAnswers(): void {
@@ -116,13 +125,13 @@ export function serveStore(writer: Writer): StoreControl {
     try {
       answer(port, [id, await work, null]);
     } catch (error) {
-      answer(port, [id, null, SvcError.from(error).toWire()]);
+      refuse(port, id, SvcError.from(error));
     }
   }
 
   function take(port: MessagePort, message: Request): void {
     const id = message[1] as number;
-    if (closed) answer(port, [id, null, new SvcError("storage_unavailable").toWire()]);
+    if (closed) refuse(port, id, new SvcError("storage_unavailable"));
     else if (message[0] === request.write) queue.push({ port, batch: message });
     else if (message[0] === request.read)
       void answerWith(port, id, writer.read(message[2] as string, message[3] as Param[]));
@@ -147,6 +156,9 @@ export function serveStore(writer: Writer): StoreControl {
     onHealth(callback) {
       tellHealth = callback;
       noteHealth();
+    },
+    onDefect(callback) {
+      tellDefect = callback;
     },
     async close() {
       closed = true;

@@ -49,7 +49,8 @@ const stream = run({
   files: files.map((path) => `${root}${path}`),
   concurrency,
   timeout: fileMsMax,
-  ...(options.name !== undefined && { testNamePatterns: [new RegExp(options.name)] }),
+  // Where no test of a file fits, node:test runs its hooks from before and not those from after, which would end what they began.
+  ...(options.name !== undefined && { testNamePatterns: [new RegExp(options.name)], forceExit: true }),
 });
 stream.on("test:stdout", ({ file, message }) => noteOutput(file, message));
 stream.on("test:stderr", ({ file, message }) => noteOutput(file, message));

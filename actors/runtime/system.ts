@@ -70,6 +70,7 @@ export class ActorSystem {
       if (reason === null) options.log.info("the store works again");
       else options.log.error({ reason }, "the store does not work");
     });
+    this.store.onDefect((cause) => options.log.error({ cause }, "the store has met a defect"));
   }
 
   /** Resolves when the store is open and every actor thread answers. */

@@ -156,7 +156,7 @@ describe("readers that take nothing", () => {
     for (let number = 0; number < 30; number++)
       await server.post("/chat", turn("agent", "y".repeat(1_000_000), { thread_id: "long", model: "plain" }));
 
-    const readers = await StalledReaders.openPath(server, 20, "/chat/sessions/long", '"transcript":[{', atEnd);
+    const readers = await StalledReaders.openPath(server, 20, "/chat/sessions/long", '"seq":0', atEnd);
 
     // Each would be 30 MB.
     assertRssBelow(server, 700);

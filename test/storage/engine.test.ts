@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { before, describe, test } from "node:test";
 import { Worker } from "node:worker_threads";
 import { systemEnv } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
 import { openStore } from "../../storage/client.ts";
 import { appendOp, type LogEvent, readEvents } from "../../storage/events.ts";
 import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/kv.ts";
@@ -14,6 +15,9 @@ import { createStore, type TenantStore, type WriteOp } from "../../storage/store
 import { reserveThreadKeys } from "../../storage/threads.ts";
 import { dialects, runStore, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
+
+/** Of this thread alone: the store thread does not know it. */
+const unknownThere = tenantSql("test_unknown_there", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ?");
 
 for (const dialect of dialects) {
   describe(`the engine's contract on ${dialect}`, () => {
@@ -405,6 +409,16 @@ for (const dialect of dialects) {
       await running.store.check();
 
       assert.equal(await running.thread.control.failure(), null);
+    });
+
+    test("the cause of a defect is told to whoever has started the store, and not to who asked", async () => {
+      const tenant = freshTenant();
+      const told = new Promise<string>((resolve) => running.thread.onDefect(resolve));
+
+      const refusal = await tenant.write([tenant.op(unknownThere, ["key"])]).catch((error: unknown) => error);
+
+      assert.deepEqual(refusal, new SvcError("internal_error"));
+      assert.match(await told, /test_unknown_there/);
     });
 
     test("a closed store refuses at once", async () => {
