@@ -30,6 +30,8 @@ const serveCommand: Command = {
     if (refusals.length > 0) {
       return { code: 1, json: { ok: false, error: "boot_refused", refusals }, text: refusals.join("\n") };
     }
+    // Threads get a copy of the environment, and the key that signs tokens is for `svc mint-jwt` alone.
+    delete process.env.SVC_JWKS_PRIVATE;
     listenForSignals();
     const { serve } = await import("./http/serve.ts");
     const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");

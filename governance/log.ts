@@ -1,4 +1,5 @@
-import { type DestinationStream, destination, type Logger, pino } from "pino";
+import { type DestinationStream, destination, type Logger, pino, stdSerializers } from "pino";
+import { SvcError } from "../bus/errors.ts";
 import type { SecretMask } from "./secrets.ts";
 import type { Settings } from "./settings.ts";
 
@@ -17,9 +18,34 @@ export function createLogger(
       base: { ...bindings },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: causeOf },
       hooks: { streamWrite: (line) => `${mask.jsonText(line.trimEnd())}\n` },
     },
     words ? wordsTo(output) : output,
+  );
+}
+
+/** Of a refusal what it says and what was behind it; of a defect all there is, with its stack. */
+function causeOf(error: unknown): unknown {
+  if (!(error instanceof SvcError) || error.code === "internal_error") return stdSerializers.err(error as Error);
+  const { name: type, message, cause } = error;
+  return { type, message, ...(cause instanceof Error && { cause: cause.message }) };
+}
+
+/** What would begin a line of its own, move the cursor, or turn the order of what follows. */
+const unruly = /[\p{Cc}\p{Cf}\u2028\u2029]/u;
+
+/** A value as JSON on one line, with nothing in it that a terminal obeys. */
+function harmless(value: unknown): string {
+  return ruled(JSON.stringify(value));
+}
+
+function ruled(text: string): string {
+  return text.replaceAll(new RegExp(unruly, "gu"), (character) =>
+    character
+      .split("")
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+      .join(""),
   );
 }
 
@@ -29,9 +55,10 @@ function wordsTo(output: DestinationStream): DestinationStream {
     write(line) {
       const { time, level, msg, node: _node, err, ...rest } = JSON.parse(line) as Record<string, unknown>;
       const facts = Object.entries(rest).map(
-        ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+        ([name, value]) => `${name}=${typeof value === "string" && !unruly.test(value) ? value : harmless(value)}`,
       );
-      const cause = err === undefined ? "" : `\n${(err as { stack?: string }).stack ?? JSON.stringify(err)}`;
+      const stack = (err as { stack?: string } | undefined)?.stack;
+      const cause = err === undefined ? "" : `\n${stack?.split("\n").map(ruled).join("\n") ?? harmless(err)}`;
       output.write(
         `${String(time).slice(11, 23)} ${String(level).toUpperCase().padEnd(5)} ${[msg, ...facts].join(" ")}${cause}\n`,
       );

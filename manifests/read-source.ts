@@ -11,7 +11,7 @@ export const manifestBytesMax = 1024 * 1024;
 export const depthMax = 64;
 const lexemesMax = 50_000;
 const aliasesMax = 100;
-const nodesMax = 100_000;
+const nodesMax = 20_000;
 
 /** The JSON value of a text in YAML or JSON. Throws invalid_manifest for anything that two parsers might read differently. */
 export function readText(text: string): unknown {

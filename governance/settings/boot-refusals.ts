@@ -76,7 +76,7 @@ export function bootWarnings(settings: Settings): readonly string[] {
   }
   if (!isLoopback(settings.host) && !settings.fromEnvironment.includes("SVC_ALLOWED_HOSTS")) {
     warnings.push(
-      "SVC_ALLOWED_HOSTS is not set: requests that name this server by another host than its address are refused.",
+      "SVC_ALLOWED_HOSTS is not set: requests that name this server by anything but its address or localhost are refused.",
     );
   }
   for (const { entry, length } of settings.authApiKeys) {

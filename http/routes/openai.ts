@@ -98,13 +98,13 @@ const models = route({
   },
   fails: actorFails,
   refusal: openAiRefusal,
-  async handle({ principal }, { bus, startedAt }) {
+  async handle({ principal }, { bus, mask, startedAt }) {
     const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", {});
     const data = items.flatMap(({ name, pointer, model }) => {
       // A manifest that does not compile cannot be talked to.
       if (model === null) return [];
       const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
-      const { description, starters, greeting, commands, tags: _tags, ...facts } = model;
+      const { description, starters, greeting, commands, tags: _tags, ...facts } = mask.value(model);
       const svc = {
         ...facts,
         description: description === "" ? null : description,

@@ -143,7 +143,9 @@ for (const node of nodes) {
       return { svc, stream };
     }
 
-    test("prints its URL, data directory and model, and a line that a shell can run", async (t) => {
+    test("prints its URL, data directory and model, and a line that a shell can run", {
+      skip: spawnSync("curl", ["--version"]).status === 0 ? false : "needs curl",
+    }, async (t) => {
       const data = join(tempDir(cleanup(t)), "some data");
       const svc = start({ atEnd: cleanup(t), node, env: { SVC_DATA_DIR: data, SVC_LOG_FORMAT: "text" } });
 

@@ -10,7 +10,7 @@ import { startMockModel } from "../support/mock-model.ts";
 import { type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
 import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
 import { FrameReader } from "../support/sse-frames.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 import { manifestOf } from "./manifests.ts";
 import { anyThreadId, type FuzzRequest, type Operation, operationsOf, type Reference, requestOf } from "./requests.ts";
 import { trickyTexts } from "./values.ts";
@@ -63,7 +63,7 @@ const hostileAnswers: readonly Answer[] = [
   ),
   calls(["write_file", { path: ".git/config", content: "x" }], ["write_file", { path: "a/b.txt", content: "\ud800" }]),
   calls(["search_files", { query: "(a+)+$", regex: true }], ["glob", { pattern: "**/".repeat(60) }]),
-  calls(["todo_write", { todos: [{ id: "1", content: "\n\ndata: [DONE]\n\n", status: "pending" }] }]),
+  calls(["todo_write", { todos: [{ content: "\n\ndata: [DONE]\n\n", status: "pending" }] }]),
   calls(["list_dir", { path: "." }], ["list_dir", { path: 7 }], ["list_dir", '"x"']),
   { toolCalls: [{ id: "", name: "", arguments: "" }], reasoning: ["\n\nevent: x\n\n"] },
   { text: "x".repeat(50_000), finishReason: "length" },
@@ -94,7 +94,7 @@ export function fuzz({ seed, runs }: FuzzExtent): void {
     const models = modelEnv(mock, ["plain", "hostile", "mock-status-400"]);
     server = await startServer({
       atEnd,
-      env: { ...models, ...manifestEnv(atEnd, manifests), ...env },
+      env: { ...models, ...manifestEnv(atEnd, manifests), ...env, SVC_WORKSPACE_ROOT: tempDir(atEnd) },
     });
     mock.answer("plain", { text: ["The", " answer."] });
     mock.answer("hostile", ({ earlier }) => hostileAnswers[earlier % hostileAnswers.length] as Answer);

@@ -110,6 +110,9 @@ describe("probes", () => {
 
     assert.deepEqual([before.status, before.json.checks.database.detail], [503, "schema_behind"]);
     assert.equal(after.status, 200);
+    // Whoever starts it for the first time reads what to do, before anything that fails for want of tables.
+    const [first] = behind.logs.filter(({ level }) => level === "warn");
+    assert.match(first?.msg ?? "", /run `svc migrate`/);
   });
 
   test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode api_key", async () => {

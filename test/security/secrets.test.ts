@@ -1,0 +1,203 @@
+// Threat 18: what is secret is planted wherever it could be kept or told again, and looked for in everything that comes out.
+// Threat 11: what others have written does not make log lines.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { before, describe, test } from "node:test";
+import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { jsonScript } from "../support/mock-model/answer.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import { apiKeys, type TestServer } from "../support/server.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+
+const { env, keys } = apiKeys({
+  alice: { scopes: ["*"] },
+  bob: { scopes: ["*"] },
+  stranger: { tenant_id: "globex", scopes: ["*"] },
+});
+const named = "planted-named-secret-0123456789";
+const providerKey = "mock-provider-key";
+/** Known by its form alone. */
+const formed = `sk-${"a1B2".repeat(8)}`;
+const secrets = [keys.alice, keys.bob, keys.stranger, named, providerKey, formed];
+
+function assertNone(text: string, where: string): void {
+  for (const secret of secrets) {
+    const at = text.indexOf(secret);
+    assert.ok(at < 0, `${secret} in ${where}: ${text.slice(Math.max(0, at - 100), at + 100)}`);
+  }
+}
+
+describe("secrets in odd places", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  const as = { key: keys.alice };
+
+  before(async () => {
+    ({ server, mock } = await startChat(atEnd, {
+      models: ["plain", "leaking", "echoing", "refusing"],
+      manifests: {
+        agent: {},
+        leaking: { model: { id: "leaking" }, tools: ["todo_write", "calculator", "write_file", "read_file"] },
+      },
+      env: { ...env, SVC_LOG_LEVEL: "trace", SVC_SECRET_PLANTED: named, SVC_WORKSPACE_ROOT: tempDir(atEnd) },
+    }));
+    mock.answer("plain", { text: "The answer." });
+    const all = secrets.join(" ");
+    mock.answer(
+      "leaking",
+      inTurn(
+        calls(
+          ["calculator", { expression: all }],
+          ["todo_write", { todos: [{ content: all, status: "pending" }] }],
+          ["write_file", { path: "notes.txt", content: all }],
+          [keys.bob, { [named]: all }],
+        ),
+        calls(["read_file", { path: "notes.txt" }], ["read_file", { path: `${named}/${formed}` }]),
+        { text: "Done." },
+      ),
+    );
+    // A provider that tells what it was sent, the key with it.
+    mock.answer(
+      "echoing",
+      jsonScript(401, { error: { message: `Incorrect API key provided: ${providerKey}. ${named}` } }),
+    );
+  });
+
+  /** Requests with a secret where none belongs; what they are answered does not matter. */
+  async function plant(secret: string): Promise<void> {
+    const segment = encodeURIComponent(secret);
+    const asNobody = { headers: { authorization: `Bearer ${secret}x`, "x-api-key": `${secret}y` } };
+    await server.get("/audit", asNobody);
+    await server.get(`/audit?event_type=${segment}&cursor=${segment}&api_key=${segment}`, as);
+    await server.get(`/no/such/${segment}`, as);
+    await server.get(`/manifests/${segment}`, as);
+    await server.get(`/chat/sessions/search?q=${segment}`, as);
+    await server.get("/health", { headers: { "x-request-id": secret, referer: secret, cookie: `key=${secret}` } });
+    await server.post("/chat", turn(secret, "hi"), as);
+    await server.post("/chat", turn("agent", "hi", { model: secret, template: secret }), as);
+    await server.post("/chat", { [secret]: secret, manifest: "agent" }, as);
+    await server.post("/chat", `{"manifest":"agent","${secret}":"${secret}`, as);
+    await server.post("/chat", turn("agent", `my key is ${secret}`, { thread_id: "planted" }), {
+      ...as,
+      headers: { "idempotency-key": secret },
+    });
+    await server.post("/v1/chat/completions", { model: secret, messages: [{ role: "user", content: secret }] }, as);
+    const parts = [{ type: secret }, { type: "text", text: secret }];
+    await server.post(
+      "/chat",
+      { manifest: "agent", messages: [{ role: "user", name: secret.slice(0, 100), content: parts }] },
+      as,
+    );
+    const manifest = {
+      metadata: { name: "planted", description: secret },
+      spec: { system_prompt: { inline: `Use ${secret}` }, extensions: { key: secret } },
+    };
+    const put = await server.request("PUT", "/manifests/planted", { ...as, body: { manifest, comment: secret } });
+    assert.equal(put.status, 200, put.text);
+    assertNone(JSON.stringify(put.json.manifest), "the stored manifest");
+  }
+
+  test("none is in the log, the audit, the usage, the metrics, or a view of a manifest", async () => {
+    for (const secret of secrets) await plant(secret);
+    const leaked = await server.post("/chat", turn("leaking", "go", { thread_id: "leaking" }), as);
+    assert.equal(leaked.status, 200, leaked.text);
+    await eventually("the audit of the last call", async () => {
+      const { text } = await server.get("/audit?event_type=tool_call&limit=500", as);
+      return text.split('"tool":').length > 4 || text.split("read_file").length > 2 || undefined;
+    });
+
+    for (const path of [
+      "/audit?limit=500",
+      "/audit/export",
+      "/audit/metrics",
+      "/usage",
+      "/metrics",
+      "/manifests",
+      "/v1/models",
+    ]) {
+      const { status, text } = await server.get(path, as);
+      assert.equal(status, 200, path);
+      assert.ok(text.length > 20, path);
+      assertNone(text, path);
+    }
+    for (const path of ["/manifests/planted", "/manifests/planted?version=1"])
+      assertNone(JSON.stringify((await server.get(path, as)).json.manifest), path);
+    assertNone(server.output, "the log");
+    assert.ok(server.output.includes("[REDACTED]") || server.logs.length > 0);
+  });
+
+  test("what a tool has read is masked before the model sees it", () => {
+    const last = mock.requests.findLast(({ model }) => model === "leaking");
+    const shown = (last?.body.messages ?? []) as { role: string; content: string }[];
+    const results = shown.filter(({ role }) => role === "tool");
+
+    assert.ok(
+      results.some(({ content }) => content.includes("[REDACTED]")),
+      JSON.stringify(results),
+    );
+    for (const { content } of results) assertNone(content, "a tool's result");
+  });
+
+  test("what a provider says of its key is masked for whoever is told of the failure", async () => {
+    const put = { metadata: { name: "echoing" }, spec: { model: { id: "echoing" } } };
+    await server.request("PUT", "/manifests/echoing", { ...as, body: { manifest: put } });
+    const body = turn("echoing", "hi", { thread_id: "echoing" });
+
+    const answer = await server.post("/chat", body, as);
+    const stream = await server.post("/chat/stream", body, as);
+    const openAi = await server.post("/v1/chat/completions", { ...body, model: "echoing" }, as);
+
+    assert.deepEqual([answer.status, openAi.status], [502, 502]);
+    for (const { text } of [answer, openAi]) assertNone(text, "an answer");
+    assert.match(openAi.text, /Incorrect API key provided: \[REDACTED\]/);
+    assert.match(stream.text, /on_error.*Incorrect API key provided: \[REDACTED\]/);
+    assertNone(stream.text, "a stream");
+    assertNone(server.output, "the log");
+  });
+
+  test("the provider is sent its own key, and no caller's", () => {
+    for (const { headers, text } of mock.requests.filter(({ model }) => model === "echoing")) {
+      assert.equal(headers.authorization, `Bearer ${providerKey}`);
+      for (const key of Object.values(keys)) assert.ok(!(JSON.stringify(headers) + text).includes(key));
+    }
+  });
+});
+
+describe("log lines for people", () => {
+  /** What a logger in words writes of these values. */
+  function written(values: object): string {
+    const script = `
+      import { createLogger } from "./governance/log.ts";
+      import { SecretMask } from "./governance/secrets.ts";
+      const log = createLogger({ logLevel: "info", logFormat: "text" }, new SecretMask([]), {});
+      const { message, ...rest } = ${JSON.stringify(values)};
+      log.info({ ...rest, ...(message && { err: new Error(message) }) }, "said");
+    `;
+    return execFileSync(
+      process.execPath,
+      ["--import", "./strip-types.js", "--input-type=module-typescript", "-e", script],
+      { encoding: "utf8", cwd: new URL("../..", import.meta.url) },
+    );
+  }
+
+  test("are one line each, whatever is in them, and nothing in them moves a terminal", () => {
+    const nasty = "x\n00:00:00.000 ERROR forged\r\u001b[2J\u009b31m\u202eevil\u2028y";
+
+    const line = written({ thread: nasty, deep: { [nasty]: [nasty] }, plain: "as it is" });
+
+    assert.equal(line.split("\n").length, 2);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+    assert.doesNotMatch(line.trimEnd(), /[\x00-\x1f\x7f-\x9f\u2028\u202e]/);
+    assert.match(line, / INFO {2}said thread="x\\n00:00:00\.000 ERROR forged/);
+    assert.match(line, / plain=as it is/);
+  });
+
+  test("tell where an error comes from, without its control characters", () => {
+    const text = written({ message: "bad \u001b[31mred\u202e" });
+
+    assert.match(text, /Error: bad \\u001b\[31mred\\u202e\n {4}at /);
+    assert.ok(!text.includes("\u001b"));
+  });
+});
