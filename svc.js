@@ -1,8 +1,4 @@
 #!/usr/bin/env node
-import { setFlagsFromString } from "node:v8";
-
-setFlagsFromString("--no-parallel-scavenge");
-
 // Starts svc.ts on a Node that can run it: this one when it is new enough, else the one that npm installed beside us.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -186,6 +186,8 @@ async function listenAll(main: HttpNode, workers: readonly HttpWorker[], { host,
 
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
+/** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
+const indexPause = 20;
 const lapsedMs = 3_600_000;
 
 /** What no request waits for: the search index follows the log, and what has lapsed is deleted. */
@@ -199,7 +201,11 @@ function keepHouse(store: Store, env: Env, log: Logger): () => void {
     });
     if (!stopping) env.timer(pauseMs, () => void repeat(work));
   };
-  void repeat(async () => ((await indexEvents(store, 1)) ? indexIdleMs : indexBusyMs));
+  void repeat(async () => {
+    const startedAt = env.monotonic();
+    if (await indexEvents(store, 1)) return indexIdleMs;
+    return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
+  });
   void repeat(async () => {
     await deleteLapsed(store, env.now());
     return lapsedMs;

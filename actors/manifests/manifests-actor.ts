@@ -41,9 +41,13 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps
   idle: () => true,
   crashed: () => {},
   on: {
-    async list(_state, _body, { key, deps }) {
+    async list(_state, { models }, { key, deps, env }) {
       const items: ManifestListing[] = [];
-      for (const listed of await deps.manifests.list(key)) items.push(await listing(key, listed, deps));
+      for (const listed of await deps.manifests.list(key)) {
+        items.push(await listing(key, listed, models, deps));
+        // A tenant may have thousands of them: the turns of this thread are not to wait for all.
+        if (models) await new Promise<void>((resolve) => env.defer(resolve));
+      }
       return { items };
     },
 
@@ -167,9 +171,15 @@ function audit(
   deps.audit.record(key, { event_type, status: "ok", manifest_id: name, principal_subj: principal.sub, payload });
 }
 
-async function listing(tenantId: string, listed: ListedManifest, deps: ActorDeps): Promise<ManifestListing> {
+async function listing(
+  tenantId: string,
+  listed: ListedManifest,
+  models: boolean,
+  deps: ActorDeps,
+): Promise<ManifestListing> {
   const { name, version, source } = listed;
   const pointer = listed.pointer === null ? null : pointerView(tenantId, listed.pointer);
+  if (!models) return { name, version, source, pointer, model: null };
   try {
     const resolved = await deps.manifests.find(tenantId, name, null);
     const agent = await deps.manifests.compiled(resolved, tenantId);

@@ -2,8 +2,8 @@ import type { Principal } from "./principal.ts";
 
 /** The manifests of one tenant. Writes of a tenant happen one after another. */
 export interface ManifestsMessages {
-  /** Every manifest that the tenant can name. */
-  list: { body: Record<string, never>; reply: { readonly items: readonly ManifestListing[] } };
+  /** Every manifest that the tenant can name; what they are as models only when it is asked for, which compiles each. */
+  list: { body: { models: boolean }; reply: { readonly items: readonly ManifestListing[] } };
   /** What a request of this tenant would get. Refuses with unknown_manifest. */
   get: { body: { name: string; thread_suffix: string | null }; reply: ResolvedManifestView };
   /** Stores a version. Refuses with name_mismatch, invalid_manifest. */
@@ -56,7 +56,7 @@ export interface ManifestListing {
   readonly name: string;
   readonly version: number | null;
   readonly source: string;
-  /** Null when the manifest does not compile. */
+  /** Null when the manifest does not compile, or when models were not asked for. */
   readonly model: ModelCard | null;
   readonly pointer: ManifestPointerView | null;
 }

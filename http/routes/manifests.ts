@@ -70,7 +70,7 @@ const list = route({
   },
   fails: actorFails,
   async handle({ principal }, { bus }) {
-    const listed = await bus.ask(manifestsOf(principal), "list", {});
+    const listed = await bus.ask(manifestsOf(principal), "list", { models: false });
     const items = listed.items.map(({ name, source, pointer }) => pointer ?? { name, version: null, source });
     return json({ items, manifests: items });
   },

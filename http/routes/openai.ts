@@ -99,7 +99,7 @@ const models = route({
   fails: actorFails,
   refusal: openAiRefusal,
   async handle({ principal }, { bus, mask, startedAt }) {
-    const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", {});
+    const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", { models: true });
     const data = items.flatMap(({ name, pointer, model }) => {
       // A manifest that does not compile cannot be talked to.
       if (model === null) return [];

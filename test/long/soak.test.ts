@@ -17,8 +17,10 @@ const clients = 50;
 const windowMessages = 24;
 
 const mib = 1024 * 1024;
-/** Between the medians of the third and the last quarter: until then heaps and caches grow to the size that they keep. */
-const rssGrowthBytesMax = 24 * mib;
+/** What is reachable in all threads together, between a quarter of the turns and their end: less than 200 bytes a turn. */
+const heapGrowthBytesMax = 5 * mib;
+/** Between the medians of the first and the last third of the turns after that. Memory is taken from the system in large steps. */
+const rssGrowthBytesMax = 80 * mib;
 /** What the log of the database may keep on disk after a checkpoint was late. */
 const walBytesMax = 80 * mib;
 /** Actors that are not conversations: limiters, the manifests', the nodes'. */
@@ -79,6 +81,40 @@ class Soak {
   }
 }
 
+/** On SIGUSR2 the server prints the bytes that are reachable in its threads: a snapshot of a heap collects its garbage first. */
+const heapOnSignal = `
+  import v8 from "node:v8";
+  const threads = [];
+  const drained = async (snapshot) => { for await (const _ of snapshot); };
+  process.on("worker", (thread) => threads.push(thread));
+  process.on("SIGUSR2", async () => {
+    await drained(v8.getHeapSnapshot());
+    let used = v8.getHeapStatistics().used_heap_size;
+    for (const thread of threads.filter(({ threadId }) => threadId !== -1)) {
+      await drained(await thread.getHeapSnapshot());
+      used += (await thread.getHeapStatistics()).used_heap_size;
+    }
+    process.stdout.write(JSON.stringify({ level: "info", msg: "heap", used }) + "\\n");
+  });`;
+
+/** Waits until only conversations are in memory: actors of turns without a thread stay for some seconds. */
+function settled(server: TestServer): Promise<string> {
+  return eventually("actors of conversations alone", async () => {
+    const { text } = await server.get("/metrics");
+    return gaugeOf(text, "svc_actors") <= threads + otherActorsMax ? text : undefined;
+  });
+}
+
+async function reachableBytes(server: TestServer): Promise<number> {
+  const told = (): unknown[] => server.logs.filter(({ msg }) => msg === "heap").map(({ used }) => used);
+  const before = told().length;
+  process.kill(server.pid, "SIGUSR2");
+  return eventually("the size of the heaps", async () => {
+    await server.get("/live");
+    return told()[before] as number | undefined;
+  });
+}
+
 function gaugeOf(metrics: string, name: string): number {
   return Number(metrics.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1]);
 }
@@ -102,34 +138,37 @@ test("forty thousand turns leave rows, and no memory, files, actors or streams",
       ...manifestEnv(atEnd, { agent }),
       SVC_AUDIT_FLUSH_SECONDS: "1",
       // Each thread's space for young objects would grow to 48 MiB when it sees fit, and hide what is kept by mistake.
-      NODE_OPTIONS: "--max-semi-space-size=2",
+      NODE_OPTIONS: `--max-semi-space-size=2 --import=data:text/javascript,${encodeURIComponent(heapOnSignal)}`,
     },
   });
   const openFiles = (): number => readdirSync(`/proc/${server.pid}/fd`).length;
   const soak = new Soak(server);
-  await soak.run(turnsMax / 20);
+  await soak.run(turnsMax / 4);
+  await settled(server);
+  const heapBefore = await reachableBytes(server);
   const openBefore = openFiles();
+  soak.rssKib.length = 0;
 
-  await soak.run(turnsMax - turnsMax / 20);
+  await soak.run((3 * turnsMax) / 4);
 
-  // What is live: nothing. Actors of turns without a thread stay for some seconds.
-  const metrics = await eventually("actors of conversations alone", async () => {
-    const { text } = await server.get("/metrics");
-    return gaugeOf(text, "svc_actors") <= threads + otherActorsMax ? text : undefined;
-  });
+  // What is live: nothing.
+  const metrics = await settled(server);
   const gauge = (name: string): number => gaugeOf(metrics, name);
   assert.deepEqual([gauge("svc_live_runs"), gauge("svc_open_streams"), gauge("svc_stream_waiting_bytes")], [0, 0, 0]);
   assert.ok(openFiles() <= openBefore + openFilesGrowthMax, `${openFiles()} files, ${openBefore} before`);
 
   // What is in memory.
-  const quarter = (number: number): number => {
-    const size = soak.rssKib.length / 4;
+  const third = (number: number): number => {
+    const size = soak.rssKib.length / 3;
     const sorted = soak.rssKib.slice(Math.floor(size * number), Math.floor(size * (number + 1))).sort((a, b) => a - b);
     return (sorted[Math.floor(sorted.length / 2)] as number) * 1024;
   };
-  const rss = [0, 1, 2, 3].map(quarter) as [number, number, number, number];
-  t.diagnostic(`RSS by quarter: ${rss.map((bytes) => Math.round(bytes / mib)).join(", ")} MiB`);
-  assert.ok(rss[3] - rss[2] <= rssGrowthBytesMax, `${rss[3] - rss[2]} bytes more`);
+  const rss = [0, 1, 2].map(third) as [number, number, number];
+  const heap = await reachableBytes(server);
+  t.diagnostic(`RSS by third: ${rss.map((bytes) => Math.round(bytes / mib)).join(", ")} MiB`);
+  t.diagnostic(`reachable: ${(heapBefore / mib).toFixed(1)} MiB, then ${(heap / mib).toFixed(1)} MiB`);
+  assert.ok(heap - heapBefore <= heapGrowthBytesMax, `${heap - heapBefore} bytes more are reachable`);
+  assert.ok(rss[2] - rss[0] <= rssGrowthBytesMax, `${rss[2] - rss[0]} bytes more`);
 
   // What the model is shown, and what the log of the database takes.
   assert.equal(messagesSeen, windowMessages);

@@ -78,7 +78,56 @@ describe("crowds in a body", () => {
     }
   });
 
+  test("a list of many long manifests lets turns through, and one without models does not compile them", async () => {
+    const inline = "x".repeat(150_000);
+    for (let number = 0; number < 200; number++) {
+      const manifest = {
+        metadata: { name: `many-${number}` },
+        spec: { system_prompt: { inline: `${number} ${inline}` } },
+      };
+      const put = await server.request("PUT", `/manifests/many-${number}`, { body: { manifest } });
+      assert.equal(put.status, 200, put.text);
+    }
+
+    let listed = false;
+    const lists = Promise.all([1, 2, 3].map(() => server.get("/v1/models"))).then((answers) => {
+      listed = true;
+      return answers;
+    });
+    let turns = 0;
+    for (; !listed; turns++) {
+      const { status, text } = await server.post("/chat", { manifest: "quick", messages: [message] });
+      assert.equal(status, 200, text);
+    }
+    const models = await lists;
+    const { json } = await server.get("/manifests");
+
+    // Made in one go, the lists would let none through, or the one that came before them.
+    assert.ok(turns >= 4, `${turns} turns`);
+    for (const answer of models) assert.equal(answer.json.data.filter(isMany).length, 200);
+    assert.equal(json.items.filter(({ name }: { name: string }) => isMany({ id: name })).length, 200);
+  });
+
+  test("a window of a long thread has at most 16 MiB, and says that there is more", async () => {
+    const content = "y".repeat(1_000_000);
+    for (let number = 0; number < 20; number++) {
+      const turn = { manifest: "quick", thread_id: "long", messages: [{ role: "user", content }] };
+      assert.equal((await server.post("/chat", turn)).status, 200);
+    }
+
+    const newest = (await server.get("/chat/history/long")).json;
+    const older = (await server.get(`/chat/history/long?before_seq=${newest.oldest_seq}`)).json;
+
+    const ofUser = ({ messages }: { messages: { role: string }[] }) => messages.filter(({ role }) => role === "user");
+    assert.deepEqual([newest.has_more, ofUser(newest).length], [true, 16]);
+    assert.deepEqual([older.has_more, older.oldest_seq, ofUser(older).length], [false, 0, 4]);
+  });
+
   test("after all that the server is as it was", async () => {
     await assertUnharmed(server);
   });
 });
+
+function isMany({ id }: { id: string }): boolean {
+  return id.startsWith("many-");
+}
