@@ -42,8 +42,8 @@ interface ActorThread {
   incarnation: number;
   worker: Worker;
   control: Remote<NodeControl>;
-  /** Resolves when the thread has ended; what was asked of it is never answered then. */
-  gone: Promise<void>;
+  /** Called when the thread has ended; null when they were. What was asked of it is never answered then. */
+  whenGone: Set<() => void> | null;
   /** Whether it has started. */
   answered: boolean;
   /** When it and its predecessors have died, on the monotonic clock. */
@@ -90,9 +90,7 @@ export class ActorSystem {
 
   /** What all actor threads have counted. */
   async metrics(): Promise<MetricSnapshot[]> {
-    const counted = await Promise.all(
-      this.#threads.map((thread) => Promise.race([thread.control.metrics(), thread.gone])),
-    );
+    const counted = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.metrics())));
     return counted.filter((snapshot) => snapshot !== undefined);
   }
 
@@ -102,7 +100,7 @@ export class ActorSystem {
    */
   async stop(graceMs: number, closePeers: () => Promise<void>): Promise<void> {
     this.#stopping = true;
-    await Promise.all(this.#threads.map((thread) => Promise.race([thread.control.drain(graceMs), thread.gone])));
+    await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.drain(graceMs))));
     await closePeers();
     await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
     await this.store.close();
@@ -124,13 +122,16 @@ export class ActorSystem {
       execArgv: ["--import", new URL("../../strip-types.js", import.meta.url).href],
     });
     const control = wrap<NodeControl>(nodeEndpoint(worker));
-    const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
-    const thread: ActorThread = { node, incarnation, worker, control, gone, answered: false, deaths };
+    const thread: ActorThread = { node, incarnation, worker, control, whenGone: new Set(), answered: false, deaths };
     void control.metrics().then(() => {
       thread.answered = true;
     });
     worker.on("error", (error) => this.#options.log.error({ err: error, node }, "actor thread failed"));
-    worker.on("exit", () => this.#exited(thread));
+    worker.on("exit", () => {
+      for (const gone of thread.whenGone ?? []) gone();
+      thread.whenGone = null;
+      this.#exited(thread);
+    });
     return thread;
   }
 
@@ -164,5 +165,22 @@ export class ActorSystem {
     const [left, right] = portPair();
     peer.connect(thread.node, left);
     void thread.control.connect(peer.node, transfer(right, [right]));
+  }
+}
+
+/**
+ * What a thread answers; undefined when it ends before. A race against a promise of its end would keep every answer for as long as
+ * the thread lives.
+ */
+async function answerOf<T>(thread: ActorThread, asked: Promise<T>): Promise<T | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();
+  const gone = (): void => resolve(undefined);
+  if (thread.whenGone === null) gone();
+  thread.whenGone?.add(gone);
+  asked.then(resolve, reject);
+  try {
+    return await promise;
+  } finally {
+    thread.whenGone?.delete(gone);
   }
 }

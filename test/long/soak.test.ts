@@ -26,7 +26,7 @@ const walBytesMax = 80 * mib;
 /** Actors that are not conversations: limiters, the manifests', the nodes'. */
 const otherActorsMax = 20;
 /** Files that come and go: connections of the clients and to the model, and a few of our own. */
-const openFilesGrowthMax = 20;
+const openFilesGrowthMax = 2 * clients + 20;
 
 /** One of twenty turns each: without a thread, with a key, with a client that leaves. */
 const kinds = ["stateless", "keyed", "left"] as const;
