@@ -23,6 +23,7 @@ export interface Slot {
 export class Link {
   readonly #env: Env;
   readonly #post: (batch: Batch) => void;
+  readonly #creditBytes: number;
   #items: unknown[] = [];
   #bytes = 0;
   #outstanding = 0;
@@ -33,14 +34,15 @@ export class Link {
   #waiting: (() => void)[] = [];
   #closed = false;
 
-  constructor(env: Env, post: (batch: Batch) => void) {
+  constructor(env: Env, post: (batch: Batch) => void, credit: number = creditBytes) {
     this.#env = env;
     this.#post = post;
+    this.#creditBytes = credit;
   }
 
   /** False while the other side is behind by more than the credit. */
   get writable(): boolean {
-    return this.#outstanding + this.#bytes < creditBytes;
+    return this.#outstanding + this.#bytes < this.#creditBytes;
   }
 
   /** True when the other node is gone: nothing more arrives there, and what still comes from there is to be ignored. */
@@ -165,7 +167,7 @@ export class Link {
     this.#scheduled = false;
     if (this.#closed) return;
     const ack = this.#owed;
-    if (this.#outstanding >= creditBytes) {
+    if (this.#outstanding >= this.#creditBytes) {
       // No credit: only give back what the other side is owed, or both sides could wait for each other.
       if (ack > 0) this.#send(ack, 0, []);
       return;
