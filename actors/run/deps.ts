@@ -9,6 +9,7 @@ import type { Store } from "../../storage/store.ts";
 import type { ManifestLibrary } from "../manifests/library.ts";
 import type { ThreadKeys } from "../thread/thread-keys.ts";
 import type { Models } from "./model/models.ts";
+import type { TextPace } from "./output/text-pace.ts";
 import type { Tool } from "./tools/tool.ts";
 
 /** What the actors of one thread share. Made once, at the start of the thread. */
@@ -22,6 +23,8 @@ export interface ActorDeps {
   readonly threadKeys: ThreadKeys;
   readonly audit: AuditLog;
   readonly metrics: Metrics;
+  /** When runs pass on what they have read. */
+  readonly pace: TextPace;
   readonly mask: SecretMask;
   readonly log: Logger;
   /** Every run of this thread that has not ended. */

@@ -49,12 +49,14 @@ export async function modelStep(
       },
       deps.env,
     );
+    scope.passOn();
     scope.route = route;
     const price = priceOf(plan, route);
     scope.budget.settle(reserved, reply.usage, price);
     meter(scope, reply, route, price);
     return { kind: "reply", reply };
   } catch (error) {
+    scope.passOn();
     scope.budget.settle(reserved, null, null);
     if (error instanceof ModelFailure) return { kind: "failure", failure: error };
     throw error;

@@ -94,6 +94,7 @@ export class Run {
   async #finish(ending: Ending): Promise<void> {
     const scope = this.#scope;
     const { plan, journal, deps, metrics } = scope;
+    scope.passOn();
     const interrupted = scope.abortReason === "shutdown";
     const aborted = scope.abortReason !== null;
     const result: RunResult = {

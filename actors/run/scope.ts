@@ -36,6 +36,9 @@ export class RunScope {
   #shown: readonly ContextMessage[] = [];
   #shownUpTo: number;
   #liveText = "";
+  /** Text that waits for the next beat. */
+  #gathered = "";
+  #hasSpoken = false;
 
   constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: ActorDeps) {
     this.plan = plan;
@@ -59,8 +62,23 @@ export class RunScope {
     this.#liveText = "";
   }
 
-  /** Passes on text of the model. Stops reading the model while nobody takes it. */
+  /** Takes text of the model. The first of a turn is passed on at once, and so is all of it while the thread keeps up. */
   say(delta: string): void {
+    const isFirst = this.#gathered === "";
+    this.#gathered += delta;
+    if (!this.deps.pace.isBusy || !this.#hasSpoken) this.passOn();
+    else if (isFirst) this.deps.pace.onBeat(() => this.passOn());
+  }
+
+  /**
+   * Passes on what was gathered: before anything else is said, and before it is written down. Stops reading the model while nobody
+   * takes it.
+   */
+  passOn(): void {
+    const delta = this.#gathered;
+    if (delta === "") return;
+    this.#gathered = "";
+    this.#hasSpoken = true;
     if (this.#liveText.length <= liveTextMax) this.#liveText += delta;
     this.#output.text(delta);
     this.journal.publish(() => textFrames(delta));
@@ -72,12 +90,14 @@ export class RunScope {
   }
 
   think(delta: string): void {
+    this.passOn();
     this.#output.thinking(delta);
     this.journal.publish(() => thinkingFrames(delta));
   }
 
   /** Sends a structural frame to the one who started the turn. */
   frame(name: string, data: unknown): void {
+    this.passOn();
     this.#output.frame(name, data, this.journal.durableSeq);
   }
 

@@ -12,6 +12,7 @@ import type { Store } from "../../storage/store.ts";
 import { ManifestLibrary } from "../manifests/library.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { createModels } from "../run/model/create-models.ts";
+import { TextPace } from "../run/output/text-pace.ts";
 import { registriesOf } from "../run/registries.ts";
 import { ThreadKeys } from "../thread/thread-keys.ts";
 
@@ -55,6 +56,7 @@ export function createActorDeps(config: NodeConfig, env: Env, store: Store): Act
       metrics.count("svc_buffer_dropped_total", ["audit"]),
     ),
     metrics,
+    pace: new TextPace(env),
     mask,
     log: createLogger(settings, mask, { node: config.node }),
     liveRuns: new Set(),
