@@ -12,6 +12,12 @@ const answersMax = 1_000;
 /** How long texts that a manifest takes from the object store count. */
 const textsFreshMs = 1000;
 
+interface Answer {
+  readonly agent: CompiledAgent;
+  /** Another thread may get another answer. */
+  readonly hasCanary: boolean;
+}
+
 interface Compiled {
   readonly agent: CompiledAgent;
   /** Monotonic milliseconds; what it was made of may have changed after it. */
@@ -27,6 +33,8 @@ export class ManifestLibrary {
   readonly #monotonic: () => number;
   /** By manifest, for as long as the resolver gives out the same one, and then by tenant. */
   readonly #answers = new Map<string, Compiled>();
+  /** Turns that begin while an answer is being looked for wait for the same one. */
+  readonly #asked = new Map<string, Promise<Answer>>();
   #changes = 0;
   readonly #compiled = new WeakMap<Manifest, Map<string, Compiled>>();
 
@@ -49,15 +57,30 @@ export class ManifestLibrary {
     const key = `${tenantId}:${name}`;
     const answer = this.#answers.get(key);
     if (answer && answer.staleAt > this.#monotonic()) return answer.agent;
-    const changes = this.#changes;
-    const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
-    const agent = await this.compiled(resolved, tenantId);
-    // With a canary the answer is the thread's own; what was read while somebody changed it may be old already.
-    if (!resolved.hasCanary && changes === this.#changes) {
-      if (this.#answers.size >= answersMax) this.#answers.clear();
-      this.#answers.set(key, { agent, staleAt: this.#monotonic() + answerFreshMs });
+    const asked = this.#asked.get(key);
+    if (asked) {
+      const { agent, hasCanary } = await asked;
+      return hasCanary ? (await this.#find(tenantId, name, threadSuffix)).agent : agent;
     }
-    return agent;
+    const changes = this.#changes;
+    const asking = this.#find(tenantId, name, threadSuffix);
+    this.#asked.set(key, asking);
+    try {
+      const { agent, hasCanary } = await asking;
+      // What was read while somebody changed it may be old already.
+      if (!hasCanary && changes === this.#changes) {
+        if (this.#answers.size >= answersMax) this.#answers.clear();
+        this.#answers.set(key, { agent, staleAt: this.#monotonic() + answerFreshMs });
+      }
+      return agent;
+    } finally {
+      if (this.#asked.get(key) === asking) this.#asked.delete(key);
+    }
+  }
+
+  async #find(tenantId: string, name: string, threadSuffix: string | null): Promise<Answer> {
+    const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
+    return { agent: await this.compiled(resolved, tenantId), hasCanary: resolved.hasCanary };
   }
 
   /** What was resolved, made ready to run. */
@@ -97,6 +120,7 @@ export class ManifestLibrary {
     this.#resolver.forget(tenantId, name);
     this.#changes++;
     this.#answers.clear();
+    this.#asked.clear();
   }
 
   /** See `ManifestResolver.listManifests`. */
