@@ -83,8 +83,10 @@ export class StorePort {
     return new Promise<T>((resolve, reject) => {
       this.#waiting.set(id, { chars, resolve, reject });
       this.#unansweredChars += chars;
-      if (this.#outgoing.length === 0) this.#env.defer(this.#flush);
       this.#outgoing.push(message);
+      // What the store is asked while it has nothing to do starts at once; the rest of the turn of the event loop goes together.
+      if (this.#waiting.size === 1) this.#flush();
+      else if (this.#outgoing.length === 1) this.#env.defer(this.#flush);
     });
   }
 

@@ -225,7 +225,7 @@ for (const dialect of dialects) {
       const tenant = freshTenant();
       await tenant.write([set(tenant, "a", "0"), set(tenant, "b", "0")]);
 
-      const rounds = Array.from({ length: 60 }, (_, i) => {
+      const rounds = Array.from({ length: 20 }, (_, i) => {
         const ops = [set(tenant, "a", String(i)), set(tenant, "b", String(i))];
         return tenant.write(i % 2 ? ops : ops.toReversed());
       });
