@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { before, test } from "node:test";
+import { before, type TestContext } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { nameOf, routes } from "../http/support.ts";
@@ -23,6 +23,8 @@ export interface FuzzExtent {
   readonly seed: number;
   /** Requests for each operation; the other fuzzes take theirs from it. */
   readonly runs: number;
+  /** Declares a test. Called from the test's own file, which then counts it as its own. */
+  readonly test: (name: string, work: (t: TestContext) => void | Promise<void>) => void;
 }
 
 /** No answer by then is a failure that tells its request, where it would otherwise be a file that hangs. */
@@ -71,7 +73,7 @@ const hostileAnswers: readonly Answer[] = [
 ];
 
 /** Declares the fuzzes, each as a test. */
-export function fuzz({ seed, runs }: FuzzExtent): void {
+export function fuzz({ seed, runs, test }: FuzzExtent): void {
   const atEnd = cleanup();
   let server: TestServer;
   let operations: readonly Operation[];

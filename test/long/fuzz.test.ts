@@ -1,3 +1,4 @@
+import { test } from "node:test";
 import { fuzz } from "../fuzz/fuzz.ts";
 
 // The fuzz of test/fuzz/routes.test.ts, longer, and with other requests each time. What fails is told with the seed that repeats it:
@@ -5,4 +6,8 @@ import { fuzz } from "../fuzz/fuzz.ts";
 
 const { SVC_TEST_FUZZ_SEED, SVC_TEST_FUZZ_RUNS } = process.env;
 
-fuzz({ seed: Number(SVC_TEST_FUZZ_SEED ?? Date.now() % 2 ** 31), runs: Number(SVC_TEST_FUZZ_RUNS ?? 10_000) });
+fuzz({
+  seed: Number(SVC_TEST_FUZZ_SEED ?? Date.now() % 2 ** 31),
+  runs: Number(SVC_TEST_FUZZ_RUNS ?? 10_000),
+  test: (name, work) => void test(name, work),
+});
