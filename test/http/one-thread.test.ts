@@ -14,10 +14,11 @@ describe("a server whose main thread runs the turns", () => {
   before(async () => {
     mock = await startMockModel();
     atEnd.after(() => mock.close());
-    const models = ["mock-text", "mock-tools", "mock-hang-between"];
+    const models = ["mock-text", "mock-tools", "mock-hang-between", "mock-paced-5"];
     const agents = {
       talking: { model: { id: "mock-text" } },
       calculating: { model: { id: "mock-tools" }, tools: ["calculator"] },
+      pacing: { model: { id: "mock-paced-5" } },
       hanging: { model: { id: "mock-hang-between" } },
     };
     server = await startInProcess({
@@ -56,6 +57,31 @@ describe("a server whose main thread runs the turns", () => {
     assert.equal(committed.json.data.role, "assistant");
   });
 
+  test("says everything once and in order, in fewer frames, while it has more to do than it can", async () => {
+    const stop = keepBusy(12);
+    const stream = await server.stream("/chat/stream", turn("pacing", "hi", { thread_id: "busy" }));
+    await stream.until("text_delta");
+    const listener = await server.listen("/chat/stream/busy");
+    const heard = (async () => {
+      let text = "";
+      for (;;) {
+        const frame = await listener.next();
+        if (frame?.name === "text_delta") text += frame.json.data.delta;
+        if (frame?.name === "session_event" && frame.json.data.role === "assistant") return text;
+      }
+    })();
+    const frames = await stream.rest();
+    stop();
+
+    const said = frames.filter(({ name }) => name === "text_delta").map(({ json }) => json.data.delta);
+    const final = frames.find(({ name }) => name === "done")?.json.data.final.content;
+    assert.ok(final.endsWith(said.join("")), "what was said is how the answer ends");
+    assert.equal(await heard, final);
+    assert.ok(said.length < 48, `${said.length} pieces for 64 tokens`);
+    assert.ok(frames.findLastIndex(({ name }) => name === "text_delta") < frames.findIndex(({ id }) => id !== null));
+    listener.close();
+  });
+
   test("counts what the turns count, once", async () => {
     const before = await runs();
     await server.post("/chat", turn("talking", "hi"));
@@ -85,3 +111,16 @@ describe("a server whose main thread runs the turns", () => {
     assert.equal(transcript.at(-1).metadata.type, "run_interrupted");
   });
 });
+
+/** Keeps this thread, and with it the server's, at work for so long in every turn of its event loop. Answers how to stop. */
+function keepBusy(turnMs: number): () => void {
+  let busy = true;
+  const work = (): void => {
+    for (const until = performance.now() + turnMs; performance.now() < until; );
+    if (busy) setImmediate(work);
+  };
+  work();
+  return () => {
+    busy = false;
+  };
+}
