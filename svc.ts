@@ -37,6 +37,9 @@ const serveCommand: Command = {
     // Young objects are collected by the thread that made them. With helpers a collection is shorter, but costs the machine half as
     // much again, and every thread of ours has a heap of its own that the others go on beside.
     setFlagsFromString("--no-parallel-scavenge");
+    // Heaps are swept when they are twice what was found alive. By itself V8 waits for four times as much under load, which is a
+    // hundred megabytes more for one percent less work.
+    setFlagsFromString("--heap-growing-percent=100");
     const { serve } = await import("./http/serve.ts");
     const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");
     await serve(settings, { version, stop, terminal });

@@ -35,7 +35,7 @@ scenarios  ${scenarioNames.join(", ")}
 --seconds N          longest time of a run, instead of the scenario's own
 --streams N          connections, instead of the scenario's own
 --rounds N           runs per target, taken in turns; the median counts
---warm-up N          seconds of load before measuring, 0 for none; default 2
+--warm-up N          seconds of load before measuring, 0 for none; default 4
 --svc PATH           the svc.js to start; default this checkout's
 --env NAME=VALUE     a setting for svc, repeatable
 --data-dir DIR       where svc's data directories are made; default beside the results
@@ -43,7 +43,7 @@ scenarios  ${scenarioNames.join(", ")}
 --check              exit 1 when a figure that must be reached is missed
 `;
 
-const defaultWarmUpSeconds = 2;
+const defaultWarmUpSeconds = 4;
 const targetNames: readonly TargetName[] = ["direct", "relay", "svc"];
 
 /** The command line's meaning. Throws an Error with a sentence for the user. */
