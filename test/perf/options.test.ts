@@ -10,7 +10,7 @@ test("without arguments every scenario runs on every target", () => {
   assert.deepEqual(options.targets, ["direct", "relay", "svc"]);
   assert.equal(options.out, "/home/svc/perf/results");
   assert.equal(options.svc, "/home/svc/svc.js");
-  assert.equal(options.warmUp, 2);
+  assert.equal(options.warmUp, 4);
   assert.equal(options.check, false);
 });
 
