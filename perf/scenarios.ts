@@ -1,4 +1,4 @@
-/** A scenario in which streams do turns back to back. Two processors get through all of them in six minutes. */
+/** A scenario in which streams do turns back to back. Two processors get through all of them in five minutes. */
 export interface TurnScenario {
   readonly name: string;
   readonly title: string;
