@@ -30,7 +30,9 @@ export class AuditLog {
   readonly #flushMs: number;
   readonly #onDropped: () => void;
   #waiting: WriteOp[] = [];
-  #recorded = 0;
+  /** How many events this millisecond has had. */
+  #inMillisecond = 0;
+  #millisecond = 0;
   #timer: Timer | null = null;
   #flushing: Promise<void> | null = null;
 
@@ -48,10 +50,11 @@ export class AuditLog {
       this.#onDropped();
       return;
     }
+    const ts = this.#env.now();
     this.#waiting.push(
       insertAuditOp(this.#store.tenant(tenantId), {
-        id: this.#nextId(),
-        ts: this.#env.now(),
+        id: this.#idAt(ts),
+        ts,
         event_type: event.event_type,
         manifest_id: event.manifest_id,
         principal_subj: event.principal_subj,
@@ -89,10 +92,14 @@ export class AuditLog {
     }
   }
 
-  /** Ids rise, so that events of one millisecond are listed in the order in which they happened. */
-  #nextId(): string {
-    this.#recorded = (this.#recorded + 1) >>> 0;
-    return this.#recorded.toString(16).padStart(8, "0") + this.#env.id().slice(8);
+  /**
+   * Ids of one millisecond rise, so that its events are listed in the order in which they happened. They begin anew with the next,
+   * or a tenant could read from them how much the others do.
+   */
+  #idAt(ts: number): string {
+    this.#inMillisecond = ts === this.#millisecond ? this.#inMillisecond + 1 : 0;
+    this.#millisecond = ts;
+    return (this.#inMillisecond & 0xffff).toString(16).padStart(4, "0") + this.#env.id().slice(4);
   }
 
   #payloadText(payload: AuditEvent["payload"]): string {

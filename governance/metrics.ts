@@ -209,7 +209,8 @@ function seriesOf<V>(metrics: Map<string, Map<string, V>>, name: string): Map<st
 
 function seriesKey(series: ReadonlyMap<string, unknown>, labels: readonly string[]): string {
   const key = labels.length === 1 ? (labels[0] as string) : labels.join(separator);
-  if (series.size < seriesMax || series.has(key)) return key;
+  // The last place is for the others.
+  if (series.size < seriesMax - 1 || series.has(key)) return key;
   return labels.map(() => "other").join(separator);
 }
 
