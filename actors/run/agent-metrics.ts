@@ -29,6 +29,13 @@ export class AgentMetrics {
   }
 }
 
+/** Counts calls of this agent that were stopped, or were found without a result. */
+export function countInterrupted(deps: { readonly metrics: Metrics }, agent: CompiledAgent, calls: number): void {
+  if (calls === 0) return;
+  const metrics = new AgentMetrics(deps.metrics, agent);
+  metrics.count("svc_interrupted_tool_calls_total", [metrics.label], calls);
+}
+
 function bareName(name: string): string {
   return name.replace(/_total$/, "");
 }

@@ -4,7 +4,6 @@ import { contextMessage } from "./context/message.ts";
 import type { JournalEntry } from "./journal.ts";
 import type { ModelFailure, ModelReply, StopReason } from "./model/provider.ts";
 import type { RunScope } from "./scope.ts";
-import { toolMessage, unrunTool } from "./tool-outcome.ts";
 
 /** How the loop of a turn was left: what the client is told and what is still to be written. */
 export interface Ending {
@@ -29,15 +28,13 @@ export function answered(scope: RunScope, reply: ModelReply): Ending {
   };
 }
 
-/** The model asks for tools in its last step: they are not run, and the log says so (decision 35). */
-export function outOfSteps(scope: RunScope, reply: ModelReply, calls: readonly ToolCall[]): Ending {
-  const results = calls.map((call) => unrunTool(call, "the run is out of steps", scope.plan.origin));
-  scope.remember(results.map(toolMessage));
+/** The model asks for tools in its last step, and they were not run. */
+export function outOfSteps(reply: ModelReply): Ending {
   return {
     final: reply.text === "" ? null : reply.text,
     stop_reason: "max_turns",
     failure: null,
-    entries: [assistantEntry(scope, reply, calls, { truncated: true }), ...results.map((result) => result.entry)],
+    entries: [],
     ok: true,
   };
 }

@@ -24,6 +24,8 @@ export class Run {
   readonly #output: RunOutput;
   #deadline: Timer | null = null;
   #unwatched: Timer | null = null;
+  /** The last batch is on its way: what stops a run comes too late. */
+  #isEnding = false;
 
   constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: ActorDeps) {
     this.id = plan.run_id;
@@ -38,8 +40,14 @@ export class Run {
     return { run_id: this.id, ...this.#scope.liveText };
   }
 
+  /** Whether somebody has stopped the run before it was over. */
+  get aborted(): boolean {
+    return this.#scope.abortReason !== null;
+  }
+
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
   abort(reason: AbortReason): void {
+    if (this.#isEnding) return;
     this.#scope.abortReason ??= reason;
     this.#scope.cancellation.cancel();
   }
@@ -95,8 +103,9 @@ export class Run {
     const scope = this.#scope;
     const { plan, journal, deps, metrics } = scope;
     scope.passOn();
+    this.#isEnding = true;
     const interrupted = scope.abortReason === "shutdown";
-    const aborted = scope.abortReason !== null;
+    const aborted = this.aborted;
     const result: RunResult = {
       final: ending.final,
       messagesJson: clientMessages(scope.answerMessages()),

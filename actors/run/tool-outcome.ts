@@ -1,3 +1,4 @@
+import type { ToolEffect } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/events.ts";
 import { type ContextMessage, contextMessage } from "./context/message.ts";
 import type { JournalEntry } from "./journal.ts";
@@ -34,6 +35,11 @@ export function toolOutcome(
       extra: { name: call.name, tool_call_id: call.id, metadata },
     },
   };
+}
+
+/** What is said of a call that has begun and of whose end nothing is known (decision 75). */
+export function unknownOutcome(effect: ToolEffect): string {
+  return `outcome unknown: it may have run (${effect})`;
 }
 
 /** A call that will never run, closed so that every call in the log has a result. */

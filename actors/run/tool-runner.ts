@@ -5,7 +5,7 @@ import { limitsControl, secretMaskingControl } from "./controls.ts";
 import type { JournalEntry } from "./journal.ts";
 import type { RequestedCall } from "./model/provider.ts";
 import type { RunScope } from "./scope.ts";
-import { type ToolOutcome, toolOutcome, unrunTool } from "./tool-outcome.ts";
+import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "./tool-outcome.ts";
 import { checkArguments } from "./tools/arguments.ts";
 import { type Tool, type ToolResult, toolError } from "./tools/tool.ts";
 
@@ -57,10 +57,7 @@ export class ToolRunner {
 
   async #run(call: ToolCall, argumentsText: string): Promise<ToolOutcome> {
     const scope = this.#scope;
-    if (scope.cancellation.cancelled) {
-      this.#countInterrupted();
-      return this.#close(call, unrunTool(call, "the run was stopped", scope.plan.origin));
-    }
+    if (scope.cancellation.cancelled) return this.#stopped(call);
     const governed: GovernedCall = {
       tool: call.name,
       tool_call_id: call.id,
@@ -80,7 +77,7 @@ export class ToolRunner {
       });
       scope.metrics.count("svc_policy_deny_total", [scope.metrics.label, denial.rule, this.#toolLabel(call.name)]);
       scope.metrics.count("svc_tool_calls_total", ["local", "denied", scope.metrics.label, ""]);
-      return this.#close(call, toolOutcome(call, denyText(denial), "denied", scope.plan.origin));
+      return this.#close(toolOutcome(call, denyText(denial), "denied", scope.plan.origin));
     }
     const tool = this.#bound.has(call.name) ? scope.deps.tools.get(call.name) : undefined;
     const checked = tool ? checkArguments(tool, argumentsText) : unbound;
@@ -89,10 +86,28 @@ export class ToolRunner {
       return this.#record(governed, call, checked.ok ? unbound.refusal : checked.refusal, 0);
     }
     await scope.journal.append([this.#intent(call, tool)]);
+    if (scope.cancellation.cancelled) return this.#stopped(call);
     this.#started(call);
     const startedAt = scope.deps.env.monotonic();
     const result = await this.#execute(tool, checked.args);
     return this.#record(governed, call, result, scope.deps.env.monotonic() - startedAt);
+  }
+
+  /** Closes calls that are not run, with the frames of calls that were: clients see every call begin and end. */
+  async leave(calls: readonly ToolCall[], why: string): Promise<ToolOutcome[]> {
+    const outcomes = calls.map((call) => unrunTool(call, why, this.#scope.plan.origin));
+    await this.#scope.journal.append(outcomes.map((outcome) => outcome.entry));
+    for (const outcome of outcomes) {
+      this.#started(outcome.call);
+      this.#ended(outcome);
+    }
+    return outcomes;
+  }
+
+  async #stopped(call: ToolCall): Promise<ToolOutcome> {
+    this.#countInterrupted();
+    const [outcome] = await this.leave([call], "the run was stopped");
+    return outcome as ToolOutcome;
   }
 
   #started(call: ToolCall): void {
@@ -116,7 +131,7 @@ export class ToolRunner {
     scope.metrics.count("svc_tool_calls_total", ["local", status, scope.metrics.label, result.error ?? ""]);
     if (result.error === "interrupted") this.#countInterrupted();
     scope.metrics.observe("svc_tool_call_seconds", ["local", scope.metrics.label], latencyMs / 1000);
-    return this.#close(call, toolOutcome(call, released, status, scope.plan.origin));
+    return this.#close(toolOutcome(call, released, status, scope.plan.origin));
   }
 
   #countInterrupted(): void {
@@ -125,11 +140,15 @@ export class ToolRunner {
   }
 
   /** The result becomes durable, and then the client is told. */
-  async #close(call: ToolCall, outcome: ToolOutcome): Promise<ToolOutcome> {
+  async #close(outcome: ToolOutcome): Promise<ToolOutcome> {
     await this.#scope.journal.append([outcome.entry]);
-    this.#scope.frame("tool_end", { name: call.name, output: outcome.text, id: call.id });
-    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" });
+    this.#ended(outcome);
     return outcome;
+  }
+
+  #ended({ call, text }: ToolOutcome): void {
+    this.#scope.frame("tool_end", { name: call.name, output: text, id: call.id });
+    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" });
   }
 
   /** Written before the call runs: what is found without a result after a crash may have run (decision 15). */
@@ -140,7 +159,7 @@ export class ToolRunner {
     return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
   }
 
-  /** Runs the tool until it answers, its time is over, or the run is stopped. A throw is a defect of the tool, and data here. */
+  /** Runs the tool until it answers, its time is over, or the run, which goes on yet, is stopped. A throw is a defect of the tool, and data here. */
   #execute(tool: Tool, args: unknown): Promise<ToolResult> {
     const { deps, plan, cancellation } = this.#scope;
     const controller = new AbortController();
@@ -156,7 +175,7 @@ export class ToolRunner {
       });
       const stopListening = cancellation.onCancel(() => {
         controller.abort();
-        finish({ error: "interrupted", text: "the run was stopped" });
+        finish({ error: "interrupted", text: unknownOutcome(tool.effect) });
       });
       const failed = (error: unknown): void => {
         deps.log.error({ err: error, tool: tool.name, run_id: plan.run_id }, "tool threw");

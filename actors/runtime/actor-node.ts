@@ -14,7 +14,7 @@ import { turnActor } from "../turn/turn-actor.ts";
 import { ActorHost } from "./host.ts";
 import { createActorDeps, type NodeConfig } from "./node-deps.ts";
 
-const actorKinds = [limiterActor, manifestsActor, nodeActor, threadActor, turnActor];
+export const actorKinds = [limiterActor, manifestsActor, nodeActor, threadActor, turnActor];
 
 /** The actors of one node. */
 export interface Actors {

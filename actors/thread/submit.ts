@@ -3,7 +3,7 @@ import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
 import { readEventsBefore, threadUid } from "../../storage/events.ts";
 import type { ThreadRow } from "../../storage/threads.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
-import { AgentMetrics } from "../run/agent-metrics.ts";
+import { countInterrupted } from "../run/agent-metrics.ts";
 import { type ContextMessage, contextMessage } from "../run/context/message.ts";
 import { messagesNeeded } from "../run/context/working-set.ts";
 import type { ActorDeps } from "../run/deps.ts";
@@ -13,9 +13,9 @@ import type { JournalEntry } from "../run/journal.ts";
 import { outputFor } from "../run/output/make-output.ts";
 import type { RunPlan } from "../run/plan.ts";
 import { Run } from "../run/run.ts";
-import { toolMessage, unrunTool } from "../run/tool-outcome.ts";
+import { type ToolOutcome, toolMessage } from "../run/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { openCalls } from "./open-calls.ts";
+import { closeOpenCalls, hasOpenCalls } from "./open-calls.ts";
 import { replayStream } from "./replay.ts";
 import { ThreadJournal } from "./thread-journal.ts";
 import { branchOf, type ThreadState, trimBranch } from "./thread-state.ts";
@@ -50,11 +50,8 @@ export async function submitTurn(
   const branch = await branchOf(state, messagesNeeded(agent.session));
   const nudge = turn.surface === "continue" ? await nudgeFor(state, branch) : null;
 
-  const closing = openCalls(branch).map((call) => unrunTool(call, "an earlier run was interrupted", null));
-  if (closing.length > 0) {
-    const metrics = new AgentMetrics(deps.metrics, agent);
-    metrics.count("svc_interrupted_tool_calls_total", [metrics.label], closing.length);
-  }
+  const closing = await openCallsClosed(state, branch);
+  countInterrupted(deps, agent, closing.length);
   const entries = [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])];
   const created = state.head === null ? await newThread(state, turn, intake, context) : null;
   const startedAt = env.now();
@@ -103,6 +100,15 @@ export async function submitTurn(
   own(state, run, journal, context);
   await orDiscard(begun, context, turn, run);
   return { kind: "started" };
+}
+
+/** What closes the calls that a run has left without a result, when it failed in a way that recovery has not seen. */
+async function openCallsClosed(
+  { store, head }: ThreadState,
+  branch: readonly ContextMessage[],
+): Promise<ToolOutcome[]> {
+  if (head === null || !hasOpenCalls(branch)) return [];
+  return closeOpenCalls(store, head.thread_key, head.leaf_seq, null);
 }
 
 /** Waits for the first batch; when it is refused, the state is read again, for it is ahead of the log. */
@@ -186,15 +192,15 @@ function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
 }
 
 /**
- * What a continuation says to the model: nothing after a user's message, which only waits for its answer; a word after an answer
- * that was cut off. Refuses with nothing_to_continue and already_complete.
+ * What a continuation says to the model: nothing after a user's message, which only waits for its answer; a word after calls, and
+ * after an answer that was cut off. Refuses with nothing_to_continue and already_complete.
  */
 async function nudgeFor(state: ThreadState, branch: readonly ContextMessage[]): Promise<string | null> {
   const last = branch.at(-1);
   const { head } = state;
   if (!last || head === null) throw new SvcError("nothing_to_continue");
+  if (last.role === "tool" || last.tool_calls !== null) return "[continue]";
   if (last.role !== "assistant") return null;
-  if (last.tool_calls !== null) return "[continue]";
   const newest = await readEventsBefore(state.store, head.thread_key, head.leaf_seq + 1, 16);
   const answer = newest.find((event) => event.kind === "message" && event.role === "assistant");
   if (answer?.extra?.metadata?.status === undefined) throw new SvcError("already_complete");

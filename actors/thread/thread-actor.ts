@@ -17,10 +17,10 @@ export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
   reserved: ["abort", "detach"],
   passivateAfterMs: 30_000,
 
-  async load({ key, deps, env }) {
+  async load({ key, deps }) {
     const { tenantId, suffix } = splitThreadId(key);
     const { state, live } = await loadThreadState(deps.store, tenantId, suffix);
-    if (live) await closeInterrupted(state, live, env);
+    if (live) await closeInterrupted(state, live, deps);
     return state;
   },
 
@@ -40,7 +40,7 @@ export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
       if (run === null) return { aborted: false };
       run.abort(reason);
       await run.ended;
-      return { aborted: true };
+      return { aborted: run.aborted };
     },
 
     detach(state, { run_id }) {

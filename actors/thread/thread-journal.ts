@@ -7,7 +7,7 @@ import type { WriteOp } from "../../storage/store.ts";
 import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/threads.ts";
 import type { Journal, JournalEntry } from "../run/journal.ts";
 import { sessionEventFrame } from "../run/output/session-event.ts";
-import { appendToHead, type ThreadLog } from "./thread-log.ts";
+import { appendAll, type ThreadLog } from "./thread-log.ts";
 
 /**
  * The log of one thread, for the time of one run. Sequence numbers are given out as entries are appended, and batches are
@@ -108,14 +108,10 @@ export class ThreadJournal implements Journal {
   }
 
   #advance(entries: readonly JournalEntry[]): LogEvent[] {
-    const ts = this.#env.now();
-    return entries.map((entry) => {
-      const head = this.#head();
-      if (head.next_seq >= eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
-      const next = appendToHead(head, entry, ts);
-      this.#log.head = next.head;
-      return next.event;
-    });
+    const { head, events } = appendAll(this.#head(), entries, this.#env.now());
+    if (head.next_seq > eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
+    this.#log.head = head;
+    return events;
   }
 
   #progress(head: ThreadRow): WriteOp {

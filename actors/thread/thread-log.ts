@@ -14,18 +14,17 @@ export interface ThreadLog {
   committedSeq: number;
 }
 
-/** The event as it will stand in the log, and the head moved on behind it. */
-export function appendToHead(
+/** The entries as they will stand in the log, and the head moved on behind them. */
+export function appendAll(
   head: ThreadRow,
-  entry: Pick<LogEvent, "kind" | "role" | "content" | "extra">,
+  entries: readonly Pick<LogEvent, "kind" | "role" | "content" | "extra">[],
   ts: number,
-): { head: ThreadRow; event: LogEvent } {
-  const event: LogEvent = {
-    ...entry,
-    content: entry.content.toWellFormed(),
-    seq: head.next_seq,
-    parent_seq: head.leaf_seq,
-    ts,
-  };
-  return { head: { ...head, next_seq: event.seq + 1, leaf_seq: event.seq, updated_at: ts }, event };
+): { head: ThreadRow; events: LogEvent[] } {
+  let { next_seq, leaf_seq } = head;
+  const events = entries.map((entry): LogEvent => {
+    const event = { ...entry, content: entry.content.toWellFormed(), seq: next_seq, parent_seq: leaf_seq, ts };
+    leaf_seq = next_seq++;
+    return event;
+  });
+  return { head: events.length === 0 ? head : { ...head, next_seq, leaf_seq, updated_at: ts }, events };
 }

@@ -326,7 +326,10 @@ describe("turns with tools", () => {
     const frames = await (await server.stream("/chat/stream", body)).rest();
 
     assert.equal(mock.requests.length - asked, 10);
-    assert.equal(steps(frames).filter((step) => step.startsWith("tool_end")).length, 9);
+    const ends = frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
+    assert.equal(ends.length, 10);
+    assert.equal(ends.at(-1), "[tool error/interrupted] not run: the run is out of steps");
+    assert.equal(steps(frames).filter((step) => step.startsWith("tool_start")).length, 10);
     const names = outline(frames);
     assert.deepEqual(names.slice(-4), ["max_turns", "on_chain_end", "done", "[DONE]"]);
     assert.deepEqual(frames.find(({ name }) => name === "max_turns")?.json.data, { limit: 10 });

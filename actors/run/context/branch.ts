@@ -24,7 +24,7 @@ export async function loadBranch(
 }
 
 /** Events of the active branch from the leaf to the root. */
-async function* branchEvents(
+export async function* branchEvents(
   store: TenantStore,
   threadKey: number,
   leafSeq: number,

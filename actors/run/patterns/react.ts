@@ -21,11 +21,15 @@ export async function react(scope: RunScope, tools: ToolRunner): Promise<Ending>
 
     const calls = tools.identify(reply.tool_calls);
     scope.remember([contextMessage({ role: "assistant", content: reply.text, tool_calls: calls })]);
-    if (step >= agent.recursion_limit) return outOfSteps(scope, reply, calls);
-    await scope.journal.append([assistantEntry(scope, reply, calls)]);
+    const isLast = step >= agent.recursion_limit;
+    await scope.journal.append([assistantEntry(scope, reply, calls, isLast ? { truncated: true } : {})]);
     scope.committed();
-    const results = await tools.runAll(calls, reply.tool_calls);
+    // The calls of the last step are not run, and the log says so (decision 35).
+    const results = isLast
+      ? await tools.leave(calls, "the run is out of steps")
+      : await tools.runAll(calls, reply.tool_calls);
     scope.remember(results.map(toolMessage));
+    if (isLast) return outOfSteps(reply);
     if (scope.cancellation.cancelled) return stopped(scope, "");
   }
 }

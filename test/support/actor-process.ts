@@ -1,0 +1,170 @@
+import { ManifestLibrary } from "../../actors/manifests/library.ts";
+import type { ActorDeps } from "../../actors/run/deps.ts";
+import type { ModelProvider } from "../../actors/run/model/provider.ts";
+import { registriesOf } from "../../actors/run/registries.ts";
+import type { Tool } from "../../actors/run/tools/tool.ts";
+import { actorKinds } from "../../actors/runtime/actor-node.ts";
+import { ActorHost } from "../../actors/runtime/host.ts";
+import { createActorDeps } from "../../actors/runtime/node-deps.ts";
+import { threadAddress } from "../../bus/address.ts";
+import { Bus } from "../../bus/bus.ts";
+import type { Env } from "../../bus/env.ts";
+import type { AbortReason, SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
+import { loadSettings, type Settings } from "../../governance/settings.ts";
+import { createResolver } from "../../manifests/resolve.ts";
+import type { Store } from "../../storage/store.ts";
+import { manifestEnv, type Env as Settable } from "./server.ts";
+import { type Frame, FrameReader } from "./sse-frames.ts";
+import type { Cleanup } from "./temp.ts";
+
+// The actors of one process as the server composes them, without HTTP: they are asked over the bus. The clock and the store are
+// the test's, so the same conversations can be held in simulated time or against a real database.
+
+/** The tenant of every turn. */
+export const tenantId = "acme";
+
+const modelRoute = {
+  scripted: { provider: "openai", model: "scripted", price: { input: 2, output: 8, cache_read: 0.5 } },
+};
+
+/** Settings under which the only model is the test's own, and these manifests are the operator's. */
+export function processSettings(
+  atEnd: Cleanup,
+  manifests: Readonly<Record<string, object>>,
+  env: Settable = {},
+): Settings {
+  return loadSettings({
+    SVC_LOG_LEVEL: "silent",
+    SVC_AUDIT_FLUSH_SECONDS: "1",
+    SVC_OBJECT_STORE: "memory",
+    SVC_MANIFEST_SOURCE: "bundled",
+    SVC_MODEL_ROUTES: JSON.stringify(modelRoute),
+    SVC_DEFAULT_MODEL_ID: "scripted",
+    ...manifestEnv(atEnd, manifests),
+    ...env,
+  });
+}
+
+interface ProcessOptions {
+  readonly env: Env;
+  readonly store: Store;
+  readonly settings: Settings;
+  readonly model: ModelProvider;
+  /** Tools beside the built-in ones. */
+  readonly tools?: readonly Tool[];
+  /** Another one for each process on a store. */
+  readonly bootId: string;
+}
+
+/** What a turn asks for; the rest is the same for all. */
+export type AskedTurn = Partial<SubmitTurn> & Pick<SubmitTurn, "manifest" | "thread_suffix">;
+
+/** One process's actors. */
+export class ActorProcess {
+  readonly bus: Bus;
+  readonly deps: ActorDeps;
+  readonly host: ActorHost;
+  /** What actors have crashed with. */
+  readonly crashes: unknown[] = [];
+  readonly #env: Env;
+
+  constructor({ env, store, settings, model, tools = [], bootId }: ProcessOptions) {
+    this.#env = env;
+    this.bus = new Bus({
+      env,
+      node: 0,
+      incarnation: 0,
+      actorNodes: [0],
+      deliver: (message) => this.host.deliver(message),
+    });
+    const unused = { engine: "sqlite", path: "" } as const;
+    const config = { node: 0, actorNodes: [0], settings, store: unused, bootId, incarnation: 0 };
+    const made = createActorDeps(config, env, store);
+    const models = { ...made.models, provider: () => model };
+    const registries = registriesOf(settings, models);
+    const withTools = {
+      ...registries,
+      tools: new Map([...registries.tools, ...tools.map((tool) => [tool.name, tool] as const)]),
+    };
+    const resolver = createResolver({ env, store: null, objects: null, directory: settings.manifestDir });
+    const objects = { get: async () => null, list: async () => [] };
+    const library = new ManifestLibrary(resolver, withTools, objects, made.metrics, () => env.monotonic());
+    this.deps = { ...made, models, tools: withTools.tools, manifests: library };
+    this.host = new ActorHost({
+      env,
+      bus: this.bus,
+      deps: this.deps,
+      definitions: actorKinds,
+      onCrash: (_kind, _key, error) => this.crashes.push(error),
+    });
+  }
+
+  /** Submits a turn, as an http thread would. */
+  submit(asked: AskedTurn): TestTurn {
+    return new TestTurn(this.bus, this.#env, asked);
+  }
+
+  abort(suffix: string, reason: AbortReason = "client"): Promise<{ aborted: boolean }> {
+    return this.bus.ask(threadAddress(tenantId, suffix), "abort", { reason }, { deadlineMs: 60_000 });
+  }
+
+  /** Nothing happens by itself any more. */
+  close(): void {
+    this.host.close();
+  }
+}
+
+/** A turn on its way, and what has come of it. */
+export class TestTurn {
+  readonly runId: string;
+  readonly frames: Frame[] = [];
+  readonly accepted: Promise<TurnAccepted>;
+  /** Resolves with the last text of the channel. */
+  readonly ended: Promise<void>;
+  /** All that has come over the channel. */
+  text = "";
+
+  constructor(bus: Bus, env: Env, asked: AskedTurn) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.ended = promise;
+    const reader = new FrameReader();
+    const stream = asked.surface === undefined || asked.surface === "chat_stream";
+    const channel = bus.openChannel((text, last) => {
+      this.text += text;
+      if (stream) this.frames.push(...reader.push(text));
+      if (last) resolve();
+    });
+    this.runId = asked.run_id ?? env.id();
+    const turn: SubmitTurn = {
+      run_id: this.runId,
+      surface: "chat_stream",
+      principal: { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" },
+      request_id: env.id(),
+      messages: asked.surface === "continue" ? [] : [{ role: "user", content: "go" }],
+      model: null,
+      template: null,
+      template_args: [],
+      max_tokens: null,
+      temperature: null,
+      include_usage: false,
+      idempotency: null,
+      channel,
+      ...asked,
+    };
+    this.accepted =
+      turn.thread_suffix === null
+        ? bus.ask({ kind: "turn", key: turn.run_id }, "submit", turn)
+        : bus.ask(threadAddress(tenantId, turn.thread_suffix), "submit", turn);
+    // A test that ends the process does not wait for it.
+    this.accepted.catch(() => {});
+  }
+
+  /** Names of the frames that are not tokens, with the call's id where there is one. */
+  get outline(): string[] {
+    return this.frames
+      .filter(
+        ({ name, json }) => !["text_delta", "thinking_delta"].includes(name) && json?.data?.progress === undefined,
+      )
+      .map(({ name, json }) => (json?.data?.id === undefined ? name : `${name} ${json.data.id}`));
+  }
+}

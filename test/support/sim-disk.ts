@@ -1,0 +1,92 @@
+import { SvcError } from "../../bus/errors.ts";
+import { migrate } from "../../storage/migrate.ts";
+import { request } from "../../storage/port.ts";
+import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
+import { createStore, type Engine, type Store, type WriteOp } from "../../storage/store.ts";
+import "../../storage/tables.ts";
+import type { WriteOutcome, Writer } from "../../storage/writer.ts";
+import type { Sim, SimEnv } from "./sim-env.ts";
+import { emptyDatabase } from "./stores.ts";
+import type { Cleanup } from "./temp.ts";
+
+/** How long a batch is on its way to the disk, and its answer on the way back. */
+const writeMsMax = 4;
+
+/**
+ * A database in simulated time: the real SQLite engine, whose batches are applied some time after they were sent, in order, and
+ * acknowledged some time after that. A process that ends loses what was not applied, and never hears of what was.
+ */
+export class SimDisk {
+  readonly #writer: Writer;
+
+  private constructor(writer: Writer) {
+    this.#writer = writer;
+  }
+
+  static async open(atEnd: Cleanup): Promise<SimDisk> {
+    const config = await emptyDatabase("sqlite", atEnd);
+    await migrate(config, { target: "head", downgrade: false });
+    if (config.engine !== "sqlite") throw new Error("not SQLite");
+    const writer = openSqliteWriter(config.path);
+    atEnd.after(() => writer.close());
+    return new SimDisk(writer);
+  }
+
+  /** The store of one process. */
+  store(sim: Sim, env: SimEnv): Store {
+    return createStore(new SimEngine(this.#writer, sim, env));
+  }
+}
+
+class SimEngine implements Engine {
+  readonly inOrder = true;
+  readonly #writer: Writer;
+  readonly #sim: Sim;
+  readonly #env: SimEnv;
+  /** Batches on their way, and outcomes on their way back: each timer takes the oldest. */
+  readonly #sent: { readonly ops: readonly WriteOp[]; readonly settle: (outcome: WriteOutcome) => void }[] = [];
+  readonly #applied: (() => void)[] = [];
+  #appliesAt = 0;
+  #answersAt = 0;
+
+  constructor(writer: Writer, sim: Sim, env: SimEnv) {
+    this.#writer = writer;
+    this.#sim = sim;
+    this.#env = env;
+  }
+
+  write(ops: readonly WriteOp[]) {
+    return new Promise<NonNullable<WriteOutcome["rows"]>>((resolve, reject) => {
+      const settle = ({ rows, error }: WriteOutcome): void => {
+        if (error) reject(SvcError.fromWire(error.toWire()));
+        else resolve(rows ?? []);
+      };
+      this.#sent.push({ ops, settle });
+      this.#appliesAt = this.#later(this.#appliesAt, () => this.#apply());
+    });
+  }
+
+  async read(statement: WriteOp["statement"], params: WriteOp["params"]) {
+    return this.#writer.read(statement.name, params);
+  }
+
+  async check() {}
+
+  close() {}
+
+  #apply(): void {
+    const batch = this.#sent.shift();
+    if (!batch) throw new Error("a batch is applied that was not sent");
+    const message: unknown[] = [request.write, 0];
+    for (const { statement, params, expect } of batch.ops) message.push(statement.name, params, expect ?? -1);
+    this.#writer.write([message], (_index, outcome) => this.#applied.push(() => batch.settle(outcome)));
+    this.#answersAt = this.#later(this.#answersAt, () => this.#applied.shift()?.());
+  }
+
+  /** Plans `work` some time from now and not before what was planned last; answers when. */
+  #later(notBefore: number, work: () => void): number {
+    const at = Math.max(notBefore, this.#sim.now + this.#sim.int(writeMsMax + 1));
+    this.#sim.plan(this.#env, at - this.#sim.now, work);
+    return at;
+  }
+}

@@ -1,0 +1,57 @@
+import type { Scope, Store, WriteOp } from "../../storage/store.ts";
+
+/** A store that ends with the process that it is the store of. */
+export interface StoppingStore extends Store {
+  /** Batches that were given to it. */
+  readonly batches: number;
+  /** Resolves when the process has come to its end: nothing it writes from then on arrives, and nothing is answered. */
+  readonly stopped: Promise<void>;
+}
+
+/**
+ * The store as a process sees it that dies after so many batches: the last of them is applied, and `lastAnswered` says whether the
+ * process lives to hear of it.
+ */
+export function stoppingStore(store: Store, batchesMax: number, lastAnswered: boolean): StoppingStore {
+  const { promise: stopped, resolve } = Promise.withResolvers<void>();
+  const stop = (): void => resolve();
+  const silence = new Promise<never>(() => {});
+  const underWay: Promise<unknown>[] = [];
+  let batches = 0;
+
+  function stopping<S extends Scope>(scope: S): S {
+    const write = async (ops: readonly WriteOp[]) => {
+      const batch = ++batches;
+      if (batch > batchesMax) {
+        // What was given to the store before is there when the successor comes.
+        void Promise.allSettled(underWay).then(stop);
+        return silence;
+      }
+      const writing = scope.write(ops);
+      underWay.push(writing);
+      const rows = await writing;
+      if (batch < batchesMax || lastAnswered) return rows;
+      void Promise.allSettled(underWay).then(stop);
+      return silence;
+    };
+    return new Proxy(scope, {
+      get(target, property) {
+        if (property === "write") return write;
+        const value: unknown = Reflect.get(target, property, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  }
+
+  return {
+    get batches() {
+      return batches;
+    },
+    stopped,
+    tenant: (tenantId) => stopping(store.tenant(tenantId)),
+    // Keys of threads are taken in blocks: a batch of its own, now and then, that says nothing about a run.
+    system: store.system,
+    check: () => store.check(),
+    close: () => {},
+  };
+}
