@@ -21,6 +21,8 @@ export interface RunPlan {
   readonly thread_suffix: string | null;
   /** What the model is to be shown, the caller's new messages last. The run adds to it. */
   readonly branch: ContextMessage[];
+  /** Where the messages of this turn begin in `branch`. */
+  readonly turnStart: number;
   /** Shown to the model at its first call, as the caller's words, and kept nowhere. */
   readonly nudge: string | null;
   /** The caller's words, for audit; null when there are none. */

@@ -5,7 +5,7 @@ import type { ThreadRow } from "../../storage/threads.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
 import { countInterrupted } from "../run/agent-metrics.ts";
 import { type ContextMessage, contextMessage } from "../run/context/message.ts";
-import { messagesNeeded } from "../run/context/working-set.ts";
+import { lastUserMessage, messagesNeeded, turnStartOf } from "../run/context/working-set.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { claimOps, earlierAnswer, keyScope, settleOps, storedAnswer } from "../run/idempotency.ts";
 import { type Intake, takeMessages } from "../run/intake.ts";
@@ -47,8 +47,9 @@ export async function submitTurn(
   const intake = turn.surface === "continue" ? null : takeMessages(turn, agent);
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
-  const branch = await branchOf(state, messagesNeeded(agent.session));
-  const nudge = turn.surface === "continue" ? await nudgeFor(state, branch) : null;
+  const continues = intake === null;
+  const branch = await branchOf(state, messagesNeeded(agent.session), continues);
+  const nudge = continues ? await nudgeFor(state, branch) : null;
 
   const closing = await openCallsClosed(state, branch);
   countInterrupted(deps, agent, closing.length);
@@ -56,7 +57,9 @@ export async function submitTurn(
   const created = state.head === null ? await newThread(state, turn, intake, context) : null;
   const startedAt = env.now();
   const fromSeq = state.head?.next_seq ?? 0;
-  branch.push(...closing.map(toolMessage), ...messagesOf(intake?.entries ?? []));
+  branch.push(...closing.map(toolMessage));
+  const requestStart = branch.length;
+  branch.push(...messagesOf(intake?.entries ?? []));
 
   const journal = new ThreadJournal(state, env, context.bus, agent.name, routes[0]?.id ?? "");
   const begun = journal.begin(
@@ -87,6 +90,7 @@ export async function submitTurn(
     max_tokens: admitMaxTokens(turn, agent),
     thread_suffix: state.suffix,
     branch,
+    turnStart: continues ? lastUserMessage(branch) : turnStartOf(branch, requestStart),
     nudge,
     userText: intake?.userText ?? null,
     startedAt,

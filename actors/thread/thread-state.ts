@@ -49,11 +49,12 @@ export async function loadThreadState(
   return { state, live };
 }
 
-/** The newest messages of the active branch, at least `needed` of them if there are as many. */
-export async function branchOf(state: ThreadState, needed: number): Promise<ContextMessage[]> {
-  if (state.branch !== null && state.branchNeeded >= needed) return state.branch;
-  const { head } = state;
-  const branch = head === null ? [] : await loadBranch(state.store, head.thread_key, head.leaf_seq, needed);
+/** The newest messages of the active branch, at least `needed` of them if there are as many; with `withUser` the last of a user too. */
+export async function branchOf(state: ThreadState, needed: number, withUser: boolean): Promise<ContextMessage[]> {
+  const { branch: kept, head } = state;
+  const isEnough = state.branchNeeded >= needed && (!withUser || kept?.some(({ role }) => role === "user"));
+  if (kept !== null && isEnough) return kept;
+  const branch = head === null ? [] : await loadBranch(state.store, head.thread_key, head.leaf_seq, needed, withUser);
   state.branch = branch;
   state.branchNeeded = needed;
   return branch;

@@ -3,6 +3,7 @@ import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
 import { releaseKeyOp } from "../../storage/idempotency.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
 import { contextMessage } from "../run/context/message.ts";
+import { turnStartOf } from "../run/context/working-set.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { claimOps, earlierAnswer, keyScope, settleOps, storedAnswer } from "../run/idempotency.ts";
 import { takeMessages } from "../run/intake.ts";
@@ -58,6 +59,9 @@ async function submitStateless(
     fromSeq: 0,
   });
   if (claims.length > 0) await claim(store.write(claims));
+  const branch = intake.entries.map((entry) =>
+    contextMessage({ role: entry.role ?? "user", content: entry.content, name: entry.extra?.name }),
+  );
   const run = new Run(
     {
       run_id: turn.run_id,
@@ -69,9 +73,8 @@ async function submitStateless(
       temperature: turn.temperature ?? agent.model.temperature,
       max_tokens: admitMaxTokens(turn, agent),
       thread_suffix: null,
-      branch: intake.entries.map((entry) =>
-        contextMessage({ role: entry.role ?? "user", content: entry.content, name: entry.extra?.name }),
-      ),
+      branch,
+      turnStart: turnStartOf(branch, 0),
       nudge: null,
       userText: intake.userText,
       startedAt,

@@ -4,21 +4,25 @@ import { type ContextMessage, messageOf } from "./message.ts";
 
 /**
  * The newest `needed` messages of the active branch, oldest first: walks from the leaf to the root, along the parents, in pages.
- * Reads on until the window does not begin inside a group of tool results.
+ * Reads on until the window does not begin inside a group of tool results and, with `withUser`, has a user's message.
  */
 export async function loadBranch(
   store: TenantStore,
   threadKey: number,
   leafSeq: number,
   needed: number,
+  withUser: boolean,
 ): Promise<ContextMessage[]> {
   const newestFirst: ContextMessage[] = [];
+  let hasUser = !withUser;
   // Every message has few events beside it that are not messages: twice as many rows are nearly always enough.
   const pageSize = Math.min(pageRows, needed * 2 + 8);
   for await (const event of branchEvents(store, threadKey, leafSeq, pageSize)) {
     const message = messageOf(event);
-    if (message) newestFirst.push(message);
-    if (newestFirst.length >= needed && newestFirst.at(-1)?.role !== "tool") break;
+    if (!message) continue;
+    newestFirst.push(message);
+    hasUser ||= message.role === "user";
+    if (hasUser && newestFirst.length >= needed && message.role !== "tool") break;
   }
   return newestFirst.reverse();
 }

@@ -6,17 +6,49 @@ export function messagesNeeded(strategy: SessionStrategy): number {
   return strategy.kind === "windowed" ? strategy.messages : Number.POSITIVE_INFINITY;
 }
 
-/** The part of the active branch that the model is shown. Never parts a tool call from its results. */
-export function workingSet(branch: readonly ContextMessage[], strategy: SessionStrategy): readonly ContextMessage[] {
+/**
+ * The part of the active branch that the model is shown. A window keeps every user message of the running turn, which begins at
+ * `turnStart`, then the newest whole groups that fit: a call is never parted from its results (decision 80).
+ */
+export function workingSet(
+  branch: readonly ContextMessage[],
+  strategy: SessionStrategy,
+  turnStart: number,
+): readonly ContextMessage[] {
   if (strategy.kind === "full_replay" || branch.length <= strategy.messages) return branch;
-  return branch.slice(windowStart(branch, strategy.messages));
+  const isAsked = (at: number): boolean => at >= turnStart && branch[at]?.role === "user";
+  let left = strategy.messages;
+  for (let at = turnStart; at < branch.length; at++) if (isAsked(at)) left--;
+  let start = branch.length;
+  while (start > 0) {
+    const groupAt = groupStart(branch, start - 1);
+    const size = isAsked(groupAt) ? 0 : start - groupAt;
+    // The last group is shown in any case: it is what the model has just asked for.
+    if (size > left && start < branch.length) break;
+    left -= size;
+    start = groupAt;
+  }
+  return [...branch.slice(turnStart, start).filter(({ role }) => role === "user"), ...branch.slice(start)];
 }
 
-/** Where the last `count` messages begin; earlier when they would begin with a tool's result. */
-function windowStart(branch: readonly ContextMessage[], count: number): number {
-  let start = Math.max(0, branch.length - count);
+/** Where the group begins that a message belongs to: calls and all their results, or the message alone. */
+function groupStart(branch: readonly ContextMessage[], at: number): number {
+  let start = at;
   while (start > 0 && branch[start]?.role === "tool") start--;
   return start;
+}
+
+/** Where the turn begins that a request's messages, the last of the branch, are: after what they quote of earlier answers. */
+export function turnStartOf(branch: readonly ContextMessage[], requestStart: number): number {
+  return Math.max(requestStart, branch.findLastIndex(({ role }) => role === "assistant") + 1);
+}
+
+/** Where the last message of a user stands; a continuation is of the turn that it has begun. */
+export function lastUserMessage(branch: readonly ContextMessage[]): number {
+  return Math.max(
+    0,
+    branch.findLastIndex(({ role }) => role === "user"),
+  );
 }
 
 /** The system message: the manifest's own text, then what the client sent as system text, marked as such and below. */

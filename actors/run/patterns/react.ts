@@ -8,9 +8,9 @@ import type { ToolRunner } from "../tool-runner.ts";
 
 /** The loop of one agent: ask the model, run the tools it asks for, and ask again, until it answers or may not go on. */
 export async function react(scope: RunScope, tools: ToolRunner): Promise<Ending> {
-  const { agent, branch, nudge } = scope.plan;
+  const { agent, branch, turnStart, nudge } = scope.plan;
   for (let step = 1; ; step++) {
-    const outcome = await modelStep(scope, workingSet(branch, agent.session), step === 1 ? nudge : null);
+    const outcome = await modelStep(scope, workingSet(branch, agent.session, turnStart), step === 1 ? nudge : null);
     if (outcome.kind === "breach") return limited(scope, outcome.breach, "");
     if (outcome.kind === "failure") {
       const { failure } = outcome;
