@@ -64,10 +64,11 @@ export class RunBudget {
     let cost = 0;
     if (price !== null) {
       const costLeft = this.#limits.max_cost_usd - this.#cost;
-      const inputCost = (inputTokens * price.input) / 1e6;
+      // Whatever of it a provider reads from its cache or writes there, it will not cost more.
+      const inputCost = (inputTokens * Math.max(price.input, price.cache_read, price.cache_write)) / 1e6;
       const affordable =
         price.output > 0 ? Math.floor(((costLeft - inputCost) * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
-      if (affordable < 1) return this.#breach("max_cost_usd");
+      if (inputCost > costLeft || affordable < 1) return this.#breach("max_cost_usd");
       output = Math.min(output, affordable);
       cost = inputCost + (output * price.output) / 1e6;
     }

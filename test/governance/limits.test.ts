@@ -7,6 +7,9 @@ import type { RunLimits } from "../../manifests/compiled.ts";
 import type { ModelPrice } from "../../manifests/registries.ts";
 
 const price: ModelPrice = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
+const free: ModelPrice = { input: 0, output: 0, cache_read: 0, cache_write: 0 };
+/** Of a provider that takes more for what its cache keeps. */
+const keeping: ModelPrice = { ...price, cache_write: 2.5 };
 const open: RunLimits = {
   max_tool_calls: 500,
   max_wall_clock_seconds: 3600,
@@ -37,7 +40,8 @@ describe("RunBudget", () => {
       wanted: fc.integer({ min: 1, max: 400 }),
       /** How much of what was set aside is used. */
       share: fc.double({ min: 0, max: 1, noNaN: true }),
-      cachedShare: fc.double({ min: 0, max: 1, noNaN: true }),
+      readShare: fc.double({ min: 0, max: 1, noNaN: true }),
+      writtenShare: fc.double({ min: 0, max: 1, noNaN: true }),
       priced: fc.boolean(),
     });
     const caps = fc.record({
@@ -51,19 +55,20 @@ describe("RunBudget", () => {
         const run = budget(limits);
         const waiting: { reserved: Reservation; priced: boolean }[] = [];
         let [input, output, cost] = [0, 0, 0];
-        for (const { settles, input: wantedInput, wanted, share, cachedShare, priced } of steps) {
+        for (const { settles, input: wantedInput, wanted, share, readShare, writtenShare, priced } of steps) {
           const settled = settles ? waiting.shift() : undefined;
           if (settled) {
             const prompt = Math.floor(settled.reserved.inputTokens * share);
-            const cacheRead = Math.floor(prompt * cachedShare);
+            const cacheRead = Math.floor(prompt * readShare);
+            const cacheWrite = Math.floor((prompt - cacheRead) * writtenShare);
             const words = Math.floor((settled.reserved.maxOutputTokens ?? 0) * share);
-            const tokens = { input: prompt - cacheRead, output: words, cacheRead, cacheWrite: 0 };
-            run.settle(settled.reserved, tokens, settled.priced ? price : null);
+            const tokens = { input: prompt - cacheRead - cacheWrite, output: words, cacheRead, cacheWrite };
+            run.settle(settled.reserved, tokens, settled.priced ? keeping : null);
             input += prompt;
             output += words;
-            cost += costOf(tokens, settled.priced ? price : null).total;
+            cost += costOf(tokens, settled.priced ? keeping : null).total;
           } else {
-            const outcome = run.reserve(wantedInput, wanted, priced ? price : null, startedAt);
+            const outcome = run.reserve(wantedInput, wanted, priced ? keeping : null, startedAt);
             if (!isBreach(outcome)) waiting.push({ reserved: outcome, priced });
           }
           const aside = (of: (reserved: Reservation) => number) =>
@@ -113,7 +118,7 @@ describe("RunBudget", () => {
     // 0.01 USD less 0.002 for the prompt, at 8 USD per million.
     assert.equal(asks({ max_cost_usd: 0.01 }, null, price), 1_000);
     assert.equal(asks({ max_cost_usd: 0.01 }, null, null), null);
-    assert.equal(asks({ max_cost_usd: 0 }, 300, { ...price, input: 0, output: 0 }), 300);
+    assert.equal(asks({ max_cost_usd: 0 }, 300, free), 300);
   });
 
   test("a call that cannot be paid is refused, and one that costs nothing is not", () => {
@@ -142,12 +147,25 @@ describe("RunBudget", () => {
 
   test("cached tokens are input, at their own rates", () => {
     const run = budget({ max_input_tokens: 1_000, max_cost_usd: 0.001 });
-    const reserved = granted(run.reserve(0, 1, price, startedAt));
+    const reserved = granted(run.reserve(0, 1, keeping, startedAt));
 
-    run.settle(reserved, { input: 100, output: 0, cacheRead: 500, cacheWrite: 0 }, price);
+    run.settle(reserved, { input: 100, output: 0, cacheRead: 500, cacheWrite: 100 }, keeping);
 
-    // 0.0002 and 0.00025 are spent; 0.00055 are left, or 68 tokens of output.
-    assert.equal(granted(run.reserve(0, 500, price, startedAt)).maxOutputTokens, 68);
-    assert.equal(breachOf(run.reserve(401, 1, null, startedAt))?.limit, "max_input_tokens");
+    // 0.0002, 0.00025 and 0.00025 are spent; 0.0003 are left, or 37 tokens of output.
+    const next = granted(run.reserve(0, 500, keeping, startedAt));
+    assert.equal(next.maxOutputTokens, 37);
+    run.settle(next, null, null);
+    assert.equal(breachOf(run.reserve(301, 1, null, startedAt))?.limit, "max_input_tokens");
+    granted(run.reserve(300, 1, null, startedAt));
+  });
+
+  test("what is written to a cache may cost more than input, and money is set aside for that", () => {
+    const run = budget({ max_cost_usd: 0.0025 });
+
+    const reserved = run.reserve(1_000, 1, { ...keeping, output: 0 }, startedAt);
+    const beyond = run.reserve(1, 1, { ...keeping, output: 0 }, startedAt);
+
+    assert.equal(granted(reserved).costUsd, 0.0025);
+    assert.equal(breachOf(beyond)?.limit, "max_cost_usd");
   });
 });

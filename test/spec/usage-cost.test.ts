@@ -7,13 +7,20 @@ import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-// At 2 USD a million tokens in, 8 out, 0.5 and 2 for cached ones: 0.006, and 0.0094 with the cached ones.
+// At 2 USD a million tokens in, 8 out, 0.5 for what a cache reads and 2 for what it keeps: 0.006, and 0.0098 with the cached ones.
 const plain = { prompt_tokens: 1_000, completion_tokens: 500, total_tokens: 1_500 };
 const cached = {
   prompt_tokens: 3_000,
   completion_tokens: 1_000,
   total_tokens: 4_000,
   prompt_tokens_details: { cached_tokens: 2_800, cache_creation_tokens: 0 },
+};
+/** At 4 USD for what a cache keeps: 0.001 in, 0.004 out, 0.0001 and 0.0032. */
+const kept = {
+  prompt_tokens: 1_500,
+  completion_tokens: 500,
+  total_tokens: 2_000,
+  prompt_tokens_details: { cached_tokens: 200, cache_creation_tokens: 800 },
 };
 const call = calls(["calculator", { expression: "6*7" }]);
 const refusal = { status: 400, headers: { "content-type": "application/json" }, steps: [{ send: "{}" }] };
@@ -24,6 +31,7 @@ interface Row {
   readonly tokens_input: number;
   readonly tokens_output: number;
   readonly cache_read: number;
+  readonly cache_creation: number;
   readonly cost_usd: number;
 }
 
@@ -38,11 +46,22 @@ describe("what a turn costs", () => {
         agent: { tools: ["calculator"] },
         priced: { model: { id: "scripted", price: { input: 3, output: 10 } } },
         brief: { tools: ["calculator"], recursion_limit: 1 },
+        // The first call of a turn uses all of it.
+        capped: { tools: ["calculator"], limits: { max_input_tokens: 1_500 } },
+        cheap: { tools: ["calculator"], limits: { max_cost_usd: 0.0083 } },
       },
-      routes: { free: { provider: "openai", model: "one", price: { input: 0, output: 0 } } },
+      routes: {
+        keeping: {
+          provider: "openai",
+          model: "keeping",
+          price: { input: 2, output: 8, cache_read: 0.5, cache_write: 4 },
+        },
+        free: { provider: "openai", model: "one", price: { input: 0, output: 0 } },
+      },
     }));
     mock.answer("one", { text: "The answer.", usage: plain });
     mock.answer("two-steps", inTurn({ ...call, usage: plain }, { text: "42.", usage: cached }));
+    mock.answer("keeping", inTurn({ ...call, usage: kept }, { text: "42.", usage: kept }));
   });
 
   const rowsOf = async (thread: string): Promise<Row[]> =>
@@ -121,6 +140,46 @@ describe("what a turn costs", () => {
       rows.reduce((sum, { cost_usd }) => sum + cost_usd, 0),
     );
   });
+
+  test("STREAM-048 STREAM-049 USAGE-001 what a provider's cache keeps is counted, priced and summed like the rest", async () => {
+    const { json } = await server.post("/chat", turn("agent", "go", { thread_id: "keeping", model: "keeping" }));
+    const rows = await rowsOf("keeping");
+    const { items } = (await server.get("/usage/threads")).json;
+    await server.request("PUT", "/manifests/keeping", {
+      body: { manifest: { metadata: { name: "keeping" }, spec: { model: { id: "keeping" } } } },
+    });
+    mock.answer("keeping", { text: "42.", usage: kept });
+    const completion = { model: "keeping", messages: [{ role: "user", content: "go" }] };
+    const openAi = await server.post("/v1/chat/completions", completion);
+    mock.answer("keeping", inTurn({ ...call, usage: kept }, { text: "42.", usage: kept }));
+
+    const { cost, ...tokens } = json.usage;
+    assert.deepEqual(tokens, { input: 1_000, output: 1_000, cacheRead: 400, cacheWrite: 1_600, totalTokens: 2_000 });
+    const near = (actual: number, wanted: number) => assert.ok(Math.abs(actual - wanted) < 1e-12, String(actual));
+    near(cost.cacheWrite, 0.0064);
+    near(cost.total, 2 * 0.0083);
+    for (const { tokens_input, cache_read, cache_creation, cost_usd } of rows) {
+      assert.deepEqual([tokens_input, cache_read, cache_creation], [500, 200, 800]);
+      near(cost_usd, 0.0083);
+    }
+    assert.equal(rows.length, 2);
+    const summed = items.find((item: { thread_id: string }) => item.thread_id === "default:keeping");
+    assert.equal(summed.cache_creation, 1_600);
+    near(summed.cost_usd, 2 * 0.0083);
+    assert.equal(openAi.json.usage.prompt_tokens, 1_500);
+  });
+
+  for (const [id, manifest, limit] of [
+    ["GOV-024", "capped", "max_input_tokens"],
+    ["GOV-026", "cheap", "max_cost_usd"],
+  ] as const) {
+    test(`${id} what a provider's cache keeps counts against ${limit}`, async () => {
+      const { json } = await server.post("/chat", turn(manifest, "go", { thread_id: manifest, model: "keeping" }));
+
+      assert.equal(json.final.content, `run limit reached: ${limit}`);
+      assert.equal((await rowsOf(manifest)).length, 1);
+    });
+  }
 
   test("USAGE-001 a turn that fails keeps what it had spent, in its answer and in its rows", async () => {
     const done = await streamed("failed-later", "scripted", inTurn({ ...call, usage: plain }, refusal));
