@@ -12,6 +12,8 @@ import type { Env, Timer } from "../../bus/env.ts";
 
 /** What the model says to one request. */
 export interface ScriptedReply {
+  /** Said before the text, in one piece. */
+  readonly reasoning?: string;
   /** Pieces of text, one after the other. */
   readonly text?: readonly string[];
   readonly calls?: readonly RequestedCall[];
@@ -33,6 +35,8 @@ export class ScriptedModel implements ModelProvider {
   readonly name = "scripted";
   /** The messages of every request. */
   readonly requests: ShownMessage[][] = [];
+  /** Every request in full, as text. */
+  readonly texts: string[] = [];
   readonly #env: Env;
   readonly #answer: (messages: readonly ShownMessage[], earlier: number) => ScriptedReply;
   readonly #pauseMs: () => number;
@@ -51,6 +55,8 @@ export class ScriptedModel implements ModelProvider {
     const messages = JSON.parse(request.messages) as ShownMessage[];
     const reply = this.#answer(messages, this.requests.length);
     this.requests.push(messages);
+    const { route, temperature, max_tokens, tools } = request;
+    this.texts.push(`${route.id} ${temperature} ${max_tokens} ${request.messages} ${tools ?? ""}`);
     return new ScriptedCall(reply, events, this.#env, this.#pauseMs);
   }
 }
@@ -68,6 +74,7 @@ class ScriptedCall implements ModelCall {
   #timer: Timer | null = null;
   #paused = false;
   #over = false;
+  #hasThought = false;
 
   constructor(script: ScriptedReply, events: ModelEvents, env: Env, pauseMs: () => number) {
     this.#script = script;
@@ -100,11 +107,19 @@ class ScriptedCall implements ModelCall {
     this.#wait();
   }
 
+  /** Pieces come one by one, with a pause before each. */
   #wait(): void {
     this.#timer = this.#env.timer(this.#pauseMs(), () => this.#speak());
   }
 
   #speak(): void {
+    const { reasoning = "" } = this.#script;
+    if (reasoning !== "" && !this.#hasThought) {
+      this.#hasThought = true;
+      this.#events.reasoning(reasoning);
+      if (!this.#paused && !this.#over) this.#wait();
+      return;
+    }
     const piece = this.#pieces.shift();
     if (piece === undefined) {
       this.#end();
@@ -116,13 +131,13 @@ class ScriptedCall implements ModelCall {
   }
 
   #end(): void {
-    const { calls = [], usage = null, failure } = this.#script;
+    const { calls = [], usage = null, failure, reasoning = "" } = this.#script;
     this.#over = true;
     if (failure !== undefined) {
       this.#reject(new ModelFailure(failure, { partial: this.#said }));
       return;
     }
     const stop_reason = calls.length > 0 ? "tool_use" : "end_turn";
-    this.#resolve({ text: this.#said, reasoning: "", tool_calls: calls, stop_reason, usage });
+    this.#resolve({ text: this.#said, reasoning, tool_calls: calls, stop_reason, usage });
   }
 }

@@ -1,7 +1,9 @@
+import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { request } from "../../storage/port.ts";
 import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
+import type { Param, Row } from "../../storage/statements.ts";
 import { createStore, type Engine, type Store, type WriteOp } from "../../storage/store.ts";
 import "../../storage/tables.ts";
 import type { WriteOutcome, Writer } from "../../storage/writer.ts";
@@ -9,8 +11,8 @@ import type { Sim, SimEnv } from "./sim-env.ts";
 import { emptyDatabase } from "./stores.ts";
 import type { Cleanup } from "./temp.ts";
 
-/** How long a batch is on its way to the disk, and its answer on the way back. */
-const writeMsMax = 4;
+/** A batch is on its way to the disk for less than this, and so is its answer on the way back. */
+const writeMsBelow = 5;
 
 /**
  * A database in simulated time: the real SQLite engine, whose batches are applied some time after they were sent, in order, and
@@ -18,9 +20,11 @@ const writeMsMax = 4;
  */
 export class SimDisk {
   readonly #writer: Writer;
+  readonly #reader: Database.Database;
 
-  private constructor(writer: Writer) {
+  private constructor(writer: Writer, reader: Database.Database) {
     this.#writer = writer;
+    this.#reader = reader;
   }
 
   static async open(atEnd: Cleanup): Promise<SimDisk> {
@@ -28,13 +32,22 @@ export class SimDisk {
     await migrate(config, { target: "head", downgrade: false });
     if (config.engine !== "sqlite") throw new Error("not SQLite");
     const writer = openSqliteWriter(config.path);
-    atEnd.after(() => writer.close());
-    return new SimDisk(writer);
+    const reader = new Database(config.path, { readonly: true });
+    atEnd.after(() => {
+      reader.close();
+      return writer.close();
+    });
+    return new SimDisk(writer, reader);
   }
 
-  /** The store of one process. */
-  store(sim: Sim, env: SimEnv): Store {
-    return createStore(new SimEngine(this.#writer, sim, env));
+  /** What is on the disk now, for a test to look at. */
+  query(sql: string, ...params: readonly Param[]): Row[] {
+    return this.#reader.prepare<unknown[], Row>(sql).all(params);
+  }
+
+  /** The store of one process. `writeMs` is how long a batch is on its way, and its answer. */
+  store(sim: Sim, env: SimEnv, writeMs: () => number = () => sim.int(writeMsBelow)): Store {
+    return createStore(new SimEngine(this.#writer, sim, env, writeMs));
   }
 }
 
@@ -46,10 +59,12 @@ class SimEngine implements Engine {
   /** Batches on their way, and outcomes on their way back: each timer takes the oldest. */
   readonly #sent: { readonly ops: readonly WriteOp[]; readonly settle: (outcome: WriteOutcome) => void }[] = [];
   readonly #applied: (() => void)[] = [];
+  readonly #writeMs: () => number;
   #appliesAt = 0;
   #answersAt = 0;
 
-  constructor(writer: Writer, sim: Sim, env: SimEnv) {
+  constructor(writer: Writer, sim: Sim, env: SimEnv, writeMs: () => number) {
+    this.#writeMs = writeMs;
     this.#writer = writer;
     this.#sim = sim;
     this.#env = env;
@@ -85,7 +100,7 @@ class SimEngine implements Engine {
 
   /** Plans `work` some time from now and not before what was planned last; answers when. */
   #later(notBefore: number, work: () => void): number {
-    const at = Math.max(notBefore, this.#sim.now + this.#sim.int(writeMsMax + 1));
+    const at = Math.max(notBefore, this.#sim.now + this.#writeMs());
     this.#sim.plan(this.#env, at - this.#sim.now, work);
     return at;
   }

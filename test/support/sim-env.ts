@@ -2,7 +2,8 @@ import type { Env, Timer } from "../../bus/env.ts";
 
 // A world in one thread: a clock that moves only when told to, and everything that is to happen, in an order that the seed
 // decides. What is due at the same time happens in any order, except that what one node has deferred keeps its order, as in an
-// event loop. Promises that an event settles run on before the next event.
+// event loop; in an orderly world it happens in the order in which it was planned. Promises that an event settles run on before
+// the next event.
 
 /** More events than this without coming to rest is a loop that never ends. */
 const eventsMax = 5_000_000;
@@ -17,6 +18,7 @@ interface Planned {
 
 export class Sim {
   readonly seed: number;
+  readonly #orderly: boolean;
   #now = startOfTime;
   #state: number;
   #events = 0;
@@ -25,8 +27,9 @@ export class Sim {
   readonly #due: Planned[] = [];
   readonly #deferring: SimEnv[] = [];
 
-  constructor(seed: number) {
+  constructor(seed: number, { orderly = false } = {}) {
     this.seed = seed;
+    this.#orderly = orderly;
     this.#state = seed >>> 0;
   }
 
@@ -82,8 +85,9 @@ export class Sim {
       while ((this.#planned.at(-1)?.at ?? Infinity) <= this.#now) this.#due.push(this.#planned.pop() as Planned);
       const choices = this.#due.length + this.#deferring.length;
       if (choices === 0) return;
-      const choice = this.int(choices);
-      if (choice < this.#due.length) await this.#happen(takeOut(this.#due, choice));
+      const choice = this.#orderly ? 0 : this.int(choices);
+      if (this.#orderly && this.#due.length > 0) await this.#happen(this.#due.shift() as Planned);
+      else if (choice < this.#due.length) await this.#happen(takeOut(this.#due, choice));
       else
         for (const planned of takeOut(this.#deferring, choice - this.#due.length).endTurn())
           await this.#happen(planned);
@@ -172,7 +176,7 @@ export class SimEnv implements Env {
   }
 
   now(): number {
-    return this.#sim.now;
+    return Math.floor(this.#sim.now);
   }
 
   monotonic(): number {
