@@ -1,5 +1,6 @@
 import { type Row, tenantSql } from "./statements.ts";
 import type { TenantStore, WriteOp } from "./store.ts";
+import { insertInto, integer, json, nullable, oneOf, table, text } from "./table.ts";
 
 // The session log: append-only, in order, never changed. A row is found by one integer, the thread's key times 2^24 plus the
 // sequence number: one b-tree, clustered by thread, and the same integer is the row's key in the search index.
@@ -7,9 +8,8 @@ import type { TenantStore, WriteOp } from "./store.ts";
 // Event ids are not stored: an id is the thread's random uid (20 hexadecimal digits) and the sequence number (12), so it is
 // unguessable, unique, and says where its event is. The tree is kept as the sequence number of each event's parent.
 
-const seqSpan = 2 ** 24;
-/** Events of one thread; an append beyond it is refused. */
-export const eventsMax = seqSpan;
+/** Events of one thread; an append beyond it is refused. Keys of two threads are so far apart in the key of an event. */
+export const eventsMax = 2 ** 24;
 
 /** Rows read at once: a longer read is made in pages, so that no snapshot is pinned and no thread stalls. */
 export const pageRows = 500;
@@ -18,23 +18,27 @@ const pageBytes = 512 * 1024;
 /** So few rows are read without asking how long they are. */
 const fewRows = 4;
 
+const kinds = [
+  "message",
+  "tool_call",
+  "tool_result",
+  "thinking",
+  "audit",
+  "compaction",
+  "model_change",
+  "thinking_level_change",
+  "branch_summary",
+  "custom",
+  "label",
+  "session_info",
+] as const;
+const roles = ["user", "assistant", "system", "tool"] as const;
+
 /** What an event of a log is. */
-export type EventKind =
-  | "message"
-  | "tool_call"
-  | "tool_result"
-  | "thinking"
-  | "audit"
-  | "compaction"
-  | "model_change"
-  | "thinking_level_change"
-  | "branch_summary"
-  | "custom"
-  | "label"
-  | "session_info";
+export type EventKind = (typeof kinds)[number];
 
 /** Who speaks in an event that is a message. */
-export type EventRole = "user" | "assistant" | "system" | "tool";
+export type EventRole = (typeof roles)[number];
 
 /** A call as the log keeps it. `args` are parsed where they could be, else the text itself. */
 export interface ToolCall {
@@ -79,11 +83,18 @@ export function eventSeq(uid: string, id: string): number {
   return Number.parseInt(id.slice(20), 16);
 }
 
-const insertEvent = tenantSql(
-  "event_insert",
-  "INSERT INTO events (tenant_id, event_key, parent_seq, ts, kind, role, content, extra) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?)",
-);
-const columns = "event_key, parent_seq, ts, kind, role, content, extra";
+const eventTable = table("events", {
+  /** The thread's key and the sequence number in one integer. */
+  event_key: integer,
+  parent_seq: integer,
+  ts: integer,
+  kind: oneOf(...kinds),
+  role: nullable(oneOf(...roles)),
+  content: text,
+  extra: nullable(json<EventExtra>()),
+});
+const insertEvent = insertInto(eventTable);
+const { columns } = eventTable;
 const selectForward = tenantSql(
   "events_forward",
   `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key LIMIT ?`,
@@ -106,27 +117,19 @@ const deleteEvents = tenantSql(
 );
 
 /** Appends an event. Refuses with conflict when its number is taken. */
-export function appendOp(store: TenantStore, threadKey: number, event: LogEvent): WriteOp {
-  return store.op(insertEvent, [
-    threadKey * seqSpan + event.seq,
-    event.parent_seq,
-    event.ts,
-    event.kind,
-    event.role,
-    event.content,
-    event.extra === null ? null : JSON.stringify(event.extra),
-  ]);
+export function appendOp(store: TenantStore, threadKey: number, { seq, ...event }: LogEvent): WriteOp {
+  return insertEvent(store, { ...event, event_key: threadKey * eventsMax + seq });
 }
 
 /** Deletes the log of a thread. */
 export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
-  return store.op(deleteEvents, [threadKey * seqSpan, (threadKey + 1) * seqSpan]);
+  return store.op(deleteEvents, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
 }
 
 /** Events with sequence numbers in [from, to), oldest first, at most a page in number and in length. */
 export async function readEvents(store: TenantStore, threadKey: number, from: number, to: number): Promise<LogEvent[]> {
-  const base = threadKey * seqSpan;
-  const end = await endOfPage(store, base + from, base + Math.min(to, seqSpan));
+  const base = threadKey * eventsMax;
+  const end = await endOfPage(store, base + from, base + Math.min(to, eventsMax));
   const rows = await store.read(selectForward, base + from, end, pageRows);
   return rows.map((row) => toEvent(row, base));
 }
@@ -153,7 +156,7 @@ export async function windowStart(
   countMax: number,
   bytesMax: number,
 ): Promise<number> {
-  const base = threadKey * seqSpan;
+  const base = threadKey * eventsMax;
   let start = before;
   let left = countMax;
   for (let bytes = 0; left > 0 && start > 0; ) {
@@ -176,19 +179,12 @@ export async function readEventsBefore(
   before: number,
   limit: number = pageRows,
 ): Promise<LogEvent[]> {
-  const base = threadKey * seqSpan;
-  const rows = await store.read(selectBackward, base, base + Math.min(before, seqSpan), Math.min(limit, pageRows));
+  const base = threadKey * eventsMax;
+  const rows = await store.read(selectBackward, base, base + Math.min(before, eventsMax), Math.min(limit, pageRows));
   return rows.map((row) => toEvent(row, base));
 }
 
 function toEvent(row: Row, base: number): LogEvent {
-  return {
-    seq: (row.event_key as number) - base,
-    parent_seq: row.parent_seq as number,
-    ts: row.ts as number,
-    kind: row.kind as EventKind,
-    role: row.role as EventRole | null,
-    content: row.content as string,
-    extra: row.extra === null ? null : (JSON.parse(row.extra as string) as EventExtra),
-  };
+  const { event_key, ...event } = eventTable.decode(row);
+  return { ...event, seq: event_key - base };
 }

@@ -1,22 +1,25 @@
 import type { Gone } from "./live-runs.ts";
 import { systemSql, tenantSql } from "./statements.ts";
 import type { Scope, TenantStore, WriteOp } from "./store.ts";
+import { integer, nullable, oneOf, type RowIn, table, text } from "./table.ts";
+
+const keyTable = table("idempotency", {
+  scope: text,
+  fingerprint: text,
+  state: oneOf("in_progress", "done"),
+  owner: text,
+  run_id: text,
+  /** JSON, in the form of the route that stored it. */
+  answer: nullable(text),
+  expires_at: integer,
+});
 
 /** A request that may be sent again: what it was, whether it is over, and what it was answered. */
-export interface IdempotencyRow {
-  readonly scope: string;
-  readonly fingerprint: string;
-  readonly state: "in_progress" | "done";
-  readonly owner: string;
-  readonly run_id: string;
-  /** JSON, in the form of the route that stored it. */
-  readonly answer: string | null;
-  readonly expires_at: number;
-}
+export type IdempotencyRow = RowIn<typeof keyTable>;
 
 const selectKey = tenantSql(
   "idempotency_by_scope",
-  `SELECT scope, fingerprint, state, owner, run_id, answer, expires_at FROM idempotency
+  `SELECT ${keyTable.columns} FROM idempotency
    WHERE tenant_id = :tenant AND scope = ? AND expires_at > ?`,
 );
 // A key that has lapsed is taken over; one that is alive leaves the row unchanged, and then the expected count fails.
@@ -58,7 +61,7 @@ export async function idempotencyKey(
   now: number,
 ): Promise<IdempotencyRow | undefined> {
   const [row] = await store.read(selectKey, scope, now);
-  return row as unknown as IdempotencyRow | undefined;
+  return row && keyTable.decode(row);
 }
 
 /** Claims a key; the batch refuses with conflict when somebody holds it. */

@@ -1,80 +1,57 @@
 import { tenantSql } from "./statements.ts";
-import type { TenantStore, WriteOp } from "./store.ts";
+import type { TenantStore } from "./store.ts";
+import { insertInto, integer, nullable, type RowIn, selectOne, table, text, upsertInto } from "./table.ts";
+
+const summaryColumns = {
+  name: text,
+  version: integer,
+  digest: text,
+  created_at: integer,
+  created_by: text,
+  comment: text,
+};
+const versionTable = table("manifest_versions", {
+  ...summaryColumns,
+  /** JSON as it was sent. */
+  manifest: text,
+});
+const summaryTable = table("manifest_versions", summaryColumns);
+const pointerTable = table("manifest_pointers", {
+  name: text,
+  version: integer,
+  canary_version: nullable(integer),
+  /** 0 to 100. */
+  canary_weight: integer,
+  updated_at: integer,
+  updated_by: text,
+});
 
 /** One stored version of a tenant's manifest; versions of a name count up from 1 and never change. */
-export interface ManifestVersionRow {
-  readonly name: string;
-  readonly version: number;
-  /** JSON as it was sent. */
-  readonly manifest: string;
-  readonly digest: string;
-  readonly created_at: number;
-  readonly created_by: string;
-  readonly comment: string;
-}
+export type ManifestVersionRow = RowIn<typeof versionTable>;
 
 /** Which version answers, and which share of threads gets the canary. */
-export interface ManifestPointerRow {
-  readonly name: string;
-  readonly version: number;
-  readonly canary_version: number | null;
-  /** 0 to 100. */
-  readonly canary_weight: number;
-  readonly updated_at: number;
-  readonly updated_by: string;
-}
+export type ManifestPointerRow = RowIn<typeof pointerTable>;
 
-const versionColumns = "name, version, manifest, digest, created_at, created_by, comment";
-const pointerColumns = "name, version, canary_version, canary_weight, updated_at, updated_by";
-
-const selectPointer = tenantSql(
-  "manifest_pointer",
-  `SELECT ${pointerColumns} FROM manifest_pointers WHERE tenant_id = :tenant AND name = ?`,
-);
 const selectPointers = tenantSql(
   "manifest_pointers",
-  `SELECT ${pointerColumns} FROM manifest_pointers WHERE tenant_id = :tenant ORDER BY name`,
-);
-const selectVersion = tenantSql(
-  "manifest_version",
-  `SELECT ${versionColumns} FROM manifest_versions WHERE tenant_id = :tenant AND name = ? AND version = ?`,
+  `SELECT ${pointerTable.columns} FROM manifest_pointers WHERE tenant_id = :tenant ORDER BY name`,
 );
 const selectVersions = tenantSql(
   "manifest_versions",
-  `SELECT name, version, digest, created_at, created_by, comment FROM manifest_versions WHERE tenant_id = :tenant AND name = ? AND version < ?
+  `SELECT ${summaryTable.columns} FROM manifest_versions WHERE tenant_id = :tenant AND name = ? AND version < ?
    ORDER BY version DESC LIMIT ?`,
-);
-const insertVersion = tenantSql(
-  "manifest_version_insert",
-  `INSERT INTO manifest_versions (tenant_id, ${versionColumns}) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?)`,
-);
-const upsertPointer = tenantSql(
-  "manifest_pointer_upsert",
-  `INSERT INTO manifest_pointers (tenant_id, ${pointerColumns}) VALUES (:tenant, ?, ?, ?, ?, ?, ?)
-   ON CONFLICT (tenant_id, name) DO UPDATE SET version = excluded.version, canary_version = excluded.canary_version,
-     canary_weight = excluded.canary_weight, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
 );
 
 /** Which versions of a manifest are in effect, if the tenant has stored it. */
-export async function manifestPointer(store: TenantStore, name: string): Promise<ManifestPointerRow | undefined> {
-  const [row] = await store.read(selectPointer, name);
-  return row as unknown as ManifestPointerRow | undefined;
-}
+export const manifestPointer = selectOne(pointerTable, ["name"]);
 
 /** The same for every manifest of the tenant. */
 export async function manifestPointers(store: TenantStore): Promise<ManifestPointerRow[]> {
-  return (await store.read(selectPointers)) as unknown as ManifestPointerRow[];
+  return (await store.read(selectPointers)).map(pointerTable.decode);
 }
 
 /** One stored version. */
-export async function manifestVersion(
-  store: TenantStore,
-  name: string,
-  version: number,
-): Promise<ManifestVersionRow | undefined> {
-  const [row] = await store.read(selectVersion, name, version);
-  return row as unknown as ManifestVersionRow | undefined;
-}
+export const manifestVersion = selectOne(versionTable, ["name", "version"]);
 
 /** Versions below `before`, newest first, without the manifests themselves: a page of them could be hundreds of megabytes. */
 export async function manifestVersions(
@@ -82,31 +59,12 @@ export async function manifestVersions(
   name: string,
   before: number,
   limit: number,
-): Promise<Omit<ManifestVersionRow, "manifest">[]> {
-  return (await store.read(selectVersions, name, before, limit)) as unknown as Omit<ManifestVersionRow, "manifest">[];
+): Promise<RowIn<typeof summaryTable>[]> {
+  return (await store.read(selectVersions, name, before, limit)).map(summaryTable.decode);
 }
 
 /** Refuses with conflict when the version exists. */
-export function insertManifestVersionOp(store: TenantStore, row: ManifestVersionRow): WriteOp {
-  return store.op(insertVersion, [
-    row.name,
-    row.version,
-    row.manifest,
-    row.digest,
-    row.created_at,
-    row.created_by,
-    row.comment,
-  ]);
-}
+export const insertManifestVersionOp = insertInto(versionTable);
 
 /** Puts other versions into effect, or the first. */
-export function setManifestPointerOp(store: TenantStore, row: ManifestPointerRow): WriteOp {
-  return store.op(upsertPointer, [
-    row.name,
-    row.version,
-    row.canary_version,
-    row.canary_weight,
-    row.updated_at,
-    row.updated_by,
-  ]);
-}
+export const setManifestPointerOp = upsertInto(pointerTable, ["name"]);

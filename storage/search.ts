@@ -1,5 +1,5 @@
 import { SvcError } from "../bus/errors.ts";
-import type { EventRole } from "./events.ts";
+import { type EventRole, eventsMax } from "./events.ts";
 import { searchedCharsMax, searchWords } from "./search-words.ts";
 import { type Row, systemSql, tenantSql } from "./statements.ts";
 import type { Scope, Store, TenantStore, WriteOp } from "./store.ts";
@@ -29,8 +29,6 @@ const batchEvents = 64;
 const batchThreads = 16;
 /** Batches that a search waits for. A backlog beyond them is left to the timer. */
 const batchesBeforeSearch = 32;
-
-const seqSpan = 2 ** 24;
 
 const ownerWord = {
   sqlite: "'t' || hex(:tenant) || '0'",
@@ -82,7 +80,7 @@ function hitsFrom(matches: string): string {
   return `SELECT e.event_key, e.ts, e.role, e.content, t.thread_key, t.suffix, t.uid, hit.score
     FROM (${matches} ORDER BY score DESC, event_key DESC LIMIT ?) hit
     JOIN events e ON e.event_key = hit.event_key
-    JOIN threads t ON t.thread_key = e.event_key / ${seqSpan}
+    JOIN threads t ON t.thread_key = e.event_key / ${eventsMax}
     WHERE e.tenant_id = :tenant AND t.tenant_id = :tenant
     ORDER BY hit.score DESC, e.event_key DESC`;
 }
@@ -97,7 +95,7 @@ export async function searchEvents(store: TenantStore, query: string, limit: num
   return rows.map((row) => ({
     suffix: row.suffix as string,
     uid: row.uid as string,
-    seq: (row.event_key as number) - (row.thread_key as number) * seqSpan,
+    seq: (row.event_key as number) - (row.thread_key as number) * eventsMax,
     ts: row.ts as number,
     role: row.role as EventRole,
     content: row.content as string,
@@ -127,7 +125,7 @@ function indexTenant(store: TenantStore, batchesMax: number): Promise<boolean> {
 
 /** Takes a thread out of the index. Goes before `deleteEventsOp` in its batch: on SQLite the log says what there is to delete. */
 export function deleteWordsOp(store: TenantStore, threadKey: number): WriteOp {
-  return store.op(deleteWords, [threadKey * seqSpan, (threadKey + 1) * seqSpan]);
+  return store.op(deleteWords, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
 }
 
 async function indexBatches(
@@ -162,7 +160,7 @@ async function indexOps(store: TenantStore, thread: Row, limit: number): Promise
   const key = thread.thread_key as number;
   const from = thread.indexed_seq as number;
   const end = thread.next_seq as number;
-  const base = key * seqSpan;
+  const base = key * eventsMax;
   const messages = await store.read(selectMessages, base + from, base + end, limit);
   const last = messages.at(-1);
   const to = last && messages.length === limit ? (last.event_key as number) - base + 1 : end;

@@ -1,31 +1,47 @@
-import { type Row, systemSql, tenantSql } from "./statements.ts";
+import { systemSql, tenantSql } from "./statements.ts";
 import type { Scope, TenantStore, WriteOp } from "./store.ts";
-
-/** A conversation as it is stored. The suffix is the client's part of its id. */
-export interface ThreadRow {
-  readonly thread_key: number;
-  readonly suffix: string;
-  readonly uid: string;
-  readonly created_at: number;
-  readonly updated_at: number;
-  /** The sequence number that the next event will get. */
-  readonly next_seq: number;
-  /** The newest event of the active branch, -1 in an empty thread. */
-  readonly leaf_seq: number;
-  readonly revision: number;
-  readonly manifest: string | null;
-  readonly model_id: string | null;
-  readonly session_name: string | null;
-  readonly preview: string | null;
-  readonly parent_session_id: string | null;
-  readonly meta: ThreadMeta;
-}
+import { type Column, insertInto, integer, nullable, type RowIn, selectOne, table, text } from "./table.ts";
 
 /** What few threads have. */
 export interface ThreadMeta {
   readonly labels?: Readonly<Record<string, string>>;
   readonly feedback?: Readonly<Record<string, { rating: "up" | "down"; note: string; at: number }>>;
 }
+
+/** NULL in nearly every row. */
+const metaColumn: Column<ThreadMeta> = {
+  decode: (value) => (value === null ? {} : (JSON.parse(text.decode(value)) as ThreadMeta)),
+  encode(meta) {
+    const encoded = JSON.stringify(meta);
+    return encoded === "{}" ? null : encoded;
+  },
+};
+
+const columns = {
+  thread_key: integer,
+  /** The client's part of the id. */
+  suffix: text,
+  uid: text,
+  created_at: integer,
+  updated_at: integer,
+  /** The sequence number that the next event will get. */
+  next_seq: integer,
+  /** The newest event of the active branch, -1 in an empty thread. */
+  leaf_seq: integer,
+  revision: integer,
+  manifest: nullable(text),
+  model_id: nullable(text),
+  session_name: nullable(text),
+  preview: nullable(text),
+  parent_session_id: nullable(text),
+  meta: metaColumn,
+};
+const threadTable = table("threads", columns);
+/** With how far the search index has come. */
+const insertThread = insertInto(table("threads", { ...columns, indexed_seq: integer }));
+
+/** A conversation as it is stored. */
+export type ThreadRow = RowIn<typeof threadTable>;
 
 /** What a turn changes of its thread. */
 export interface ThreadProgress {
@@ -43,17 +59,6 @@ export interface ThreadCursor {
   readonly suffix: string;
 }
 
-const columns =
-  "thread_key, suffix, uid, created_at, updated_at, next_seq, leaf_seq, revision, manifest, model_id, session_name, preview, parent_session_id, meta";
-
-const selectThread = tenantSql(
-  "thread_by_suffix",
-  `SELECT ${columns} FROM threads WHERE tenant_id = :tenant AND suffix = ?`,
-);
-const insertThread = tenantSql(
-  "thread_insert",
-  `INSERT INTO threads (tenant_id, ${columns}, indexed_seq) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
-);
 const updateProgress = tenantSql(
   "thread_progress",
   `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, manifest = ?, model_id = ?, revision = revision + 1
@@ -62,7 +67,7 @@ const updateProgress = tenantSql(
 const deleteThread = tenantSql("thread_delete", "DELETE FROM threads WHERE tenant_id = :tenant AND thread_key = ?");
 const selectRecent = tenantSql(
   "threads_recent",
-  `SELECT ${columns} FROM threads WHERE tenant_id = :tenant AND (updated_at, suffix) < (?, ?)
+  `SELECT ${threadTable.columns} FROM threads WHERE tenant_id = :tenant AND (updated_at, suffix) < (?, ?)
    ORDER BY updated_at DESC, suffix DESC LIMIT ?`,
 );
 const reserveKeys = systemSql(
@@ -71,29 +76,11 @@ const reserveKeys = systemSql(
 );
 
 /** The thread of a suffix, if the tenant has it. */
-export async function threadBySuffix(store: TenantStore, suffix: string): Promise<ThreadRow | undefined> {
-  const [row] = await store.read(selectThread, suffix);
-  return row ? toThread(row) : undefined;
-}
+export const threadBySuffix = selectOne(threadTable, ["suffix"]);
 
 /** Refuses with conflict when the tenant has a thread of this suffix. */
 export function insertThreadOp(store: TenantStore, thread: ThreadRow): WriteOp {
-  return store.op(insertThread, [
-    thread.thread_key,
-    thread.suffix,
-    thread.uid,
-    thread.created_at,
-    thread.updated_at,
-    thread.next_seq,
-    thread.leaf_seq,
-    thread.revision,
-    thread.manifest,
-    thread.model_id,
-    thread.session_name,
-    thread.preview,
-    thread.parent_session_id,
-    metaText(thread.meta),
-  ]);
+  return insertThread(store, { ...thread, indexed_seq: 0 });
 }
 
 /** Moves the thread on. Refuses with conflict when the thread is gone. */
@@ -125,23 +112,11 @@ export async function recentThreads(
 ): Promise<ThreadRow[]> {
   const updatedAt = cursor?.updated_at ?? Number.MAX_SAFE_INTEGER;
   const rows = await store.read(selectRecent, updatedAt, cursor?.suffix ?? "", limit);
-  return rows.map(toThread);
+  return rows.map(threadTable.decode);
 }
 
 /** Reserves `count` thread keys for the caller and answers the first: keys that grow keep the log's newest pages together. */
 export async function reserveThreadKeys(store: Scope, count: number): Promise<number> {
   const [rows] = await store.write([store.op(reserveKeys, [count])]);
   return (rows?.[0]?.value as number) - count;
-}
-
-function metaText(meta: ThreadMeta): string | null {
-  const text = JSON.stringify(meta);
-  return text === "{}" ? null : text;
-}
-
-function toThread(row: Row): ThreadRow {
-  return {
-    ...(row as unknown as Omit<ThreadRow, "meta">),
-    meta: row.meta === null ? {} : (JSON.parse(row.meta as string) as ThreadMeta),
-  };
 }

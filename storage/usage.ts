@@ -1,26 +1,35 @@
-import { readCursor, writeCursor } from "./cursor.ts";
+import { list } from "./list.ts";
 import { type Row, tenantSql } from "./statements.ts";
-import type { TenantStore, WriteOp } from "./store.ts";
+import type { TenantStore } from "./store.ts";
+import { insertInto, integer, oneOf, type RowIn, real, table, text } from "./table.ts";
+
+const usageTable = table("usage", {
+  id: text,
+  ts: integer,
+  manifest_id: text,
+  /** The route; `wire_model_id` is the provider's own name. */
+  model_id: text,
+  wire_model_id: text,
+  kind: oneOf("tokens"),
+  /** Without cached tokens. */
+  tokens_input: integer,
+  tokens_output: integer,
+  cache_creation: integer,
+  cache_read: integer,
+  cost_usd: real,
+  /** The full id, empty for a stateless turn. */
+  thread_id: text,
+  meta_json: text,
+});
 
 /** What one model call used and cost. */
-export interface UsageRow {
-  readonly id: string;
-  readonly ts: number;
-  readonly manifest_id: string;
-  /** The route; `wire_model_id` is the provider's own name. */
-  readonly model_id: string;
-  readonly wire_model_id: string;
-  readonly kind: "tokens";
-  /** Without cached tokens. */
-  readonly tokens_input: number;
-  readonly tokens_output: number;
-  readonly cache_creation: number;
-  readonly cache_read: number;
-  readonly cost_usd: number;
-  /** The full id, empty for a stateless turn. */
-  readonly thread_id: string;
-  readonly meta_json: string;
-}
+export type UsageRow = RowIn<typeof usageTable>;
+
+/** Keeps what one model call has used. */
+export const insertUsageOp = insertInto(usageTable);
+
+/** One page, newest first. Refuses with invalid_cursor. */
+export const usagePage = list(usageTable, ["manifest_id", "thread_id"]).page;
 
 /** What a number of model calls used and cost together. */
 export interface UsageSums {
@@ -62,28 +71,10 @@ export interface UsageWindow {
   readonly until: number;
 }
 
-/** One page of usage rows, newest first. `next_cursor` is null on the last. */
-export interface UsagePage {
-  readonly rows: UsageRow[];
-  readonly next_cursor: string | null;
-}
-
-const columns = `id, ts, manifest_id, model_id, wire_model_id, kind, tokens_input, tokens_output, cache_creation, cache_read,
-  cost_usd, thread_id, meta_json`;
 const sums = `COUNT(*) AS calls, SUM(tokens_input) AS tokens_input, SUM(tokens_output) AS tokens_output,
   SUM(cache_creation) AS cache_creation, SUM(cache_read) AS cache_read, SUM(cost_usd) AS cost_usd`;
 const inWindow = "FROM usage WHERE tenant_id = :tenant AND ts >= ? AND ts < ?";
 
-const insertUsage = tenantSql(
-  "usage_insert",
-  `INSERT INTO usage (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-);
-const selectPage = tenantSql(
-  "usage_page",
-  `SELECT ${columns} FROM usage WHERE tenant_id = :tenant AND (ts, id) < (?, ?)
-     AND (CAST(? AS TEXT) IS NULL OR manifest_id = ?) AND (CAST(? AS TEXT) IS NULL OR thread_id = ?)
-   ORDER BY ts DESC, id DESC LIMIT ?`,
-);
 const selectSummary = tenantSql(
   "usage_summary",
   `SELECT manifest_id, model_id, ts / 86400000 AS day, ${sums} ${inWindow}
@@ -96,41 +87,6 @@ const selectThreads = tenantSql(
    GROUP BY thread_id ORDER BY last_ts DESC, thread_id LIMIT ?`,
 );
 const selectThreadsTotals = tenantSql("usage_threads_totals", `SELECT ${sums} ${inWindow} AND thread_id <> ''`);
-
-/** Keeps what one model call has used. */
-export function insertUsageOp(store: TenantStore, row: UsageRow): WriteOp {
-  return store.op(insertUsage, [
-    row.id,
-    row.ts,
-    row.manifest_id,
-    row.model_id,
-    row.wire_model_id,
-    row.kind,
-    row.tokens_input,
-    row.tokens_output,
-    row.cache_creation,
-    row.cache_read,
-    row.cost_usd,
-    row.thread_id,
-    row.meta_json,
-  ]);
-}
-
-/** One page, newest first. Refuses with invalid_cursor. */
-export async function usagePage(
-  store: TenantStore,
-  filter: { readonly manifest_id?: string; readonly thread_id?: string },
-  cursor: string | null,
-  limit: number,
-): Promise<UsagePage> {
-  const [ts, id] = cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
-  const { manifest_id = null, thread_id = null } = filter;
-  // The row after the page, if there is one, says that there is another page.
-  const found = await store.read(selectPage, ts, id, manifest_id, manifest_id, thread_id, thread_id, limit + 1);
-  const rows = found.slice(0, limit) as unknown as UsageRow[];
-  const last = rows.at(-1);
-  return { rows, next_cursor: found.length > limit && last ? writeCursor([last.ts, last.id]) : null };
-}
 
 /** What was spent on each manifest, model and UTC day, the newest day first, and in all. */
 export async function usageSummary(

@@ -4,6 +4,7 @@ import { migration as manifests } from "./0002_manifests.ts";
 import { migration as governance } from "./0003_governance.ts";
 import { migration as files } from "./0004_files.ts";
 import { migration as search } from "./0005_search.ts";
+import { migration as listIndexes } from "./0019_list_indexes.ts";
 
 /** Every migration, in the order of their revisions. */
-export const migrations: readonly Migration[] = [threads, manifests, governance, files, search];
+export const migrations: readonly Migration[] = [threads, manifests, governance, files, search, listIndexes];

@@ -77,7 +77,7 @@ for (const dialect of dialects) {
         const ops = [set(tenant, "x", "1"), set(tenant, "y", "1")];
         ops.splice(place, 0, ...insertVersions(tenant, "m", 1));
 
-        await assert.rejects(tenant.write(ops), { code: "conflict", details: { subject: "manifest_version_insert" } });
+        await assert.rejects(tenant.write(ops), { code: "conflict", details: { subject: "manifest_versions_insert" } });
 
         assert.deepEqual(await Promise.all(["x", "y"].map((key) => kvGet(tenant, key, 0))), [undefined, undefined]);
       });
@@ -319,7 +319,7 @@ for (const dialect of dialects) {
           ]),
         ]);
 
-      const rows = await tenant.read(statementNamed("usage_page"), 100, "", null, null, null, null, 10);
+      const rows = await tenant.read(statementNamed("usage_page"), 100, "", 0, 100, 10);
 
       assert.deepEqual(
         rows.map((row) => row.cost_usd),
@@ -346,7 +346,7 @@ for (const dialect of dialects) {
       const tenant = freshTenant();
       const names = ["b", "B", "a", "_", "á", "Z", "é"];
       for (const name of names)
-        await tenant.write([tenant.op(statementNamed("manifest_pointer_upsert"), [name, 1, null, 0, 1, "me"])]);
+        await tenant.write([tenant.op(statementNamed("manifest_pointers_upsert"), [name, 1, null, 0, 1, "me"])]);
 
       const rows = await tenant.read(statementNamed("manifest_pointers"));
 

@@ -15,7 +15,7 @@ const isSelect = ({ text }: Statement) => /^\s*(SELECT|WITH)/i.test(text.sqlite)
 
 /** What runs in turns, streams and lists: it must find its rows by an index. */
 const hot = [
-  "thread_by_suffix",
+  "threads_by_suffix",
   "thread_progress",
   "thread_delete",
   "threads_recent",
@@ -28,19 +28,22 @@ const hot = [
   "idempotency_settle",
   "idempotency_release",
   "idempotency_delete_lapsed",
-  "manifest_pointer",
+  "manifest_pointers_by_name",
   "manifest_pointers",
-  "manifest_version",
+  "manifest_versions_by_name_version",
   "manifest_versions",
   "kv_get",
   "kv_replace",
   "kv_delete",
   "kv_delete_lapsed",
   "audit_page",
-  "audit_page_of_type",
-  "audit_page_of_common_type",
+  "audit_page_event_type",
+  "audit_page_status",
+  "audit_page_manifest_id",
   "audit_tool_metrics",
   "usage_page",
+  "usage_page_manifest_id",
+  "usage_page_thread_id",
   "usage_summary",
   "search_unindexed_threads",
   "search_unindexed_threads_of_tenant",
@@ -101,7 +104,7 @@ describe("declared statements on sqlite", () => {
 
   test("keys above 2^31, which the driver binds as floats, still find their row by the primary key", () => {
     const key = 200 * 2 ** 24 + 7;
-    const insert = db.prepare(statementNamed("event_insert").text.sqlite);
+    const insert = db.prepare(statementNamed("events_insert").text.sqlite);
     insert.run(["acme", key, -1, 1_700_000_000_000, "message", "user", "hello", null]);
     const select = statementNamed("events_forward").text.sqlite;
 
@@ -205,7 +208,7 @@ describe("declared statements on postgres", () => {
 });
 
 test("a statement cannot be declared twice, without a tenant, or with its parameters in another order", () => {
-  assert.throws(() => tenantSql("thread_insert", "SELECT :tenant"), /twice/);
+  assert.throws(() => tenantSql("threads_insert", "SELECT :tenant"), /twice/);
   assert.throws(() => tenantSql("test_no_tenant", "SELECT 1"), /does not name :tenant/);
   assert.throws(() => systemSql("test_tenant", "SELECT :tenant"), /names :tenant/);
   assert.throws(

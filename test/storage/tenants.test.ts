@@ -96,21 +96,24 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       status: "ok",
       payload: JSON.stringify({ tool: text, latency_ms: 1 }),
     }),
-    insertUsageOp(tenant, {
-      id: "row",
-      ts: 5,
-      manifest_id: text,
-      model_id: text,
-      wire_model_id: "w",
-      kind: "tokens",
-      tokens_input: 1,
-      tokens_output: 1,
-      cache_creation: 0,
-      cache_read: 0,
-      cost_usd: 1,
-      thread_id: text,
-      meta_json: text,
-    }),
+    // One whose names are guessed, and one whose names nobody knows.
+    ...["t1", text].map((name) =>
+      insertUsageOp(tenant, {
+        id: name,
+        ts: 5,
+        manifest_id: name === "t1" ? "m" : name,
+        model_id: text,
+        wire_model_id: "w",
+        kind: "tokens",
+        tokens_input: 1,
+        tokens_output: 1,
+        cache_creation: 0,
+        cache_read: 0,
+        cost_usd: 1,
+        thread_id: name,
+        meta_json: text,
+      }),
+    ),
   ]);
   await searchEvents(tenant, "anything", 1);
 }
