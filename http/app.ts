@@ -1,3 +1,4 @@
+import { trimBlanks } from "../bus/blanks.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { type Authenticator, type Identity, principalOf } from "../governance/auth/authenticator.ts";
@@ -143,7 +144,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     if (identity?.principal) return identity.principal.tenant_id;
     const header = settings.trustedClientIpHeader.toLowerCase();
     // Of a list, what the proxy in front has added; what stands before it is the client's own word.
-    const told = header === "" ? "" : (exchange.head.headers[header]?.split(",").at(-1)?.trim() ?? "");
+    const told = header === "" ? "" : trimBlanks(exchange.head.headers[header]?.split(",").at(-1) ?? "");
     return `address/${(told || exchange.remoteAddress()).slice(0, 64)}`;
   }
 
@@ -159,7 +160,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   function isTls(exchange: Exchange): boolean {
     if (settings.trustedClientIpHeader === "") return false;
     const forwarded = exchange.head.headers["x-forwarded-proto"] ?? "";
-    return forwarded.split(",").at(-1)?.trim().toLowerCase() === "https";
+    return trimBlanks(forwarded.split(",").at(-1) ?? "").toLowerCase() === "https";
   }
 
   function hsts(): [string, string] {

@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { trimBlanks } from "../bus/blanks.ts";
 import { SvcError } from "../bus/errors.ts";
 import { JsonFault, parseStrictJson } from "../bus/strict-json.ts";
 
@@ -22,7 +23,7 @@ export function readJsonBody(
 
 function checkMediaType(contentType: string | undefined): void {
   if (contentType === "application/json") return;
-  const [type = "", ...parameters] = (contentType ?? "").split(";").map((part) => part.trim().toLowerCase());
+  const [type = "", ...parameters] = (contentType ?? "").split(";").map((part) => trimBlanks(part).toLowerCase());
   if (type !== "application/json") throw new SvcError("unsupported_media_type");
   for (const parameter of parameters) {
     if (!parameter.startsWith("charset=")) continue;

@@ -33,6 +33,8 @@ const readHeaders = [
   "if-match",
   "last-event-id",
   "origin",
+  "sec-fetch-dest",
+  "sec-fetch-mode",
   "sec-fetch-site",
   "transfer-encoding",
   "x-api-key",
@@ -90,7 +92,7 @@ export function readHead(request: RawRequest, copied: ReadonlySet<string>): Requ
     endUnknown = true;
   }
   const coding = headers["transfer-encoding"];
-  if (coding !== undefined && coding.toLowerCase() !== "chunked") {
+  if (coding !== undefined && !/^chunked$/i.test(coding)) {
     fault ??= "transfer-encoding is not chunked";
     endUnknown = true;
   }

@@ -1,3 +1,4 @@
+import { trimBlanks } from "../../bus/blanks.ts";
 import { isToken } from "./token.ts";
 
 /** The credential headers of a request as they came, undefined or empty when absent. */
@@ -22,8 +23,8 @@ export interface CredentialForms {
 
 /** The token of a request. Two headers are accepted when they say the same. */
 export function readCredential(headers: CredentialHeaders, forms: CredentialForms): Credential {
-  const authorization = headers.authorization?.trim() ?? "";
-  const key = headers.x_api_key?.trim() ?? "";
+  const authorization = trimBlanks(headers.authorization ?? "");
+  const key = trimBlanks(headers.x_api_key ?? "");
   const shown: Credential = authorization === "" ? "missing" : readAuthorization(authorization, forms.schemes);
   if (key === "" || shown === "malformed") return shown;
   if (shown === "missing") return forms.keyHeader && isToken(key) ? { token: key } : "malformed";

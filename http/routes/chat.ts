@@ -162,7 +162,7 @@ const chatReattach = route({
 
 /** What is not a sequence number counts as absent. */
 function readCursor(text: string | undefined): number | null {
-  return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : null;
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
 type ChatFields = Pick<TurnFields, "manifest" | "messages"> & {

@@ -122,6 +122,13 @@ describe("reattaching", () => {
 
       assert.deepEqual([first?.name, first?.id], ["snapshot", "2"], cursor);
     }
+    for (const query of ["%C2%A01", "1%C2%A0", "%EF%BB%BF1", "1%E2%80%A8"]) {
+      const stream = await listen("odd-cursors", { query: `?last_event_id=${query}` });
+      const first = await stream.next();
+      stream.close();
+
+      assert.deepEqual([first?.name, first?.id], ["snapshot", "2"], query);
+    }
   });
 
   test("STREAM-022 STREAM-009 reconnecting with any id of a turn's stream loses nothing and repeats nothing", async () => {

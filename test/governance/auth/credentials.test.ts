@@ -67,6 +67,11 @@ describe("a credential", () => {
     ["a token of 8193 characters", `Bearer ${"a".repeat(8193)}`, undefined],
     ["a good token and a bad key", "Bearer abc", "null"],
     ["a bad token and a good key", "Basic abc", "abc"],
+    ["a token and a no-break space", "Bearer abc\u00a0", undefined],
+    ["a scheme behind a byte order mark", "\ufeffBearer abc", undefined],
+    ["a key and a no-break space", undefined, "abc\u00a0"],
+    ["a key behind an em space", undefined, "\u2003abc"],
+    ["a no-break space", "\u00a0", undefined],
     ["an empty scheme", " : abc", undefined],
   ];
   for (const [name, authorization, key] of malformed) {
