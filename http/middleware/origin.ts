@@ -3,7 +3,8 @@ import type { Settings } from "../../governance/settings.ts";
 import type { RequestHead } from "../request-head.ts";
 
 // A browser on the operator's machine can be made to call this server by any page. Pages of other origins are refused, and so
-// are names that are not ours, for a page may have had its own name resolved to our address (DNS rebinding).
+// are names that are not ours, for a page may have had its own name resolved to our address (DNS rebinding). What a browser sends
+// without an origin, such as a link or an image, tells by its Sec-Fetch headers whether another site's page is behind it.
 
 const corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 const corsHeaders =
@@ -24,7 +25,10 @@ export class OriginGuard {
   check(head: RequestHead): readonly (readonly [string, string])[] {
     const { host = "", origin } = head.headers;
     if (!this.#hosts.has(hostName(host))) throw new SvcError("host_not_allowed");
-    if (origin === undefined) return none;
+    if (origin === undefined) {
+      if (head.headers["sec-fetch-site"] === "cross-site" && !isLink(head)) throw new SvcError("origin_not_allowed");
+      return none;
+    }
     if (this.#origins.has(origin)) return allowed(origin);
     if (origin === `http://${host}` || origin === `https://${host}`) return none;
     throw new SvcError("origin_not_allowed");
@@ -40,10 +44,26 @@ export class OriginGuard {
   }
 }
 
-/** The name in a Host header, without port, in the spelling of SVC_ALLOWED_HOSTS. */
+/** An IPv6 address in brackets or a name of ASCII, and a port. */
+const hostForm = /^(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?$/i;
+
+/** The name in a Host header, without port, in the spelling of SVC_ALLOWED_HOSTS; empty when it is not in the form of one. */
 function hostName(header: string): string {
-  const name = header.startsWith("[") ? header.slice(0, header.indexOf("]") + 1) : header.replace(/:\d*$/, "");
-  return name.toLowerCase();
+  const [, name = "", port = "0"] = hostForm.exec(header) ?? [];
+  return Number(port) > 65_535 ? "" : name.toLowerCase();
+}
+
+/** Pages that people come to by a link of another site; there is nothing in them but what they are. */
+const linked: ReadonlySet<string> = new Set(["/", "/docs", "/docs/"]);
+
+/** Whether it makes a page of its own of what is answered, which the page with the link cannot look into. */
+function isLink({ method, path, headers }: RequestHead): boolean {
+  return (
+    method === "GET" &&
+    linked.has(path) &&
+    headers["sec-fetch-mode"] === "navigate" &&
+    headers["sec-fetch-dest"] === "document"
+  );
 }
 
 export const preflightHeaders: Readonly<Record<string, string>> = {

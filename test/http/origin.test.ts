@@ -26,6 +26,27 @@ describe("browsers", () => {
     "127.1",
     "[::2]",
     "localhost@evil.example.com",
+    "[::1].evil.example.com",
+    "[::1].evil.example.com:80",
+    "[::1]x",
+    "[::1]x:80",
+    "[::1",
+    "::1",
+    "[::1]:80:80",
+    "[::1]:8a",
+    "[[::1]]",
+    "[127.0.0.1]",
+    "localhost:80:80",
+    "localhost:65536",
+    "localhost:999999",
+    "localhost:-1",
+    "localhost:8a",
+    "user@localhost",
+    "user:secret@localhost:80",
+    "localhost.",
+    "localhost,localhost",
+    "localhost localhost",
+    "local%68ost",
   ]) {
     test(`the host ${JSON.stringify(host)} is refused on every route`, async () => {
       for (const route of routes) {
@@ -38,6 +59,15 @@ describe("browsers", () => {
     });
   }
 
+  test("a host that stands twice is refused, also when both are ours", async () => {
+    for (const lines of ["localhost\r\nhost: localhost", "localhost\r\nhost: evil.example.com"]) {
+      const answer = await server.raw(`GET /health HTTP/1.1\r\nhost: ${lines}\r\nconnection: close\r\n\r\n`);
+
+      assert.match(answer, /^HTTP\/1\.1 400 /, lines);
+      assert.match(answer, /host is there more than once/);
+    }
+  });
+
   test("a request without a host is refused", async () => {
     for (const lines of ["", "host:\r\n"]) {
       const answer = await server.raw(`GET /health HTTP/1.1\r\n${lines}connection: close\r\n\r\n`);
@@ -46,7 +76,7 @@ describe("browsers", () => {
     }
   });
 
-  for (const host of ["localhost", "LOCALHOST", "127.0.0.1", "[::1]", "[::1]:99", "localhost:1"]) {
+  for (const host of ["localhost", "LOCALHOST", "127.0.0.1", "[::1]", "[::1]:99", "localhost:1", "localhost:65535"]) {
     test(`the host ${host} is ours`, async () => {
       assert.equal((await server.get("/health", { headers: { host } })).status, 200);
     });
@@ -164,5 +194,87 @@ describe("browsers", () => {
       ],
       [200, 200, 200, 403],
     );
+  });
+  describe("that ask without telling their origin, as for an image or a link", () => {
+    const crossSite = { "sec-fetch-site": "cross-site" };
+    const navigation = { ...crossSite, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
+
+    test("a page of another site is refused on every route", async () => {
+      for (const mode of ["no-cors", "navigate", "cors", "websocket"]) {
+        for (const route of routes) {
+          const headers = { ...crossSite, "sec-fetch-mode": mode };
+          const options = { headers, ...(route.body && { body: turn }) };
+          const answer = await server.request(route.method, pathOf(route, "x"), options);
+
+          assert.deepEqual(outcomeOf(answer), refusal(403, "origin_not_allowed"), route.path);
+          assertCommonHeaders(answer);
+        }
+      }
+    });
+
+    test("it spends nothing of the rate limit", async () => {
+      const limited = await startServer({ atEnd, env: { SVC_RATE_LIMIT: "3", SVC_RATE_LIMIT_WINDOW_SECONDS: "3600" } });
+      for (let asked = 0; asked < 20; asked++)
+        assert.equal((await limited.get("/chat/sessions", { headers: crossSite })).status, 403);
+
+      const own = await Promise.all([1, 2, 3, 4].map(() => limited.get("/chat/sessions")));
+
+      assert.deepEqual(own.map(({ status }) => status).sort(), [200, 200, 200, 429]);
+    });
+
+    test("a link of another site leads to the reference and to the first page, and nowhere else", async () => {
+      const status = async (path: string, headers: Readonly<Record<string, string>>) =>
+        (await server.get(path, { headers })).status;
+      const plain = await status("/", {});
+
+      assert.deepEqual(
+        [await status("/docs", navigation), await status("/docs/", navigation), await status("/?x=1", navigation)],
+        [200, 200, plain],
+      );
+      assert.notEqual(plain, 403);
+      for (const path of ["/openapi.json", "/docs/start.js", "/chat/sessions", "/docs/x/..", "//docs", "/metrics"])
+        assert.equal(await status(path, navigation), 403, path);
+    });
+
+    test("a frame, an image or a script is no link, and neither is what is no GET", async () => {
+      for (const headers of [
+        { ...navigation, "sec-fetch-dest": "iframe" },
+        { ...navigation, "sec-fetch-dest": "embed" },
+        { ...navigation, "sec-fetch-mode": "no-cors" },
+        { ...crossSite, "sec-fetch-mode": "navigate" },
+        { ...crossSite, "sec-fetch-dest": "document" },
+        crossSite,
+      ])
+        assert.equal((await server.get("/docs", { headers })).status, 403, JSON.stringify(headers));
+      for (const method of ["HEAD", "POST", "OPTIONS"])
+        assert.equal((await server.request(method, "/docs", { headers: navigation })).status, 403, method);
+    });
+
+    for (const site of ["same-origin", "same-site", "none"]) {
+      test(`what comes from ${site} is served`, async () => {
+        for (const path of ["/chat/sessions", "/health", "/docs"])
+          assert.equal((await server.get(path, { headers: { "sec-fetch-site": site } })).status, 200, path);
+      });
+    }
+
+    test("a listed origin of another site goes on calling", async () => {
+      const headers = { ...crossSite, "sec-fetch-mode": "cors", "sec-fetch-dest": "empty", origin: app };
+      const asked = await server.get("/chat/sessions", { headers });
+      const preflight = await server.request("OPTIONS", "/chat", {
+        headers: { ...headers, "access-control-request-method": "POST" },
+      });
+      const stranger = await server.get("/chat/sessions", {
+        headers: { ...headers, origin: "https://evil.example.com" },
+      });
+
+      assert.deepEqual([asked.status, preflight.status, stranger.status], [200, 204, 403]);
+      assert.equal(asked.headers["access-control-allow-origin"], app);
+    });
+
+    test("a site that is told twice is refused", async () => {
+      const headers = { "sec-fetch-site": ["none", "cross-site"] };
+
+      assert.equal((await server.get("/health", { headers })).status, 400);
+    });
   });
 });
