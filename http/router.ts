@@ -8,6 +8,9 @@ const pathCharsMax = 4096;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
 const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
+/** Parameters whose text is the client's own, so that an escape in it may be meant as it stands. */
+const ownTexts: ReadonlySet<string> = new Set(["thread_id"]);
+
 /** What there is under a path. */
 export type Found =
   | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
@@ -94,19 +97,19 @@ function walk(
     if (found) return found;
   }
   if (node.parameter === null || segment === "") return null;
-  const value = decode(segment);
+  const value = decode(segment, ownTexts.has(node.parameter.name));
   if (value === null) return "ambiguous";
   params[node.parameter.name] = value;
   return walk(node.parameter.node, segments, at + 1, params);
 }
 
-/** Decoded once; null when it does not decode, or when decoding again would give something else to whoever does. */
-function decode(segment: string): string | null {
+/** Decoded once; null when it does not decode, or when decoding again would give something else to whoever may do that. */
+function decode(segment: string, isOwnText: boolean): string | null {
   if (!segment.includes("%")) return segment;
   try {
     const value = decodeURIComponent(segment);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-    return /%[0-9a-f]{2}/i.test(value) || /[\x00-\x1f\x7f]/.test(value) ? null : value;
+    return (!isOwnText && /%[0-9a-f]{2}/i.test(value)) || /[\x00-\x1f\x7f]/.test(value) ? null : value;
   } catch {
     return null;
   }

@@ -37,6 +37,7 @@ export async function submitTurn(
 ): Promise<TurnAccepted> {
   const { deps, env } = context;
   if (state.run?.id === sent.run_id || state.lastRunId === sent.run_id) return { kind: "started" };
+  if (state.head === null && isReserved(state.suffix)) throw new SvcError("invalid_thread_id");
   const turn = withThreadDefaults(sent, state);
   const agent = await admitCaller(turn, deps);
   const earlier = await earlierAnswer(state.store, turn, env.now());
@@ -144,6 +145,14 @@ function own(state: ThreadState, run: Run, journal: ThreadJournal, context: Acto
     if (!written && !state.replaced) context.discard();
     else trimBranch(state);
   });
+}
+
+/**
+ * Whether a path could not name such a thread in one way only: what is read twice on its way is another thread after an escape in
+ * it, and `/chat/sessions/search` is the search. Threads that have such an id already keep it.
+ */
+function isReserved(suffix: string): boolean {
+  return suffix === "search" || suffix.includes("%");
 }
 
 /** On a thread, the OpenAI surface says again what was said before, and a continuation may leave out the manifest. */

@@ -67,7 +67,9 @@ describe("Router", () => {
     "/sessions/a%5cb",
     "/sessions/a\\b",
     "/sessions/a%00b",
-    "/sessions/a%252fb",
+    "/things/a%252fb",
+    "/things/a%2541",
+    "/things/%252e%252e/canary",
     "/sessions/a%0ab",
     "/sessions/%",
     "/sessions/%zz",
@@ -128,6 +130,19 @@ describe("Router", () => {
       }),
       { numRuns: 1000 },
     );
+  });
+
+  test("leaves an escape that was encoded as it stands in the id of a thread", () => {
+    for (const [segment, id] of [
+      ["a%2541", "a%41"],
+      ["%252e%252e", "%2e%2e"],
+      ["a%252Fb", "a%2Fb"],
+      ["%252500", "%2500"],
+    ]) {
+      const found = router.find("GET", `/sessions/${segment}`);
+
+      assert.deepEqual(found, { kind: "route", route: session, params: { thread_id: id } });
+    }
   });
 
   test("refuses a table that says two things", () => {
