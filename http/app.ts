@@ -52,12 +52,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
             : run(exchange, admitted).catch((error: unknown) => refuse(error, admitted.route.refusal)),
         (error: unknown) => refuse(error, refusal),
       )
-      .then((reply) => {
-        // Had it been answered by then, uWebSockets.js would take what came in one piece with it for the next request; with an
-        // answer still due, it drops the connection.
-        if (exchange.head.endUnknown) env.defer(() => answer(reply));
-        else answer(reply);
-      });
+      .then(answer);
   };
 
   /** Who may be answered by which route; or the answer, where no route is to be asked. */

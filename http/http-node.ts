@@ -130,6 +130,7 @@ export function createHttpNode(
     async listen(port) {
       listener = await listen(
         { host: settings.host, port, trustedHeader: settings.trustedClientIpHeader },
+        env,
         streams,
         onRequest,
       );

@@ -5,7 +5,9 @@ import {
   us_listen_socket_close,
   us_socket_local_port,
 } from "uWebSockets.js";
+import type { Env } from "../bus/env.ts";
 import { BodyReader } from "./body-reader.ts";
+import { Lingering } from "./lingering.ts";
 import type { Reply } from "./reply.ts";
 import { copiedHeaders, forgottenHead, type RequestHead, readHead } from "./request-head.ts";
 import { EventStream, type StreamRegistry, type StreamSink } from "./sse.ts";
@@ -32,21 +34,23 @@ export class Exchange implements StreamSink {
   readonly extraHeaders: [string, string][] = [];
   readonly #response: HttpResponse;
   readonly #streams: StreamRegistry;
+  readonly #env: Env;
   #aborted = false;
   #answered = false;
   #onAborted: (() => void) | null = null;
   #body: BodyReader | null = null;
+  #lingering: Lingering | null = null;
   #stream: EventStream | null = null;
 
-  constructor(head: RequestHead, response: HttpResponse, streams: StreamRegistry) {
+  constructor(head: RequestHead, response: HttpResponse, streams: StreamRegistry, env: Env) {
     this.#head = head;
     this.#response = response;
     this.#streams = streams;
+    this.#env = env;
     response.onAborted(() => this.#abort());
     if (head.method !== "GET" && head.method !== "HEAD" && head.method !== "OPTIONS") {
-      const body = new BodyReader();
-      this.#body = body;
-      response.onData((chunk, isLast) => body.take(chunk, isLast));
+      this.#body = new BodyReader();
+      response.onData((chunk, isLast) => (this.#lingering ?? this.#body)?.take(chunk, isLast));
     }
   }
 
@@ -94,18 +98,42 @@ export class Exchange implements StreamSink {
   }
 
   #whole(status: number, contentType: string, body: string | Uint8Array, headers: Reply["headers"]): void {
-    // A body that we have not read in full would be taken for the next request.
-    const unread = this.#body !== null && !this.#body.complete;
-    const close = unread || this.#head.endUnknown;
+    const answer = (): void => this.#answerWhole(status, contentType, body, headers);
+    // A body that has come in one piece with its head is handed over after it. And had a request without an end been answered by
+    // then, uWebSockets.js would take what came with it for the next one; with an answer still due, it drops the connection.
+    if (this.#isUnread || this.#head.endUnknown) this.#env.defer(answer);
+    else answer();
+  }
+
+  /** Whether the client may still be sending. */
+  get #isUnread(): boolean {
+    return this.#body !== null && !this.#body.complete && !this.#head.endUnknown;
+  }
+
+  #answerWhole(status: number, contentType: string, body: string | Uint8Array, headers: Reply["headers"]): void {
+    if (this.#aborted) return;
     this.#response.cork(() => {
       this.#writeHead(status, contentType, headers, true);
-      if (this.head.method === "HEAD") {
+      if (this.#isUnread) this.#wholeAndLinger(body);
+      else if (this.head.method === "HEAD") {
         // Told the length, endWithoutBody goes on waiting for the body and drops the connection at the next request.
         this.#response.writeHeader("content-length", String(Buffer.byteLength(body)));
         this.#response.endWithoutBody();
-      } else this.#response.end(body, close);
+      } else this.#response.end(body, this.#head.endUnknown);
     });
     this.#over();
+  }
+
+  /** Says all there is to be said, and closes when the client has said what it has to say, or will not stop. */
+  #wholeAndLinger(body: string | Uint8Array): void {
+    const text = typeof body === "string" ? body : Buffer.from(body).toString("latin1");
+    const response = this.#response;
+    response.writeHeader("connection", "close");
+    // After `end` nothing could close the connection any more. A header may carry what stands behind the last one.
+    const chunk = `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
+    response.writeHeader("transfer-encoding", `chunked\r\n\r\n${text === "" ? "" : chunk}0\r\n`);
+    this.#body = null;
+    this.#lingering = new Lingering(this.#env, () => response.close());
   }
 
   /** The head and what is there to be said already leave together. */
@@ -217,6 +245,7 @@ export class Exchange implements StreamSink {
     this.#aborted = true;
     const onAborted = this.#onAborted;
     this.#over();
+    this.#lingering?.stop();
     onAborted?.();
     this.#stream?.onAborted();
   }
@@ -238,12 +267,13 @@ export interface Listener {
 /** Listens on a port, alone or beside other threads of this process. Rejects when it cannot. */
 export function listen(
   options: { readonly host: string; readonly port: number; readonly trustedHeader: string },
+  env: Env,
   streams: StreamRegistry,
   onRequest: OnRequest,
 ): Promise<Listener> {
   const app = App();
   const copied = copiedHeaders(options.trustedHeader);
-  app.any("/*", (response, request) => onRequest(new Exchange(readHead(request, copied), response, streams)));
+  app.any("/*", (response, request) => onRequest(new Exchange(readHead(request, copied), response, streams, env)));
   return new Promise((resolve, reject) => {
     app.listen(options.host, options.port, (socket: us_listen_socket | false) => {
       if (socket === false) {
