@@ -39,6 +39,8 @@ const serveCommand: Command = {
     // Heaps are swept when they are twice what was found alive. Left to itself V8 waits longer under load: at the end of the soak
     // of perf/ the process then holds 426 MiB instead of 298.
     setFlagsFromString("--heap-growing-percent=100");
+    // uWebSockets.js looks for it when it is loaded, once for all threads.
+    process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(settings.httpMaxHeaderBytes);
     const { serve } = await import("./http/serve.ts");
     const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");
     await serve(settings, { version, stop, terminal });

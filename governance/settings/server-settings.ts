@@ -58,6 +58,12 @@ export const serverSettings = {
     "How long live turns may finish after SIGTERM before they are interrupted.",
   ),
   httpThreads: int("HTTP_THREADS", 0, [0, 64], "Threads that speak HTTP; 0 is automatic."),
+  httpMaxHeaderBytes: int(
+    "HTTP_MAX_HEADER_BYTES",
+    16_384,
+    [4096, 65_536],
+    "Bytes of a request's line and headers together; of more than 100 headers it is refused too.",
+  ),
   actorThreads: int("ACTOR_THREADS", 0, [0, 64], "Threads that run turns; 0 is automatic."),
   workers: int("WORKERS", 1, [1, 256], "Processes of this server; more than one needs Postgres and Redis."),
   allowedHosts: list("ALLOWED_HOSTS", [], "Host names that requests may be addressed to.", {
