@@ -4,10 +4,11 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 // requirements.tsv holds what the specification asks for, a row for each requirement: its id, the area, the document, the
-// requirement, how to check it, and its status: `built` in this version, or `later`. A test covers a row when its name begins
-// with the id, or with several: "CHAT-011 …", "CHAT-011, CHAT-013 …".
+// requirement, how to check it, and its status: `built` in this version, `later`, or `part` when it is built and the check cannot be
+// carried out in full; then one more cell says what is missing. A test covers a row when its name begins with the id, or with
+// several: "CHAT-011 …", "CHAT-011, CHAT-013 …".
 //
-//   npm run coverage                    the built rows that no test is named after
+//   npm run coverage                    the rows, built or in part, that no test is named after, and what is missing of those in part
 //   npm run coverage -- --all           all rows that no test is named after
 //   npm run coverage -- --prefix CHAT   the same for the rows of one prefix, or of several: CHAT,STREAM
 
@@ -17,11 +18,13 @@ export interface Requirement {
   readonly area: string;
   readonly requirement: string;
   readonly check: string;
-  readonly status: "built" | "later";
+  readonly status: "built" | "part" | "later";
+  /** What of the check cannot be carried out; null unless the status is `part`. */
+  readonly missing: string | null;
 }
 
 const here = new URL(".", import.meta.url);
-const columns = "id\tarea\tdoc\trequirement\tcheck\tstatus";
+const columns = "id\tarea\tdoc\trequirement\tcheck\tstatus\tmissing";
 const testDirectory = fileURLToPath(new URL("..", here));
 
 /** The rows of requirements.tsv. Throws when the file is not in its form. */
@@ -32,11 +35,14 @@ export function readRequirements(
   if (head !== columns) throw new Error(`the columns are not ${columns.replaceAll("\t", ", ")}`);
   const ids = new Set<string>();
   return lines.map((line) => {
-    const [id = "", area = "", , requirement = "", check = "", status, ...more] = line.split("\t");
+    const [id = "", area = "", , requirement = "", check = "", status, missing = null, ...more] = line.split("\t");
     if (!/^[A-Z][A-Z0-9]*-\d{3}$/.test(id) || ids.has(id)) throw new Error(`${id} is no id, or is there twice`);
-    if ((status !== "built" && status !== "later") || more.length > 0) throw new Error(`the row of ${id} is malformed`);
+    if ((status !== "built" && status !== "part" && status !== "later") || more.length > 0)
+      throw new Error(`the row of ${id} is malformed`);
+    if (status === "part" ? !missing?.trim() : missing !== null)
+      throw new Error(`the row of ${id} says what is missing when it is part, and only then`);
     ids.add(id);
-    return { id, area, requirement, check, status };
+    return { id, area, requirement, check, status, missing };
   });
 }
 
@@ -60,9 +66,10 @@ if (import.meta.main) {
   const prefixes = values.prefix?.split(",");
   const tested = idsInTests(testTexts());
   const wanted = readRequirements()
-    .filter(({ status }) => values.all || status === "built")
+    .filter(({ status }) => values.all || status !== "later")
     .filter(({ id }) => prefixes === undefined || prefixes.some((prefix) => id.startsWith(`${prefix}-`)));
   const missing = wanted.filter(({ id }) => !tested.has(id));
   for (const { id, area, requirement } of missing) process.stdout.write(`${id}\t${area}\t${requirement}\n`);
+  for (const { id, missing: what } of wanted) if (what !== null) process.stdout.write(`${id}\tin part\t${what}\n`);
   process.stdout.write(`${wanted.length - missing.length} of ${wanted.length} requirements have a test\n`);
 }
