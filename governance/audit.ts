@@ -103,7 +103,7 @@ export class AuditLog {
   }
 
   #payloadText(payload: AuditEvent["payload"]): string {
-    const text = this.#mask.jsonText(JSON.stringify(payload));
+    const text = this.#mask.recorded.jsonText(JSON.stringify(payload));
     if (text.length <= payloadMax) return text;
     const { thread_id, request_id, tool, tool_call_id, latency_ms, control } = payload;
     return JSON.stringify({ thread_id, request_id, tool, tool_call_id, latency_ms, control, truncated: true });

@@ -19,7 +19,7 @@ export function createLogger(
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: causeOf },
-      hooks: { streamWrite: (line) => `${mask.jsonText(line.trimEnd())}\n` },
+      hooks: { streamWrite: (line) => `${mask.recorded.jsonText(line.trimEnd())}\n` },
     },
     words ? wordsTo(output) : output,
   );

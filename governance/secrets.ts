@@ -2,7 +2,8 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../bus/errors.ts";
-import { credentialPattern } from "./secrets/credential-patterns.ts";
+import { isGuessable } from "./secrets/guessable.ts";
+import { Masking } from "./secrets/masking.ts";
 import { ValueScanner } from "./secrets/value-scanner.ts";
 import type { Settings } from "./settings.ts";
 
@@ -60,99 +61,53 @@ async function readSecretFile(path: string): Promise<string | undefined> {
   }
 }
 
-const redacted = "[REDACTED]";
-/** Values that nest deeper are masked whole. */
-const depthMax = 256;
-
 /**
- * Hides known secrets of at least eight characters, and whatever has the form of a well-known credential, behind [REDACTED]. The
- * work is linear in the text and does not grow with the number of secrets.
+ * Hides secrets. Who reads the masked text decides which: a mask over what callers can write and read again would tell them which
+ * guess of a secret is right (decision 77).
  */
 export class SecretMask {
-  readonly #values = new Set<string>();
-  #scanner = new ValueScanner([]);
-  readonly #pattern = credentialPattern();
+  readonly #every = new Set<string>();
+  readonly #unguessable = new Set<string>();
+  #told!: Masking;
+  #recorded!: Masking;
+  /** For what a caller wrote itself and gets back: hides whatever has the form of a credential, and no secret that is known. */
+  readonly forms = new Masking(new ValueScanner([]));
 
   constructor(values: Iterable<string>) {
     for (const value of values) this.#learn(value);
-    this.#scanner = new ValueScanner(this.#values);
+    this.#prepare();
+  }
+
+  /** For answers, frames, conversations and models: hides the secrets that nobody comes by through guessing. */
+  get told(): Masking {
+    return this.#told;
+  }
+
+  /** For audit rows, log lines and the operator's terminal: hides every secret of at least eight characters. */
+  get recorded(): Masking {
+    return this.#recorded;
   }
 
   /** Hides one more text from now on. */
   add(value: string): void {
-    if (this.#values.has(value)) return;
+    if (this.#every.has(value)) return;
     this.#learn(value);
-    this.#scanner = new ValueScanner(this.#values);
-  }
-
-  /** The text, or the very same string when there is nothing to hide. */
-  text(text: string): string {
-    const places: number[] = [];
-    this.#scanner.find(text, places);
-    this.#pattern.lastIndex = 0;
-    for (let found = this.#pattern.exec(text); found; found = this.#pattern.exec(text)) {
-      places.push(found.index, found.index + found[0].length);
-    }
-    return places.length === 0 ? text : replaced(text, places);
-  }
-
-  /** JSON text that stays JSON: what is hidden is cut out of its strings and keys, never out of an escape. Other text as text. */
-  jsonText(json: string): string {
-    const masked = this.text(json);
-    if (masked === json) return json;
-    let value: unknown;
-    try {
-      value = JSON.parse(json);
-    } catch {
-      return masked;
-    }
-    return JSON.stringify(this.value(value));
-  }
-
-  /** A JSON value with its strings and keys masked, or the very same value when there is nothing to hide. */
-  value<T>(value: T): T {
-    return this.#deep(value, 0) as T;
+    this.#prepare();
   }
 
   /** A secret, and the ways in which it is spelled inside JSON text and URLs. */
   #learn(value: string): void {
-    this.#values.add(value);
-    this.#values.add(value.trim());
-    this.#values.add(JSON.stringify(value).slice(1, -1));
-    if (value.isWellFormed()) this.#values.add(encodeURIComponent(value));
-  }
-
-  #deep(value: unknown, depth: number): unknown {
-    if (typeof value === "string") return this.text(value);
-    if (typeof value !== "object" || value === null) return value;
-    if (depth >= depthMax) return redacted;
-    if (Array.isArray(value)) {
-      const items = value.map((item) => this.#deep(item, depth + 1));
-      return items.every((item, index) => item === value[index]) ? value : items;
+    const spelled = [value, value.trim(), JSON.stringify(value).slice(1, -1)];
+    if (value.isWellFormed()) spelled.push(encodeURIComponent(value));
+    const guessable = isGuessable(value);
+    for (const text of spelled) {
+      this.#every.add(text);
+      if (!guessable) this.#unguessable.add(text);
     }
-    let changed = false;
-    const entries = Object.entries(value).map(([key, item]): [string, unknown] => {
-      const entry: [string, unknown] = [this.text(key), this.#deep(item, depth + 1)];
-      changed ||= entry[0] !== key || entry[1] !== item;
-      return entry;
-    });
-    // fromEntries defines properties, so that a key such as __proto__ stays a key.
-    return changed ? Object.fromEntries(entries) : value;
   }
-}
 
-/** The text with each place, or each run of places that touch, replaced once. */
-function replaced(text: string, places: readonly number[]): string {
-  const spans: [number, number][] = [];
-  for (let i = 0; i < places.length; i += 2) spans.push([places[i] as number, places[i + 1] as number]);
-  spans.sort((left, right) => left[0] - right[0]);
-  let result = "";
-  let copied = 0;
-  let hidden = -1;
-  for (const [start, end] of spans) {
-    if (start > hidden) result += text.slice(copied, start) + redacted;
-    hidden = Math.max(hidden, end);
-    copied = hidden;
+  #prepare(): void {
+    this.#told = new Masking(new ValueScanner(this.#unguessable));
+    this.#recorded = new Masking(new ValueScanner(this.#every));
   }
-  return result + text.slice(copied);
 }

@@ -5,7 +5,7 @@ import { headerHost } from "./settings/hosts.ts";
 import type { ModelProviderName } from "./settings/model-options.ts";
 import { modelSettings } from "./settings/model-settings.ts";
 import { readProviderKeys } from "./settings/provider-keys.ts";
-import { collectSecretValues, signingSecrets } from "./settings/secret-values.ts";
+import { collectSecretValues, guessableSettings, signingSecrets } from "./settings/secret-values.ts";
 import { limitSettings, serverSettings } from "./settings/server-settings.ts";
 import type { Setting } from "./settings/setting.ts";
 import { refuseUnbuilt, unbuiltSettings } from "./settings/unbuilt.ts";
@@ -35,6 +35,8 @@ export interface Settings extends Values {
   readonly secrets: Readonly<Record<string, string>>;
   /** Every value above that must never be printed, for the mask. */
   readonly secretValues: readonly string[];
+  /** Names of the settings whose secret can be guessed, so that it is not masked everywhere. */
+  readonly guessableSettings: readonly string[];
   /** Names of the environment that gave a value; the rest are defaults. */
   readonly fromEnvironment: readonly string[];
   /** SVC_* names that are no setting: most likely misspelt. */
@@ -109,6 +111,7 @@ export function readSettings(environment: Environment): { settings: Settings; is
     ...unbuiltSettings.map((setting) => setting.name),
     ...providers.knownNames,
   ]);
+  const secretValues = collectSecretValues(environment, values, providers.names, secrets);
   const settings: Settings = {
     ...values,
     allowedHosts: values.allowedHosts.length > 0 ? values.allowedHosts : defaultHosts(values.host),
@@ -116,7 +119,8 @@ export function readSettings(environment: Environment): { settings: Settings; is
     trustedClientIpHeader: values.trustedClientIpHeader.toLowerCase(),
     providerApiKeys: providers.keys,
     secrets,
-    secretValues: collectSecretValues(environment, values, providers.keys, secrets),
+    secretValues: [...new Set(secretValues.map(({ text }) => text))],
+    guessableSettings: guessableSettings(secretValues),
     fromEnvironment: [
       ...fromEnvironment,
       ...providers.names,

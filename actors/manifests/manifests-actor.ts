@@ -53,7 +53,9 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps
 
     async get(_state, { name, thread_suffix }, { key, deps }): Promise<ResolvedManifestView> {
       const { manifest, version, variant, source } = await deps.manifests.find(key, name, thread_suffix);
-      return { name, version, variant, source, manifest: deps.mask.value(manifest) };
+      // What the tenant has stored is its own (decision 77).
+      const masking = source === "store" ? deps.mask.forms : deps.mask.told;
+      return { name, version, variant, source, manifest: masking.value(manifest) };
     },
 
     async put({ store }, { name, manifest, comment, activate, principal }, context) {

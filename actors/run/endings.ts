@@ -46,7 +46,7 @@ export function failedCall(scope: RunScope, failure: ModelFailure): Ending {
   return {
     final: failure.partial === "" ? null : failure.partial,
     stop_reason: "unknown",
-    failure: deps.mask.text(`model provider failed: ${failure.message}`).slice(0, 200),
+    failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
     entries: partialEntries(scope, failure.partial, "error"),
     ok: false,
   };

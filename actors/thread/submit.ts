@@ -183,7 +183,7 @@ async function newThread(
     manifest: turn.manifest,
     model_id: null,
     session_name: null,
-    preview: intake === null ? null : preview(deps.mask.text(intake.userText)),
+    preview: intake === null ? null : preview(deps.mask.forms.text(intake.userText)),
     parent_session_id: null,
     meta: {},
   };

@@ -33,7 +33,7 @@ export async function runChecks(settings: Settings, registries: Registries, env:
     default_manifest: () => checkDefaultManifest(settings, registries, env),
     model: () => checkModel(settings, registries),
   };
-  const mask = new SecretMask(settings.secretValues);
+  const mask = new SecretMask(settings.secretValues).recorded;
   const found: Check[] = [];
   for (const [name, check] of Object.entries(checks)) {
     const { status, detail } = await check().catch((error: unknown): Finding => failure(error));

@@ -27,7 +27,7 @@ export function doctorCommand(registriesOf: RegistriesOf): Command {
       const checks = await check(settings, registriesOf, env);
       const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
       const shown = effectiveSettings(settings);
-      const mask = new SecretMask(settings.secretValues);
+      const mask = new SecretMask(settings.secretValues).recorded;
       return {
         code: ok ? 0 : 1,
         json: mask.value({ ok, settings: shown, warnings, refusals, checks }),

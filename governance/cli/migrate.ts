@@ -28,7 +28,7 @@ export const migrateCommand: Command = {
       return { code: 0, json: { ok: true, from, to, applied }, text: `Schema at ${to}: ${steps}.` };
     } catch (error) {
       if (error instanceof MigrationRefused) return failed(2, "migration_refused", `Refused: ${error.message}.`);
-      const reason = new SecretMask(settings.secretValues).text(errorText(error));
+      const reason = new SecretMask(settings.secretValues).recorded.text(errorText(error));
       return failed(1, "migration_failed", `The migration failed: ${reason}`);
     } finally {
       lock?.release();

@@ -79,6 +79,11 @@ export function bootWarnings(settings: Settings): readonly string[] {
       "SVC_ALLOWED_HOSTS is not set: requests that name this server by anything but its address or localhost are refused.",
     );
   }
+  if (settings.guessableSettings.length > 0) {
+    warnings.push(
+      `${settings.guessableSettings.join(", ")}: secrets of fewer than 16 characters, or of words alone, can be guessed; they are masked in audit rows and log lines only.`,
+    );
+  }
   for (const { entry, length } of settings.authApiKeys) {
     if (length < apiKeyCharsMin) {
       warnings.push(`SVC_AUTH_API_KEYS: the key of entry ${entry} has ${length} characters and can be guessed.`);

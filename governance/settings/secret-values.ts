@@ -1,3 +1,4 @@
+import { isGuessable } from "../secrets/guessable.ts";
 import type { Jwks } from "./jwks.ts";
 import type { ProviderOptions } from "./model-options.ts";
 
@@ -12,22 +13,38 @@ interface SecretSources {
 /** Members of a private key that are secret. */
 const privateMembers = ["d", "p", "q", "dp", "dq", "qi"] as const;
 
+/** A text that must be masked, and the setting that it came with. */
+export interface SecretValue {
+  readonly setting: string;
+  readonly text: string;
+}
+
 /** Every text of the settings that must be masked wherever it turns up: keys, passwords, private numbers, secrets by name. */
 export function collectSecretValues(
   environment: Environment,
   values: SecretSources,
-  providerKeys: Readonly<Record<string, string>>,
+  providerKeyNames: readonly string[],
   secrets: Readonly<Record<string, string>>,
-): readonly string[] {
-  const found = new Set<string>([...Object.values(providerKeys), ...Object.values(secrets)]);
-  for (const token of apiKeyTokens(environment)) found.add(token);
-  for (const { api_key } of Object.values(values.modelProviderOptions)) {
-    if (api_key !== undefined && !api_key.startsWith("secret:")) found.add(api_key);
-  }
-  for (const text of signingSecrets(values.jwksPrivate)) found.add(text);
-  for (const text of databaseSecrets(values.databaseUrl)) found.add(text);
-  found.delete("");
-  return [...found];
+): readonly SecretValue[] {
+  const of = (setting: string, texts: readonly string[]) => texts.map((text): SecretValue => ({ setting, text }));
+  const options = Object.values(values.modelProviderOptions).flatMap(({ api_key }) => api_key ?? []);
+  const found = [
+    ...providerKeyNames.flatMap((name) => of(name, [environment[name]?.trim() ?? ""])),
+    ...Object.entries(secrets).flatMap(([name, text]) => of(`SVC_SECRET_${name}`, [text])),
+    ...of("SVC_AUTH_API_KEYS", apiKeyTokens(environment)),
+    ...of(
+      "SVC_MODEL_PROVIDER_OPTIONS",
+      options.filter((key) => !key.startsWith("secret:")),
+    ),
+    ...of("SVC_JWKS_PRIVATE", signingSecrets(values.jwksPrivate)),
+    ...of("SVC_DATABASE_URL", databaseSecrets(values.databaseUrl)),
+  ];
+  return found.filter(({ text }) => text !== "");
+}
+
+/** The settings whose secrets can be guessed, each once. */
+export function guessableSettings(values: readonly SecretValue[]): readonly string[] {
+  return [...new Set(values.filter(({ text }) => isGuessable(text)).map(({ setting }) => setting))];
 }
 
 /** The private numbers of keys that sign. */

@@ -259,8 +259,9 @@ async function storedVersion(context: HttpContext, principal: Principal, name: s
   return masked({ tenant_id, ...rest, manifest: JSON.parse(manifest) }, context);
 }
 
+/** The tenant's own words, so that only what has the form of a credential is hidden (decision 77). */
 function masked(stored: ManifestVersionView, { mask }: HttpContext): ManifestVersionView {
-  return { ...stored, manifest: mask.value(stored.manifest) };
+  return { ...stored, manifest: mask.forms.value(stored.manifest) };
 }
 
 /** Where nothing but the bundled manifests is served there is nothing to write (document 2). */

@@ -100,11 +100,12 @@ const models = route({
   refusal: openAiRefusal,
   async handle({ principal }, { bus, mask, startedAt }) {
     const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", { models: true });
-    const data = items.flatMap(({ name, pointer, model }) => {
+    const data = items.flatMap(({ name, source, pointer, model }) => {
       // A manifest that does not compile cannot be talked to.
       if (model === null) return [];
       const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
-      const { description, starters, greeting, commands, tags: _tags, ...facts } = mask.value(model);
+      const masking = source === "store" ? mask.forms : mask.told;
+      const { description, starters, greeting, commands, tags: _tags, ...facts } = masking.value(model);
       const svc = {
         ...facts,
         description: description === "" ? null : description,

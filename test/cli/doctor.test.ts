@@ -26,7 +26,7 @@ async function examine(environment: Record<string, string>, command = doctor) {
 }
 
 function healthy(context: TestContext): Record<string, string> {
-  return { SVC_DATA_DIR: join(temporaryDirectory(context), "data"), OPENAI_API_KEY: "an-openai-key" };
+  return { SVC_DATA_DIR: join(temporaryDirectory(context), "data"), OPENAI_API_KEY: "an-openai-key-0001" };
 }
 
 describe("svc doctor", () => {
@@ -178,12 +178,15 @@ describe("svc doctor checks", () => {
   });
 
   const models: [string, Record<string, string>, string, RegExp][] = [
-    ["a key", { OPENAI_API_KEY: "an-openai-key" }, "ok", /hosted of openai/],
+    ["a key", { OPENAI_API_KEY: "an-openai-key-0001" }, "ok", /hosted of openai/],
     ["a key of another provider alone", { GROQ_API_KEY: "a-groq-key" }, "warning", /needs a key of openai/],
     ["a gateway", { SVC_LITELLM_BASE_URL: "http://localhost:4000" }, "ok", /gateway/],
     [
       "a key by reference",
-      { SVC_MODEL_PROVIDER_OPTIONS: '{"openai": {"api_key": "secret:OPENAI"}}', SVC_SECRET_OPENAI: "an-openai-key" },
+      {
+        SVC_MODEL_PROVIDER_OPTIONS: '{"openai": {"api_key": "secret:OPENAI"}}',
+        SVC_SECRET_OPENAI: "an-openai-key-0001",
+      },
       "ok",
       /hosted of openai/,
     ],

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { bootRefusals, bootWarnings } from "../../governance/settings/boot-refusals.ts";
 import { type Environment, loadSettings } from "../../governance/settings.ts";
 
-const key = JSON.stringify({ "a-key-that-is-long-enough": { tenant_id: "acme", sub: "ci", scopes: ["admin"] } });
+const key = JSON.stringify({ "a-key-that-is-long-enough-01": { tenant_id: "acme", sub: "ci", scopes: ["admin"] } });
 
 describe("boot refusals", () => {
   const refused: [string, Environment, RegExp][] = [
@@ -81,9 +81,15 @@ describe("boot warnings", () => {
     ["api_key without keys", { SVC_AUTH_MODE: "api_key" }, /SVC_AUTH_API_KEYS is empty/],
     ["jwt without keys", { SVC_AUTH_MODE: "jwt" }, /SVC_JWKS_PUBLIC is not set/],
     [
-      "a short key",
-      { SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: '{"short": {"tenant_id": "a", "sub": "b", "scopes": []}}' },
-      /the key of entry 1 has 5 characters/,
+      "secrets that can be guessed, each setting once,",
+      {
+        SVC_SECRET_DB: "correct-horse-battery-staple",
+        SVC_SECRET_STRONG: "planted-secret-0001",
+        SVC_GROQ_API_KEY: "gsk_short",
+        SVC_DATABASE_URL: "postgres://svc:hunter2@db.internal:5432/svc",
+        SVC_MODEL_PROVIDER_OPTIONS: '{"openai": {"api_key": "short"}, "groq": {"api_key": "secret:DB"}}',
+      },
+      /^SVC_GROQ_API_KEY, SVC_SECRET_DB, SVC_MODEL_PROVIDER_OPTIONS, SVC_DATABASE_URL: secrets of fewer than 16/,
     ],
     [
       "open chat scopes in production",
@@ -95,10 +101,24 @@ describe("boot warnings", () => {
     test(`${name} is warned of`, () => {
       const warnings = bootWarnings(loadSettings(environment));
 
-      assert.equal(warnings.length, 1);
-      assert.match(warnings[0] ?? "", warning);
+      assert.deepEqual(
+        warnings.map((sentence) => warning.test(sentence)),
+        [true],
+      );
     });
   }
+
+  test("a short key of a caller is warned of by its entry, and as a secret", () => {
+    const keys = '{"short": {"tenant_id": "a", "sub": "b", "scopes": []}}';
+
+    const [ofMask, ofEntry, ...others] = bootWarnings(
+      loadSettings({ SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: keys }),
+    );
+
+    assert.match(ofMask ?? "", /^SVC_AUTH_API_KEYS: secrets of fewer/);
+    assert.match(ofEntry ?? "", /the key of entry 1 has 5 characters/);
+    assert.deepEqual(others, []);
+  });
 
   test("the embedded default has nothing to be warned of", () => {
     assert.deepEqual(bootWarnings(loadSettings({})), []);

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import fc from "fast-check";
+import { isGuessable } from "../../governance/secrets/guessable.ts";
 import { ValueScanner } from "../../governance/secrets/value-scanner.ts";
 import { SecretMask, Secrets } from "../../governance/secrets.ts";
 import { loadSettings } from "../../governance/settings.ts";
@@ -71,11 +72,11 @@ describe("secret:NAME in files", () => {
   test("is masked from then on", async () => {
     const mask = new SecretMask([]);
     const text = "the token is value-of-token.";
-    assert.equal(mask.text(text), text);
+    assert.equal(mask.recorded.text(text), text);
 
     await new Secrets(settings, mask).resolve("secret:token");
 
-    assert.equal(mask.text(text), "the token is [REDACTED].");
+    assert.equal(mask.recorded.text(text), "the token is [REDACTED].");
   });
 
   for (const name of [
@@ -123,7 +124,7 @@ describe("the mask", () => {
   ];
   for (const [name, text, masked] of cases) {
     test(`hides ${name}`, () => {
-      assert.equal(mask.text(text), masked);
+      assert.equal(mask.recorded.text(text), masked);
     });
   }
 
@@ -151,16 +152,19 @@ describe("the mask", () => {
   for (const [name, credential] of credentials) {
     test(`hides ${name} that nobody told it`, () => {
       for (const around of [`${credential}`, `key="${credential}".`, `(${credential})`, `first\n${credential}\nlast`]) {
-        assert.equal(plain.text(around), around.replace(credential, "[REDACTED]"));
+        assert.equal(plain.recorded.text(around), around.replace(credential, "[REDACTED]"));
       }
       const inJson = JSON.stringify({ text: `line\n${credential}\nline`, other: `é${credential}` });
-      assert.deepEqual(JSON.parse(plain.jsonText(inJson)), { text: "line\n[REDACTED]\nline", other: "é[REDACTED]" });
+      assert.deepEqual(JSON.parse(plain.recorded.jsonText(inJson)), {
+        text: "line\n[REDACTED]\nline",
+        other: "é[REDACTED]",
+      });
     });
   }
 
   test("hides a private key that was cut off", () => {
-    assert.equal(plain.text("a -----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBg"), "a [REDACTED]");
-    assert.equal(plain.text(JSON.stringify("-----BEGIN PRIVATE KEY-----\nMIIE")), '"[REDACTED]"');
+    assert.equal(plain.recorded.text("a -----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBg"), "a [REDACTED]");
+    assert.equal(plain.recorded.text(JSON.stringify("-----BEGIN PRIVATE KEY-----\nMIIE")), '"[REDACTED]"');
   });
 
   for (const innocent of [
@@ -175,29 +179,29 @@ describe("the mask", () => {
     "ghp_short",
   ]) {
     test(`leaves ${JSON.stringify(innocent.slice(0, 30))} alone`, () => {
-      assert.equal(plain.text(innocent), innocent);
+      assert.equal(plain.recorded.text(innocent), innocent);
     });
   }
 
   test("answers the same string and the same value when there is nothing to hide", () => {
     const value = { a: ["x", { b: "y" }], c: 1, d: null, e: true };
 
-    assert.equal(mask.value(value), value);
-    assert.equal(mask.jsonText('{ "a":1 }'), '{ "a":1 }');
+    assert.equal(mask.recorded.value(value), value);
+    assert.equal(mask.recorded.jsonText('{ "a":1 }'), '{ "a":1 }');
   });
 
   test("goes into values and keys and keeps the rest", () => {
     const same = { deep: "ok" };
     const value = { a: ["correct-horse", 7, null], "correct-horse": true, same, date: false };
 
-    const masked = mask.value(value) as Record<string, unknown>;
+    const masked = mask.recorded.value(value) as Record<string, unknown>;
 
     assert.deepEqual(masked, { a: ["[REDACTED]", 7, null], "[REDACTED]": true, same, date: false });
     assert.equal(masked.same, same);
   });
 
   test("keeps a key that is called __proto__ a key", () => {
-    const masked = mask.value(JSON.parse('{"__proto__": {"admin": "correct-horse"}}')) as object;
+    const masked = mask.recorded.value(JSON.parse('{"__proto__": {"admin": "correct-horse"}}')) as object;
 
     assert.equal(Object.getPrototypeOf(masked), Object.prototype);
     assert.equal(JSON.stringify(masked), '{"__proto__":{"admin":"[REDACTED]"}}');
@@ -206,7 +210,7 @@ describe("the mask", () => {
   test("hides what nests too deep to look at", () => {
     const deep = `${"[".repeat(100_000)}"correct-horse"${"]".repeat(100_000)}`;
 
-    const masked = mask.jsonText(deep);
+    const masked = mask.recorded.jsonText(deep);
 
     assert.doesNotMatch(masked, /correct-horse/);
     assert.match(masked, /\[REDACTED\]/);
@@ -224,7 +228,7 @@ describe("the mask", () => {
 
     fc.assert(
       fc.property(fc.dictionary(text, fc.array(text)), (value) => {
-        const masked = JSON.parse(planted.jsonText(JSON.stringify(value)));
+        const masked = JSON.parse(planted.recorded.jsonText(JSON.stringify(value)));
         const strings = [...Object.keys(masked), ...(Object.values(masked).flat() as string[])];
         for (const string of strings) for (const secret of secrets) assert.ok(!string.includes(secret));
       }),
@@ -233,8 +237,67 @@ describe("the mask", () => {
   });
 
   test("text that is not JSON is masked as text", () => {
-    assert.equal(mask.jsonText("{ correct-horse"), "{ [REDACTED]");
+    assert.equal(mask.recorded.jsonText("{ correct-horse"), "{ [REDACTED]");
   });
+});
+
+describe("what callers are told", () => {
+  const strong = "planted-secret-0001";
+  const mask = new SecretMask([strong, "hunter2-9x", "correct-horse-battery-staple", `ghp_${"aB3".repeat(12)}`]);
+
+  test("is masked of what cannot be guessed, and of nothing else", () => {
+    const text = `${strong} hunter2-9x correct-horse-battery-staple`;
+
+    assert.equal(mask.told.text(text), "[REDACTED] hunter2-9x correct-horse-battery-staple");
+    assert.equal(mask.recorded.text(text), "[REDACTED] [REDACTED] [REDACTED]");
+    assert.equal(mask.forms.text(text), text);
+  });
+
+  test("keeps every spelling of a secret that can be guessed", () => {
+    const short = new SecretMask(["pä ss/wörd"]);
+    const spelled = encodeURIComponent("pä ss/wörd");
+    assert.ok(spelled.length >= 16);
+
+    assert.equal(short.told.text(spelled), spelled);
+    assert.equal(short.recorded.text(spelled), "[REDACTED]");
+  });
+
+  test("keeps what is its own, whole places of it only", () => {
+    const token = `ghp_${"xY4".repeat(12)}`;
+    const own = `I wrote ${token} and ${strong.slice(0, -1)}`;
+
+    assert.equal(mask.told.text(`${token} ${strong}`, own), `${token} [REDACTED]`);
+    assert.equal(mask.told.text(`${token} ${strong}`, strong), `[REDACTED] ${strong}`);
+  });
+});
+
+describe("a secret can be guessed", () => {
+  const words = [
+    "fifteen-chars-1",
+    "correct-horse-battery-staple",
+    "Correct Horse Battery Staple!",
+    "correctHorseBatteryStaple",
+    "my-db-password-of-acme",
+    "A-Database-Of-Acme",
+    "PRODUCTION_DATABASE",
+    "aaaaaaaaaaaaaaaaaaaaaaaa",
+    "straße-größe-übermut",
+    "----------------",
+    "  padded to sixteen  ",
+    "postgres://svc:hunter2@db.internal:5432/svc",
+  ];
+  for (const secret of words) test(`by its length or its words: ${secret}`, () => assert.ok(isGuessable(secret)));
+
+  const unguessable = [
+    "sixteen-chars-16",
+    "planted-secret-value-0001",
+    "kQzPbVxLmWnRtYcD",
+    "3f2a9cdeab4410ff",
+    "qzjx-kvbw-MpQL-rtzn",
+    "postgres://svc:3f2a9cdeab4410ff@db/svc",
+    "密码密码密码密码密码密码密码密码",
+  ];
+  for (const secret of unguessable) test(`not so ${secret}`, () => assert.ok(!isGuessable(secret)));
 });
 
 describe("the scanner", () => {

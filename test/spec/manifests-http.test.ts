@@ -178,8 +178,10 @@ describe("stored manifests", () => {
       assert.equal((await get(`/manifests/versioned?version=${version}`)).status, 422);
   });
 
-  test("MANI-003 secrets in a manifest are masked in every answer", async () => {
-    const leaky = manifest("leaky", "old-model", { system_prompt: { inline: `The key is ${planted}.` } });
+  test("MANI-003 credentials in a stored manifest are masked in every answer, and nothing else that its tenant wrote", async () => {
+    const credential = `ghp_${"aB3".repeat(12)}`;
+    const prompt = { inline: `The key is ${credential}, not ${planted}.` };
+    const leaky = manifest("leaky", "old-model", { system_prompt: prompt });
 
     const answers = [
       await put("leaky", leaky),
@@ -190,7 +192,8 @@ describe("stored manifests", () => {
 
     for (const { status, text } of answers) {
       assert.equal(status, 200);
-      assert.ok(text.includes("The key is [REDACTED].") && !text.includes(planted), text);
+      // A known secret is left as it came, or masking would tell who writes a guess that it is right (decision 77).
+      assert.ok(text.includes(`The key is [REDACTED], not ${planted}.`) && !text.includes(credential), text);
     }
   });
 

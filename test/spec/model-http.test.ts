@@ -39,6 +39,7 @@ describe("models over HTTP", () => {
           "unsteady",
           "cut-later",
           "leaky",
+          "placed",
           "mock-flaky-2",
           "mock-retry-after-0",
           "mock-text",
@@ -55,6 +56,7 @@ describe("models over HTTP", () => {
         "none-left": through("mock-status-400", "mock-status-404"),
         "too-late": through("mock-truncated", "cheap"),
         impatient: through("mock-retry-after-3600", "cheap"),
+        lost: through("placed"),
         silent: through("mock-hang-in-groq", "cheap"),
         "later-step": { ...through("cut-later", "cheap"), tools: ["calculator"] },
       },
@@ -371,6 +373,29 @@ describe("models over HTTP", () => {
 
     assert.equal(failure, "model provider failed: status 400: Incorrect API key provided: [REDACTED].");
     assert.ok(!text.includes("mock-provider-key") && !server.output.includes("mock-provider-key"));
+  });
+
+  test("an address in a provider's words reaches the operator's log and no client", async () => {
+    const host = new URL(mock.url).host;
+    const refused = {
+      status: 400,
+      headers: { "content-type": "application/json" },
+      steps: [{ send: JSON.stringify({ error: { message: `no route to llm-7.internal:8443 from ${host}` } }) }],
+    };
+    mock.answer("placed", refused, refused, refused);
+
+    const { failure, frames } = await stream("agent", { model: "placed", thread_id: "placed" });
+    const answer = await server.post("/chat", turn("agent", "hi", { model: "placed" }));
+    const openAi = await server.post("/v1/chat/completions", {
+      model: "lost",
+      messages: [{ role: "user", content: "hi" }],
+    });
+
+    assert.equal(failure, "model provider failed: status 400: no route to [address] from [address]");
+    assert.deepEqual([answer.status, openAi.status], [502, 502]);
+    for (const text of [JSON.stringify(frames), answer.text, openAi.text])
+      assert.ok(!text.includes("llm-7") && !text.includes(host), text);
+    assert.ok(server.output.includes("llm-7.internal:8443"));
   });
 
   test("a user's name reaches the model in a form that providers take, and clients as it was", async () => {

@@ -414,8 +414,9 @@ describe("conversations", () => {
     assert.equal(whole.next_cursor, null);
   });
 
-  test("SESS-016 a row has the keys of the specification; its preview is the first user message, masked and cut", async () => {
-    await say("row", `Look:\n  ${planted}  ${"x".repeat(300)}`);
+  test("SESS-016 a row has the keys of the specification; its preview is the first user message, cut, and masked of credentials", async () => {
+    // Whoever writes a guess of a secret does not learn from the preview that it is right (decision 77).
+    await say("row", `Look:\n  ghp_${"aB3".repeat(12)}  ${planted} ${"x".repeat(300)}`);
     await server.post("/chat", turn("other", "later", { thread_id: "row" }));
 
     const { json } = await server.get("/chat/sessions?limit=1");
@@ -424,7 +425,7 @@ describe("conversations", () => {
     assert.deepEqual(row, { id: "default:row", parentSessionId: null, sessionName: null, manifest: "other" });
     assert.ok(updatedAt >= createdAt);
     assert.equal(preview.length, 120);
-    assert.ok(preview.startsWith("Look: [REDACTED] xxx"));
+    assert.ok(preview.startsWith(`Look: [REDACTED] ${planted} xxx`));
   });
 
   test("SESS-016 limits outside 1 to 500 and a cursor of another list are refused", async () => {

@@ -1,10 +1,9 @@
 import type { Dispatcher } from "undici";
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import type { SecretMask } from "../../../governance/secrets.ts";
 import { ChunkError } from "./chunk.ts";
 import { ChunkReader, readWhole } from "./chunk-reader.ts";
-import { type AnswerSoFar, brokenCall, refusedCall, retryAfterMs } from "./http-failure.ts";
+import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
 import { type ModelCall, type ModelEvents, ModelFailure, type ModelReply } from "./provider.ts";
 
 /** Of an error body, and of an answer that was not streamed. */
@@ -13,7 +12,7 @@ const wholeBytesMax = 16 * 1024 * 1024;
 
 interface CallContext {
   readonly env: Env;
-  readonly mask: SecretMask;
+  readonly discretion: Discretion;
   readonly timeoutMs: number;
   /** Asked when the provider refuses: true when the request was changed and sent again, as the same call. */
   sendDifferently(failure: ModelFailure): boolean;
@@ -134,11 +133,11 @@ export class HttpCall implements ModelCall, Dispatcher.DispatchHandler {
     const body = Buffer.concat(this.#whole ?? []).toString("utf8");
     this.#whole = null;
     this.#wholeBytes = 0;
-    return refusedCall(this.#soFar(), body, this.#context.mask);
+    return refusedCall(this.#soFar(), body, this.#context.discretion);
   }
 
   #break(error: unknown): void {
-    this.#fail(brokenCall(this.#soFar(), error, this.#context.timeoutMs, this.#context.mask));
+    this.#fail(brokenCall(this.#soFar(), error, this.#context.timeoutMs, this.#context.discretion));
   }
 
   /** Ends the call; the connection is closed unless the answer was read to its end. */

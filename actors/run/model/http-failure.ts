@@ -1,12 +1,14 @@
 import { errors } from "undici";
-import type { SecretMask } from "../../../governance/secrets.ts";
 import { ChunkError, refusalText } from "./chunk.ts";
 import { ModelFailure } from "./provider.ts";
 
-// A call that went wrong, in words that may be shown to whoever talks to the agent: no address, no credential.
+// A call that went wrong, in words: without credentials for the operator's log, and without addresses too for whoever talks to
+// the agent.
 
 /** Of what a provider says. Characters. */
 const wordsMax = 500;
+/** Of these, addresses are looked for in so many. What is cut through at their end may be one, and is left out. */
+const searchedMax = 8 * wordsMax;
 
 /** What was known of the answer when the call failed. */
 export interface AnswerSoFar {
@@ -16,21 +18,37 @@ export interface AnswerSoFar {
   readonly partial: string;
 }
 
+/** What is taken out of the words of a failure. */
+export interface Discretion {
+  /** Hides secrets. */
+  conceal(words: string): string;
+  readonly addresses: RegExp;
+}
+
 /** The provider answered with an error status. */
-export function refusedCall(answer: AnswerSoFar, body: string, mask: SecretMask): ModelFailure {
-  const words = presentable(refusalText(body), mask);
-  return new ModelFailure(words === "" ? `status ${answer.status}` : `status ${answer.status}: ${words}`, {
+export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discretion): ModelFailure {
+  const { message, told } = presentable(refusalText(body), discretion);
+  const stated = `status ${answer.status}`;
+  return new ModelFailure(message === "" ? stated : `${stated}: ${message}`, {
     ...answer,
+    told: told === "" ? stated : `${stated}: ${told}`,
     retryable: isRetryableStatus(answer.status),
   });
 }
 
 /** The connection or the protocol broke. */
-export function brokenCall(answer: AnswerSoFar, error: unknown, timeoutMs: number, mask: SecretMask): ModelFailure {
+export function brokenCall(
+  answer: AnswerSoFar,
+  error: unknown,
+  timeoutMs: number,
+  discretion: Discretion,
+): ModelFailure {
   const readTimedOut = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
   const stated = error instanceof ChunkError ? error.status : 0;
-  return new ModelFailure(presentable(breakText(error, timeoutMs), mask), {
+  const { message, told } = presentable(breakText(error, timeoutMs), discretion);
+  return new ModelFailure(message, {
     ...answer,
+    told,
     status: stated || answer.status,
     // A read that timed out is not made again: the provider may still be working on it.
     retryable:
@@ -78,6 +96,10 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-function presentable(words: string, mask: SecretMask): string {
-  return mask.text(words).slice(0, wordsMax).toWellFormed();
+function presentable(words: string, { conceal, addresses }: Discretion): { message: string; told: string } {
+  const concealed = conceal(words);
+  const whole = concealed.length <= searchedMax;
+  const searched = whole ? concealed : concealed.slice(0, concealed.lastIndexOf(" ", searchedMax) + 1);
+  const short = (text: string) => text.slice(0, wordsMax).toWellFormed();
+  return { message: short(concealed), told: short(searched.replaceAll(addresses, "[address]")) };
 }

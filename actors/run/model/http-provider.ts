@@ -1,6 +1,7 @@
 import { Pool } from "undici";
 import type { Env } from "../../../bus/env.ts";
 import type { SecretMask } from "../../../governance/secrets.ts";
+import { addressPattern } from "./addresses.ts";
 import { HttpCall } from "./http-call.ts";
 import type { ModelFailure, ModelProvider, ModelRequest } from "./provider.ts";
 
@@ -36,6 +37,7 @@ export function httpProvider(config: HttpProviderConfig, env: Env): ModelProvide
     keepAliveTimeout: keepAliveMs,
     allowH2: false,
   });
+  const addresses = addressPattern(url);
   const literalHeaders = apiKey === null || typeof apiKey === "string" ? headersWith(apiKey) : null;
   /** Wire models that have refused to be given a temperature. */
   const untempered = new Set<string>();
@@ -45,9 +47,13 @@ export function httpProvider(config: HttpProviderConfig, env: Env): ModelProvide
     start(request, events) {
       const { model } = request.route;
       let tempered = !untempered.has(model);
+      let sentKey = typeof apiKey === "string" ? apiKey : "";
+      // Providers repeat the key that they refuse, however short it is.
+      const conceal = (words: string) =>
+        mask.told.text(sentKey === "" ? words : words.replaceAll(sentKey, "[REDACTED]"));
       const call = new HttpCall(events, {
         env,
-        mask,
+        discretion: { conceal, addresses },
         timeoutMs,
         sendDifferently(failure) {
           if (!tempered || request.temperature !== 0 || !refusesTemperature(failure)) return false;
@@ -68,7 +74,10 @@ export function httpProvider(config: HttpProviderConfig, env: Env): ModelProvide
         if (literalHeaders !== null) dispatch(literalHeaders);
         else if (typeof apiKey === "function")
           apiKey().then(
-            (key) => dispatch(headersWith(key)),
+            (key) => {
+              sentKey = key;
+              dispatch(headersWith(key));
+            },
             (error) => call.giveUp(error),
           );
       };

@@ -70,8 +70,10 @@ export interface ModelProvider {
   start(request: ModelRequest, events: ModelEvents): ModelCall;
 }
 
-/** Why a call failed. It is data for the run, never a crash. */
+/** Why a call failed. It is data for the run, never a crash. The message is for the operator's log. */
 export class ModelFailure extends Error {
+  /** The message for whoever talks to the agent: it names no address. */
+  readonly told: string;
   /** HTTP status, 0 when there was none. */
   readonly status: number;
   /** Whether the same call may succeed when it is made again. */
@@ -85,6 +87,7 @@ export class ModelFailure extends Error {
   constructor(
     message: string,
     facts: {
+      told?: string;
       status?: number;
       retryable?: boolean;
       retryAfterMs?: number | null;
@@ -95,6 +98,7 @@ export class ModelFailure extends Error {
   ) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
     this.name = "ModelFailure";
+    this.told = facts.told ?? message;
     this.status = facts.status ?? 0;
     this.retryable = facts.retryable ?? false;
     this.retryAfterMs = facts.retryAfterMs ?? null;

@@ -418,7 +418,7 @@ test("a key by name in a file is looked up for every call, and masked from then 
 
   assert.equal(first.asked.headers.authorization, "Bearer first-secret");
   assert.equal(second.asked.headers.authorization, "Bearer second-secret");
-  assert.equal(mask.text("first-secret second-secret").includes("secret"), false);
+  assert.equal(mask.recorded.text("first-secret second-secret").includes("secret"), false);
 });
 
 function compileWith(environment: Environment, spec: object) {

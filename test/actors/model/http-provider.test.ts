@@ -503,6 +503,50 @@ test("a credential that the provider repeats is in no failure", async () => {
   }
 });
 
+test("a credential that can be guessed is hidden too, for it is the provider that repeats it", async () => {
+  const told = { error: { message: "Incorrect key: dev-key, of dev-key." } };
+  mock.answer("echo-short", jsonScript(401, told));
+  const found = () => Promise.resolve("dev-key");
+
+  for (const key of ["dev-key", found]) {
+    const failed = await failureOf("echo-short", {}, providerOf({ apiKey: key, mask: new SecretMask(["dev-key"]) }));
+
+    assert.equal(failed.message, "status 401: Incorrect key: [REDACTED], of [REDACTED].");
+    assert.equal(failed.told, failed.message);
+  }
+});
+
+test("what a caller is told of a failure names no address, and what the operator is told does", async () => {
+  const host = new URL(mock.url).host;
+  const said = `upstream http://vllm-3.internal:8000/v1 behind ${host} is gone`;
+  mock.answer("gone", jsonScript(400, { error: { message: said } }));
+  mock.answer("gone-later", {
+    steps: [{ send: `data: ${JSON.stringify({ error: { message: said, code: 400 } })}\n\n` }],
+  });
+
+  for (const [model, before] of [
+    ["gone", "status 400: "],
+    ["gone-later", ""],
+  ] as const) {
+    const failed = await failureOf(model);
+
+    assert.equal(failed.message, before + said);
+    assert.equal(failed.told, `${before}upstream [address] behind [address] is gone`);
+  }
+});
+
+test("an address that is cut through is not told", async () => {
+  const said = `gone: ${"http://a.example/ ".repeat(222)}10.20.30.40 10.20.30.40`;
+  mock.answer("cut-through", jsonScript(400, { error: { message: said } }));
+
+  for (let shift = 0; shift < 16; shift++) {
+    mock.answer("cut-through", jsonScript(400, { error: { message: "x".repeat(shift) + said } }));
+    assert.doesNotMatch((await failureOf("cut-through")).told, /10\.|example/);
+  }
+  mock.answer("one-word", jsonScript(400, { error: { message: "10.20.30.40/".repeat(1000) } }));
+  assert.equal((await failureOf("one-word")).told, "status 400");
+});
+
 test("a credential that is no header value is a failure for good, which does not repeat it", async () => {
   const failed = await failureOf("mock-text", {}, providerOf({ apiKey: "line\nbreak", mask: new SecretMask([]) }));
 
