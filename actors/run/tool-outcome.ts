@@ -2,6 +2,7 @@ import type { ToolEffect } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/events.ts";
 import { type ContextMessage, contextMessage } from "./context/message.ts";
 import type { JournalEntry } from "./journal.ts";
+import { soundText } from "./model/sound-text.ts";
 
 /** What became of one tool call. */
 export interface ToolOutcome {
@@ -22,16 +23,17 @@ export function toolOutcome(
   status: ToolOutcome["status"],
   origin: string | null,
 ): ToolOutcome {
+  const sound = soundText(text);
   const metadata: Record<string, unknown> = { status };
   if (origin !== null) metadata.origin_request = origin;
   return {
     call,
-    text,
+    text: sound,
     status,
     entry: {
       kind: "tool_result",
       role: "tool",
-      content: text,
+      content: sound,
       extra: { name: call.name, tool_call_id: call.id, metadata },
     },
   };

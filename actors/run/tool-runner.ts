@@ -4,6 +4,7 @@ import type { ToolCall } from "../../storage/events.ts";
 import { limitsControl, secretMaskingControl } from "./controls.ts";
 import type { JournalEntry } from "./journal.ts";
 import type { RequestedCall } from "./model/provider.ts";
+import { soundJson } from "./model/sound-text.ts";
 import type { RunScope } from "./scope.ts";
 import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "./tool-outcome.ts";
 import { checkArguments } from "./tools/arguments.ts";
@@ -215,10 +216,11 @@ function presentableName(name: string): string {
 
 /** For the log and for people; what the tool gets is checked from the text itself. */
 function parsedArguments(text: string): unknown {
-  if (text.trim() === "") return {};
+  const sound = soundJson(text);
+  if (sound.trim() === "") return {};
   try {
-    return JSON.parse(text);
+    return JSON.parse(sound);
   } catch {
-    return text;
+    return sound;
   }
 }

@@ -1,5 +1,6 @@
 import { type CallPart, ChunkError } from "./chunk.ts";
 import type { RequestedCall } from "./provider.ts";
+import { soundText } from "./sound-text.ts";
 
 /** More calls in one answer than this are an attack or a defect. */
 const callsMax = 1024;
@@ -37,9 +38,12 @@ export class CallDrafts {
 
   /** The calls by their index; those that share one as they came. */
   finish(): RequestedCall[] {
-    return this.#drafts
-      .toSorted((a, b) => a.index - b.index)
-      .map(({ id, name, arguments: words }) => ({ id, name, arguments: words }));
+    return (
+      this.#drafts
+        .toSorted((a, b) => a.index - b.index)
+        // The arguments stay as they are, so that a tool can refuse what is no text.
+        .map(({ id, name, arguments: words }) => ({ id: soundText(id), name: soundText(name), arguments: words }))
+    );
   }
 
   #draftOf(index: unknown, id: string, name: string): CallDraft {

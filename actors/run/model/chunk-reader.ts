@@ -10,6 +10,7 @@ import {
   tokenCount,
 } from "./chunk.ts";
 import type { ModelEvents, ModelReply, TokenCount } from "./provider.ts";
+import { SoundPieces } from "./sound-text.ts";
 
 // Reads the streamed body of a chat completion, a socket chunk at a time, and passes on all text of a chunk at once.
 //
@@ -57,6 +58,8 @@ export class ChunkReader {
   /** What was read from this chunk and not passed on: first the thought, then what was said. */
   #thought = "";
   #said = "";
+  readonly #soundThought = new SoundPieces();
+  readonly #soundSaid = new SoundPieces();
   #frame: Frame | null = null;
   #untilLearning = 0;
   /** Events in a row that began like the frame and then were something else. */
@@ -99,6 +102,7 @@ export class ChunkReader {
   end(): ModelReply {
     // The last event need not be closed by a blank line.
     this.push(Buffer.from("\n\n"));
+    this.#flush(true);
     if (!this.#done && this.#finish === null) throw new ChunkError("the stream ended before the answer did");
     return {
       text: this.#text,
@@ -264,16 +268,16 @@ export class ChunkReader {
   }
 
   /** Passes on what was read. */
-  #flush(): void {
-    const said = this.#said;
-    const thought = this.#thought;
+  #flush(isLast = false): void {
+    const thought = this.#soundThought.take(this.#thought, isLast);
+    const said = this.#soundSaid.take(this.#said, isLast);
+    this.#thought = "";
+    this.#said = "";
     if (thought !== "") {
-      this.#thought = "";
       this.#reasoning += thought;
       this.#events.reasoning(thought);
     }
     if (said !== "") {
-      this.#said = "";
       this.#text += said;
       this.#events.text(said);
     }

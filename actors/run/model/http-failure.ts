@@ -1,6 +1,7 @@
 import { errors } from "undici";
 import { ChunkError, refusalText } from "./chunk.ts";
 import { ModelFailure } from "./provider.ts";
+import { soundText } from "./sound-text.ts";
 
 // A call that went wrong, in words: without credentials for the operator's log, and without addresses too for whoever talks to
 // the agent.
@@ -100,6 +101,6 @@ function presentable(words: string, { conceal, addresses }: Discretion): { messa
   const concealed = conceal(words);
   const whole = concealed.length <= searchedMax;
   const searched = whole ? concealed : concealed.slice(0, concealed.lastIndexOf(" ", searchedMax) + 1);
-  const short = (text: string) => text.slice(0, wordsMax).toWellFormed();
+  const short = (text: string) => soundText(text.slice(0, wordsMax));
   return { message: short(concealed), told: short(searched.replaceAll(addresses, "[address]")) };
 }
