@@ -68,7 +68,7 @@ async function checkObjectStore({ objectStore, objectStorePath }: Settings): Pro
 }
 
 async function checkWorkspace({ workspaceRoot }: Settings): Promise<Finding> {
-  if (workspaceRoot === "") return ok("SVC_WORKSPACE_ROOT is unset, so workspace tools fail");
+  if (workspaceRoot === null) return ok("SVC_WORKSPACE_ROOT is unset, so workspace tools fail");
   const root = resolve(workspaceRoot);
   if (!(await exists(root))) return { status: "error", detail: `${root} is not there` };
   return directoryFinding(root, root);

@@ -1,6 +1,6 @@
 import { storeConfig } from "../../storage/config.ts";
 import { readTenantId } from "../tenant-id.ts";
-import { bool, int, list, oneOf, path, seconds, text } from "./setting.ts";
+import { bool, int, list, oneOf, optionalPath, path, seconds, text } from "./setting.ts";
 
 /** Rows, objects and files. */
 export const dataSettings = {
@@ -32,7 +32,7 @@ export const dataSettings = {
   objectStorePath: path("OBJECT_STORE_PATH", "", "The directory of the fs object store.", {
     defaultWords: "SVC_DATA_DIR/objects",
   }),
-  workspaceRoot: path("WORKSPACE_ROOT", "", "The directory that workspace tools work in; unset, they fail."),
+  workspaceRoot: optionalPath("WORKSPACE_ROOT", "The directory that workspace tools work in; unset, they fail."),
   workspaceDeploymentTenants: list(
     "WORKSPACE_DEPLOYMENT_TENANTS",
     ["default"],

@@ -162,11 +162,17 @@ export function list(
 
 /** A path of the file system. Nothing need be there. */
 export function path(name: string, fallback: string, help: string, options: Options = {}): Setting<string> {
-  const read = (value: string): string => {
-    if (value.includes("\0")) throw new Error("must not hold a NUL character");
-    return value;
-  };
-  return setting(name, "path", fallback, help, read, options);
+  return setting(name, "path", fallback, help, readPath, options);
+}
+
+/** A path that may be left out. */
+export function optionalPath(name: string, help: string): Setting<string | null> {
+  return setting<string | null>(name, "path", null, help, readPath);
+}
+
+function readPath(value: string): string {
+  if (value.includes("\0")) throw new Error("must not hold a NUL character");
+  return value;
 }
 
 /** An http or https address, without a slash at its end. */

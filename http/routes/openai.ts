@@ -162,8 +162,8 @@ function openAiRefusal(error: SvcError, requestId: string): Reply {
   const fields = Array.isArray(details.detail) ? (details.detail as { loc: unknown[]; msg: string }[]) : [];
   const isValidation = code === "invalid_request";
   const status = isValidation ? 400 : error.status;
-  const param =
-    code === "unsupported_parameter" ? (details.subject ?? null) : (fields[0]?.loc.slice(1).join(".") ?? null);
+  const isUnsupported = code === "unsupported_parameter";
+  const param = isUnsupported ? (details.subject ?? null) : (fields[0]?.loc.slice(1).join(".") ?? null);
   const message =
     fields.length > 0
       ? fields.map(({ loc, msg }) => `${loc.slice(1).join(".")}: ${msg}`).join("; ")
@@ -173,7 +173,8 @@ function openAiRefusal(error: SvcError, requestId: string): Reply {
           ? details.detail
           : error.message;
   const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
-  const wireCode = code === "invalid_thread_id" ? "invalid_user" : error.message;
+  // The parameter has a place of its own.
+  const wireCode = code === "invalid_thread_id" ? "invalid_user" : isUnsupported ? code : error.message;
   const headers = status === 409 ? { "x-should-retry": "false" } : retryAfter;
   return jsonText(openAiError(message, type, wireCode, param), status, headers);
 }

@@ -350,8 +350,10 @@ describe("the OpenAI surface", () => {
       for (const stream of [false, true]) {
         const error = await rejection(BadRequestError, ask("plain", { [param]: value, stream }));
 
-        assert.deepEqual([error.param, error.type], [param, "invalid_request_error"]);
-        assert.equal(error.code, `unsupported_parameter:${param}`);
+        assert.deepEqual(
+          [error.param, error.type, error.code],
+          [param, "invalid_request_error", "unsupported_parameter"],
+        );
       }
     }
   });

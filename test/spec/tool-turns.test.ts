@@ -394,3 +394,23 @@ describe("turns with tools", () => {
     );
   });
 });
+
+describe("turns without a workspace", () => {
+  const atEnd = cleanup();
+
+  test("WS-015 a workspace tool says that SVC_WORKSPACE_ROOT is unset", async () => {
+    const { server, mock } = await startChat(atEnd, {
+      models: ["scripted"],
+      manifests: { agent: { tools: ["read_file"] } },
+    });
+    mock.answer("scripted", inTurn(calls(["read_file", { path: "a" }]), { text: "I cannot." }));
+
+    const { json } = await server.post("/chat", turn("agent", "go", { thread_id: "rootless" }));
+
+    const results = json.messages.filter(({ role }: { role: string }) => role === "tool");
+    assert.deepEqual(
+      results.map(({ content }: { content: string }) => content),
+      ["[tool error/transport_unavailable] workspace_root is not configured"],
+    );
+  });
+});
