@@ -1,6 +1,7 @@
 import { type BigIntStats, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { FileMemory, type FileStats } from "./file-memory.ts";
 import { isManifestName } from "./names.ts";
 import { parseNamed } from "./parse-named.ts";
 import { refuseProblems } from "./problems.ts";
@@ -18,22 +19,24 @@ export interface FileLayer {
 }
 
 /**
- * The manifests of a directory, which need not exist. A file is read again as soon as it has changed. It is looked at with
- * synchronous calls: for local files they take a tenth of the time of asynchronous ones, and this is done for every turn.
+ * The manifests of a directory, which need not exist. A file is read again as soon as it has changed; as long as nothing has, the
+ * same object is given out. It is looked at with synchronous calls: for local files they take a tenth of the time of asynchronous
+ * ones, and this is done for every turn. `now` is the clock's.
  */
-export function openManifestDirectory(directory: string): FileLayer {
-  const known = new Map<string, KnownFile>();
+export function openManifestDirectory(directory: string, now: () => number): FileLayer {
+  const known = new Map<string, FileMemory<Manifest>>();
   return {
     get(name) {
       const [file, second] = extensions.flatMap((extension) => findFile(directory, `${name}${extension}`));
       if (file === undefined) return null;
       if (second !== undefined) refuseFile(file.name, `${second.name} is there too, and only one of them can count`);
-      let last = known.get(name);
-      if (last?.stamp !== file.stamp) {
-        last = { stamp: file.stamp, read: readOnce(() => readManifest(directory, file, name)) };
-        known.set(name, last);
+      const key = file.name;
+      let memory = known.get(key);
+      if (memory === undefined) {
+        memory = new FileMemory((bytes) => parseNamed(bytes, name, key));
+        known.set(key, memory);
       }
-      return last.read();
+      return memory.get(file, now(), () => readBytes(directory, file));
     },
     names: () => manifestNames(directory),
   };
@@ -54,16 +57,9 @@ export function bundledManifests(): FileLayer {
 const bundledDirectory = fileURLToPath(new URL("./bundled/", import.meta.url));
 let bundled: ReadonlyMap<string, Manifest> | undefined;
 
-interface FoundFile {
+interface FoundFile extends FileStats {
   readonly name: string;
   readonly bytes: number;
-  /** Differs after every change of the file. */
-  readonly stamp: string;
-}
-
-interface KnownFile {
-  readonly stamp: string;
-  read(): Manifest;
 }
 
 function findFile(directory: string, name: string): FoundFile[] {
@@ -74,29 +70,16 @@ function findFile(directory: string, name: string): FoundFile[] {
     refuseFile(name, "it cannot be read", cause);
   }
   if (!stats?.isFile()) return [];
-  return [{ name, bytes: Number(stats.size), stamp: `${stats.mtimeNs} ${stats.ctimeNs} ${stats.size} ${stats.ino}` }];
+  const stamp = `${stats.mtimeNs} ${stats.ctimeNs} ${stats.size} ${stats.ino}`;
+  return [{ name, bytes: Number(stats.size), stamp, changedAt: Number(stats.ctimeMs) }];
 }
 
-function readManifest(directory: string, file: FoundFile, name: string): Manifest {
+function readBytes(directory: string, file: FoundFile): Uint8Array {
   if (file.bytes > manifestBytesMax) refuseFile(file.name, `it is longer than ${manifestBytesMax} bytes`);
-  let bytes: Uint8Array;
   try {
-    bytes = readFileSync(join(directory, file.name));
+    return readFileSync(join(directory, file.name));
   } catch (cause) {
     return refuseFile(file.name, "it cannot be read", cause);
-  }
-  return parseNamed(bytes, name, file.name);
-}
-
-/** Runs `read` once; every call gets its result or its refusal. */
-function readOnce(read: () => Manifest): () => Manifest {
-  try {
-    const manifest = read();
-    return () => manifest;
-  } catch (error) {
-    return () => {
-      throw error;
-    };
   }
 }
 

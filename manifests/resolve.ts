@@ -57,6 +57,8 @@ export interface ListedManifest {
 export interface ManifestResolver {
   /** What a request of this tenant gets. Throws unknown_manifest, or invalid_manifest naming where the manifest is from. */
   resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest>;
+  /** Whether the files still say what was resolved. What the store and its objects say counts for as long as they give it out. */
+  isCurrent(name: string, resolved: ResolvedManifest): boolean;
   /** A stored manifest of the tenant has another version or canary now. Until it is told, the resolver answers as before. */
   forget(tenantId: string, name: string): void;
   /** Every name that the tenant can ask for, sorted, each from the layer that decides. Not every one need be valid. */
@@ -73,8 +75,16 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
   const { env, store } = layers;
   const objects = layers.objects === null ? null : openObjectLayer(layers.objects, env, layers.objectFreshMs);
   const files: { source: ManifestSource; layer: FileLayer }[] = [{ source: "bundled", layer: bundledManifests() }];
-  if (layers.directory !== null) files.unshift({ source: "directory", layer: openManifestDirectory(layers.directory) });
+  if (layers.directory !== null)
+    files.unshift({ source: "directory", layer: openManifestDirectory(layers.directory, env.now) });
   const stored = store === null ? null : openStoreLayer(store);
+  const fromFiles = (name: string): ResolvedManifest | null => {
+    for (const { source, layer } of files) {
+      const manifest = layer.get(name);
+      if (manifest !== null) return { manifest, version: null, variant: "stable", hasCanary: false, source };
+    }
+    return null;
+  };
 
   return {
     async resolve(tenantId, name, threadSuffix) {
@@ -85,11 +95,18 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
       const fromObject = await objects?.get(tenantId, name);
       if (fromObject)
         return { manifest: fromObject, version: null, variant: "stable", hasCanary: false, source: "object" };
-      for (const { source, layer } of files) {
-        const manifest = layer.get(name);
-        if (manifest !== null) return { manifest, version: null, variant: "stable", hasCanary: false, source };
+      const fromFile = fromFiles(name);
+      if (fromFile === null) throw unknown();
+      return fromFile;
+    },
+
+    isCurrent(name, { source, manifest }) {
+      if (source === "store" || source === "object") return true;
+      try {
+        return fromFiles(name)?.manifest === manifest;
+      } catch {
+        return false;
       }
-      throw unknown();
     },
 
     forget: (tenantId, name) => stored?.forget(tenantId, name),

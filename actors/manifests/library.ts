@@ -6,7 +6,7 @@ import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/texts.ts";
 
-/** How long an answer counts before files and objects are looked at again: many turns begin together, and a person sees no delay. */
+/** How long an answer counts before all layers are asked again: many turns begin together. Files are looked at for each. */
 const answerFreshMs = 20;
 const answersMax = 1_000;
 /** How long texts that a manifest takes from the object store count. */
@@ -14,8 +14,12 @@ const textsFreshMs = 1000;
 
 interface Answer {
   readonly agent: CompiledAgent;
-  /** Another thread may get another answer. */
-  readonly hasCanary: boolean;
+  readonly resolved: ResolvedManifest;
+}
+
+interface KeptAnswer extends Answer {
+  /** Monotonic milliseconds. */
+  readonly staleAt: number;
 }
 
 interface Compiled {
@@ -31,11 +35,12 @@ export class ManifestLibrary {
   readonly #objects: ObjectSource;
   readonly #metrics: Metrics;
   readonly #monotonic: () => number;
-  /** By manifest, for as long as the resolver gives out the same one, and then by tenant. */
-  readonly #answers = new Map<string, Compiled>();
+  /** By tenant and name. */
+  readonly #answers = new Map<string, KeptAnswer>();
   /** Turns that begin while an answer is being looked for wait for the same one. */
   readonly #asked = new Map<string, Promise<Answer>>();
   #changes = 0;
+  /** By manifest, for as long as the resolver gives out the same one, and then by tenant. */
   readonly #compiled = new WeakMap<Manifest, Map<string, Compiled>>();
 
   constructor(
@@ -55,24 +60,26 @@ export class ManifestLibrary {
   /** The agent that a request of this tenant gets. Refuses with unknown_manifest and invalid_manifest. */
   async resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<CompiledAgent> {
     const key = `${tenantId}:${name}`;
-    const answer = this.#answers.get(key);
-    if (answer && answer.staleAt > this.#monotonic()) return answer.agent;
+    const kept = this.#answers.get(key);
+    if (kept && kept.staleAt > this.#monotonic() && this.#resolver.isCurrent(name, kept.resolved)) return kept.agent;
     const asked = this.#asked.get(key);
     if (asked) {
-      const { agent, hasCanary } = await asked;
-      return hasCanary ? (await this.#find(tenantId, name, threadSuffix)).agent : agent;
+      // It may have been looked for before the file was what it is now.
+      const answer = await asked.catch(() => null);
+      const isShared = answer !== null && !answer.resolved.hasCanary && this.#resolver.isCurrent(name, answer.resolved);
+      return (isShared ? answer : await this.#find(tenantId, name, threadSuffix)).agent;
     }
     const changes = this.#changes;
     const asking = this.#find(tenantId, name, threadSuffix);
     this.#asked.set(key, asking);
     try {
-      const { agent, hasCanary } = await asking;
-      // What was read while somebody changed it may be old already.
-      if (!hasCanary && changes === this.#changes) {
+      const answer = await asking;
+      // With a canary the answer is the thread's own; what was read while somebody changed it may be old already.
+      if (!answer.resolved.hasCanary && changes === this.#changes) {
         if (this.#answers.size >= answersMax) this.#answers.clear();
-        this.#answers.set(key, { agent, staleAt: this.#monotonic() + answerFreshMs });
+        this.#answers.set(key, { ...answer, staleAt: this.#monotonic() + answerFreshMs });
       }
-      return agent;
+      return answer.agent;
     } finally {
       if (this.#asked.get(key) === asking) this.#asked.delete(key);
     }
@@ -80,7 +87,7 @@ export class ManifestLibrary {
 
   async #find(tenantId: string, name: string, threadSuffix: string | null): Promise<Answer> {
     const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
-    return { agent: await this.compiled(resolved, tenantId), hasCanary: resolved.hasCanary };
+    return { agent: await this.compiled(resolved, tenantId), resolved };
   }
 
   /** What was resolved, made ready to run. */

@@ -85,7 +85,7 @@ async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): 
 async function checkDefaultManifest(settings: Settings, registries: Registries, env: Env): Promise<Finding> {
   const name = settings.defaultManifest;
   const manifest =
-    (settings.manifestDir === "" ? null : openManifestDirectory(settings.manifestDir).get(name)) ??
+    (settings.manifestDir === "" ? null : openManifestDirectory(settings.manifestDir, env.now).get(name)) ??
     bundledManifests().get(name);
   if (!manifest) return { status: "warning", detail: `${name} is neither bundled nor in SVC_MANIFEST_DIR` };
   const tenantId = "default";

@@ -22,7 +22,7 @@ test("files of all three extensions are found by the name of the manifest", (t) 
   writeFileSync(join(directory, "notes.txt"), "not a manifest");
   mkdirSync(join(directory, "folder.yaml"));
 
-  const layer = openManifestDirectory(directory);
+  const layer = openManifestDirectory(directory, Date.now);
 
   for (const name of ["a", "b", "c.d"]) assert.equal(layer.get(name)?.metadata.name, name);
   for (const name of ["d", "notes", "folder"]) assert.equal(layer.get(name), null);
@@ -32,7 +32,7 @@ test("files of all three extensions are found by the name of the manifest", (t) 
 test("an unchanged file is parsed once, and a changed one is seen at once", (t) => {
   const directory = tempDir(t);
   const file = join(directory, "a.json");
-  const layer = openManifestDirectory(directory);
+  const layer = openManifestDirectory(directory, Date.now);
   const write = (description: string) => writeFileSync(file, text("a", description));
 
   write("one");
@@ -66,7 +66,7 @@ test("an invalid file fails its own name only, says which file it is, and is men
   writeFileSync(join(directory, "huge.yaml"), "#".repeat(manifestBytesMax + 1));
   writeFileSync(join(directory, "twice.yaml"), "metadata: {name: twice}\n");
   writeFileSync(join(directory, "twice.json"), text("twice"));
-  const layer = openManifestDirectory(directory);
+  const layer = openManifestDirectory(directory, Date.now);
   const refusal = (name: string) => {
     const [problem] = problemsOf(() => layer.get(name));
     return [problem?.type, problem?.msg];
@@ -86,7 +86,7 @@ test("an invalid file fails its own name only, says which file it is, and is men
 
 test("a directory that is not there is empty until it is made", (t) => {
   const directory = join(tempDir(t), "later");
-  const layer = openManifestDirectory(directory);
+  const layer = openManifestDirectory(directory, Date.now);
 
   assert.equal(layer.get("a"), null);
   assert.deepEqual(layer.names(), []);
@@ -100,7 +100,7 @@ test("what is no file is not waited for, and a circle of links is refused", (t) 
   const directory = tempDir(t);
   execFileSync("mkfifo", [join(directory, "pipe.yaml")]);
   symlinkSync("loop.yaml", join(directory, "loop.yaml"));
-  const layer = openManifestDirectory(directory);
+  const layer = openManifestDirectory(directory, Date.now);
 
   assert.equal(layer.get("pipe"), null);
   assert.equal(problemsOf(() => layer.get("loop"))[0]?.msg, "loop.yaml: it cannot be read.");

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { before, describe, test } from "node:test";
+import { startChat, systemOf, turn } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { apiKeys, modelEnv, startServer, type TestServer } from "../support/server.ts";
@@ -413,5 +414,31 @@ describe("where a manifest comes from", () => {
       { name: "quick", version: null, source: "bundled" },
     ]);
     assert.equal((await server.get("/manifests/quick?version=1", as)).status, 404);
+  });
+});
+
+describe("manifests of SVC_MANIFEST_DIR", () => {
+  const atEnd = cleanup();
+
+  test("MANI-003 a turn that is asked for right after a change of its file runs the new text", async () => {
+    const directory = tempDir(atEnd);
+    const write = (prompt: string) =>
+      writeFileSync(
+        join(directory, "changing.json"),
+        JSON.stringify({ metadata: { name: "changing" }, spec: { system_prompt: { inline: prompt } } }),
+      );
+    write("text 00");
+    const { server, mock } = await startChat(atEnd, { models: ["plain"], env: { SVC_MANIFEST_DIR: directory } });
+
+    mock.answer("plain", { text: "Done." });
+
+    for (let at = 1; at <= 40; at++) {
+      const text = `text ${String(at).padStart(2, "0")}`;
+      write(text);
+      const answer = await server.post("/chat", turn("changing", "hi"));
+
+      assert.equal(answer.status, 200, answer.text);
+      assert.ok(systemOf(mock.requests.at(-1))?.includes(text), text);
+    }
   });
 });
