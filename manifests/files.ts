@@ -1,5 +1,5 @@
 import { type BigIntStats, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, extname, join } from "node:path";
+import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FileMemory, type FileStats } from "./file-memory.ts";
 import { isManifestName } from "./names.ts";
@@ -40,6 +40,21 @@ export function openManifestDirectory(directory: string, now: () => number): Fil
     },
     names: () => manifestNames(directory),
   };
+}
+
+/**
+ * The manifest in one file that is there, as it would be read in its directory; a file of another extension may be called anything.
+ * Null when it is a directory. Throws invalid_manifest.
+ */
+export function readManifestFile(path: string, now: () => number): Manifest | null {
+  const fileName = basename(path);
+  const extension = extname(fileName);
+  const name = basename(fileName, extension);
+  // It may also be a pipe.
+  if (!extensions.includes(extension))
+    return statSync(path).isDirectory() ? null : parseNamed(readFileSync(path), null, fileName);
+  if (!isManifestName(name)) refuseFile(fileName, "no manifest can have this name");
+  return openManifestDirectory(dirname(path), now).get(name);
 }
 
 /** The manifests that come with the service; read once in a thread, for they change with the service only. */

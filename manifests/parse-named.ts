@@ -5,13 +5,13 @@ import type { Manifest } from "./schema/manifest.ts";
 import { decodeUtf8 } from "./texts.ts";
 
 /**
- * The manifest in `source`, a text as bytes or a parsed value, which must be called `name`. Throws invalid_manifest, with
- * `origin` before each sentence, so that people know which file to mend.
+ * The manifest in `source`, a text as bytes or a parsed value, which must be called `name`, null for any. Throws invalid_manifest,
+ * with `origin` before each sentence, so that people know which file to mend.
  */
-export function parseNamed(source: unknown, name: string, origin: string): Manifest {
+export function parseNamed(source: unknown, name: string | null, origin: string): Manifest {
   try {
     const manifest = parseManifest(source instanceof Uint8Array ? readUtf8(source) : source);
-    if (manifest.metadata.name !== name) {
+    if (name !== null && manifest.metadata.name !== name) {
       const msg = `metadata.name must be ${name}, as ${origin} is named.`;
       refuseProblems([{ loc: ["metadata", "name"], msg, type: "conflict" }]);
     }

@@ -1,8 +1,9 @@
-import { readFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access } from "node:fs/promises";
 import { SvcError } from "../../bus/errors.ts";
 import { compile } from "../../manifests/compile.ts";
 import type { CompiledAgent } from "../../manifests/compiled.ts";
-import { parseManifest } from "../../manifests/parse.ts";
+import { readManifestFile } from "../../manifests/files.ts";
 import { neededTexts, readTexts } from "../../manifests/texts.ts";
 import { unbuiltDefaults } from "../../manifests/unbuilt.ts";
 import { serverSettings } from "../settings/server-settings.ts";
@@ -26,14 +27,14 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
       const [path = ""] = args.positionals;
       const tenantId = readTenant(args);
       const settings = loadSettings({ ...io.environment, ...environmentOption(args) });
-      let source: string;
       try {
-        source = await readFile(path, "utf8");
+        await access(path, constants.R_OK);
       } catch (error) {
         return failed(2, "unreadable", `${path} cannot be read: ${(error as Error).message}`);
       }
       try {
-        const manifest = parseManifest(source);
+        const manifest = readManifestFile(path, io.env.now);
+        if (manifest === null) return failed(2, "unreadable", `${path} is not a file`);
         const texts = await readTexts(objectSourceOf(settings, io.env), neededTexts(manifest, tenantId));
         return accepted(compile(manifest, await registriesOf(settings), { tenantId, version: null, texts }));
       } catch (error) {

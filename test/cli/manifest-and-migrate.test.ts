@@ -18,7 +18,7 @@ describe("svc validate-manifest", () => {
   });
 
   function manifestFile(directory: string, text: string): string {
-    const path = join(directory, "agent.yaml");
+    const path = join(directory, "helper.yaml");
     writeFileSync(path, text);
     return path;
   }
@@ -83,8 +83,69 @@ describe("svc validate-manifest", () => {
     assert.equal((await run(validate, [path, "-e", "prod"])).code, 2);
   });
 
+  const refused: [string, string, string | Buffer, RegExp][] = [
+    [
+      "another name than its own",
+      "other.yaml",
+      "metadata: {name: helper}\n",
+      /metadata\.name must be other, as other\.yaml/,
+    ],
+    ["a name that no manifest has", "my helper.yml", "metadata: {name: helper}\n", /my helper\.yml/],
+    [
+      "bytes that are not UTF-8",
+      "helper.json",
+      Buffer.from('{"metadata": {"name": "helper", "description": "\xff"}}', "latin1"),
+      /not UTF-8/,
+    ],
+    [
+      "such bytes in a file that the server does not look for",
+      "helper.txt",
+      Buffer.from("metadata: {name: helper} # \xff", "latin1"),
+      /not UTF-8/,
+    ],
+    [
+      "more than a manifest may have",
+      "helper.yaml",
+      `metadata: {name: helper} #${" ".repeat(1024 * 1024)}`,
+      /longer than 1048576/,
+    ],
+  ];
+  for (const [what, name, content, words] of refused) {
+    test(`refuses a file with ${what}, as the server does`, async (context) => {
+      const path = join(temporaryDirectory(context), name);
+      writeFileSync(path, content);
+
+      const { code, answer } = await runJson(validate, [path]);
+
+      assert.deepEqual([code, answer.error], [1, "invalid_manifest"]);
+      assert.match((answer.detail as { msg: string }[])[0]?.msg ?? "", words);
+    });
+  }
+
+  test("refuses a file beside another of the same name", async (context) => {
+    const directory = temporaryDirectory(context);
+    const path = manifestFile(directory, "metadata: {name: helper}\n");
+    writeFileSync(join(directory, "helper.json"), "{}");
+
+    const { code, stderr } = await run(validate, [path]);
+
+    assert.equal(code, 1);
+    assert.match(stderr, /helper\.json is there too/);
+  });
+
+  test("asks for no name in a file that the server does not look for", async (context) => {
+    const path = join(temporaryDirectory(context), "draft.txt");
+    writeFileSync(path, "metadata: {name: helper}\n");
+
+    assert.equal((await run(validate, [path])).code, 0);
+  });
+
   test("is exit 2 for a file that cannot be read, and without one", async (context) => {
     assert.equal((await run(validate, [join(temporaryDirectory(context), "missing.yaml")])).code, 2);
+    assert.equal((await run(validate, [temporaryDirectory(context)])).code, 2);
+    const folder = join(temporaryDirectory(context), "folder.yaml");
+    mkdirSync(folder);
+    assert.equal((await run(validate, [folder])).code, 2);
     assert.equal((await run(validate, [])).code, 2);
   });
 });
