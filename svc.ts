@@ -51,7 +51,11 @@ const serveCommand: Command = {
 const commands: Commands = {
   serve: async () => serveCommand,
   migrate: async () => (await import("./governance/cli/migrate.ts")).migrateCommand,
-  doctor: async () => (await import("./governance/cli/doctor.ts")).doctorCommand(loadRegistries),
+  doctor: async () => {
+    const { installedBinaries } = await import("./governance/cli/binaries.ts");
+    const binaries = installedBinaries(import.meta.dirname, process.platform, process.arch);
+    return (await import("./governance/cli/doctor.ts")).doctorCommand(loadRegistries, binaries);
+  },
   "validate-manifest": async () =>
     (await import("./governance/cli/validate-manifest.ts")).validateManifestCommand(loadRegistries),
   "mint-jwt": async () => (await import("./governance/cli/mint-jwt.ts")).mintJwtCommand,

@@ -11,6 +11,7 @@ import { SecretMask, Secrets } from "../secrets.ts";
 import type { ModelProviderName } from "../settings/model-options.ts";
 import { storeConfigOf } from "../settings/store-config.ts";
 import type { Settings } from "../settings.ts";
+import { type Binary, checkBinary } from "./binaries.ts";
 import { objectSourceOf } from "./object-source.ts";
 import { problemLines } from "./problem-lines.ts";
 
@@ -24,7 +25,12 @@ export interface Check {
 type Finding = Omit<Check, "name">;
 
 /** Looks at everything the server will lean on, without changing any of it. */
-export async function runChecks(settings: Settings, registries: Registries, env: Env): Promise<readonly Check[]> {
+export async function runChecks(
+  settings: Settings,
+  registries: Registries,
+  env: Env,
+  binaries: readonly Binary[],
+): Promise<readonly Check[]> {
   const checks: Readonly<Record<string, () => Promise<Finding>>> = {
     database: () => checkDatabase(settings),
     object_store: () => checkObjectStore(settings),
@@ -32,6 +38,7 @@ export async function runChecks(settings: Settings, registries: Registries, env:
     secrets: () => checkSecrets(settings),
     default_manifest: () => checkDefaultManifest(settings, registries, env),
     model: () => checkModel(settings, registries),
+    ...Object.fromEntries(binaries.map((binary) => [binary.name, () => checkBinary(binary)])),
   };
   const mask = new SecretMask(settings.secretValues).recorded;
   const found: Check[] = [];

@@ -3,6 +3,7 @@ import type { Registries } from "../../manifests/registries.ts";
 import { SecretMask } from "../secrets.ts";
 import { bootRefusals, bootWarnings } from "../settings/boot-refusals.ts";
 import { readSettings, type Settings } from "../settings.ts";
+import type { Binary } from "./binaries.ts";
 import { type Check, runChecks } from "./checks.ts";
 import type { Command } from "./command.ts";
 import { type EffectiveSetting, effectiveSettings } from "./effective-settings.ts";
@@ -14,8 +15,8 @@ export type RegistriesOf = (settings: Settings) => Promise<Registries>;
 
 const valueCharsMax = 80;
 
-/** `svc doctor`: everything that decides whether and how the server starts. */
-export function doctorCommand(registriesOf: RegistriesOf): Command {
+/** `svc doctor`: everything that decides whether and how the server starts, and whether its binaries are those that were tested. */
+export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Binary[]): Command {
   return {
     summary: "Show every setting, and check what the server needs; exit 1 when it would not start or not work.",
     options: {},
@@ -24,7 +25,7 @@ export function doctorCommand(registriesOf: RegistriesOf): Command {
       const { settings, issues } = readSettings(environment);
       const refusals = [...issues.map(({ name, reason }) => `${name} ${reason}.`), ...bootRefusals(settings)];
       const warnings = bootWarnings(settings);
-      const checks = await check(settings, registriesOf, env);
+      const checks = await check(settings, registriesOf, env, binaries);
       const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
       const shown = effectiveSettings(settings);
       const mask = new SecretMask(settings.secretValues).recorded;
@@ -38,9 +39,14 @@ export function doctorCommand(registriesOf: RegistriesOf): Command {
   };
 }
 
-async function check(settings: Settings, registriesOf: RegistriesOf, env: Env): Promise<readonly Check[]> {
+async function check(
+  settings: Settings,
+  registriesOf: RegistriesOf,
+  env: Env,
+  binaries: readonly Binary[],
+): Promise<readonly Check[]> {
   try {
-    return await runChecks(settings, await registriesOf(settings), env);
+    return await runChecks(settings, await registriesOf(settings), env, binaries);
   } catch (error) {
     return [{ name: "model_routes", status: "error", detail: problemLines(error).join("; ") }];
   }

@@ -125,6 +125,9 @@ interface Service {
   readonly volumes?: readonly string[];
   readonly stop_grace_period?: string;
   readonly profiles?: readonly string[];
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
 }
 
 const compose = parse(read("compose.yaml"), { strict: true, uniqueKeys: true, merge: false }) as {
@@ -142,11 +145,13 @@ function substituted(value: string): string {
   });
 }
 
+/** The environment that a service of the image finds. */
+function environmentOf(service: Service): Record<string, string> {
+  const given = Object.entries(service.environment ?? {}).map(([name, value]) => [name, substituted(value)]);
+  return { ...imageEnv, ...Object.fromEntries(given) };
+}
+
 test("compose.yaml starts svc after the migration, on the same database and by settings that stand", () => {
-  const environmentOf = (service: Service): Record<string, string> => ({
-    ...imageEnv,
-    ...Object.fromEntries(Object.entries(service.environment ?? {}).map(([name, value]) => [name, substituted(value)])),
-  });
   const environment = environmentOf(svc);
 
   const { settings, issues } = readSettings(environment);
@@ -154,13 +159,25 @@ test("compose.yaml starts svc after the migration, on the same database and by s
   assert.deepEqual([issues, settings.unknownNames, bootRefusals(settings)], [[], [], []]);
   assert.equal(settings.databaseUrl, "postgres://svc:secret@postgres:5432/svc");
   assert.deepEqual([svc.command, migrate.command], [["serve"], ["migrate"]]);
-  assert.deepEqual(environmentOf(migrate), environment);
+  assert.equal(environmentOf(migrate).SVC_DATABASE_URL, environment.SVC_DATABASE_URL);
   assert.deepEqual(svc.depends_on, {
     postgres: { condition: "service_healthy" },
     migrate: { condition: "service_completed_successfully" },
   });
   assert.deepEqual(migrate.depends_on, { postgres: { condition: "service_healthy" } });
   assert.ok(Number.parseInt(svc.stop_grace_period ?? "", 10) > settings.gracefulShutdownSeconds);
+});
+
+test("compose.yaml gives each service what it needs: no key but the server's own gets any further", () => {
+  const { settings, issues } = readSettings(environmentOf(migrate));
+
+  assert.deepEqual([issues, Object.keys(migrate.environment ?? {})], [[], ["SVC_DATABASE_URL"]]);
+  assert.deepEqual(settings.secretValues, ["postgres://svc:secret@postgres:5432/svc", "secret"]);
+  assert.deepEqual([migrate.volumes, migrate.ports], [undefined, undefined]);
+  for (const { read_only, cap_drop, security_opt } of [svc, migrate])
+    assert.deepEqual([read_only, cap_drop, security_opt], [true, ["ALL"], ["no-new-privileges:true"]]);
+  assert.deepEqual(Object.keys(postgres.environment ?? {}), ["POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB"]);
+  assert.equal(redis.environment, undefined);
 });
 
 test("compose.yaml hands the keys of all providers through", () => {

@@ -7,7 +7,7 @@ import { migrateCommand } from "../../governance/cli/migrate.ts";
 import { settingsSections } from "../../governance/settings.ts";
 import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
 
-const doctor = doctorCommand(async () => someRegistries());
+const doctor = doctorCommand(async () => someRegistries(), []);
 
 interface Report {
   ok: boolean;
@@ -210,11 +210,11 @@ describe("svc doctor checks", () => {
     const environment = healthy(context);
     const demo = await examine(
       environment,
-      doctorCommand(async () => someRegistries("demo")),
+      doctorCommand(async () => someRegistries("demo"), []),
     );
     const nowhere = await examine(
       environment,
-      doctorCommand(async () => someRegistries("nowhere")),
+      doctorCommand(async () => someRegistries("nowhere"), []),
     );
 
     assert.equal(demo.check("model")?.status, "warning");
@@ -222,7 +222,7 @@ describe("svc doctor checks", () => {
   });
 
   test("registries that cannot be made", async (context) => {
-    const failing = doctorCommand(() => Promise.reject(new Error("no route table")));
+    const failing = doctorCommand(() => Promise.reject(new Error("no route table")), []);
 
     const { code, report } = await examine(healthy(context), failing);
 

@@ -1,0 +1,101 @@
+import { createHash } from "node:crypto";
+import { createReadStream, existsSync } from "node:fs";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+
+// The native code that svc runs on comes from packages that others have built. What it was when this version was tested is written
+// down here, for the platforms whose binaries were there to be seen; SECURITY.md says who is trusted with them and why.
+
+/** A native binary of this installation. */
+export interface Binary {
+  /** The check's name. */
+  readonly name: string;
+  /** The package and version that it is from. */
+  readonly origin: string;
+  /** Where it can be; the first file that is there is the one that is loaded. */
+  readonly paths: readonly string[];
+  /** What it is to be, null where that is not known. */
+  readonly sha256: string | null;
+  /** Said where none of the paths is there and that is no fault; null where it is one. */
+  readonly whenMissing: string | null;
+}
+
+type Hashes = Readonly<Record<string, string>>;
+
+/** SHA-256 by platform and architecture, as Node names them. */
+const node: Hashes = {
+  "linux-x64": "fde6a4bf8d0562f7751d1a2d6cb9b417c4cfe107bbcb0aa3e9a24e125e348f48",
+};
+/** Those for Node 22. */
+const uws: Hashes = {
+  "darwin-arm64": "abbeea53d48e21c01808203e9f9835728f2cea720d2e5b154837ee3045b513be",
+  "darwin-x64": "afd992dc1ca1e33cdc7ce0c72a60baf236e590a257fcecbbbce7bc1a35451387",
+  "linux-arm": "0e1d4024b629a1fe17ec76cde8fe7e320101eb8bdcf7b2c4086933932e3cea23",
+  "linux-arm64": "d4c4f8b2c28c5f6544b49e36d91b0beee238a5b90a07904a947f77061c8b814d",
+  "linux-x64": "8cabc918bbf9a07323e54f89a33882491080b2eb35df0607f473ccdb1f3c31af",
+  "win32-x64": "585d6ee2dbfc750b1d5a59e6ceaef8a977e90ef3e298a82821d58b41cd72a8c0",
+};
+const sqlite: Hashes = {
+  "darwin-arm64": "c45fd39d66a36bb4683a78ec6395429af0c4f0ebbbeea64ffc36c3a2380a3e03",
+  "darwin-x64": "ebdc3de0ca192960581fd9c67967876d374114e1d1ee72da47d8c74eec2d2faa",
+  "linux-arm64": "bfa8c1f220b9430cb99c1197d5772e255aad3c90847572a202b29872ce1bcb4e",
+  "linux-x64": "1a03a2916dd210925f8a074d460f0f7a2a28b1aeed2a1c3e2bf1a3b0322276cf",
+  "win32-arm64": "0f9141489eb25c9605a690e23867e1ff71f8b542caaa7ef9c1317149ca558df4",
+  "win32-x64": "2442992c114c9dcaa299c2495370f09a890e02706e96c642f9f8d61ce2998848",
+};
+/** NODE_MODULE_VERSION of Node 22. */
+const nodeAbi = 127;
+
+/** The binaries of the installation in `root`, which holds node_modules. */
+export function installedBinaries(root: string, platform: string, arch: string): readonly Binary[] {
+  const target = `${platform}-${arch}`;
+  const under = (...segments: string[]) => join(root, "node_modules", ...segments);
+  return [
+    {
+      name: "node_binary",
+      origin: "node 22.23.3",
+      paths: [under("node", "bin", platform === "win32" ? "node.exe" : "node")],
+      sha256: node[target] ?? null,
+      whenMissing: "no Node was installed beside svc; it runs on the machine's own",
+    },
+    {
+      name: "uws_binary",
+      origin: "uws-pack 20.0.8",
+      paths: [under("uWebSockets.js", "dist", "bin", `uws_${platform}_${arch}_${nodeAbi}.node`)],
+      sha256: uws[target] ?? null,
+      whenMissing: null,
+    },
+    {
+      name: "sqlite_binary",
+      origin: "better-sqlite3 13.2.0",
+      paths: [
+        ...["Debug", "Release"].map((kind) => under("better-sqlite3", "build", kind, "better_sqlite3.node")),
+        under("better-sqlite3", "prebuilds", `${target}.node`),
+      ],
+      sha256: sqlite[target] ?? null,
+      whenMissing: null,
+    },
+  ];
+}
+
+/** Holds a binary against what it is to be. */
+export async function checkBinary(binary: Binary): Promise<{ status: "ok" | "warning" | "error"; detail: string }> {
+  const path = binary.paths.find((candidate) => existsSync(candidate));
+  if (path === undefined) {
+    if (binary.whenMissing !== null) return { status: "ok", detail: binary.whenMissing };
+    return {
+      status: "error",
+      detail: `${binary.paths.at(-1)} is not there: ${binary.origin} has none for this platform`,
+    };
+  }
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path), hash);
+  const found = hash.digest("hex");
+  if (binary.sha256 === null)
+    return {
+      status: "warning",
+      detail: `unknown: ${binary.origin} was not seen on this platform; ${path} is ${found}`,
+    };
+  if (found === binary.sha256) return { status: "ok", detail: `${binary.origin}, as it was tested` };
+  return { status: "error", detail: `${path} is not that of ${binary.origin}: its SHA-256 is ${found}` };
+}
