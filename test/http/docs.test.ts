@@ -2,12 +2,10 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { findChromium, openPage } from "../support/chromium.ts";
+import { has } from "../support/needs.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { routes } from "./support.ts";
-
-const chromium = findChromium();
-const skip = chromium === null ? "needs Chromium: apt-get install chromium" : false;
 
 describe("/docs", () => {
   const atEnd = cleanup();
@@ -72,9 +70,10 @@ describe("/docs", () => {
   });
 
   test("OPS-010 a browser shows every operation, and asks nobody else for anything", {
-    skip,
     timeout: 60_000,
-  }, async () => {
+  }, async (t) => {
+    const chromium = findChromium();
+    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
     const page = await openPage(chromium ?? "", atEnd);
     for (const domain of ["Network", "Log", "Runtime", "Page"]) await page.send(`${domain}.enable`);
 
