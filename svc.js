@@ -1,16 +1,21 @@
 #!/usr/bin/env node
 // Starts svc.ts on a Node that can run it: this one when it is new enough, else the one that npm installed beside us.
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const main = new URL("./svc.ts", import.meta.url);
 const stripTypes = new URL("./strip-types.js", import.meta.url);
 const [major, minor] = process.versions.node.split(".").map(Number);
 
+/** How often we look whether npm is still there: nothing says so by itself. */
+const npmLookMs = 500;
+
 // uWebSockets.js has binaries for Node 22 and not for newer ones, so exactly this major.
 if (major === 22 && minor >= 18) {
   await import(stripTypes.href);
+  // As the server is told it by a launcher that ends.
+  whenNpmEnds(() => process.emit("disconnect"));
   await import(main.href);
 } else {
   const pinned = fileURLToPath(new URL("./node_modules/node/bin/node", import.meta.url));
@@ -31,9 +36,26 @@ function run(node) {
     detached: true,
   });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  whenNpmEnds(() => child.connected && child.disconnect());
   child.on("error", (error) => {
     process.stderr.write(`${error.message}\n`);
     process.exit(1);
   });
   child.on("exit", (code, signal) => process.exit(code ?? (signal === "SIGKILL" ? 137 : 1)));
+}
+
+/**
+ * Calls back when npm has ended, if this is what our `npm start` has started: npm passes SIGTERM and SIGINT on, and no other
+ * signal that ends it. Whoever has started us otherwise may end before us.
+ */
+function whenNpmEnds(callback) {
+  const { npm_lifecycle_event: script, npm_package_json: started = "" } = process.env;
+  const own = fileURLToPath(new URL("./package.json", import.meta.url));
+  if (script !== "start" || !existsSync(started) || realpathSync(started) !== own) return;
+  const parent = process.ppid;
+  const look = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(look);
+    callback();
+  }, npmLookMs).unref();
 }

@@ -73,7 +73,7 @@ async function loadRegistries(settings: Settings): Promise<Registries> {
 /** One Ctrl-C comes twice under npm: from the terminal, and from npm, which passes on what it gets itself. */
 const sameSignalMs = 300;
 
-/** The first signal, or the end of the launcher, asks the server to drain; a second one ends the process at once. */
+/** The first signal, or the end of the launcher or of npm, which svc.js tells, asks the server to drain; a second one ends the process at once. */
 function listenForSignals(): void {
   let askedAt = Number.NEGATIVE_INFINITY;
   const onSignal = (): void => {
@@ -86,7 +86,7 @@ function listenForSignals(): void {
   process.on("SIGINT", onSignal);
   // A closed terminal.
   process.on("SIGHUP", onSignal);
-  if (process.connected) process.on("disconnect", () => stop.abort());
+  process.on("disconnect", () => stop.abort());
 }
 
 const { code, stdout, stderr } = await dispatch(process.argv.slice(2), commands, {

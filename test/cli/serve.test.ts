@@ -1,113 +1,17 @@
 // `svc serve` as somebody in a shell has it: what it prints, what Ctrl-C does, and what it says when it does not start.
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { existsSync, readdirSync, realpathSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
 import { createServer } from "node:net";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { gate, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { HttpClient, type TestStream } from "../support/http-client.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { type Env, modelEnv } from "../support/server.ts";
-import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-/** Signals that come closer together than this are one. */
-const sameSignalMs = 300;
-
-/** The Node that runs the tests is the one the server needs; the system's may be another, which svc.js then only starts it with. */
-const nodes = [...new Set([process.execPath, systemNode() ?? process.execPath])];
-
-function systemNode(): string | undefined {
-  const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => !folder.includes("node_modules"));
-  const found = folders.map((folder) => join(folder, "node")).find((path) => existsSync(path));
-  return found && realpathSync(found);
-}
-
-const running = new Set<ChildProcess>();
-process.on("exit", () => {
-  for (const child of running) child.kill("SIGKILL");
-});
-
-interface Started {
-  readonly child: ChildProcess;
-  url(): string;
-  readonly client: HttpClient;
-  readonly exited: Promise<number | null>;
-  /** What it has printed so far. */
-  output(): string;
-  /** Resolves with the text in the first group, as soon as it is printed. */
-  printed(pattern: RegExp): Promise<string>;
-  /** What a terminal does with a key: every process of the foreground group gets the signal. */
-  signal(signal: NodeJS.Signals): void;
-}
-
-interface Options {
-  readonly atEnd: Cleanup;
-  readonly node?: string;
-  readonly args?: readonly string[];
-  readonly env?: Env;
-}
-
-function environment(env: Env): Env {
-  const { PATH = "", HOME = "" } = process.env;
-  return { PATH, HOME, SVC_PORT: "0", SVC_GRACEFUL_SHUTDOWN_SECONDS: "20", ...env };
-}
-
-function start({ atEnd, node = process.execPath, args = [], env = {} }: Options): Started {
-  const child = spawn(node, ["svc.js", "serve", ...args], {
-    cwd: root,
-    env: environment({ SVC_DATA_DIR: join(tempDir(atEnd), "data"), ...env }),
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
-  });
-  running.add(child);
-  let output = "";
-  const listeners = new Set<() => void>();
-  const take = (chunk: Buffer): void => {
-    output += chunk.toString("utf8");
-    for (const listener of [...listeners]) listener();
-  };
-  child.stdout?.on("data", take);
-  child.stderr?.on("data", take);
-  const exited = new Promise<number | null>((resolve) => {
-    child.once("close", (code) => {
-      running.delete(child);
-      for (const listener of [...listeners]) listener();
-      resolve(code);
-    });
-  });
-  const url = (): string => output.match(/url[=":]+(http:\/\/[^\s",]+)/)?.[1] ?? "";
-  const client = new HttpClient(url);
-  atEnd.after(async () => {
-    client.close();
-    child.kill("SIGKILL");
-    await exited;
-  });
-  return {
-    child,
-    url,
-    client,
-    exited,
-    output: () => output,
-    printed(pattern) {
-      return new Promise((resolve, reject) => {
-        const look = (): void => {
-          const found = output.match(pattern);
-          if (found) resolve(found[1] ?? found[0]);
-          else if (!running.has(child)) reject(new Error(`it ended without printing ${pattern}:\n${output}`));
-          else return;
-          listeners.delete(look);
-        };
-        listeners.add(look);
-        look();
-      });
-    },
-    signal: (signal) => void process.kill(-(child.pid as number), signal),
-  };
-}
+import { cleanup, tempDir } from "../support/temp.ts";
+import { environment, nodes, root, type Started, sameSignalMs, serveUnder, start } from "./started.ts";
 
 /** Runs `svc serve` to its end, where it is not to start. */
 function refused(args: readonly string[], env: Env) {
@@ -136,7 +40,7 @@ for (const node of nodes) {
       context: { after(work: () => Promise<void>): void },
     ): Promise<{ svc: Started; stream: TestStream }> {
       mock.answer("slow", says("first ", held, "and last"));
-      const svc = start({ atEnd: cleanup(context), node, env: modelEnv(mock, ["slow"]) });
+      const svc = start({ atEnd: cleanup(context), command: serveUnder(node), env: modelEnv(mock, ["slow"]) });
       await svc.printed(/svc is ready/);
       const stream = await svc.client.stream("/chat/stream", turn("quick", "hello", { thread_id: "t" }));
       await stream.until("text_delta");
@@ -147,7 +51,11 @@ for (const node of nodes) {
       skip: spawnSync("curl", ["--version"]).status === 0 ? false : "needs curl",
     }, async (t) => {
       const data = join(tempDir(cleanup(t)), "some data");
-      const svc = start({ atEnd: cleanup(t), node, env: { SVC_DATA_DIR: data, SVC_LOG_FORMAT: "text" } });
+      const svc = start({
+        atEnd: cleanup(t),
+        command: serveUnder(node),
+        env: { SVC_DATA_DIR: data, SVC_LOG_FORMAT: "text" },
+      });
 
       const url = await svc.printed(/INFO {2}svc is ready url=(http:\/\/127\.0\.0\.1:\d+) /);
       const line = await svc.printed(/INFO {2}try: (curl .*)\n/);
@@ -213,7 +121,7 @@ for (const node of nodes) {
         await new Promise((resolve) => setImmediate(resolve));
         return performance.now() - drainingSince > sameSignalMs ? true : undefined;
       });
-      assert.ok(running.has(svc.child), "it waits for the turn");
+      assert.ok(svc.child.exitCode === null, "it waits for the turn");
       svc.signal("SIGINT");
 
       assert.equal(await svc.exited, 1);
@@ -293,7 +201,7 @@ describe("svc serve that does not start", () => {
 });
 
 test("svc serve --role all --json prints nothing but JSON, and its outcome last", async (t) => {
-  const svc = start({ atEnd: cleanup(t), args: ["--role", "all", "--json"] });
+  const svc = start({ atEnd: cleanup(t), command: serveUnder(process.execPath, ["--role", "all", "--json"]) });
   await svc.printed(/svc is ready/);
 
   svc.signal("SIGTERM");

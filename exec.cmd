@@ -1,0 +1,2 @@
+@rem What exec is to other shells, for "npm start" on Windows.
+@%*
