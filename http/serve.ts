@@ -12,10 +12,13 @@ import { createLogger } from "../governance/log.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secrets.ts";
 import { bootWarnings } from "../governance/settings/boot-refusals.ts";
+import { objectStoreConfigOf } from "../governance/settings/object-store-config.ts";
+import { atPlace, databasePlace, dataPlace, objectsPlace } from "../governance/settings/places.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { type Settings, withoutSigningKey } from "../governance/settings.ts";
 import { deleteLapsed } from "../storage/housekeeping.ts";
 import { migrate } from "../storage/migrate.ts";
+import { openObjectStore } from "../storage/objects/open.ts";
 import { indexEvents } from "../storage/search.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import type { Store } from "../storage/store.ts";
@@ -54,10 +57,13 @@ export async function serve(given: Settings, options: ServeOptions): Promise<voi
   const log = createLogger(settings, mask, {}, options.terminal);
   const config = storeConfigOf(settings);
   await probePort(settings.host, settings.port);
-  const lock = config.engine === "sqlite" ? lockDataDir(settings.dataDir) : null;
+  const sqlite = config.engine === "sqlite";
+  const lock = sqlite ? await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir)) : null;
   try {
     // On Postgres the schema is the operator's to bring up: other processes may be running on it.
-    if (config.engine === "sqlite") await migrate(config, { target: "head", downgrade: false });
+    if (sqlite) await atPlace(databasePlace(settings), () => migrate(config, { target: "head", downgrade: false }));
+    // Each thread opens it again, where nobody could say any more which setting is wrong.
+    await atPlace(objectsPlace(settings), () => openObjectStore(objectStoreConfigOf(settings), env));
     await run(settings, options, env, log);
   } finally {
     lock?.release();
@@ -81,6 +87,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
     onFatal: (error) => fatal.reject(error),
     onReplaced: (owner) => void abandoned.close({ worker: owner }),
   });
+  await atPlace(databasePlace(settings), () => system.store.ready);
   await Promise.race([system.start(), fatal.promise]);
 
   const workers: HttpWorker[] = [];

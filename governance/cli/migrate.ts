@@ -1,6 +1,7 @@
 import { MigrationRefused, migrate } from "../../storage/migrate.ts";
 import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
 import { SecretMask } from "../secrets.ts";
+import { atPlace, dataPlace } from "../settings/places.ts";
 import { storeConfigOf } from "../settings/store-config.ts";
 import { loadSettings } from "../settings.ts";
 import { type Command, failed } from "./command.ts";
@@ -21,7 +22,7 @@ export const migrateCommand: Command = {
     try {
       const config = storeConfigOf(settings);
       // Not under a server that is running on it.
-      if (config.engine === "sqlite") lock = lockDataDir(settings.dataDir);
+      if (config.engine === "sqlite") lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
       const { from, to, applied } = await migrate(config, { target, downgrade });
       const steps =
         applied.length === 0 ? "nothing to do" : `${downgrade ? "undone" : "applied"} ${applied.join(", ")}`;

@@ -1,8 +1,9 @@
-import { constants, mkdirSync, realpathSync } from "node:fs";
+import { constants, realpathSync } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, realpath, rename, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { makeDirectories } from "../directories.ts";
 import { checkKey, checkPrefix, isSegment } from "./keys.ts";
 import type { ObjectStore } from "./object-store.ts";
 
@@ -19,10 +20,10 @@ const putAttemptsMax = 5;
 
 /** Objects as files below `path`, which is made when it is not there. */
 export function openFsStore(path: string, env: Env): ObjectStore {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  makeDirectories(path);
   const root = realpathSync(path);
   const drafts = join(root, draftsFolder);
-  mkdirSync(drafts, { recursive: true, mode: 0o700 });
+  makeDirectories(drafts);
   let cleaning: Promise<void> | null = null;
 
   /** The file of a key, whose folders are what they seem; null when they are not there. */

@@ -1,6 +1,6 @@
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import { makeDirectories } from "../directories.ts";
 
 /** A data directory that belongs to this process until it is released. */
 export interface DataDirLock {
@@ -16,7 +16,7 @@ const held = new Set<Database.Database>();
  * have such locks.
  */
 export function lockDataDir(dir: string): DataDirLock {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  makeDirectories(dir);
   const db = new Database(join(dir, "svc.lock"), { timeout: 0 });
   try {
     // A database that nobody writes, for the sake of the engine's portable file locks.

@@ -1,11 +1,11 @@
-import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
+import { makeDirectories } from "../directories.ts";
 import { revisionsTable, type SchemaSession, statementsOf } from "../migration.ts";
 
 /** Opens the file for changing its schema; makes it, and its directory, when they are not there. */
 export async function openSqliteSchema(path: string): Promise<SchemaSession> {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectories(dirname(path));
   const db = new Database(path, { timeout: 30_000 });
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");

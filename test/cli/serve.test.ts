@@ -1,7 +1,7 @@
 // `svc serve` as somebody in a shell has it: what it prints, what Ctrl-C does, and what it says when it does not start.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
@@ -13,11 +13,16 @@ import { type Env, modelEnv } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { environment, nodes, root, type Started, sameSignalMs, serveUnder, start } from "./started.ts";
 
+/** Longer than a start takes that comes to nothing. */
+const refusalMsMax = 30_000;
+
 /** Runs `svc serve` to its end, where it is not to start. */
 function refused(args: readonly string[], env: Env) {
   const { status, stdout, stderr } = spawnSync(process.execPath, ["svc.js", "serve", ...args], {
     cwd: root,
     encoding: "utf8",
+    timeout: refusalMsMax,
+    killSignal: "SIGKILL",
     env: environment(env),
   });
   return { code: status, stdout, stderr };
@@ -175,12 +180,61 @@ describe("svc serve that does not start", () => {
 
     const { code, stderr } = refused([], { SVC_DATA_DIR: data });
 
-    assert.deepEqual([code, stderr], [1, `another process uses the data directory ${data}\n`]);
+    assert.deepEqual([code, stderr], [1, `SVC_DATA_DIR: another process uses the data directory ${data}\n`]);
     assert.equal((await svc.client.get("/ready")).status, 200);
     svc.signal("SIGTERM");
     assert.equal(await svc.exited, 0);
     const next = start({ atEnd, env: { SVC_DATA_DIR: data } });
     await next.printed(/svc is ready/);
+  });
+
+  test("says which directory cannot be made or used, and what has named it", (t) => {
+    const dir = tempDir(cleanup(t));
+    const at = (name: string): string => join(dir, name);
+    writeFileSync(at("file"), "");
+    symlinkSync(at("nowhere"), at("dangling"));
+    const places: readonly [setting: string, path: string, env: Env][] = [
+      ["SVC_DATA_DIR", at("file"), {}],
+      ["SVC_DATA_DIR", at("file/below"), {}],
+      ["SVC_DATA_DIR", at("dangling"), {}],
+      ["SVC_OBJECT_STORE_PATH", at("file"), { SVC_DATA_DIR: at("data") }],
+      ["SVC_OBJECT_STORE_PATH", at("dangling"), { SVC_DATA_DIR: at("data") }],
+    ];
+    // A file system where nobody makes anything, root included, and where Node's own way of making directories never ends.
+    const unmakeable: typeof places = existsSync("/proc/self")
+      ? [
+          ["SVC_DATA_DIR", "/proc", {}],
+          ["SVC_DATA_DIR", "/proc/svc/data", {}],
+          ["SVC_OBJECT_STORE_PATH", "/proc/svc", { SVC_DATA_DIR: at("data") }],
+        ]
+      : [];
+
+    for (const [setting, path, env] of [...places, ...unmakeable]) {
+      const { code, stdout, stderr } = refused([], { ...env, [setting]: path });
+      assert.deepEqual([code, stdout], [1, ""], `${setting}=${path}`);
+      assert.ok(stderr.startsWith(`${setting}: `) && stderr.includes(path), stderr);
+      assert.equal(stderr.trimEnd().split("\n").length, 1, stderr);
+    }
+    for (const path of [at("file/svc.db"), dir, "/proc/svc/svc.db"]) {
+      const { code, stderr } = refused([], { SVC_DATA_DIR: at("data"), SVC_DATABASE_URL: `sqlite://${path}` });
+      assert.equal(code, 1, path);
+      assert.match(stderr, /^SVC_DATABASE_URL: /);
+      assert.ok(stderr.includes(path), stderr);
+    }
+    // What belongs into the data directory and cannot be there.
+    mkdirSync(at("used"));
+    writeFileSync(at("used/objects"), "");
+    assert.match(refused([], { SVC_DATA_DIR: at("used") }).stderr, /^SVC_DATA_DIR: .*used\/objects/);
+    mkdirSync(at("taken/svc.db"), { recursive: true });
+    assert.match(refused([], { SVC_DATA_DIR: at("taken") }).stderr, /^SVC_DATA_DIR: .*taken\/svc\.db/);
+  });
+
+  test("says which setting has named a database that does not answer, without its password", (t) => {
+    const env = { SVC_DATA_DIR: tempDir(cleanup(t)), SVC_DATABASE_URL: "postgres://me:not-to-be-told@127.0.0.1:1/svc" };
+
+    const { code, stderr } = refused([], env);
+
+    assert.deepEqual([code, stderr], [1, "SVC_DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1\n"]);
   });
 
   test("a role of its own is refused with what it would need, and a word that is no role as a mistake", (t) => {

@@ -1,0 +1,37 @@
+import { errorText } from "../cli/problem-lines.ts";
+import type { Settings } from "../settings.ts";
+import { storeConfigOf } from "./store-config.ts";
+
+/** What a server cannot start without, and the setting that has named it. */
+interface Place {
+  readonly setting: string;
+  readonly path: string;
+}
+
+/** The directory that belongs to the process. */
+export function dataPlace({ dataDir }: Settings): Place {
+  return { setting: "SVC_DATA_DIR", path: dataDir };
+}
+
+/** The file of the SQLite database, or the host of the Postgres one. */
+export function databasePlace(settings: Settings): Place {
+  const config = storeConfigOf(settings);
+  const path = config.engine === "sqlite" ? config.path : (URL.parse(config.postgres.url)?.host ?? "");
+  return { setting: settings.databaseUrl === "" ? "SVC_DATA_DIR" : "SVC_DATABASE_URL", path };
+}
+
+/** The directory of the object store. */
+export function objectsPlace({ objectStorePath, fromEnvironment }: Settings): Place {
+  const isNamed = fromEnvironment.includes("SVC_OBJECT_STORE_PATH");
+  return { setting: isNamed ? "SVC_OBJECT_STORE_PATH" : "SVC_DATA_DIR", path: objectStorePath };
+}
+
+/** Makes or opens what is kept at a place. What is thrown says which setting and which path or host it is about. */
+export async function atPlace<T>({ setting, path }: Place, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const reason = errorText(error);
+    throw new Error(`${setting}: ${reason.includes(path) ? "" : `${path}: `}${reason}`, { cause: error });
+  }
+}
