@@ -3,6 +3,7 @@ import type { Env } from "../bus/env.ts";
 import type { StoreConfig } from "./config.ts";
 import { StorePort } from "./port.ts";
 import { LongReads } from "./sqlite/long-reads.ts";
+import { OwnFiles } from "./sqlite/own-files.ts";
 import { SqliteReader } from "./sqlite/reader.ts";
 import { createStore, type Store } from "./store.ts";
 
@@ -14,13 +15,21 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
   const remote = new StorePort(env, port);
   if (config.engine === "postgres") return createStore(remote);
 
-  const reader = new SqliteReader(config.path);
-  const longReads = new LongReads(config.path);
+  const { path, lockPath } = config;
+  const reader = new SqliteReader(path);
+  const longReads = new LongReads(path);
+  const files = new OwnFiles(lockPath === undefined ? [path] : [path, lockPath]);
   return createStore({
     inOrder: true,
     write: (ops) => remote.write(ops),
-    read: async (statement, params) => reader.read(statement, params),
-    readLong: (statement, params) => longReads.read(statement, params),
+    async read(statement, params) {
+      files.check();
+      return reader.read(statement, params);
+    },
+    async readLong(statement, params) {
+      files.check();
+      return longReads.read(statement, params);
+    },
     check: () => remote.check(),
     close() {
       remote.close();

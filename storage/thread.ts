@@ -174,7 +174,7 @@ export function serveStore(writer: Writer): StoreControl {
 async function openWriter(config: StoreConfig): Promise<Writer> {
   if (config.engine === "sqlite") {
     const { openSqliteWriter } = await import("./sqlite/writer.ts");
-    return openSqliteWriter(config.path);
+    return openSqliteWriter(config);
   }
   const { openPostgresWriter } = await import("./postgres/writer.ts");
   return openPostgresWriter(config.postgres, systemEnv(), (error) => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import { lockName } from "../config.ts";
 import { makeDirectories } from "../directories.ts";
 
 /** A data directory that belongs to this process until it is released. */
@@ -17,7 +18,7 @@ const held = new Set<Database.Database>();
  */
 export function lockDataDir(dir: string): DataDirLock {
   makeDirectories(dir);
-  const db = new Database(join(dir, "svc.lock"), { timeout: 0 });
+  const db = new Database(join(dir, lockName), { timeout: 0 });
   try {
     // A database that nobody writes, for the sake of the engine's portable file locks.
     db.pragma("journal_mode = DELETE");

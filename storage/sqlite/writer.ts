@@ -1,8 +1,10 @@
 import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
+import type { SqliteConfig } from "../config.ts";
 import type { Request } from "../port.ts";
 import { type Param, type Row, statementNamed } from "../statements.ts";
 import type { WriteOutcome, Writer } from "../writer.ts";
+import { OwnFiles } from "./own-files.ts";
 import { sqliteRefusal } from "./refusal.ts";
 
 /** Pages in the log before it is copied into the database file: 32 MiB, so that hot pages are copied once for many commits. */
@@ -25,15 +27,19 @@ interface Prepared {
  *
  * A group is first run without savepoints, which is the common case and half as expensive. When one of its batches is refused,
  * the group is undone and run again with a savepoint around each batch, so that only that one is refused. When the disk or
- * the file fails, the whole group is refused and nothing of it is kept.
+ * the file fails, the whole group is refused and nothing of it is kept; nor is anything acknowledged when the database, its log
+ * or the process's lock is not where it was.
  */
-export function openSqliteWriter(path: string, timeoutMs: number = otherWriterMs): Writer {
+export function openSqliteWriter({ path, lockPath }: SqliteConfig, timeoutMs: number = otherWriterMs): Writer {
   const db = new Database(path, { timeout: timeoutMs });
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");
   db.pragma(`wal_autocheckpoint = ${checkpointPages}`);
   db.pragma(`journal_size_limit = ${logBytesKept}`);
   db.pragma("temp_store = MEMORY");
+  // The first read makes the log, which stays until the last connection is closed.
+  db.pragma("schema_version");
+  const files = new OwnFiles([path, `${path}-wal`, ...(lockPath === undefined ? [] : [lockPath])]);
 
   const prepared = new Map<string, Prepared>();
   const begin = db.prepare("BEGIN IMMEDIATE");
@@ -122,7 +128,10 @@ export function openSqliteWriter(path: string, timeoutMs: number = otherWriterMs
     write(batches, answer) {
       let outcomes: WriteOutcome[];
       try {
+        files.check();
         outcomes = commitGroup(batches);
+        // What was committed into a file that has no name any more is not acknowledged.
+        files.check();
         failure = null;
       } catch (error) {
         failure = unavailable(error);
@@ -142,6 +151,7 @@ export function openSqliteWriter(path: string, timeoutMs: number = otherWriterMs
     },
     async check() {
       try {
+        files.check();
         // Only a write shows that writing works again: this one dirties the first page and reaches the disk.
         if (failure) transact(() => db.pragma("user_version = 0"));
         else db.pragma("schema_version");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { closeSync, openSync, statSync, writeSync } from "node:fs";
+import { closeSync, openSync, renameSync, statSync, writeSync } from "node:fs";
 import { describe, test } from "node:test";
 import Database from "better-sqlite3";
 import type { SvcError } from "../../bus/errors.ts";
@@ -9,7 +9,7 @@ import { type Request, request } from "../../storage/port.ts";
 import { SqliteReader } from "../../storage/sqlite/reader.ts";
 import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
 import "../../storage/tables.ts";
-import { statementNamed } from "../../storage/statements.ts";
+import { type Param, statementNamed } from "../../storage/statements.ts";
 import { createStore, type TenantStore } from "../../storage/store.ts";
 import type { WriteOutcome, Writer } from "../../storage/writer.ts";
 import { emptyDatabase } from "../support/stores.ts";
@@ -49,10 +49,45 @@ function codes(outcomes: readonly WriteOutcome[]): (string | undefined)[] {
 }
 
 describe("the SQLite writer", () => {
+  for (const suffix of ["", "-wal"]) {
+    test(`acknowledges nothing when svc.db${suffix} is removed, not even in the middle of a commit`, async (t) => {
+      const atEnd = cleanup(t);
+      const path = await migratedPath(atEnd);
+      const writer = openSqliteWriter({ path });
+      atEnd.after(() => writer.close());
+      const meanwhile = batch(2, "b", "2");
+      // A parameter that is asked for when the statement is carried out.
+      const [first, ...others] = meanwhile[3] as readonly Param[];
+      const params = Object.defineProperty(["", ...others], 0, {
+        get() {
+          renameSync(`${path}${suffix}`, `${path}.aside`);
+          return first;
+        },
+      });
+
+      const before = writeAll(writer, [batch(1, "a", "1")]);
+      const during = writeAll(writer, [meanwhile.with(3, params), batch(3, "c", "3")]);
+      const after = writeAll(writer, [batch(4, "d", "4")]);
+      await assert.rejects(writer.check(), { code: "storage_unavailable" });
+      const failure = writer.failure();
+      renameSync(`${path}.aside`, `${path}${suffix}`);
+      await writer.check();
+
+      assert.deepEqual(codes(before), [undefined]);
+      assert.deepEqual(codes([...during, ...after]), Array(3).fill("storage_unavailable"));
+      assert.equal(failure, `${path}${suffix} was removed or replaced`);
+      assert.equal(writer.failure(), null);
+      assert.deepEqual(codes(writeAll(writer, [batch(5, "e", "5")])), [undefined]);
+      const other = new Database(path);
+      atEnd.after(() => void other.close());
+      assert.ok(!other.prepare("SELECT key FROM kv").pluck().all().includes("d"), "it was written all the same");
+    });
+  }
+
   test("while another process holds the file, everything is refused; then writes work again and check says so", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
-    const writer = openSqliteWriter(path, 50);
+    const writer = openSqliteWriter({ path }, 50);
     atEnd.after(() => writer.close());
     const other = new Database(path);
     atEnd.after(() => void other.close());
@@ -75,7 +110,7 @@ describe("the SQLite writer", () => {
   test("a check after a failure writes to the disk, and leaves nothing behind", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
-    const writer = openSqliteWriter(path, 50);
+    const writer = openSqliteWriter({ path }, 50);
     atEnd.after(() => writer.close());
     const other = new Database(path);
     const before = other.prepare("SELECT * FROM sqlite_schema").all();
@@ -94,7 +129,7 @@ describe("the SQLite writer", () => {
   test("a reader that stays open lets the log grow; when it ends the log is used from its start and cut", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
-    const writer = openSqliteWriter(path);
+    const writer = openSqliteWriter({ path });
     atEnd.after(() => writer.close());
     const kept = 64 * 1024 * 1024;
     writeAll(writer, [batch(0, "first", "1")]);
@@ -117,7 +152,7 @@ describe("the SQLite writer", () => {
 
   test("a batch of the wrong kind is a defect and leaves its neighbours alone", async (t) => {
     const atEnd = cleanup(t);
-    const writer = openSqliteWriter(await migratedPath(atEnd));
+    const writer = openSqliteWriter({ path: await migratedPath(atEnd) });
     atEnd.after(() => writer.close());
     const tooFew: Request = [request.write, 2, "kv_set", ["acme"], -1];
     const notBindable: Request = [request.write, 3, "kv_set", ["acme", "k", {}, 1, null], -1];
@@ -144,7 +179,7 @@ describe("the SQLite writer", () => {
     const file = openSync(path, "r+");
     writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, (root - 1) * 4096);
     closeSync(file);
-    const writer = openSqliteWriter(path);
+    const writer = openSqliteWriter({ path });
     atEnd.after(() => writer.close());
     const reader = new SqliteReader(path);
     atEnd.after(() => reader.close());

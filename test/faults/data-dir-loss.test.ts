@@ -1,0 +1,154 @@
+// A data directory that is taken away from a running server: nothing is acknowledged any more, and nobody who comes after is
+// disturbed.
+import assert from "node:assert/strict";
+import { cpSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { gate, says, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+import { brief, obedient, snapshotOf } from "./support.ts";
+
+const unavailable = { error: "storage_unavailable", detail: "storage_unavailable" };
+
+async function start(atEnd: Cleanup, dataDir?: string): Promise<{ server: TestServer; mock: MockModel }> {
+  const mock = await startMockModel();
+  atEnd.after(() => mock.close());
+  mock.answer("obedient", obedient());
+  const env = { ...modelEnv(mock, ["obedient"]), ...manifestEnv(atEnd, { agent: { model: { id: "obedient" } } }) };
+  return { server: await startServer({ atEnd, env, ...(dataDir !== undefined && { dataDir }) }), mock };
+}
+
+function say(server: TestServer, words: string, thread_id = "t") {
+  return server.post("/chat", turn("agent", `say ${words}`, { thread_id }));
+}
+
+/** What a server says that has lost its files: on every way to them, and on /ready. */
+async function assertLost(server: TestServer): Promise<void> {
+  const reads = [await server.get("/chat/history/t"), await server.get("/chat/sessions/search?q=kept")];
+
+  for (const { status, json } of reads) assert.deepEqual([status, json], [503, unavailable]);
+  await assertTakesNothing(server);
+}
+
+async function assertTakesNothing(server: TestServer): Promise<void> {
+  const answers = [await say(server, "lost"), await say(server, "lost", "fresh")];
+  const ready = await server.get("/ready");
+
+  for (const { status, json } of answers) assert.deepEqual([status, json], [503, unavailable]);
+  assert.deepEqual([ready.status, ready.json.status], [503, "not_ready"]);
+  const { ok, detail } = ready.json.checks.database;
+  assert.deepEqual([ok, detail], [false, "storage_unavailable"]);
+  assert.equal((await server.get("/live")).status, 200);
+}
+
+async function transcriptOf(server: TestServer, thread: string): Promise<string[]> {
+  return (await snapshotOf(server, thread)).transcript.map(brief);
+}
+
+describe("a server whose data directory is", () => {
+  test("removed answers 503, whatever it was doing, and one that starts on the path has it for itself", async (t) => {
+    const atEnd = cleanup(t);
+    const { server, mock } = await start(atEnd);
+    assert.equal((await say(server, "kept")).status, 200);
+    const more = gate();
+    mock.answer("obedient", says("half ", more.opened, "whole"));
+    const stream = await server.stream("/chat/stream", turn("agent", "go on", { thread_id: "live" }));
+    await stream.until("text_delta");
+    mock.answer("obedient", obedient());
+
+    rmSync(server.dataDir, { recursive: true });
+    more.open();
+
+    assert.deepEqual(
+      (await stream.rest()).slice(-2).map(({ name }) => name),
+      ["error", "[DONE]"],
+    );
+    await assertLost(server);
+
+    const { server: next } = await start(atEnd, server.dataDir);
+    assert.equal((await say(next, "mine")).status, 200);
+    await assertLost(server);
+    assert.deepEqual((await server.stop()).code, 0);
+    await say(next, "more");
+    await next.kill();
+    await next.restart();
+
+    assert.deepEqual(await transcriptOf(next, "t"), [
+      "user: say mine",
+      "assistant: mine",
+      "user: say more",
+      "assistant: more",
+    ]);
+    assert.equal(
+      server.logs.find(({ msg }) => msg === "the store does not work")?.reason,
+      `${server.dataDir}/svc.db was removed or replaced`,
+    );
+  });
+
+  test("without its lock does not write beside one that has taken the directory", async (t) => {
+    const atEnd = cleanup(t);
+    const { server } = await start(atEnd);
+    await say(server, "kept");
+
+    rmSync(join(server.dataDir, "svc.lock"));
+    const { server: next } = await start(atEnd, server.dataDir);
+
+    await assertLost(server);
+    await say(next, "mine");
+    assert.deepEqual(await transcriptOf(next, "t"), [
+      "user: say kept",
+      "assistant: kept",
+      "user: say mine",
+      "assistant: mine",
+    ]);
+  });
+
+  test("put in the place of another one does not take the other's rows for its own", async (t) => {
+    const atEnd = cleanup(t);
+    const { server } = await start(atEnd);
+    await say(server, "kept");
+    const aside = `${server.dataDir}-aside`;
+    atEnd.after(() => rmSync(aside, { recursive: true, force: true }));
+
+    cpSync(server.dataDir, aside, { recursive: true });
+    rmSync(server.dataDir, { recursive: true });
+    renameSync(aside, server.dataDir);
+
+    await assertLost(server);
+  });
+
+  test("moved away works again when it is back", async (t) => {
+    const atEnd = cleanup(t);
+    const { server } = await start(atEnd);
+    await say(server, "kept");
+    const aside = `${server.dataDir}-aside`;
+
+    renameSync(server.dataDir, aside);
+    await assertLost(server);
+    renameSync(aside, server.dataDir);
+
+    await eventually("ready", async () => ((await server.get("/ready")).status === 200 ? true : undefined));
+    assert.equal((await say(server, "again")).status, 200);
+    assert.deepEqual(await transcriptOf(server, "t"), [
+      "user: say kept",
+      "assistant: kept",
+      "user: say again",
+      "assistant: again",
+    ]);
+  });
+
+  test("robbed of its write-ahead log loses nothing that it has acknowledged", async (t) => {
+    const atEnd = cleanup(t);
+    const { server } = await start(atEnd);
+    await say(server, "kept");
+
+    rmSync(join(server.dataDir, "svc.db-wal"));
+    await assertTakesNothing(server);
+    await server.restart();
+
+    assert.deepEqual(await transcriptOf(server, "t"), ["user: say kept", "assistant: kept"]);
+  });
+});
