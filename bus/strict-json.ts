@@ -1,15 +1,28 @@
-// JSON of unknown origin: what two parsers might read differently, or what later code might trip over, is refused and never
-// guessed at.
+// JSON of unknown origin: what two parsers might read differently, what later code might trip over, and what would keep the
+// thread busy, is refused and never guessed at. The text is read once before anything is made of it, and no further than to the
+// first fault.
 
 /** Objects and lists within each other. */
 const depthMax = 64;
+/** Members of one object (decision 74). */
+export const objectMembersMax = 1_000;
+/** Members of all objects together, where no rule says less. */
+export const membersMaxDefault = 60_000;
+/** Objects, lists, texts, numbers, true, false and null together. */
+export const valuesMax = 100_000;
 
 /** Why a text is not taken, in words that follow "the JSON". */
 export class JsonFault extends Error {}
 
-/** The value of a JSON text. Throws JsonFault, also for keys that are in `refusedKeys`. */
-export function parseStrictJson(text: string, refusedKeys: ReadonlySet<string> = noKeys): unknown {
-  checkStructure(text, refusedKeys);
+/** What a reader asks of a text beside what is asked of all. */
+export interface JsonRules {
+  readonly refusedKeys?: ReadonlySet<string>;
+  readonly membersMax?: number;
+}
+
+/** The value of a JSON text. Throws JsonFault. */
+export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
+  checkStructure(text, rules);
   try {
     return JSON.parse(text);
   } catch {
@@ -17,48 +30,81 @@ export function parseStrictJson(text: string, refusedKeys: ReadonlySet<string> =
   }
 }
 
+const quote = 0x22;
+const comma = 0x2c;
+const minus = 0x2d;
+const digit0 = 0x30;
+const digit9 = 0x39;
+const openList = 0x5b;
+const closeList = 0x5d;
+const openObject = 0x7b;
+const closeObject = 0x7d;
+/** First letters of true, false and null, none of which has another one's. */
+const firstLetters: readonly number[] = [0x74, 0x66, 0x6e];
+
 /**
- * Throws for depth, keys that are there twice or lead to prototypes, numbers that would not be exact or finite, NUL and lone
- * surrogates. Only texts that JSON.parse takes are judged rightly; others it may pass on to it.
+ * Throws for depth, amount, keys that are there twice or lead to prototypes, numbers that would not be exact or finite, NUL and
+ * lone surrogates. Only texts that JSON.parse takes are judged rightly; others it may pass on to it.
  */
-function checkStructure(text: string, refusedKeys: ReadonlySet<string>): void {
+function checkStructure(text: string, rules: JsonRules): void {
+  const { refusedKeys = noKeys, membersMax = membersMaxDefault } = rules;
+  if (!text.isWellFormed()) throw new JsonFault("has half of a surrogate pair in a text");
   // The keys of each object that is open, null for a list.
   const open: (Set<string> | null)[] = [];
+  let keys: Set<string> | null = null;
   let keyExpected = false;
+  let members = 0;
+  let values = 0;
+  let backslash = text.indexOf("\\");
   for (let at = 0; at < text.length; at++) {
-    const character = text[at];
-    if (character === '"') {
+    const character = text.charCodeAt(at);
+    if (character === quote) {
       const end = stringEnd(text, at);
-      const value = checkString(text.slice(at, end));
-      const keys = open.at(-1);
-      if (keyExpected && keys) addKey(keys, value, refusedKeys);
-      keyExpected = false;
+      if (backslash !== -1 && backslash < at) backslash = text.indexOf("\\", at);
+      const escaped = backslash !== -1 && backslash < end;
+      if (keyExpected && keys !== null) {
+        if (++members > membersMax) throw new JsonFault(`has more than ${membersMax} members`);
+        addKey(keys, escaped ? unescaped(text.slice(at, end)) : text.slice(at + 1, end - 1), refusedKeys);
+        keyExpected = false;
+      } else {
+        values++;
+        if (escaped) unescaped(text.slice(at, end));
+      }
       at = end - 1;
-    } else if (character === "{" || character === "[") {
+    } else if (character === comma) keyExpected = keys !== null;
+    else if (character === openObject || character === openList) {
       if (open.length === depthMax) throw new JsonFault(`is nested deeper than ${depthMax}`);
-      open.push(character === "{" ? new Set() : null);
-      keyExpected = character === "{";
-    } else if (character === "}" || character === "]") open.pop();
-    else if (character === ",") keyExpected = open.at(-1) instanceof Set;
-    else if (character === "-" || (character !== undefined && character >= "0" && character <= "9"))
+      values++;
+      keys = character === openObject ? new Set() : null;
+      keyExpected = keys !== null;
+      open.push(keys);
+    } else if (character === closeObject || character === closeList) {
+      open.pop();
+      keys = open.at(-1) ?? null;
+      keyExpected = false;
+    } else if (character === minus || (character >= digit0 && character <= digit9)) {
+      values++;
       at = checkNumber(text, at) - 1;
+    } else if (firstLetters.includes(character)) values++;
+    if (values > valuesMax) throw new JsonFault(`has more than ${valuesMax} values`);
   }
 }
 
 /** Where the string that begins at `start` is over. */
 function stringEnd(text: string, start: number): number {
-  for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
+  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let slashes = 0;
-    while (text[quote - 1 - slashes] === "\\") slashes++;
-    if (slashes % 2 === 0) return quote + 1;
+    while (text[end - 1 - slashes] === "\\") slashes++;
+    if (slashes % 2 === 0) return end + 1;
   }
   throw new JsonFault("does not parse");
 }
 
-function checkString(literal: string): string {
+/** The text of a string with escapes. One without is what it says, and a NUL in it is not JSON. */
+function unescaped(literal: string): string {
   let value: unknown;
   try {
-    value = literal.includes("\\") ? JSON.parse(literal) : literal.slice(1, -1);
+    value = JSON.parse(literal);
   } catch {
     throw new JsonFault("does not parse");
   }
@@ -73,18 +119,20 @@ const noKeys: ReadonlySet<string> = new Set();
 function addKey(keys: Set<string>, key: string, refused: ReadonlySet<string>): void {
   if (key === "__proto__" || refused.has(key)) throw new JsonFault(`has the key ${key}, which is never taken`);
   if (keys.has(key)) throw new JsonFault(`has the key ${JSON.stringify(key.slice(0, 100))} twice in one object`);
+  if (keys.size === objectMembersMax) throw new JsonFault(`has an object of more than ${objectMembersMax} members`);
   keys.add(key);
 }
 
+const numberPattern = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y;
+
 /** Where the number that begins at `start` is over. */
 function checkNumber(text: string, start: number): number {
-  const pattern = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y;
-  pattern.lastIndex = start;
-  const match = pattern.exec(text);
+  numberPattern.lastIndex = start;
+  const match = numberPattern.exec(text);
   if (match === null) throw new JsonFault("does not parse");
   const value = Number(match[0]);
   const isWhole = match[1] === undefined && match[2] === undefined;
   if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value)))
     throw new JsonFault(`has the number ${match[0].slice(0, 40)}, which is out of range`);
-  return pattern.lastIndex;
+  return numberPattern.lastIndex;
 }

@@ -83,7 +83,10 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const request: RouteRequest<unknown, unknown, unknown> = {
       params: route.params === null ? noValues : validate(route.params, { ...params }, "path"),
       query: route.query === null ? noValues : readQuery(route.query, head.query),
-      body: route.body === null ? undefined : validate(route.body, readJsonBody(rawBody, head.headers), "body"),
+      body:
+        route.body === null
+          ? undefined
+          : validate(route.body, readJsonBody(rawBody, head.headers, route.bodyMembersMax), "body"),
       rawBody,
       principal,
       requestId: exchange.requestId,

@@ -3,17 +3,18 @@ import { trimBlanks } from "../bus/blanks.ts";
 import { SvcError } from "../bus/errors.ts";
 import { JsonFault, parseStrictJson } from "../bus/strict-json.ts";
 
-/** The value of a request's body. Refuses with unsupported_media_type and invalid_json (decision 3). */
+/** The value of a request's body. Refuses with unsupported_media_type and invalid_json (decisions 3 and 74). */
 export function readJsonBody(
   body: Buffer,
   headers: { readonly "content-type"?: string; readonly "content-encoding"?: string },
+  membersMax: number,
 ): unknown {
   checkMediaType(headers["content-type"]);
   // Who reads along would unpack it, and see another body.
   if ((headers["content-encoding"] ?? "identity") !== "identity") throw new SvcError("unsupported_media_type");
   if (!isUtf8(body)) throw new SvcError("invalid_json", { detail: "the body is not UTF-8" });
   try {
-    return parseStrictJson(body.toString("utf8"));
+    return parseStrictJson(body.toString("utf8"), { membersMax });
   } catch (error) {
     if (error instanceof JsonFault)
       throw new SvcError("invalid_json", { detail: `the JSON of the body ${error.message}` });

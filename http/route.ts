@@ -1,6 +1,7 @@
 import type { Static, TSchema } from "typebox";
 import type { ErrorCode, SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
+import { membersMaxDefault } from "../bus/strict-json.ts";
 import type { HttpContext } from "./context.ts";
 import { type Reply, refusal } from "./reply.ts";
 import type { Exchange } from "./server.ts";
@@ -31,6 +32,8 @@ export interface Route {
   readonly headers: TSchema | null;
   readonly body: TSchema | null;
   readonly bodyBytesMax: number;
+  /** Members of all objects of the body. */
+  readonly bodyMembersMax: number;
   readonly reply: RouteReply;
   /** What it may answer instead when it works: another content type, or another status. */
   readonly otherReplies: readonly RouteReply[];
@@ -94,6 +97,7 @@ interface RouteDeclaration<
   readonly headers?: TSchema;
   readonly body?: B;
   readonly bodyBytesMax?: number;
+  readonly bodyMembersMax?: number;
   readonly reply: ReplyDeclaration;
   readonly otherReplies?: readonly ReplyDeclaration[];
   readonly fails?: readonly ErrorCode[];
@@ -126,6 +130,7 @@ export function route<
     headers: declaration.headers ?? null,
     body: declaration.body ?? null,
     bodyBytesMax: declaration.bodyBytesMax ?? bodyBytesDefault,
+    bodyMembersMax: declaration.bodyMembersMax ?? membersMaxDefault,
     reply: completed(declaration.reply),
     otherReplies: (declaration.otherReplies ?? []).map(completed),
     fails: declaration.fails ?? [],

@@ -4,6 +4,7 @@ import { threadAddress } from "../bus/address.ts";
 import type { Channel, ChannelRef } from "../bus/channel.ts";
 import { SvcError } from "../bus/errors.ts";
 import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/thread.ts";
+import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
 import { jsonText, type Reply } from "./reply.ts";
 import type { RouteRequest } from "./route.ts";
@@ -68,6 +69,7 @@ class Turn implements LiveTurn {
     const channel: ChannelRef = context.bus.openChannel((text, last) => this.#take(text, last));
     this.#submit = {
       ...fields,
+      messages: leanMessages(fields.messages),
       run_id: context.env.id(),
       principal: request.principal,
       request_id: request.requestId,

@@ -1,17 +1,16 @@
-import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
+import type { ErrorObject, ValidateFunction } from "ajv";
 import type { TSchema } from "typebox";
 import { SvcError } from "../bus/errors.ts";
+import { createAjv, problemsMax } from "../bus/schema-validator.ts";
 
 // Requests are held against the schemas of their route. Validators are made at the first request of a route and kept: making
 // all of them would be most of the time of a start.
 
-const ajv = new Ajv({ allErrors: true, strict: false, useDefaults: true, ownProperties: true, discriminator: false });
+const ajv = createAjv({ strict: false, useDefaults: true, ownProperties: true, discriminator: false });
 const validators = new WeakMap<TSchema, ValidateFunction>();
 
-/** The value with the schema's defaults filled in. Refuses with invalid_request, naming every field that does not fit. */
+/** The value with the schema's defaults filled in. Refuses with invalid_request, naming the first fields that do not fit. */
 export function validate(schema: TSchema, value: unknown, place: "body" | "query" | "path"): unknown {
-  const crowd = place === "body" ? crowdIn(schema, value) : null;
-  if (crowd !== null) throw new SvcError("invalid_request", { detail: [crowd] });
   let check = validators.get(schema);
   if (!check) {
     check = ajv.compile(schema);
@@ -20,28 +19,8 @@ export function validate(schema: TSchema, value: unknown, place: "body" | "query
   if (check(value)) return value;
   // Of a field that may be null it is told why the value does not fit: not that it is not null, nor that no alternative fits.
   const errors = (check.errors ?? []).filter(({ keyword, params }) => keyword !== "anyOf" && params.type !== "null");
-  const detail = errors.slice(0, 20).map((error) => describe(error, place));
+  const detail = errors.slice(0, problemsMax).map((error) => describe(error, place));
   throw new SvcError("invalid_request", { detail });
-}
-
-/** Of an object whose fields are all known; a body of 1 MiB holds a hundred thousand. */
-const fieldsMax = 1_000;
-
-/** What there is too much of to be looked into: each item that does not fit would be an error of its own. */
-function crowdIn(schema: TSchema, value: unknown) {
-  if (typeof value !== "object" || value === null) return null;
-  const { properties = {}, additionalProperties } = schema as {
-    properties?: Readonly<Record<string, { maxItems?: number }>>;
-    additionalProperties?: unknown;
-  };
-  if (additionalProperties === false && Object.keys(value).length > fieldsMax)
-    return { loc: ["body"], msg: `body must NOT have more than ${fieldsMax} fields`, type: "maxProperties" };
-  for (const [name, { maxItems }] of Object.entries(properties)) {
-    const items: unknown = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
-    if (maxItems !== undefined && Array.isArray(items) && items.length > maxItems)
-      return { loc: ["body", name], msg: `${name} must NOT have more than ${maxItems} items`, type: "maxItems" };
-  }
-  return null;
 }
 
 /**

@@ -1,4 +1,5 @@
-import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
+import type { ErrorObject, ValidateFunction } from "ajv";
+import { createAjv, problemsMax } from "../bus/schema-validator.ts";
 import { crossFieldProblems } from "./cross-field.ts";
 import { type Path, type Problem, refuseProblems, writePath } from "./problems.ts";
 import { copyJson, readText } from "./read-source.ts";
@@ -11,7 +12,10 @@ import { type Manifest, manifestSchema } from "./schema/manifest.ts";
 export function parseManifest(source: unknown): Manifest {
   const draft = copyJson(typeof source === "string" ? readText(source) : source);
   validate ??= compileSchema();
-  if (!validate(draft)) refuseProblems((validate.errors ?? []).map((error) => describe(error, draft)));
+  if (!validate(draft)) {
+    const errors = validate.errors ?? [];
+    refuseProblems(errors.slice(0, problemsMax).map((error) => describe(error, draft)));
+  }
   const manifest = draft as Manifest;
   refuseProblems(crossFieldProblems(manifest));
   return manifest;
@@ -21,8 +25,7 @@ export function parseManifest(source: unknown): Manifest {
 let validate: ValidateFunction | undefined;
 
 function compileSchema(): ValidateFunction {
-  const ajv = new Ajv({
-    allErrors: true,
+  const ajv = createAjv({
     useDefaults: true,
     verbose: true,
     strict: true,

@@ -1,4 +1,5 @@
 import { SvcError } from "../bus/errors.ts";
+import { problemsMax } from "../bus/schema-validator.ts";
 
 /** Every kind of problem that a manifest can have, as `type` in the detail of invalid_manifest. */
 export const problemTypes = {
@@ -29,9 +30,6 @@ export interface Problem {
   readonly msg: string;
   readonly type: ProblemType;
 }
-
-/** A refusal tells at most this many problems. */
-export const problemsMax = 50;
 
 /** Throws invalid_manifest with the problems as its detail; does nothing when there are none. */
 export function refuseProblems(problems: readonly Problem[], cause?: unknown): void {

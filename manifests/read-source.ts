@@ -1,4 +1,6 @@
 import { Composer, type Document, isScalar, Lexer, LineCounter, Parser, visit } from "yaml";
+import { problemsMax } from "../bus/schema-validator.ts";
+import { objectMembersMax, valuesMax } from "../bus/strict-json.ts";
 import { type Path, type Problem, refuseProblems } from "./problems.ts";
 
 // Text or a value of unknown origin becomes plain JSON that is ours alone. A text is YAML 1.2, of which JSON is a part. The
@@ -11,7 +13,8 @@ export const manifestBytesMax = 1024 * 1024;
 export const depthMax = 64;
 const lexemesMax = 50_000;
 const aliasesMax = 100;
-const nodesMax = 20_000;
+/** Members of all objects of a manifest together (decision 74). */
+export const manifestMembersMax = 20_000;
 
 /** The JSON value of a text in YAML or JSON. Throws invalid_manifest for anything that two parsers might read differently. */
 export function readText(text: string): unknown {
@@ -36,7 +39,7 @@ export function readText(text: string): unknown {
 /** A copy of `value` that holds JSON and nothing else. Throws invalid_manifest. */
 export function copyJson(value: unknown): unknown {
   const problems: Problem[] = [];
-  const copy = new JsonCopy(problems).of(value, []);
+  const copy = new JsonCopy(problems).of(value);
   refuseProblems(problems);
   return copy;
 }
@@ -93,41 +96,60 @@ function checkNodes(document: Document, report: (offset: number | undefined, wha
 
 /** Copies a tree while it counts: what is shared or circular in the source is spelled out until a bound is hit. */
 class JsonCopy {
-  private nodes = 0;
-  private readonly problems: Problem[];
+  readonly #problems: Problem[];
+  /** Where in the manifest the copy has come to. */
+  readonly #path: (string | number)[] = [];
+  #values = 0;
+  #members = 0;
 
   constructor(problems: Problem[]) {
-    this.problems = problems;
+    this.#problems = problems;
   }
 
-  of(value: unknown, loc: Path): unknown {
-    if (this.nodes++ === nodesMax) this.add([], `holds more than ${nodesMax} values`, "too_long");
-    if (this.nodes > nodesMax) return null;
-    if (typeof value === "string") return this.text(value, loc);
-    if (typeof value === "number" && !Number.isFinite(value)) return this.add(loc, "is not a finite number", "syntax");
+  of(value: unknown): unknown {
+    if (++this.#values > valuesMax) return refuse("too_long", `holds more than ${valuesMax} values`);
+    if (typeof value === "string") return this.#text(value);
+    if (typeof value === "number" && !Number.isFinite(value)) return this.#add("is not a finite number");
     if (value === null || typeof value === "number" || typeof value === "boolean") return value;
-    if (typeof value !== "object") return this.add(loc, "is not JSON", "syntax");
-    if (loc.length >= depthMax) return this.add(loc.slice(0, 8), `is nested deeper than ${depthMax}`, "syntax");
-    if (Array.isArray(value)) return value.map((item, at) => this.of(item, [...loc, at]));
+    if (typeof value !== "object") return this.#add("is not JSON");
+    if (this.#path.length >= depthMax)
+      return this.#add(`is nested deeper than ${depthMax}`, "syntax", this.#path.slice(0, 8));
+    if (Array.isArray(value)) return value.map((item, at) => this.#below(at, item));
     const prototype: unknown = Object.getPrototypeOf(value);
-    if (prototype !== Object.prototype && prototype !== null) return this.add(loc, "is not a plain object", "syntax");
+    if (prototype !== Object.prototype && prototype !== null) return this.#add("is not a plain object");
+    return this.#object(Object.entries(value));
+  }
+
+  #object(members: readonly [string, unknown][]): unknown {
+    this.#members += members.length;
+    if (this.#members > manifestMembersMax) return refuse("too_long", `holds more than ${manifestMembersMax} members`);
+    if (members.length > objectMembersMax) return this.#add(`has more than ${objectMembersMax} members`, "too_long");
     const copy: Record<string, unknown> = {};
-    for (const [key, item] of Object.entries(value)) {
-      this.text(key, [...loc, key]);
-      if (key === "__proto__") this.add([...loc, key], "is a key that is never taken", "extra_forbidden");
-      else copy[key] = this.of(item, [...loc, key]);
+    for (const [key, item] of members) {
+      this.#text(key, key);
+      if (key === "__proto__") this.#add("is a key that is never taken", "extra_forbidden", [...this.#path, key]);
+      else copy[key] = this.#below(key, item);
     }
     return copy;
   }
 
-  private text(value: string, loc: Path): string {
+  #below(step: string | number, item: unknown): unknown {
+    this.#path.push(step);
+    const copy = this.of(item);
+    this.#path.pop();
+    return copy;
+  }
+
+  /** `key` when the text is one. */
+  #text(value: string, ...key: string[]): string {
     if (value.includes("\0") || !value.isWellFormed())
-      this.add(loc, "holds a NUL character or half of a surrogate pair", "syntax");
+      this.#add("holds a NUL character or half of a surrogate pair", "syntax", [...this.#path, ...key]);
     return value;
   }
 
-  private add(loc: Path, what: string, type: Problem["type"]): null {
-    this.problems.push({ loc, msg: `The value ${what}.`, type });
+  #add(what: string, type: Problem["type"] = "syntax", loc: Path = [...this.#path]): null {
+    this.#problems.push({ loc, msg: `The value ${what}.`, type });
+    if (this.#problems.length === problemsMax) refuseProblems(this.#problems);
     return null;
   }
 }

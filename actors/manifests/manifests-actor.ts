@@ -55,11 +55,12 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps
       const { manifest, version, variant, source } = await deps.manifests.find(key, name, thread_suffix);
       // What the tenant has stored is its own (decision 77).
       const masking = source === "store" ? deps.mask.forms : deps.mask.told;
-      return { name, version, variant, source, manifest: masking.value(manifest) };
+      return { name, version, variant, source, manifest: JSON.stringify(masking.value(manifest)) };
     },
 
-    async put({ store }, { name, manifest, comment, activate, principal }, context) {
+    async put({ store }, { name, manifest: text, comment, activate, principal }, context) {
       const { key, deps, env } = context;
+      const manifest: unknown = JSON.parse(text);
       const parsed = parseManifest(manifest);
       if (parsed.metadata.name !== name) throw new SvcError("name_mismatch");
       await deps.manifests.check(parsed, key);
@@ -76,7 +77,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps
       const row: ManifestVersionRow = {
         name,
         version: (newest?.version ?? 0) + 1,
-        manifest: JSON.stringify(manifest),
+        manifest: text,
         digest,
         created_at: env.now(),
         created_by: principal.sub,
@@ -199,5 +200,5 @@ function pointerView(tenant_id: string, row: ManifestPointerRow): ManifestPointe
 
 function versionView(tenant_id: string, row: ManifestVersionRow): ManifestVersionView {
   const { digest: _digest, ...rest } = row;
-  return { tenant_id, ...rest, manifest: JSON.parse(row.manifest) };
+  return { tenant_id, ...rest };
 }

@@ -40,7 +40,7 @@ function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dr
   if (!roles.includes(role)) throw malformed(index, "role", `must be one of ${roles.join(", ")}`);
   if (message.name !== undefined && (typeof message.name !== "string" || message.name.length > 128))
     throw malformed(index, "name", "must be a string of at most 128 characters");
-  if ("attachments" in message && !isEmpty(message.attachments)) throw new SvcError("unsupported_part");
+  if (!isEmpty(message.attachments)) throw new SvcError("unsupported_part");
   const text = takeContent(message.content, index, dropped);
   switch (role) {
     case "user":

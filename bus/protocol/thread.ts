@@ -26,7 +26,7 @@ export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
 /** What the answer of a turn looks like. `continue` has no messages of its own. */
 export type Surface = "chat" | "chat_stream" | "continue" | "openai" | "openai_stream";
 
-/** A turn as it was asked for. Messages are as the client sent them, checked for their outer shape only. */
+/** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
 export interface SubmitTurn {
   readonly run_id: string;
   readonly surface: Surface;
@@ -55,6 +55,7 @@ export interface ClientMessage {
   readonly name?: string;
   readonly tool_calls?: unknown;
   readonly tool_call_id?: string;
+  readonly attachments?: unknown;
 }
 
 /** What becomes of a turn that is not refused. */

@@ -1,8 +1,8 @@
 import { Type } from "typebox";
 import type { Address } from "../../bus/address.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
-import type { ManifestVersionView } from "../../bus/protocol/manifests.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
+import { manifestMembersMax } from "../../manifests/read-source.ts";
 import {
   type ManifestVersionRow,
   manifestPointer,
@@ -10,7 +10,7 @@ import {
   manifestVersions,
 } from "../../storage/manifests.ts";
 import type { HttpContext } from "../context.ts";
-import { json } from "../reply.ts";
+import { json, jsonText, type Reply } from "../reply.ts";
 import { actorFails, type Route, route } from "../route.ts";
 import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
 import { threadFilter } from "../thread-id.ts";
@@ -106,9 +106,9 @@ const get = route({
   async handle({ params, query, principal }, context) {
     const { name } = params;
     const thread_suffix = threadFilter(query.thread_id, principal.tenant_id);
-    if (query.version !== undefined) return json(await storedVersion(context, principal, name, query.version));
+    if (query.version !== undefined) return storedVersion(context, principal, name, query.version);
     try {
-      return json(await context.bus.ask(manifestsOf(principal), "get", { name, thread_suffix }));
+      return withManifest(await context.bus.ask(manifestsOf(principal), "get", { name, thread_suffix }));
     } catch (error) {
       // Here the manifest is what is asked for, and not what something is asked of.
       if (error instanceof SvcError && error.code === "unknown_manifest") throw new SvcError("not_found");
@@ -184,14 +184,18 @@ const put = route({
     },
     { additionalProperties: false },
   ),
+  // Those of the manifest, and the field that it is in.
+  bodyMembersMax: manifestMembersMax + 1,
   reply: {
     description: "The stored version; the one that is there already when the manifest is no other. Secrets are masked.",
     schema: StoredVersion,
   },
   fails: ["name_mismatch", "invalid_manifest", "conflict", ...actorFails],
-  async handle({ params, body, principal }, context) {
-    const stored = await context.bus.ask(manifestsOf(principal), "put", { name: params.name, ...body, principal });
-    return json(masked(stored, context));
+  async handle({ params, body, principal }, { bus, mask }) {
+    const { name } = params;
+    const manifest = JSON.stringify(body.manifest);
+    const stored = await bus.ask(manifestsOf(principal), "put", { ...body, name, manifest, principal });
+    return withManifest({ ...stored, manifest: mask.forms.jsonText(stored.manifest) });
   },
 });
 
@@ -256,12 +260,13 @@ async function storedVersion(context: HttpContext, principal: Principal, name: s
       : undefined;
   if (!row) throw new SvcError("not_found");
   const { digest: _digest, manifest, ...rest } = row;
-  return masked({ tenant_id, ...rest, manifest: JSON.parse(manifest) }, context);
+  // The tenant's own words, so that only what has the form of a credential is hidden (decision 77).
+  return withManifest({ tenant_id, ...rest, manifest: context.mask.forms.jsonText(manifest) });
 }
 
-/** The tenant's own words, so that only what has the form of a credential is hidden (decision 77). */
-function masked(stored: ManifestVersionView, { mask }: HttpContext): ManifestVersionView {
-  return { ...stored, manifest: mask.forms.value(stored.manifest) };
+/** The answer, in which the manifest is JSON text already. */
+function withManifest<M extends { readonly manifest: string }>({ manifest, ...rest }: M): Reply {
+  return jsonText(`${JSON.stringify(rest).slice(0, -1)},"manifest":${manifest}}`);
 }
 
 /** Where nothing but the bundled manifests is served there is nothing to write (document 2). */

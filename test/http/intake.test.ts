@@ -33,6 +33,10 @@ const tricks: Readonly<Record<string, fc.Arbitrary<string>>> = {
   "an integer below -(2^53-1)": fc.bigInt({ min: 2n ** 53n, max: 2n ** 80n }).map((value) => `-${value}`),
   "a number that is not finite": fc.constantFrom("1e999", "-1e400", "NaN", "Infinity", "-Infinity"),
   "nesting deeper than 64": fc.integer({ min: 65, max: 2000 }).map((depth) => "[".repeat(depth) + "]".repeat(depth)),
+  "an object of more than 1,000 members": fc.constant(
+    `{${Array.from({ length: 1_001 }, (_, at) => `"k${at}":1`).join(",")}}`,
+  ),
+  "more than 100,000 values": fc.constant(`[${Array(100_001).fill("1").join(",")}]`),
   "no JSON": fc.constantFrom(
     "",
     "{",

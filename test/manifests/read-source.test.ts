@@ -105,8 +105,34 @@ test("alias bombs, circles and endless repetition are refused", () => {
   assert.equal(refusal(bomb)?.type, "syntax");
   assert.match(refusal(many)?.msg ?? "", /more than 100 aliases/);
   assert.match(problemsOf(() => parseManifest("a: &a [*a]"))[0]?.msg ?? "", /nested deeper/);
-  assert.match(problemsOf(() => copyJson(doubled))[0]?.msg ?? "", /more than 20000 values/);
+  assert.match(problemsOf(() => copyJson(doubled))[0]?.msg ?? "", /more than 100000 values/);
   assert.match(problemsOf(() => copyJson(circle))[0]?.msg ?? "", /nested deeper/);
+});
+
+test("a manifest is bounded in members, those of one object and all together, however it is written", () => {
+  const object = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1]));
+  const most = Array.from({ length: 20 }, () => object(1_000));
+
+  assert.doesNotThrow(() => copyJson(most));
+  assert.deepEqual(
+    problemsOf(() => copyJson({ deep: [object(1_001)] })),
+    [{ loc: ["deep", 0], msg: "The value has more than 1000 members.", type: "too_long" }],
+  );
+  assert.deepEqual(
+    problemsOf(() => copyJson([...most, { one: 1 }])),
+    [{ loc: [], msg: "The manifest holds more than 20000 members.", type: "too_long" }],
+  );
+  const yaml = `a:\n${Object.keys(object(1_001))
+    .map((key) => `  ${key}: 1\n`)
+    .join("")}`;
+  for (const text of [JSON.stringify({ a: object(1_001) }), yaml])
+    assert.match(problemsOf(() => parseManifest(text))[0]?.msg ?? "", /more than 1000 members/);
+});
+
+test("the copy stops at its first 20 problems", () => {
+  const problems = problemsOf(() => copyJson(Array(5_000).fill("a\0b")));
+
+  assert.deepEqual([problems.length, problems.at(-1)?.loc], [20, [19]]);
 });
 
 test("a text is bounded in bytes and in words", () => {

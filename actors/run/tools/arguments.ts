@@ -17,7 +17,7 @@ export function checkArguments(tool: Pick<ToolSpec, "name" | "parameters">, text
   let args: unknown;
   try {
     // Some models send nothing where a tool needs nothing.
-    args = text.trim() === "" ? {} : parseStrictJson(text, prototypeKeys);
+    args = text.trim() === "" ? {} : parseStrictJson(text, { refusedKeys: prototypeKeys });
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error;
     return refuse(`the JSON of the arguments ${error.message}`);

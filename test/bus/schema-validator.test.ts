@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Ajv, type Options } from "ajv";
+import fc from "fast-check";
+import { createAjv, problemsMax } from "../../bus/schema-validator.ts";
+
+const options: Options = { strict: false, ownProperties: true, meta: false, validateSchema: false };
+const plainAjv = new Ajv({ ...options, allErrors: true });
+const ajv = createAjv(options);
+const errorsOf = (schema: object, value: unknown) => {
+  const check = ajv.compile(schema);
+  return check(value) ? [] : (check.errors ?? []);
+};
+const closed = { type: "object", properties: { a: { type: "string" } }, additionalProperties: false };
+const crowd = (count: number, value: unknown) =>
+  Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, value]));
+
+test("a list of mistakes is left after its 20th, however long it is (decision 74)", () => {
+  const errors = errorsOf({ type: "array", items: { type: "string" } }, Array(10_000).fill(1));
+
+  assert.deepEqual(
+    errors.map(({ instancePath }) => instancePath),
+    Array.from({ length: 20 }, (_, at) => `/${at}`),
+  );
+});
+
+test("an object of mistakes is left after its 20th, whether its keys or its values are wrong", () => {
+  const values = { type: "object", additionalProperties: { type: "string" } };
+
+  assert.equal(errorsOf(closed, crowd(1_000, 1)).length, 20);
+  assert.equal(errorsOf(values, crowd(1_000, 1)).length, 20);
+});
+
+test("lists in lists make no more than the innermost of them and what stands beside it", () => {
+  const inner = { type: "array", items: { type: "string" } };
+  const rows = Array(100).fill(Array(100).fill(1));
+
+  assert.equal(errorsOf({ type: "array", items: inner }, rows).length, 20);
+});
+
+test("a list of fewer mistakes is looked at to its end", () => {
+  const list = Array(5_000).fill("fine");
+  for (const at of [0, 2_000, 4_999]) list[at] = 1;
+
+  const errors = errorsOf({ type: "array", items: { type: "string" } }, list);
+
+  assert.deepEqual(
+    errors.map(({ instancePath }) => instancePath),
+    ["/0", "/2000", "/4999"],
+  );
+});
+
+test("mistakes of an alternative that does not fit do not hide those of another one", () => {
+  const schema = {
+    type: "array",
+    items: {
+      anyOf: [
+        { type: "array", items: { type: "string" } },
+        { type: "array", items: { type: "number" } },
+      ],
+    },
+  };
+  const numbers = Array(50).fill(1);
+
+  assert.deepEqual(errorsOf(schema, [numbers, numbers, numbers]), []);
+  assert.notDeepEqual(errorsOf(schema, [numbers, [...numbers, "x"]]), []);
+});
+
+test("defaults are filled in as ever, and what may be null may be null", () => {
+  const check = createAjv({ ...options, useDefaults: true }).compile({
+    type: "object",
+    properties: { list: { type: "array", items: closed, default: [] }, model: { type: ["string", "null"] } },
+    additionalProperties: false,
+  });
+  const value = { model: null };
+
+  assert.ok(check(value));
+  assert.deepEqual(value, { model: null, list: [] });
+});
+
+const leaf = fc.constantFrom<object>({ type: "string" }, { type: "number" }, { type: "null" }, {});
+const { schema } = fc.letrec<{ schema: object }>((tie) => ({
+  schema: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    leaf,
+    tie("schema").map((items) => ({ type: "array", items })),
+    fc.tuple(tie("schema"), tie("schema")).map((anyOf) => ({ anyOf })),
+    fc.record({
+      type: fc.constant("object"),
+      properties: fc.record({ a: tie("schema"), b: tie("schema") }, { requiredKeys: [] }),
+      additionalProperties: fc.oneof(fc.boolean(), tie("schema")),
+    }),
+  ),
+}));
+const long = fc
+  .tuple(fc.jsonValue({ maxDepth: 2 }), fc.jsonValue({ maxDepth: 2 }), fc.nat(40))
+  .map(([one, other, count]) => [...Array(count).fill(one), other]);
+
+test("what is valid for Ajv alone is valid, and nothing else is; of few problems none is left out", () => {
+  fc.assert(
+    fc.property(schema, fc.oneof(long, fc.dictionary(fc.constantFrom("a", "b", "c"), long)), (shape, value) => {
+      const plain = plainAjv.compile(shape);
+      const expected = plain(value) ? [] : (plain.errors ?? []);
+
+      const errors = errorsOf(shape, value);
+
+      assert.equal(errors.length > 0, expected.length > 0);
+      if (expected.length < problemsMax) assert.deepEqual(errors, expected);
+    }),
+    { numRuns: 400 },
+  );
+});

@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { JsonFault, type JsonRules, parseStrictJson } from "../../bus/strict-json.ts";
+
+/** Why the text is not taken; empty when it is. */
+function faultOf(text: string, rules?: JsonRules): string {
+  try {
+    parseStrictJson(text, rules);
+    return "";
+  } catch (error) {
+    assert.ok(error instanceof JsonFault, String(error));
+    return error.message;
+  }
+}
+
+/** `count` members, none twice, without the braces. */
+const members = (count: number, value = "1") => Array.from({ length: count }, (_, at) => `"k${at}":${value}`).join(",");
+const list = (count: number, item: string) => `[${Array(count).fill(item).join(",")}]`;
+/** What JSON.parse refuses: a fault that is found behind it was found before anything was made of the text. */
+const garbage = "}}]]garbage";
+
+describe("how much a JSON text may hold (decision 74)", () => {
+  test("one object has at most 1,000 members, at the top and below it", () => {
+    const most = `{${members(1_000)}}`;
+    const more = `{${members(1_001)}}`;
+
+    assert.equal(faultOf(most), "");
+    assert.equal(faultOf(`[{"a":${most}},${most}]`), "");
+    assert.equal(faultOf(more), "has an object of more than 1000 members");
+    assert.equal(faultOf(`[{"a":[${more}]}]`), "has an object of more than 1000 members");
+  });
+
+  test("members of other objects do not count for an object that is open around them", () => {
+    const inner = `{${members(600)}}`;
+
+    assert.equal(faultOf(`{"before":1,"inner":[${inner},${inner}],${members(998)}}`), "");
+    assert.match(faultOf(`{"before":1,"inner":[${inner},${inner}],${members(999)}}`), /more than 1000 members/);
+  });
+
+  test("all objects together have at most 60,000 members", () => {
+    const most = `[${list(60, `{${members(1_000)}}`)}]`;
+
+    assert.equal(faultOf(most), "");
+    assert.equal(faultOf(`[${most},{"one":1}]`), "has more than 60000 members");
+  });
+
+  test("who reads may ask for fewer members", () => {
+    const text = `[{${members(500)}},{${members(500)}}]`;
+
+    assert.equal(faultOf(text, { membersMax: 1_000 }), "");
+    assert.equal(faultOf(text, { membersMax: 999 }), "has more than 999 members");
+  });
+
+  test("there are at most 100,000 values, of whatever kind, the whole among them", () => {
+    for (const item of ["{}", "[]", '"text"', '"\\n"', "-1.5e3", "0", "true", "false", "null"]) {
+      assert.equal(faultOf(list(99_999, item)), "", item);
+      assert.equal(faultOf(list(100_000, item)), "has more than 100000 values", item);
+    }
+  });
+
+  test("a value is counted once, and keys and what stands in texts are none", () => {
+    const pair = '{"true, [null] {1}":" [1,2,3] \\" false "}';
+
+    assert.equal(faultOf(list(49_999, pair)), "");
+    assert.equal(faultOf(list(50_000, pair)), "has more than 100000 values");
+  });
+
+  test("too much is found while reading, and what comes after it is not looked at", () => {
+    assert.match(faultOf(`{${members(1_001)}${garbage}`), /more than 1000 members/);
+    assert.match(faultOf(`[${list(60, `{${members(1_000)}}`)},{"one":1${garbage}`), /more than 60000 members/);
+    assert.match(faultOf(`[${Array(100_000).fill("1").join(",")}${garbage}`), /more than 100000 values/);
+    assert.match(faultOf(`${"[".repeat(65)}${garbage}`), /deeper than 64/);
+  });
+
+  test("any text is within the bounds exactly when its value is", () => {
+    const value = fc.jsonValue({ maxDepth: 4 });
+    const bounds = fc.record({ items: fc.integer({ min: 0, max: 20 }), membersMax: fc.integer({ min: 0, max: 20 }) });
+    fc.assert(
+      fc.property(value, bounds, (one, { items, membersMax }) => {
+        const whole = Array(items).fill(one);
+        const text = JSON.stringify(whole);
+        fc.pre(!text.includes("__proto__") && !/\\u0000|\d{16}/.test(text));
+
+        const tooMany = membersIn(JSON.parse(text)) > membersMax;
+
+        assert.equal(faultOf(text, { membersMax }), tooMany ? `has more than ${membersMax} members` : "");
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+function membersIn(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const below = Object.values(value).reduce((sum: number, item) => sum + membersIn(item), 0);
+  return Array.isArray(value) ? below : below + Object.keys(value).length;
+}
+
+test("a NUL or half of a surrogate pair is refused in texts and keys, written out or escaped", () => {
+  for (const bad of ["\0", "\\u0000", "\ud800", "\\ud800", "\\udfff x"]) {
+    assert.notEqual(faultOf(`["${bad}"]`), "", JSON.stringify(bad));
+    assert.notEqual(faultOf(`{"a":1,"${bad}":1}`), "", JSON.stringify(bad));
+    // Behind a text with an escape that is none of these.
+    assert.notEqual(faultOf(`["\\n","plain","${bad}"]`), "", JSON.stringify(bad));
+  }
+  assert.equal(faultOf('["\\ud83d\\ude00","\u{1f600}","\\\\u0000"]'), "");
+});

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { takeMessages } from "../../actors/run/intake.ts";
+import { Bus, type Delivery } from "../../bus/bus.ts";
+import { systemEnv } from "../../bus/env.ts";
+import type { ClientMessage, SubmitTurn } from "../../bus/protocol/thread.ts";
+import { leanMessages } from "../../http/client-messages.ts";
+import type { HttpContext } from "../../http/context.ts";
+import type { Exchange } from "../../http/server.ts";
+import { streamTurn, type TurnFields } from "../../http/turns.ts";
+import { compileSpec } from "../manifests/support.ts";
+
+const fields: TurnFields = {
+  surface: "chat_stream",
+  manifest: "x",
+  messages: [],
+  thread_suffix: null,
+  model: null,
+  template: null,
+  template_args: [],
+  max_tokens: null,
+  temperature: null,
+  include_usage: false,
+};
+const principal = { tenant_id: "default", sub: "someone", scopes: [], scheme: "anonymous", issuer: "" } as const;
+const agent = compileSpec({ prompts: [{ name: "greet", body: "Hello $1" }] });
+
+/** What becomes of the messages: entries of the log, or the refusal. */
+function taken(messages: readonly ClientMessage[]): unknown {
+  const turn: SubmitTurn = {
+    ...fields,
+    messages,
+    run_id: "r",
+    principal,
+    request_id: "q",
+    idempotency: null,
+    channel: { node: 0, id: 1 },
+  };
+  try {
+    return takeMessages(turn, agent);
+  } catch (error) {
+    return error;
+  }
+}
+
+/** A value that is often what it should be, and may be anything. */
+const oftenly = <T>(usual: fc.Arbitrary<T>): fc.Arbitrary<unknown> =>
+  fc.oneof({ weight: 5, arbitrary: usual }, { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 2 }) });
+
+const text = fc.constantFrom("", "hi", "/greet Ann", "a\nb");
+const part = fc.record(
+  {
+    type: oftenly(fc.constantFrom("text", "file", "image_url", "input_audio")),
+    text: oftenly(text),
+    file_id: oftenly(fc.constant("f1")),
+    file: oftenly(fc.record({ file_id: oftenly(fc.constant("f1")), extra: fc.jsonValue() }, { requiredKeys: [] })),
+    extra: fc.jsonValue(),
+  },
+  { requiredKeys: [] },
+);
+/** Lists are no arguments: whether one is JSON when it is written out is nobody's business. */
+const argumentsText = oftenly(fc.constantFrom("{}", '{"a":1}', "{", "")).filter((value) => !Array.isArray(value));
+const call = fc.record(
+  {
+    id: fc.string(),
+    function: oftenly(fc.record({ name: fc.string(), arguments: argumentsText }, { requiredKeys: [] })),
+  },
+  { requiredKeys: [] },
+);
+const message = fc.record(
+  {
+    role: fc.constantFrom("user", "assistant", "system", "developer", "tool", "function", "king"),
+    content: oftenly(fc.oneof(text, fc.array(oftenly(part), { maxLength: 3 }))),
+    name: fc.constantFrom("Ann", "x".repeat(129)),
+    tool_calls: oftenly(fc.array(oftenly(call), { maxLength: 3 })),
+    tool_call_id: fc.constantFrom("c1", "c2"),
+    attachments: oftenly(fc.array(fc.record({ url: fc.string() }), { maxLength: 2 })),
+    extra: fc.jsonValue(),
+  },
+  { requiredKeys: ["role"] },
+);
+
+test("lean messages become of a turn what the whole ones would, or are refused for the same reason", () => {
+  fc.assert(
+    fc.property(fc.array(message, { maxLength: 4 }), (sent) => {
+      const messages = sent as ClientMessage[];
+
+      assert.deepEqual(taken(leanMessages(messages)), taken(messages));
+    }),
+    { numRuns: 3000 },
+  );
+});
+
+const crowd = Object.fromEntries(Array.from({ length: 900 }, (_, at) => [`k${at}`, { at }]));
+
+test("threat 24: what no turn reads is left behind before the messages cross to the actor", async () => {
+  const delivered: Delivery[] = [];
+  const env = systemEnv();
+  const bus = new Bus({
+    env,
+    node: 0,
+    incarnation: 0,
+    actorNodes: [0],
+    deliver: (one) => void delivered.push(one),
+  });
+  const context = { bus, env, turns: new Set() } as HttpContext;
+  const messages: ClientMessage[] = [
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "hi", ...crowd },
+        { type: "other", ...crowd },
+      ],
+      ...crowd,
+    },
+    { role: "assistant", content: "ho", tool_calls: [{ ...crowd, function: { arguments: "{}", ...crowd } }] },
+    { role: "user", content: "hi", attachments: [crowd] },
+    { role: "user", content: [{ type: "file", file: { file_id: "f", ...crowd } }, [crowd]] },
+  ];
+  const head = { headers: {} } as Exchange["head"];
+  const exchange = { head, onAborted(_work: () => void) {} } as Exchange;
+  const request = { params: {}, query: {}, body: {}, rawBody: Buffer.from(""), principal, requestId: "q", exchange };
+
+  void streamTurn(request, { ...fields, messages }, context).catch(() => {});
+  await new Promise((resolve) => setImmediate(resolve));
+
+  const [asked] = delivered.map(({ body }) => body as SubmitTurn);
+  assert.deepEqual(asked?.messages, [
+    { role: "user", content: [{ type: "text", text: "hi" }, { type: "other" }] },
+    { role: "assistant", content: "ho", tool_calls: [{ function: { arguments: "{}" } }] },
+    { role: "user", content: "hi", attachments: [{}] },
+    { role: "user", content: [{ type: "file", file: { file_id: "f" } }, []] },
+  ]);
+});
