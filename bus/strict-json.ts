@@ -55,21 +55,17 @@ function checkStructure(text: string, rules: JsonRules): void {
   let keyExpected = false;
   let members = 0;
   let values = 0;
-  let backslash = text.indexOf("\\");
   for (let at = 0; at < text.length; at++) {
     const character = text.charCodeAt(at);
     if (character === quote) {
       const end = stringEnd(text, at);
-      if (backslash !== -1 && backslash < at) backslash = text.indexOf("\\", at);
-      const escaped = backslash !== -1 && backslash < end;
+      const content = text.slice(at + 1, end - 1);
+      const value = content.includes("\\") ? unescaped(text.slice(at, end)) : content;
       if (keyExpected && keys !== null) {
         if (++members > membersMax) throw new JsonFault(`has more than ${membersMax} members`);
-        addKey(keys, escaped ? unescaped(text.slice(at, end)) : text.slice(at + 1, end - 1), refusedKeys);
+        addKey(keys, value, refusedKeys);
         keyExpected = false;
-      } else {
-        values++;
-        if (escaped) unescaped(text.slice(at, end));
-      }
+      } else values++;
       at = end - 1;
     } else if (character === comma) keyExpected = keys !== null;
     else if (character === openObject || character === openList) {

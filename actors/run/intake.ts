@@ -12,7 +12,10 @@ import type { JournalEntry } from "./journal.ts";
 const roles = ["user", "assistant", "system", "developer", "tool", "function"] as const;
 type Role = (typeof roles)[number];
 
-/** A part that is neither text nor an image or file is dropped; the caller logs it. */
+/** Types of dropped parts that the log gets to see. */
+const droppedTypesMax = 20;
+
+/** A part that is neither text nor an image or file is dropped; the caller logs its type. */
 export interface Intake {
   readonly entries: readonly JournalEntry[];
   /** The words of the last user message, for audit and the list of sessions. */
@@ -25,17 +28,17 @@ export interface Intake {
  * unknown_prompt, empty_prompt, too_many_commands and messages_or_template_required.
  */
 export function takeMessages(turn: SubmitTurn, agent: CompiledAgent): Intake {
-  const droppedParts: string[] = [];
+  const dropped = new Set<string>();
   const messages = expandCommands(agent.prompts, turn.messages as (ClientMessage & { content: unknown })[]);
-  const entries = messages.flatMap((message, index) => takeMessage(message, index, turn, droppedParts));
+  const entries = messages.flatMap((message, index) => takeMessage(message, index, turn, dropped));
   if (turn.template !== null)
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
   const lastUser = entries.findLast((entry) => entry.role === "user");
   if (!lastUser) throw new SvcError("messages_or_template_required");
-  return { entries, userText: lastUser.content, droppedParts };
+  return { entries, userText: lastUser.content, droppedParts: [...dropped] };
 }
 
-function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dropped: string[]): JournalEntry[] {
+function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dropped: Set<string>): JournalEntry[] {
   const role = message.role as Role;
   if (!roles.includes(role)) throw malformed(index, "role", `must be one of ${roles.join(", ")}`);
   if (message.name !== undefined && (typeof message.name !== "string" || message.name.length > 128))
@@ -62,7 +65,7 @@ function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dr
 }
 
 /** Text of a message: a string, or its text parts on lines of their own. */
-function takeContent(content: unknown, index: number, dropped: string[]): string {
+function takeContent(content: unknown, index: number, dropped: Set<string>): string {
   if (content === null || content === undefined) return "";
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) throw malformed(index, "content", "must be a string or a list of parts");
@@ -76,8 +79,8 @@ function takeContent(content: unknown, index: number, dropped: string[]): string
       texts.push(part.text);
     } else if (type === "image_url" || type === "image" || (type === "file" && namesFile(part))) {
       throw new SvcError("unsupported_part");
-    } else {
-      dropped.push(typeof type === "string" ? type.slice(0, 64) : typeof type);
+    } else if (dropped.size < droppedTypesMax) {
+      dropped.add(typeof type === "string" ? type.slice(0, 64) : typeof type);
     }
   }
   return texts.join("\n");
