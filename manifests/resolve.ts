@@ -76,7 +76,7 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
   const objects = layers.objects === null ? null : openObjectLayer(layers.objects, env, layers.objectFreshMs);
   const files: { source: ManifestSource; layer: FileLayer }[] = [{ source: "bundled", layer: bundledManifests() }];
   if (layers.directory !== null)
-    files.unshift({ source: "directory", layer: openManifestDirectory(layers.directory, env.now) });
+    files.unshift({ source: "directory", layer: openManifestDirectory(layers.directory, () => env.now()) });
   const stored = store === null ? null : openStoreLayer(store);
   const fromFiles = (name: string): ResolvedManifest | null => {
     for (const { source, layer } of files) {

@@ -31,7 +31,7 @@ export class SimDisk {
     const config = await emptyDatabase("sqlite", atEnd);
     await migrate(config, { target: "head", downgrade: false });
     if (config.engine !== "sqlite") throw new Error("not SQLite");
-    const writer = openSqliteWriter(config.path);
+    const writer = openSqliteWriter(config);
     const reader = new Database(config.path, { readonly: true });
     atEnd.after(() => {
       reader.close();
