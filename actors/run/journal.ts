@@ -22,8 +22,8 @@ export interface Journal {
   readonly threadId: string;
   /** Id that the newest event will have after `count` more entries, empty without a thread. */
   leafIdAfter(count: number): string;
-  /** Resolves when the entries are durable. Refuses with storage_unavailable or conflict. */
-  append(entries: readonly JournalEntry[]): Promise<void>;
+  /** Resolves when the entries are durable, and `ops` with them. Refuses with storage_unavailable or conflict. */
+  append(entries: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<void>;
   /** The last append of the run, in one batch with `ops`; the run is no longer marked as live after it. */
   end(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<void>;
   /** Frames for those who listen to the thread without having started the turn; made only when somebody does. */

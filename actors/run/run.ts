@@ -87,11 +87,10 @@ export class Run {
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
   async #writeFailure(error: SvcError): Promise<boolean> {
-    const { plan, journal, meter, deps } = this.#scope;
+    const { plan, journal } = this.#scope;
     const settled = plan.settle({ kind: "failed", error }, journal.nextSeq + 1);
-    const usage = meter.ops(deps.store.tenant(plan.principal.tenant_id));
     try {
-      await journal.end([interruptedEntry(plan.run_id, error.code)], [...usage, ...settled]);
+      await journal.end([interruptedEntry(plan.run_id, error.code)], [...this.#scope.billing(), ...settled]);
       return true;
     } catch {
       return false;
@@ -121,8 +120,7 @@ export class Run {
     // An Error takes its stack trace when it is made: not in every turn.
     const stopping = interrupted ? new SvcError("shutting_down") : null;
     const settled = plan.settle(stopping ? { kind: "failed", error: stopping } : { kind: "finished", result }, endSeq);
-    const usage = scope.meter.ops(deps.store.tenant(plan.principal.tenant_id));
-    await journal.end(ending.entries, [...usage, ...settled]);
+    await journal.end(ending.entries, [...scope.billing(), ...settled]);
     scope.committed();
 
     if (ending.stop_reason === "max_turns") scope.frame("max_turns", { limit: plan.agent.recursion_limit });

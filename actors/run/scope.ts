@@ -1,5 +1,6 @@
 import type { AbortReason } from "../../bus/protocol/thread.ts";
 import { RunBudget } from "../../governance/limits.ts";
+import type { WriteOp } from "../../storage/store.ts";
 import { AgentMetrics } from "./agent-metrics.ts";
 import { Cancellation } from "./cancellation.ts";
 import type { ContextMessage } from "./context/message.ts";
@@ -123,6 +124,11 @@ export class RunScope {
     const { branch } = this.plan;
     // Without a window the whole branch was shown, and this turn's messages are in it already.
     return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
+  }
+
+  /** What is to be written with what the model has said: the rows of what it has used. */
+  billing(): WriteOp[] {
+    return this.meter.takeOps(this.deps.store.tenant(this.plan.principal.tenant_id));
   }
 
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {

@@ -9,6 +9,8 @@ import type { TurnUsage } from "./output/output.ts";
 /** Adds up what the model calls of one turn used, and keeps a row for each. */
 export class UsageMeter {
   readonly #rows: UsageRow[] = [];
+  /** Rows that have been given out to be written. */
+  #taken = 0;
   #total: TurnUsage | null = null;
 
   /** Null while no provider has reported any. */
@@ -65,8 +67,10 @@ export class UsageMeter {
     };
   }
 
-  /** The rows, to be written with the turn's last batch. */
-  ops(store: TenantStore): WriteOp[] {
-    return this.#rows.map((row) => insertUsageOp(store, row));
+  /** The rows of the calls since it was last asked: they are written in the batch that keeps what the model has said. */
+  takeOps(store: TenantStore): WriteOp[] {
+    const rows = this.#rows.slice(this.#taken);
+    this.#taken = this.#rows.length;
+    return rows.map((row) => insertUsageOp(store, row));
   }
 }

@@ -77,11 +77,11 @@ export class ThreadJournal implements Journal {
     return this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
   }
 
-  append(entries: readonly JournalEntry[]): Promise<void> {
+  append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = []): Promise<void> {
     if (this.#broken) return Promise.reject(this.#broken);
     const events = this.#advance(entries);
     const head = this.#head();
-    return this.#write([this.#progress(head), ...this.#appends(head, events)], events);
+    return this.#write([this.#progress(head), ...this.#appends(head, events), ...ops], events);
   }
 
   end(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<void> {

@@ -22,7 +22,10 @@ export async function react(scope: RunScope, tools: ToolRunner): Promise<Ending>
     const calls = tools.identify(reply.tool_calls);
     scope.remember([contextMessage({ role: "assistant", content: reply.text, tool_calls: calls })]);
     const isLast = step >= agent.recursion_limit;
-    await scope.journal.append([assistantEntry(scope, reply, calls, isLast ? { truncated: true } : {})]);
+    await scope.journal.append(
+      [assistantEntry(scope, reply, calls, isLast ? { truncated: true } : {})],
+      scope.billing(),
+    );
     scope.committed();
     // The calls of the last step are not run, and the log says so (decision 35).
     const results = isLast

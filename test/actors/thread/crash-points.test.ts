@@ -9,6 +9,7 @@ import { type LogEvent, readEvents } from "../../../storage/events.ts";
 import { liveRunOf } from "../../../storage/live-runs.ts";
 import type { Store } from "../../../storage/store.ts";
 import { threadBySuffix } from "../../../storage/threads.ts";
+import { usagePage } from "../../../storage/usage.ts";
 import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import { FrameReader } from "../../support/sse-frames.ts";
@@ -18,11 +19,12 @@ import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
 const call = (id: string, name: string) => ({ id, name, arguments: JSON.stringify({ id }) });
+const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
 /** Two batches of calls, some with an effect and one that is refused, then the answer. */
 const replies: readonly ScriptedReply[] = [
-  { text: ["First."], calls: [call("a", "note"), call("b", "look"), call("c", "no_such_tool")] },
-  { calls: [call("d", "note"), call("e", "note")] },
-  { text: ["Done."] },
+  { text: ["First."], usage, calls: [call("a", "note"), call("b", "look"), call("c", "no_such_tool")] },
+  { usage, calls: [call("d", "note"), call("e", "note")] },
+  { text: ["Done."], usage },
 ];
 const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
   replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
@@ -97,6 +99,14 @@ for (const dialect of dialects) {
             const results = resultsIn(events);
             const asked = events.flatMap(({ extra }) => extra?.tool_calls ?? []).map(({ id }) => id);
             assert.deepEqual([...results.keys()].sort(), [...asked].sort(), `${suffix}: each call has one result`);
+            const { rows: billed } = await usagePage(
+              store.tenant(tenantId),
+              { thread_id: `${tenantId}:${suffix}` },
+              null,
+              9,
+            );
+            const answers = events.filter(({ extra }) => extra?.metadata?.usage !== undefined);
+            assert.equal(billed.length, answers.length, `${suffix}: what the model has said is billed`);
             for (const [id, { content }] of results) {
               const ran = effects.includes(`${suffix} ${id}`);
               if (/not run/.test(content)) assert.ok(!ran, `${suffix}: ${id} has run, and the log says ${content}`);
