@@ -19,7 +19,12 @@ export const ChatRequest = Type.Object(
     manifest: Type.String({ description: "Name of the manifest." }),
     messages: Type.Array(ClientMessage, { default: [], maxItems: 10_000 }),
     thread_id: Type.Optional(
-      nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." })),
+      nullable(
+        Type.String({
+          description:
+            "The thread's suffix, 1 to 200 characters; a new one has no `%` in it and is not `search`. Without it the turn is stateless.",
+        }),
+      ),
     ),
     model: Type.Optional(nullable(Type.String({ description: "A model for this turn, of those that are allowed." }))),
     template: Type.Optional(nullable(Type.String({ description: "Name of a prompt of the manifest." }))),

@@ -19,6 +19,7 @@ describe("Lingering", () => {
     assert.equal(seen.closed, 0);
 
     send(0, true);
+    assert.equal(seen.closed, 1);
     await sim.advance(2 * lingerMsMax);
 
     assert.equal(seen.closed, 1);

@@ -79,10 +79,14 @@ describe("request ids", () => {
 
     const told = await trusting.get("/health", https);
     const plain = await trusting.get("/health", { headers: { "x-forwarded-proto": "https, http" } });
+    const padded = await trusting.get("/health", { headers: { "x-forwarded-proto": "http,\t https" } });
+    // Of a value these bytes are a no-break space, which is no padding.
+    const strange = await trusting.get("/health", { headers: { "x-forwarded-proto": "http,\u00c2\u00a0https" } });
     const untrusted = await server.get("/health", https);
 
     assert.equal(told.headers["strict-transport-security"], "max-age=15552000; includeSubDomains");
-    assert.equal(plain.headers["strict-transport-security"], undefined);
+    assert.equal(padded.headers["strict-transport-security"], told.headers["strict-transport-security"]);
+    for (const { headers } of [plain, strange]) assert.equal(headers["strict-transport-security"], undefined);
     assert.equal(untrusted.headers["strict-transport-security"], undefined);
   });
 });
@@ -157,6 +161,8 @@ describe("the rate limit", () => {
 
     assert.equal(await knock("10.9.9.9, 203.0.113.7"), 429);
     assert.equal(await knock(["10.9.9.8", "203.0.113.7"]), 429);
+    assert.equal(await knock("10.9.9.9,\t203.0.113.7"), 429);
+    assert.equal(await knock("10.9.9.9,\u00c2\u00a0203.0.113.7"), 401);
     assert.equal(await knock("203.0.113.8"), 401);
   });
 
@@ -164,7 +170,9 @@ describe("the rate limit", () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     const oversize = "POST /chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999999\r\n\r\n";
 
-    for (let i = 0; i < 8; i++) assert.match(await server.raw(oversize), /^HTTP\/1\.1 413 /);
+    const answers = await Promise.all(Array.from({ length: 8 }, () => server.raw(oversize)));
+
+    for (const answer of answers) assert.match(answer, /^HTTP\/1\.1 413 /);
 
     assert.equal((await server.get("/audit")).status, 401);
   });
