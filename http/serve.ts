@@ -5,6 +5,7 @@ import { expose, type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
 import { describeDefault } from "../actors/run/model/create-models.ts";
+import { sweepDrafts } from "../actors/run/tools/drafts.ts";
 import { type Actors, startActors } from "../actors/runtime/actor-node.ts";
 import { ActorSystem } from "../actors/runtime/system.ts";
 import { type Env, systemEnv } from "../bus/env.ts";
@@ -127,7 +128,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   await abandoned.close({ processesBut: bootId });
   const port = await listenAll(main, workers, settings);
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
-  const stopHousekeeping = keepHouse(main.context.store, env, log);
+  const stopHousekeeping = keepHouse(main.context.store, settings, env, log);
   announce(url, settings, env, log, counts);
   options.onReady?.({ url, system });
 
@@ -197,8 +198,8 @@ const indexBusyMs = 50;
 const indexPause = 20;
 const lapsedMs = 3_600_000;
 
-/** What no request waits for: the search index follows the log, and what has lapsed is deleted. */
-function keepHouse(store: Store, env: Env, log: Logger): () => void {
+/** What no request waits for: the search index follows the log, and what has lapsed or was left behind is deleted. */
+function keepHouse(store: Store, { workspaceRoot }: Settings, env: Env, log: Logger): () => void {
   let stopping = false;
   const repeat = async (work: () => Promise<number>): Promise<void> => {
     if (stopping) return;
@@ -217,6 +218,11 @@ function keepHouse(store: Store, env: Env, log: Logger): () => void {
     await deleteLapsed(store, env.now());
     return lapsedMs;
   });
+  if (workspaceRoot !== "")
+    void repeat(async () => {
+      await sweepDrafts(workspaceRoot, env);
+      return lapsedMs;
+    });
   return () => {
     stopping = true;
   };

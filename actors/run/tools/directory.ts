@@ -2,7 +2,7 @@ import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, opendir, rename, stat, unlink } from "node:fs/promises";
 import { platform } from "node:os";
 import { explainFileError, ToolRefusal } from "./refusal.ts";
-import { canBeNamed, draftPrefix, isReserved } from "./workspace-path.ts";
+import { canBeNamed, draftPrefix, isDraft, isReserved } from "./workspace-path.ts";
 
 // A directory that is held while it is worked in. A path is walked name by name; each name is looked up in the directory that is
 // held, never through a path that somebody may bend meanwhile, and a link is refused where it is met.
@@ -184,6 +184,21 @@ export class Directory {
         await place?.close();
       }
     });
+  }
+
+  /** Removes drafts here that nobody has written to since `before`, epoch milliseconds, and shows what else is here to `each`. */
+  async sweep(before: number, each: (name: string, isDirectory: boolean) => Promise<void>): Promise<void> {
+    try {
+      for await (const found of await opendir(this.#pin.path, { bufferSize: 256 })) {
+        const { name } = found;
+        if (!canBeNamed(name)) continue;
+        const stats = isDraft(name) ? await this.look(name) : null;
+        if (stats?.isFile() && Number(stats.mtimeMs) < before) await unlink(this.#at(name)).catch(() => {});
+        else await each(name, found.isDirectory());
+      }
+    } catch (error) {
+      throw explainFileError(error, this.label || ".");
+    }
   }
 
   /** Lets go of it. */

@@ -13,6 +13,8 @@ export const depthMax = 64;
 export const scopesName = ".svc-scopes";
 /** Begins the name of a file that is being written and is not there yet. */
 export const draftPrefix = ".svc-tmp-";
+/** The whole of such a name: what follows is an id of `Env`. */
+const draftName = new RegExp(`^\\${draftPrefix}[0-9a-f]{32}$`);
 
 /**
  * The names in a path of a file. Refuses what is absolute, leaves the workspace, has a second spelling, or names what is the
@@ -52,6 +54,11 @@ export function isReserved(name: string): boolean {
   if (ordinary.test(name)) return false;
   const folded = fold(name);
   return standsFor(name, scopesName) || folded.startsWith(draftPrefix) || /^svc-tm~\d+$/.test(folded);
+}
+
+/** True for the name of a file that is being written. */
+export function isDraft(name: string): boolean {
+  return draftName.test(name);
 }
 
 /** True for `.git` itself, which walks pass by unless they are asked for it. */
