@@ -2,6 +2,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { lockName } from "../config.ts";
 import { makeDirectories } from "../directories.ts";
+import { closeToOthers, makePrivate } from "./private-files.ts";
 
 /** A data directory that belongs to this process until it is released. */
 export interface DataDirLock {
@@ -18,7 +19,10 @@ const held = new Set<Database.Database>();
  */
 export function lockDataDir(dir: string): DataDirLock {
   makeDirectories(dir);
-  const db = new Database(join(dir, lockName), { timeout: 0 });
+  const path = join(dir, lockName);
+  makePrivate(path);
+  closeToOthers(path);
+  const db = new Database(path, { timeout: 0 });
   try {
     // A database that nobody writes, for the sake of the engine's portable file locks.
     db.pragma("journal_mode = DELETE");

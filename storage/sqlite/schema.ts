@@ -2,10 +2,12 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { makeDirectories } from "../directories.ts";
 import { revisionsTable, type SchemaSession, statementsOf } from "../migration.ts";
+import { closeToOthers, makePrivate } from "./private-files.ts";
 
-/** Opens the file for changing its schema; makes it, and its directory, when they are not there. */
+/** Opens the file for changing its schema; makes it, and its directory, when they are not there. A change also closes it to others. */
 export async function openSqliteSchema(path: string): Promise<SchemaSession> {
   makeDirectories(dirname(path));
+  makePrivate(path);
   const db = new Database(path, { timeout: 30_000 });
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");
@@ -19,6 +21,7 @@ export async function openSqliteSchema(path: string): Promise<SchemaSession> {
   return {
     revisions: async () => revisions(),
     async change(choose) {
+      closeToOthers(path);
       db.exec("BEGIN IMMEDIATE");
       try {
         db.exec(revisionsTable);
