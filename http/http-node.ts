@@ -77,7 +77,6 @@ export function createHttpNode(
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   let draining = false;
-  let behind = true;
   const context: HttpContext = {
     env,
     settings,
@@ -95,11 +94,7 @@ export function createHttpNode(
     version: config.version,
     allMetrics,
     draining: () => draining,
-    async schemaBehind() {
-      // A schema that has been reached is not left again under a running server.
-      if (behind) behind = await isSchemaBehind(store.system);
-      return behind;
-    },
+    schemaBehind: () => isSchemaBehind(store.system),
   };
   bus.onLost((node) => {
     for (const turn of [...context.turns]) turn.lost(node);

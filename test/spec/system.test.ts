@@ -5,12 +5,15 @@ import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import packageFile from "../../package.json" with { type: "json" };
+import type { StoreConfig } from "../../storage/config.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { eventually } from "../support/eventually.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { sqliteIn } from "../support/seed.ts";
+import { apiKeys, type Env, startServer, type TestServer } from "../support/server.ts";
+import { dialects } from "../support/stores.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env: keyed, keys } = apiKeys({ all: { scopes: ["*"] }, none: { scopes: [] } });
 const noServer = (await hasPostgresServer()) ? false : needsServer;
@@ -114,6 +117,29 @@ describe("probes", () => {
     const [first] = behind.logs.filter(({ level }) => level === "warn");
     assert.match(first?.msg ?? "", /run `svc migrate`/);
   });
+
+  for (const dialect of dialects) {
+    test(`OPS-007 /ready is 503 schema_behind when the schema goes back under a running server, on ${dialect}`, {
+      skip: dialect === "postgres" && noServer,
+    }, async () => {
+      const dataDir = tempDir(atEnd);
+      const database = dialect === "postgres" ? await testDatabase(atEnd) : null;
+      const config: StoreConfig = database ? { engine: "postgres", postgres: database.config } : sqliteIn(dataDir);
+      await migrate(config, { target: "head", downgrade: false });
+      const env: Env = database ? { SVC_DATABASE_URL: database.url } : {};
+      const running = await startServer({ atEnd, dataDir, env });
+      const ready = await running.get("/ready");
+
+      await migrate(config, { target: "0003", downgrade: true });
+      const behind = await running.get("/ready");
+      await migrate(config, { target: "head", downgrade: false });
+      const after = await running.get("/ready");
+
+      assert.equal(ready.status, 200);
+      assert.deepEqual([behind.status, behind.json.checks.database.detail], [503, "schema_behind"]);
+      assert.equal(after.status, 200);
+    });
+  }
 
   test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode api_key", async () => {
     const guarded = await startServer({ atEnd, env: keyed });
