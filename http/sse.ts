@@ -215,14 +215,15 @@ export class StreamRegistry {
     this.droppedCount++;
   }
 
-  /** Drops the stream with the most waiting until the bound holds. */
+  /**
+   * Drops the stream with the most waiting when the bound is passed. Called whenever something was added: that was one stream's,
+   * so the one with the most has enough.
+   */
   keepWithinBound(): void {
-    while (this.waiting > this.#waitingMax) {
-      let largest: EventStream | null = null;
-      for (const stream of this.#streams) if (largest === null || stream.waiting > largest.waiting) largest = stream;
-      if (largest === null) return;
-      largest.drop();
-    }
+    if (this.waiting <= this.#waitingMax) return;
+    let largest: EventStream | null = null;
+    for (const stream of this.#streams) if (largest === null || stream.waiting > largest.waiting) largest = stream;
+    largest?.drop();
   }
 
   /** Sends a comment on every stream that has been silent; to be called every few seconds. */

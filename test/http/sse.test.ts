@@ -88,6 +88,49 @@ describe("a stream whose client takes nothing", () => {
   });
 });
 
+describe("keep-alive comments", () => {
+  test("go to streams that have been silent for 15 seconds, and to no busy one", () => {
+    let now = 0;
+    const registry = new StreamRegistry(1024 * miB, () => now);
+    const [silent, busy, commented] = [open(registry), open(registry), open(registry)];
+    for (const { connection } of [silent, busy, commented]) connection.taking = true;
+
+    now = 14_999;
+    registry.keepAlive();
+    assert.equal(silent.connection.text, "");
+    busy.stream.write("frame");
+    commented.stream.comment(": word\n\n");
+    now = 15_000;
+    registry.keepAlive();
+
+    assert.deepEqual(
+      [silent, busy, commented].map(({ connection }) => connection.text),
+      [": keep-alive\n\n", "frame", ": word\n\n"],
+    );
+    now = 29_998;
+    registry.keepAlive();
+    assert.equal(busy.connection.text, "frame");
+    now = 30_000;
+    registry.keepAlive();
+    assert.deepEqual(
+      [silent, busy].map(({ connection }) => connection.text),
+      [": keep-alive\n\n".repeat(2), "frame: keep-alive\n\n"],
+    );
+  });
+
+  test("are not frames: a stream that gets nothing else stays as idle as it was", () => {
+    let now = 0;
+    const registry = new StreamRegistry(1024 * miB, () => now);
+    const { connection, stream } = open(registry);
+    connection.taking = true;
+
+    now = 20_000;
+    registry.keepAlive();
+
+    assert.deepEqual([stream.lastWriteAt, stream.lastFrameAt], [20_000, 0]);
+  });
+});
+
 describe("the bound of all streams together", () => {
   test("closes the one with the most waiting, and no other", () => {
     const registry = new StreamRegistry(1000, () => 0);
@@ -104,6 +147,37 @@ describe("the bound of all streams together", () => {
       [false, true, false],
     );
     assert.equal(registry.waiting, 300 + 201);
+  });
+
+  test("closes one after the other, the largest first, as long as it is passed", () => {
+    const registry = new StreamRegistry(1000, () => 0);
+    const streams = [100, 400, 200, 300].map((length) => {
+      const { connection, stream } = open(registry);
+      stream.write("x".repeat(length));
+      return { connection, stream };
+    });
+    const closed: number[] = [];
+
+    for (let newcomer = 1; newcomer <= 20; newcomer++) {
+      open(registry).stream.write("y".repeat(50));
+      for (const [at, { connection }] of streams.entries())
+        if (connection.closed && !closed.includes(at)) closed.push(at);
+      assert.ok(registry.waiting <= 1000);
+    }
+
+    assert.deepEqual([closed, registry.waiting, registry.size], [[1, 3, 2, 0], 1000, 20]);
+    assert.equal(registry.droppedCount, 4);
+  });
+
+  test("closes whoever adds too much, at once and alone", () => {
+    const registry = new StreamRegistry(1000, () => 0);
+    const others = Array.from({ length: 4 }, () => open(registry));
+    for (const { stream } of others) stream.write("x".repeat(250));
+    const { connection, stream } = open(registry);
+
+    stream.write("y".repeat(5000));
+
+    assert.deepEqual([connection.closed, registry.waiting, registry.size], [true, 1000, 4]);
   });
 
   test("holds after every step, whatever is written, taken, held and ended; what is booked is what waits", () => {
