@@ -1,14 +1,14 @@
 import { SvcError } from "../bus/errors.ts";
 
-/** Bytes that are kept before it is known what the route takes. No route takes more. */
-const unaskedBytesMax = 12 * 1024 * 1024;
+/** Bytes that are kept before it is known what the route takes. No route gets more. */
+const keptBytesMax = 12 * 1024 * 1024;
 
 /** Collects a body, also while nobody has asked for it yet. What is over the limit is counted and not kept. */
 export class BodyReader {
   #chunks: Buffer[] = [];
   #bytes = 0;
   #complete = false;
-  #maxBytes = Number.POSITIVE_INFINITY;
+  #maxBytes = keptBytesMax;
   #waiting: { resolve(body: Buffer): void; reject(error: SvcError): void } | null = null;
 
   /** Whether all of it has come. */
@@ -20,14 +20,14 @@ export class BodyReader {
   take(chunk: ArrayBuffer, isLast: boolean): void {
     this.#bytes += chunk.byteLength;
     this.#complete = isLast;
-    if (this.#bytes <= Math.min(this.#maxBytes, unaskedBytesMax)) this.#chunks.push(Buffer.from(Buffer.from(chunk)));
+    if (this.#bytes <= this.#maxBytes) this.#chunks.push(Buffer.from(Buffer.from(chunk)));
     this.#settle();
   }
 
   /** The body. Refuses with payload_too_large as soon as there is more of it. */
   read(maxBytes: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      this.#maxBytes = maxBytes;
+      this.#maxBytes = Math.min(maxBytes, keptBytesMax);
       this.#waiting = { resolve, reject };
       this.#settle();
     });
