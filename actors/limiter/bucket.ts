@@ -21,8 +21,7 @@ export class TokenBucket {
   lease(want: number, now: number): RateLease {
     this.#tokens = Math.min(this.#limit, this.#tokens + Math.max(0, now - this.#at) * this.#perMs);
     this.#at = now;
-    if (this.#tokens < 1)
-      return { granted: 0, retryAfterSeconds: Math.max(1, Math.ceil((1 - this.#tokens) / this.#perMs / 1000)) };
+    if (this.#tokens < 1) return { granted: 0, retryAfterSeconds: Math.ceil((1 - this.#tokens) / this.#perMs / 1000) };
     const granted = Math.max(1, Math.min(want, Math.floor(this.#tokens * leaseShare)));
     this.#tokens -= granted;
     return { granted, retryAfterSeconds: 0 };
