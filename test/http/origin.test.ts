@@ -180,6 +180,27 @@ describe("browsers", () => {
     assert.equal((await server.get("/health", { headers })).status, 403);
   });
 
+  test("an origin that only ends or begins like our own is not our own", async () => {
+    const own = `127.0.0.1:${port}`;
+    for (const origin of [
+      `http://evil.example.com/${own}`,
+      `http://evil-${own}`,
+      `http://evil.${own}`,
+      `https://evil@${own}`,
+      `ftp://${own}`,
+      `//${own}`,
+      own,
+      `http://${own}.evil.example.com`,
+      `http://${own}0`,
+      `http://${own}/`,
+      `http://${own}@evil.example.com`,
+    ]) {
+      const answer = await server.request("POST", "/chat", { headers: { origin }, body: {} });
+
+      assert.deepEqual(outcomeOf(answer), refusal(403, "origin_not_allowed"), origin);
+    }
+  });
+
   test("SVC_ALLOWED_HOSTS replaces the names that are ours", async () => {
     const named = await startServer({ atEnd, env: { SVC_ALLOWED_HOSTS: "svc.example.com,127.0.0.1" } });
 
