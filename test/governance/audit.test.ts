@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { systemEnv } from "../../bus/env.ts";
+import { describe, test } from "node:test";
+import SqliteDatabase from "better-sqlite3";
+import { type Env, systemEnv } from "../../bus/env.ts";
 import { AuditLog } from "../../governance/audit.ts";
 import { SecretMask } from "../../governance/secrets.ts";
 import { auditPage } from "../../storage/audit.ts";
-import { testStore } from "../support/stores.ts";
-import { cleanup } from "../support/temp.ts";
+import { eventually } from "../support/eventually.ts";
+import { type TestStore, testStore } from "../support/stores.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
 
 const event = (event_type: string) => ({
   event_type,
@@ -34,4 +36,103 @@ test("events of one millisecond are listed in their order, and their ids tell no
     ["later", ...types.toReversed()],
   );
   assert.equal(rows[0]?.id.slice(0, 4), "0000");
+});
+
+test("rows wait up to 200,000; what comes then is dropped and counted, one for one", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  let dropped = 0;
+  const log = new AuditLog(store, systemEnv(), new SecretMask([]), 0, () => dropped++);
+
+  for (let i = 0; i < 200_000; i++) log.record("acme", event("kept"));
+  assert.equal(dropped, 0);
+  for (let i = 0; i < 3; i++) log.record("acme", event("dropped"));
+
+  assert.equal(dropped, 3);
+});
+
+describe("a flush that fails", () => {
+  /** The world as it is, but for timers: they run when they are told to. */
+  function timersOf() {
+    const waiting: { delayMs: number; work: () => void }[] = [];
+    const env: Env = {
+      ...systemEnv(),
+      timer(delayMs, work) {
+        const timer = { delayMs, work };
+        waiting.push(timer);
+        return { cancel: () => void waiting.splice(waiting.indexOf(timer), 1) };
+      },
+    };
+    return { env, waiting, fire: () => waiting.shift()?.work() };
+  }
+
+  /** Makes every write of an event of this type fail until it is told to stop. */
+  function refuse({ config }: TestStore, event_type: string, atEnd: Cleanup): () => void {
+    assert.equal(config.engine, "sqlite");
+    const db = new SqliteDatabase(config.engine === "sqlite" ? config.path : "", { timeout: 10_000 });
+    atEnd.after(() => void db.close());
+    db.exec(`CREATE TRIGGER refuse BEFORE INSERT ON audit WHEN new.event_type = '${event_type}'
+             BEGIN SELECT RAISE(ABORT, 'refused'); END`);
+    return () => void db.exec("DROP TRIGGER refuse");
+  }
+
+  const typesOf = async ({ store }: TestStore) =>
+    (await auditPage(store.tenant("acme"), {}, null, 500)).rows.map(({ event_type }) => event_type);
+
+  test("is tried again by the timer, without a word from anybody", async (t) => {
+    const atEnd = cleanup(t);
+    const opened = await testStore("sqlite", atEnd);
+    const { env, waiting, fire } = timersOf();
+    const log = new AuditLog(opened.store, env, new SecretMask([]), 5, () => assert.fail("dropped"));
+    const allow = refuse(opened, "early", atEnd);
+
+    log.record("acme", event("early"));
+    fire();
+    await log.flush();
+
+    assert.deepEqual(await typesOf(opened), []);
+    assert.deepEqual(
+      waiting.map(({ delayMs }) => delayMs),
+      [5000],
+    );
+    allow();
+    fire();
+    const types = await eventually("the event", async () => {
+      const seen = await typesOf(opened);
+      return seen.length > 0 ? seen : undefined;
+    });
+    assert.deepEqual(types, ["early"]);
+    assert.deepEqual(waiting, []);
+  });
+
+  test("keeps what it could not write, and writes nothing twice", async (t) => {
+    const atEnd = cleanup(t);
+    const opened = await testStore("sqlite", atEnd);
+    const { env, waiting } = timersOf();
+    const log = new AuditLog(opened.store, env, new SecretMask([]), 5, () => assert.fail("dropped"));
+    const types = Array.from({ length: 250 }, (_, i) => `type-${i}`);
+    const allow = refuse(opened, "type-120", atEnd);
+
+    for (const type of types) log.record("acme", event(type));
+    await log.flush();
+    const first = await typesOf(opened);
+    allow();
+    await log.flush();
+
+    assert.deepEqual(first.toReversed(), types.slice(0, 100));
+    assert.deepEqual((await typesOf(opened)).toReversed(), types);
+    assert.equal(waiting.length, 1);
+  });
+
+  test("sets no timer where there is none to be", async (t) => {
+    const atEnd = cleanup(t);
+    const opened = await testStore("sqlite", atEnd);
+    const { env, waiting } = timersOf();
+    const log = new AuditLog(opened.store, env, new SecretMask([]), 0, () => assert.fail("dropped"));
+    refuse(opened, "early", atEnd);
+
+    log.record("acme", event("early"));
+    await log.flush();
+
+    assert.deepEqual(waiting, []);
+  });
 });
