@@ -2,33 +2,25 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { migrate } from "../../storage/migrate.ts";
 import { childCommand, isAcknowledgement, startChild } from "../support/kill-store.ts";
-import { canTrace } from "../support/strace.ts";
+import { canTrace, readTrace } from "../support/strace.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-/** What the process did, in order, as far as it matters here. */
-type Step = { readonly did: "log-written" | "log-flushed" | "acknowledged" };
+const here = fileURLToPath(new URL(".", import.meta.url));
 
-/** Reads a trace of `strace -f -y`. A call counts when it returns, an acknowledgement when it is made. */
-function readTrace(text: string): Step[] {
-  const steps: Step[] = [];
-  const unfinished = new Map<string, string>();
-  for (const line of text.split("\n")) {
-    const [, thread = "", call = ""] = /^(\d+) +(.*)$/.exec(line) ?? [];
-    if (/^write\(1<[^>]*>, "\d+ \d+\\n"/.test(call)) steps.push({ did: "acknowledged" });
-    if (call.endsWith("<unfinished ...>")) {
-      unfinished.set(thread, call);
-      continue;
-    }
-    const resumed = /^<\.\.\. (\w+) resumed>(.*)$/.exec(call);
-    const whole = resumed ? (unfinished.get(thread) ?? "") + resumed[2] : call;
-    if (!/svc\.db-wal>/.test(whole)) continue;
-    if (/^pwrite64\(/.test(whole)) steps.push({ did: "log-written" });
-    else if (/^f(data)?sync\(.*\) += 0$/.test(whole)) steps.push({ did: "log-flushed" });
-  }
-  return steps;
-}
+type LogStep = "log-written" | "log-flushed" | "acknowledged";
+
+/** Steps of a store on SQLite that matter here. */
+const logSteps = {
+  made: (call: string) => (/^write\(1<[^>]*>, "\d+ \d+\\n"/.test(call) ? "acknowledged" : null),
+  returned(call: string) {
+    if (!/svc\.db-wal>/.test(call)) return null;
+    if (/^pwrite64\(/.test(call)) return "log-written";
+    return /^f(data)?sync\(.*\) += 0$/.test(call) ? "log-flushed" : null;
+  },
+} as const;
 
 test("the log is flushed to the disk before an event is acknowledged", async (t) => {
   if (!canTrace(t)) return;
@@ -53,11 +45,11 @@ test("the log is flushed to the disk before an event is acknowledged", async (t)
   const code = await child.ended;
 
   assert.equal(code, 0);
-  const steps = readTrace(readFileSync(trace, "utf8"));
+  const steps = readTrace<LogStep>(readFileSync(trace, "utf8"), logSteps);
   let written = 0;
   let unflushed = 0;
   let acknowledged = 0;
-  for (const { did } of steps) {
+  for (const did of steps) {
     if (did === "log-written") {
       written++;
       unflushed++;
@@ -83,7 +75,33 @@ test("the reader of traces sees an acknowledgement that comes too early", () => 
     "10 fdatasync(24</d/svc.db-wal>) = -1 EIO (Input/output error)",
   ].join("\n");
 
-  const steps = readTrace(trace).map(({ did }) => did);
+  const steps = readTrace<LogStep>(trace, logSteps);
 
   assert.deepEqual(steps, ["log-written", "acknowledged", "acknowledged", "log-flushed"]);
+});
+
+test("an object is on the disk, and so is its place in each folder, before a put or a delete is over", async (t) => {
+  if (!canTrace(t)) return;
+  const dir = tempDir(cleanup(t));
+  const [root, trace] = [join(dir, "objects"), join(dir, "trace")];
+  const calls = "trace=write,fsync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat";
+  const program = ["--import", join(here, "../../strip-types.js"), join(here, "../support/object-child.ts"), root];
+
+  const child = startChild(["strace", "-f", "-y", "-o", trace, "-e", calls, process.execPath, ...program]);
+  assert.equal(await child.ended, 0);
+
+  const steps = readTrace<string>(readFileSync(trace, "utf8"), {
+    made: (call) => /^write\(1<[^>]*>, "(\w+)\\n"/.exec(call)?.[1] ?? null,
+    returned(call) {
+      const [, name = "", path = ""] = /^(\w+)\(.*?"?(\/[^">]*)[">].* = 0$/.exec(call) ?? [];
+      if (!path.startsWith(root)) return null;
+      return `${name.replace(/at2?$/, "")} ${path.slice(root.length).replace(/^\/\+drafts\/\w+$/, "draft") || "/"}`;
+    },
+  });
+  const draft = ["fsync draft", "rename draft", "fsync /a/b"];
+  assert.deepEqual(steps.slice(steps.indexOf("begin") + 1), [
+    ...["fsync draft", "mkdir /a", "mkdir /a/b", "fsync /a", "fsync /", "rename draft", "fsync /a/b", "done"],
+    ...[...draft, "done"],
+    ...["unlink /a/b/c", "fsync /a/b", "done"],
+  ]);
 });

@@ -8,3 +8,23 @@ export function canTrace(t: Pick<TestContext, "skip">): boolean {
   const why = status === null ? "needs strace: apt-get install strace" : `strace may not trace here: ${stderr.trim()}`;
   return has(t, status === 0, why);
 }
+
+/** What is read from a call: when it is made, and when it has returned; null for nothing. */
+interface Reading<Step> {
+  made(call: string): Step | null;
+  returned(call: string): Step | null;
+}
+
+/** What a process did, in order, out of a trace of `strace -f -y`. */
+export function readTrace<Step>(text: string, { made, returned }: Reading<Step>): Step[] {
+  const steps: (Step | null)[] = [];
+  const unfinished = new Map<string, string>();
+  for (const line of text.split("\n")) {
+    const [, thread = "", call = ""] = /^(\d+) +(.*)$/.exec(line) ?? [];
+    const resumed = /^<\.\.\. (\w+) resumed>(.*)$/.exec(call);
+    if (!resumed) steps.push(made(call));
+    if (call.endsWith("<unfinished ...>")) unfinished.set(thread, call);
+    else steps.push(returned(resumed ? (unfinished.get(thread) ?? "") + resumed[2] : call));
+  }
+  return steps.filter((step) => step !== null);
+}
