@@ -1,9 +1,9 @@
 // Clients that leave, at every byte of what they send and of what they are sent: nobody else notices, and a turn that was asked
 // for in full is run to its end.
 import assert from "node:assert/strict";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { before, describe, test } from "node:test";
-import { says, turn } from "../support/chat.ts";
+import { gate, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
@@ -14,8 +14,8 @@ import { brief, snapshotOf } from "./support.ts";
 const leavings = ["end", "destroy", "resetAndDestroy"] as const;
 type Leaving = (typeof leavings)[number];
 
-/** Sends `sent` and leaves when `answerBytes` of the answer have come, at once for 0. Resolves with what came. */
-function leave(url: string, sent: string, answerBytes: number, how: Leaving): Promise<string> {
+/** Sends `sent` and leaves when so many bytes of the answer have come, or these words, at once for 0. Resolves with what came. */
+function leave(url: string, sent: string, until: number | string, how: Leaving): Promise<string> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
     let answer = "";
@@ -31,17 +31,17 @@ function leave(url: string, sent: string, answerBytes: number, how: Leaving): Pr
     socket.on("close", () => resolve(answer));
     socket.on("data", (chunk) => {
       answer += chunk.toString("latin1");
-      if (answer.length >= answerBytes) go();
+      if (typeof until === "number" ? answer.length >= until : answer.includes(until)) go();
     });
     socket.write(sent, "latin1", () => {
-      if (answerBytes === 0) go();
+      if (until === 0) go();
     });
   });
 }
 
-function requestText(method: string, path: string, body?: object): string {
+function requestText(method: string, path: string, body?: object, more: readonly string[] = []): string {
   const text = body === undefined ? "" : JSON.stringify(body);
-  const headers = [`${method} ${path} HTTP/1.1`, "host: localhost"];
+  const headers = [`${method} ${path} HTTP/1.1`, "host: localhost", ...more];
   if (body !== undefined) headers.push("content-type: application/json", `content-length: ${text.length}`);
   return `${headers.join("\r\n")}\r\n\r\n${text}`;
 }
@@ -51,12 +51,18 @@ describe("clients that leave", () => {
   let server: TestServer;
   let mock: MockModel;
   let answerLength: number;
+  const ending = gate();
   before(async () => {
-    mock = await startMockModel({ record: false });
+    mock = await startMockModel();
     atEnd.after(() => mock.close());
     mock.answer("brief", says("one ", "two ", "three ", "four"));
-    const manifests = manifestEnv(atEnd, { agent: { model: { id: "brief" } } });
-    server = await startServer({ atEnd, env: { ...modelEnv(mock, ["brief"]), ...manifests } });
+    // Ends when it is told to, and not before.
+    mock.answer("hanging", says("one ", never));
+    mock.answer("gated", says("one ", ending.opened, "two"));
+    const models = ["brief", "hanging", "gated"];
+    const agents = { agent: "brief", hanging: "hanging", gated: "gated" };
+    const manifests = Object.fromEntries(Object.entries(agents).map(([name, id]) => [name, { model: { id } }]));
+    server = await startServer({ atEnd, env: { ...modelEnv(mock, models), ...manifestEnv(atEnd, manifests) } });
     const whole = await server.stream("/chat/stream", turn("agent", "hello", { thread_id: "whole" }));
     await whole.rest();
     answerLength = whole.text.length;
@@ -145,12 +151,92 @@ describe("clients that leave", () => {
     });
   }
 
-  test("a turn without a thread ends with its client, and its model is told", async () => {
-    for (const how of leavings) {
-      const request = requestText("POST", "/chat/stream", turn("agent", "hello"));
-      await leave(server.url, request, 1, how);
-    }
+  type Asked = MockModel["requests"][number];
+
+  /** The request that a model gets next, when it is there. */
+  function nextOf(model: string): () => Promise<Asked> {
+    const all = () => mock.requests.filter((request) => request.model === model);
+    const earlier = all().length;
+    return () =>
+      eventually(`${model} is asked`, async () => {
+        await server.get("/health");
+        return all()[earlier];
+      });
+  }
+
+  async function untilGone(request: Asked): Promise<void> {
+    let ended = "";
+    void request.ended.then((how) => {
+      ended = how;
+    });
+    await eventually("the model is left", async () => {
+      await server.get("/health");
+      return ended === "gone" || undefined;
+    });
+  }
+
+  const stateless = (path: string, manifest = "hanging", headers: string[] = []): string =>
+    requestText("POST", path, turn(manifest, "hello"), headers);
+
+  /** Sends a request whose answer nobody waits for. */
+  function send(text: string): Socket {
+    const { hostname, port } = new URL(server.url);
+    const socket = connect(Number(port), hostname);
+    socket.write(text);
+    return socket;
+  }
+
+  for (const how of leavings) {
+    test(`by ${how}, of a stream without a thread: the turn ends with them, and its model is left`, async () => {
+      const asked = nextOf("hanging");
+
+      await leave(server.url, stateless("/chat/stream"), "one ", how);
+
+      await untilGone(await asked());
+      await untilQuiet();
+    });
+
+    test(`by ${how}, who wait for the answer of a turn without a thread: it ends with them, and its model is left`, async () => {
+      const asked = nextOf("hanging");
+      const socket = send(stateless("/chat"));
+      const request = await asked();
+
+      if (how === "end") socket.end();
+      else socket[how]();
+
+      await untilGone(request);
+      await untilQuiet();
+    });
+  }
+
+  test("before it is known whether there is a run: a turn without a thread ends all the same", async () => {
+    for (const path of ["/chat", "/chat/stream"])
+      for (let at = 0; at < 10; at++) await leave(server.url, stateless(path), 0, "end");
 
     await untilQuiet();
+  });
+
+  test("with an Idempotency-Key the answer of a turn without a thread can be asked for: it goes on to its end", async () => {
+    const asked = nextOf("gated");
+    const headers = { "idempotency-key": "left-alone" };
+    const socket = send(stateless("/chat", "gated", ["idempotency-key: left-alone"]));
+    const request = await asked();
+
+    socket.destroy();
+    // What is sent after it is known to have left.
+    await leave(server.url, stateless("/chat"), 0, "end");
+    await eventually("its run alone", async () => {
+      const { text } = await server.get("/metrics");
+      return /^svc_live_runs 1$/m.test(text) || undefined;
+    });
+    const early = await server.post("/chat", turn("gated", "hello"), { headers });
+    ending.open();
+    await untilQuiet();
+    const late = await server.post("/chat", turn("gated", "hello"), { headers });
+
+    assert.deepEqual([early.status, early.json.error], [409, "idempotency_in_progress"]);
+    assert.deepEqual([late.status, late.json.final?.content], [200, "one two"]);
+    assert.equal(late.headers["idempotent-replayed"], "true");
+    assert.equal(await request.ended, "sent");
   });
 });
