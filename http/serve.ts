@@ -218,7 +218,7 @@ function keepHouse(store: Store, { workspaceRoot }: Settings, env: Env, log: Log
     await deleteLapsed(store, env.now());
     return lapsedMs;
   });
-  if (workspaceRoot !== "")
+  if (workspaceRoot !== null)
     void repeat(async () => {
       await sweepDrafts(workspaceRoot, env);
       return lapsedMs;
