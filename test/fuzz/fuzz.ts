@@ -253,11 +253,12 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
         const read = await server.get(`/chat/history/${segment}`, as);
         if (said.status === 200) assert.equal(said.json.thread_id, id === "" ? "" : `acme:${id}`);
         else assert.deepEqual([said.status, said.json.error], [400, "invalid_thread_id"]);
-        // A path is taken only when it can be read in one way; a body has no such trouble.
+        // What was taken in a body can be read by a path. No new thread is called as one may be from before.
+        if (said.status === 200 && id !== "") assert.equal(read.status, 200, read.text);
         if (read.status === 200) {
-          assert.equal(said.status, 200);
+          assert.ok(said.status === 200 || id === "search" || id.includes("%"));
           assert.equal(read.json.thread_id, `acme:${id}`);
-          assert.equal(read.json.messages.at(-1).content, "The answer.");
+          assert.equal(read.json.messages.at(-1)?.content, said.status === 200 ? "The answer." : undefined);
         } else assert.ok(["invalid_thread_id", "invalid_path", "not_found"].includes(read.json.error), read.text);
       }),
       { ...asFar(1.5), timeout: answerMsMax },
