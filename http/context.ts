@@ -7,6 +7,7 @@ import type { SecretMask } from "../governance/secrets.ts";
 import type { Settings } from "../governance/settings.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store.ts";
+import type { Probe } from "./probe.ts";
 import type { StreamRegistry } from "./sse.ts";
 import type { ThreadHubs } from "./thread-hubs.ts";
 
@@ -39,6 +40,8 @@ export interface HttpContext {
   readonly startedAt: number;
   /** Whether the database lacks migrations of this release. */
   schemaBehind(): Promise<boolean>;
+  /** What /ready tries. */
+  readonly probes: { readonly database: Probe; readonly object_store: Probe };
   /** The release, as /health and /openapi.json tell it. */
   readonly version: string;
   /** What every thread of the process has counted. */

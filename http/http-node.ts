@@ -15,6 +15,7 @@ import { openObjectStore } from "../storage/objects/open.ts";
 import { isSchemaBehind } from "../storage/schema.ts";
 import { createApp } from "./app.ts";
 import type { HttpContext } from "./context.ts";
+import { Probe } from "./probe.ts";
 import { allRoutes } from "./routes.ts";
 import { type Listener, listen } from "./server.ts";
 import { StreamRegistry } from "./sse.ts";
@@ -77,12 +78,13 @@ export function createHttpNode(
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   let draining = false;
+  const objects = openObjectStore(objectStoreConfigOf(settings), env);
   const context: HttpContext = {
     env,
     settings,
     bus,
     store,
-    objects: openObjectStore(objectStoreConfigOf(settings), env),
+    objects,
     streams,
     hubs: new ThreadHubs(bus),
     turns: new Set(),
@@ -95,6 +97,16 @@ export function createHttpNode(
     allMetrics,
     draining: () => draining,
     schemaBehind: () => isSchemaBehind(store.system),
+    probes: {
+      database: new Probe(env, async () => {
+        await store.check();
+        return (await context.schemaBehind()) ? "schema_behind" : null;
+      }),
+      object_store: new Probe(env, async () => {
+        await objects.check();
+        return null;
+      }),
+    },
   };
   bus.onLost((node) => {
     for (const turn of [...context.turns]) turn.lost(node);

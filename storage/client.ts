@@ -21,7 +21,7 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
   const files = new OwnFiles(lockPath === undefined ? [path] : [path, lockPath]);
   return createStore({
     inOrder: true,
-    write: (ops) => remote.write(ops),
+    write: (ops, deadlineMs) => remote.write(ops, deadlineMs),
     async read(statement, params) {
       files.check();
       return reader.read(statement, params);

@@ -1,5 +1,11 @@
 import type { Param, Row, Statement } from "./statements.ts";
 
+/**
+ * How long somebody's request waits for the store, in milliseconds: less than who has asked an actor waits for it, so that the
+ * cause is told and not that there was no answer.
+ */
+export const requestMs = 8_000;
+
 /** One statement of a write batch. When `expect` is given, that many rows must change or the whole batch is undone. */
 export interface WriteOp {
   readonly statement: Statement;
@@ -17,10 +23,11 @@ export interface Engine {
    *
    * Refusals: `conflict` when an expected count differs or a key is taken, its subject the statement's name, and then nothing
    * has changed; `storage_unavailable` when the engine cannot write, and then nothing was acknowledged, but a batch that was
-   * under way when a connection broke may have been applied: send it again only when its keys make that harmless.
+   * under way when a connection broke, or that was not answered within `deadlineMs`, may have been applied or yet be: send it
+   * again only when its keys make that harmless. Without a deadline a batch waits as long as the engine does.
    */
-  write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
-  /** Sees every batch acknowledged before the call. */
+  write(ops: readonly WriteOp[], deadlineMs?: number): Promise<readonly Row[][]>;
+  /** Sees every batch acknowledged before the call. Refuses with storage_unavailable when there is no answer in time. */
   read(statement: Statement, params: readonly Param[]): Promise<Row[]>;
   /** See `Scope`. An engine leaves it out when its reads never keep the calling thread busy. */
   readLong?(statement: Statement, params: readonly Param[]): Promise<Row[]>;
@@ -35,7 +42,7 @@ export interface Scope {
   readonly inOrder: boolean;
   /** One operation of a batch. */
   op(statement: Statement, params: readonly Param[], expect?: number): WriteOp;
-  write(ops: readonly WriteOp[]): Promise<readonly Row[][]>;
+  write(ops: readonly WriteOp[], deadlineMs?: number): Promise<readonly Row[][]>;
   read(statement: Statement, ...params: Param[]): Promise<Row[]>;
   /**
    * The same for reads whose length grows with what is stored: the calling thread goes on meanwhile. Refuses with
@@ -86,8 +93,8 @@ class EngineScope implements Scope {
     return { statement, params: fill(statement, params, this.tenantId), expect };
   }
 
-  write(ops: readonly WriteOp[]): Promise<readonly Row[][]> {
-    return this.#engine.write(ops);
+  write(ops: readonly WriteOp[], deadlineMs?: number): Promise<readonly Row[][]> {
+    return this.#engine.write(ops, deadlineMs);
   }
 
   read(statement: Statement, ...params: Param[]): Promise<Row[]> {

@@ -134,7 +134,7 @@ export function serveStore(writer: Writer): StoreControl {
     if (closed) refuse(port, id, new SvcError("storage_unavailable"));
     else if (message[0] === request.write) queue.push({ port, batch: message });
     else if (message[0] === request.read)
-      void answerWith(port, id, writer.read(message[2] as string, message[3] as Param[]));
+      void answerWith(port, id, writer.read(message[2] as string, message[3] as Param[], message[4] as number));
     else
       void answerWith(
         port,

@@ -1,5 +1,5 @@
 import { systemSql, tenantSql } from "./statements.ts";
-import type { Scope, TenantStore, WriteOp } from "./store.ts";
+import { requestMs, type Scope, type TenantStore, type WriteOp } from "./store.ts";
 import { type Column, insertInto, integer, nullable, type RowIn, selectOne, table, text } from "./table.ts";
 
 /** What few threads have. */
@@ -117,6 +117,6 @@ export async function recentThreads(
 
 /** Reserves `count` thread keys for the caller and answers the first: keys that grow keep the log's newest pages together. */
 export async function reserveThreadKeys(store: Scope, count: number): Promise<number> {
-  const [rows] = await store.write([store.op(reserveKeys, [count])]);
+  const [rows] = await store.write([store.op(reserveKeys, [count])], requestMs);
   return (rows?.[0]?.value as number) - count;
 }

@@ -18,7 +18,8 @@ export interface Writer {
    * Never throws. The batches of a group share nothing but the flush to disk: one that is refused takes no other with it.
    */
   write(batches: readonly Request[], answer: (index: number, outcome: WriteOutcome) => void): void;
-  read(name: string, params: readonly Param[]): Promise<Row[]>;
+  /** `answerMs`: how long a server may be silent about it before the connection is given up. */
+  read(name: string, params: readonly Param[], answerMs?: number): Promise<Row[]>;
   /** Refuses with storage_unavailable when reads or writes do not work now. */
   check(): Promise<void>;
   /** Why the store does not work, in words for the log; null while it works. */

@@ -19,7 +19,7 @@ import {
   manifestVersions,
   setManifestPointerOp,
 } from "../../storage/manifests.ts";
-import type { TenantStore } from "../../storage/store.ts";
+import { requestMs, type TenantStore } from "../../storage/store.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { modelCard } from "./model-card.ts";
@@ -86,7 +86,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps
       const makeActive = activate || pointer === null;
       const ops = [insertManifestVersionOp(store, row)];
       if (makeActive) ops.push(setManifestPointerOp(store, pointerTo(name, row.version, principal, context)));
-      await store.write(ops);
+      await store.write(ops, requestMs);
       if (makeActive) await forgetEverywhere(name, context);
       audit("manifest_published", name, principal, { version: row.version, active: makeActive }, context);
       return versionView(key, row);
@@ -146,7 +146,7 @@ async function move(
   principal: Principal,
   context: Context,
 ): Promise<ManifestPointerView> {
-  await store.write([setManifestPointerOp(store, pointer)]);
+  await store.write([setManifestPointerOp(store, pointer)], requestMs);
   await forgetEverywhere(pointer.name, context);
   audit(event_type, pointer.name, principal, payload, context);
   return pointerView(context.key, pointer);

@@ -2,6 +2,7 @@ import { splitThreadId } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { deleteEventsOp } from "../../storage/events.ts";
 import { deleteWordsOp } from "../../storage/search.ts";
+import { requestMs } from "../../storage/store.ts";
 import { deleteThreadOp } from "../../storage/threads.ts";
 import type { ActorDeps } from "../run/deps.ts";
 import { defineActor } from "../runtime/define.ts";
@@ -60,12 +61,17 @@ export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
       if (head === null) return { deleted: false };
       const { thread_key } = head;
       // The words first: on SQLite the log says which there are.
-      await store.write([
+      const ops = [
         deleteWordsOp(store, thread_key),
         deleteEventsOp(store, thread_key),
         deleteThreadOp(store, thread_key),
-      ]);
-      discard();
+      ];
+      try {
+        await store.write(ops, requestMs);
+      } finally {
+        // Also when it is refused: it may be gone all the same.
+        discard();
+      }
       return { deleted: true };
     },
 

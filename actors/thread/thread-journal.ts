@@ -3,7 +3,7 @@ import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { appendOp, eventId, eventsMax, type LogEvent } from "../../storage/events.ts";
 import { deleteLiveRunOp, insertLiveRunOp, type LiveRun } from "../../storage/live-runs.ts";
-import type { WriteOp } from "../../storage/store.ts";
+import { requestMs, type WriteOp } from "../../storage/store.ts";
 import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/threads.ts";
 import type { Journal, JournalEntry } from "../run/journal.ts";
 import { sessionEventFrame } from "../run/output/session-event.ts";
@@ -74,7 +74,7 @@ export class ThreadJournal implements Journal {
     const thread =
       created === null ? this.#progress(head) : insertThreadOp(store, { ...head, model_id: this.#modelId });
     const mark = insertLiveRunOp(store, { ...live, thread_key: head.thread_key });
-    return this.#write([...ops, thread, mark, ...this.#appends(head, events)], events);
+    return this.#write([...ops, thread, mark, ...this.#appends(head, events)], events, requestMs);
   }
 
   append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = []): Promise<void> {
@@ -122,12 +122,13 @@ export class ThreadJournal implements Journal {
     return events.map((event) => appendOp(this.#log.store, head.thread_key, event));
   }
 
-  async #write(ops: readonly WriteOp[], events: readonly LogEvent[]): Promise<void> {
+  /** What follows a run that is under way waits as long as it takes; only who waits for its beginning has a deadline. */
+  async #write(ops: readonly WriteOp[], events: readonly LogEvent[], deadlineMs?: number): Promise<void> {
     const { store } = this.#log;
     try {
-      if (store.inOrder) await store.write(ops);
+      if (store.inOrder) await store.write(ops, deadlineMs);
       else {
-        this.#before = this.#before.then(() => store.write(ops));
+        this.#before = this.#before.then(() => store.write(ops, deadlineMs));
         await this.#before;
       }
     } catch (error) {

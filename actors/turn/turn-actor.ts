@@ -1,6 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
 import { releaseKeyOp } from "../../storage/idempotency.ts";
+import { requestMs } from "../../storage/store.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
 import { contextMessage } from "../run/context/message.ts";
 import { turnStartOf } from "../run/context/working-set.ts";
@@ -58,7 +59,7 @@ async function submitStateless(
     ttlSeconds: deps.settings.idempotencyTtlSeconds,
     fromSeq: 0,
   });
-  if (claims.length > 0) await claim(store.write(claims));
+  if (claims.length > 0) await claim(store.write(claims, requestMs));
   const branch = intake.entries.map((entry) =>
     contextMessage({ role: entry.role ?? "user", content: entry.content, name: entry.extra?.name }),
   );

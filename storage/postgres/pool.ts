@@ -11,7 +11,9 @@ const overflowIdleMs = 10_000;
 /** How long a connection is trusted without being tried. */
 const trustedMs = 1_000;
 /** How long the server may take for one batch before the connection is given up. */
-const answerMs = 60_000;
+const batchMs = 60_000;
+/** How long it may take to show that a connection is alive. */
+const pingMs = 2_000;
 /** The server has no connection left for us; one of ours may become free. */
 const tooManyConnections = "53300";
 const connectionRetryMs = 50;
@@ -20,9 +22,9 @@ const connectionRetryMs = 50;
 export interface PostgresPool {
   /**
    * Runs the items as one transaction on a free connection; throws as `runPipeline` does, and when no connection became free in
-   * time or could be made. Those who wait get their turn in order.
+   * time or could be made, or the server was silent for `answerMs`. Those who wait get their turn in order.
    */
-  run(items: readonly PipelineItem[]): Promise<(Row[] | null)[]>;
+  run(items: readonly PipelineItem[], answerMs?: number): Promise<(Row[] | null)[]>;
   /** Closes every connection; nothing may be under way. */
   close(): Promise<void>;
 }
@@ -85,7 +87,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
     const { usedAt } = sessions.get(client) as Session;
     if (!config.prePing || env.monotonic() - usedAt < trustedMs) return true;
     try {
-      await withDeadline(client, connectMs, client.query("SELECT 1"));
+      await withDeadline(client, Math.min(connectMs, pingMs), client.query("SELECT 1"));
       return true;
     } catch {
       return false;
@@ -105,7 +107,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
   }
 
   return {
-    async run(items) {
+    async run(items, answerMs = batchMs) {
       const client = await acquire();
       const session = sessions.get(client) as Session;
       let broken = false;

@@ -17,6 +17,9 @@ const goodbyeMs = 5_000;
 /** How often a transaction is run that others were in the way of. */
 const attemptsMax = 3;
 
+/** How long the server may take to show that it works. */
+const checkMs = 2_000;
+
 /**
  * The process's side of a Postgres database. Each batch is a transaction of its own, in one round trip; batches run side by
  * side on the pool's connections, and the server lets them share its flushes to disk.
@@ -58,11 +61,15 @@ export async function openPostgresWriter(
   }
 
   /** Runs a transaction, again when others were in its way; throws the refusal. */
-  async function run(statements: readonly Statement[], items: readonly PipelineItem[]): Promise<(Row[] | null)[]> {
+  async function run(
+    statements: readonly Statement[],
+    items: readonly PipelineItem[],
+    answerMs?: number,
+  ): Promise<(Row[] | null)[]> {
     for (let attempt = 1; ; attempt++) {
       if (fatal) throw new SvcError("storage_unavailable", {}, { cause: fatal });
       try {
-        return await pool.run(items);
+        return await pool.run(items, answerMs);
       } catch (error) {
         const cause = error instanceof PipelineError ? error.cause : error;
         if (attempt < attemptsMax && (isTransient(cause) || isStalePlan(cause))) continue;
@@ -98,6 +105,24 @@ export async function openPostgresWriter(
     }
   }
 
+  let checking: Promise<void> | null = null;
+
+  async function check(): Promise<void> {
+    try {
+      await lock.whenHeld(0);
+      // A transaction with a number of its own is one that the server must write down: only that shows that writing works again.
+      const write = failure !== null;
+      const text = `SELECT current_setting('transaction_read_only') AS read_only${write ? ", txid_current()" : ""}`;
+      const [rows] = await track(run([], [{ key: write ? "check_write" : "check", text, params: [] }], checkMs));
+      if (rows?.[0]?.read_only !== "off")
+        throw new SvcError("storage_unavailable", {}, { cause: new Error("read-only") });
+      failure = null;
+    } catch (error) {
+      failure = SvcError.from(error);
+      throw failure;
+    }
+  }
+
   function track<T>(work: Promise<T>): Promise<T> {
     const settled = work.then(
       () => {},
@@ -115,25 +140,17 @@ export async function openPostgresWriter(
         void track(apply(batch).then((outcome) => answer(index, outcome)));
       });
     },
-    async read(name, params) {
+    async read(name, params, answerMs) {
       const statement = statementNamed(name);
-      const [rows] = await track(run([statement], [toItem(statement, params, -1)]));
+      const [rows] = await track(run([statement], [toItem(statement, params, -1)], answerMs));
       return rows ?? [];
     },
-    async check() {
-      try {
-        await lock.whenHeld(0);
-        // A transaction with a number of its own is one that the server must write down: only that shows that writing works again.
-        const write = failure !== null;
-        const text = `SELECT current_setting('transaction_read_only') AS read_only${write ? ", txid_current()" : ""}`;
-        const [rows] = await track(run([], [{ key: write ? "check_write" : "check", text, params: [] }]));
-        if (rows?.[0]?.read_only !== "off")
-          throw new SvcError("storage_unavailable", {}, { cause: new Error("read-only") });
-        failure = null;
-      } catch (error) {
-        failure = SvcError.from(error);
-        throw failure;
-      }
+    check() {
+      // Anybody may ask, as often as they like, and a server that is silent keeps a connection from others for each.
+      checking ??= check().finally(() => {
+        checking = null;
+      });
+      return checking;
     },
     failure() {
       const reason = fatal ?? failure;

@@ -162,6 +162,61 @@ describe("Postgres that goes away and comes back", { skip: skipPostgres }, () =>
   });
 });
 
+describe("Postgres that is connected and says nothing", { skip: skipPostgres }, () => {
+  test("OPS-007 /ready is red by its own deadline, requests are 503 storage_unavailable, and then all is well again", async (t) => {
+    const atEnd = cleanup(t);
+    const mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    mock.answer("obedient", obedient());
+    const database = await databaseOf("postgres", atEnd);
+    const url = String(database.env.SVC_DATABASE_URL);
+    const proxy = await tcpProxy(url, atEnd);
+    const env = { ...envOf(mock, atEnd), ...database.env, SVC_DATABASE_URL: proxy.url(url) };
+    const server = await startServer({ atEnd, env });
+    await server.post("/chat", turn("agent", "say before", { thread_id: "loaded" }));
+
+    proxy.hush();
+    const silent = {
+      ready: server.get("/ready"),
+      "a turn of a thread in memory": server.post("/chat", turn("agent", "say lost", { thread_id: "loaded" })),
+      "a stream of a new thread": server.post("/chat/stream", turn("agent", "say lost", { thread_id: "never" })),
+      "a keyed turn without a thread": server.post("/chat", turn("agent", "say lost"), {
+        headers: { "idempotency-key": "k" },
+      }),
+      history: server.get("/chat/history/loaded"),
+      session: server.get("/chat/sessions/loaded"),
+      sessions: server.get("/chat/sessions"),
+      versions: server.get("/manifests/stored/versions"),
+      "a manifest to store": server.request("PUT", "/manifests/stored", {
+        body: { manifest: { metadata: { name: "stored" }, spec: {} } },
+      }),
+      usage: server.get("/usage"),
+    };
+    const { ready, ...requests } = silent;
+    const first = await Promise.race(Object.entries(silent).map(async ([what, answer]) => (await answer) && what));
+    const red = await ready;
+    const live = await server.get("/live");
+
+    assert.equal(first, "ready");
+    assert.deepEqual([red.status, red.json.status], [503, "not_ready"]);
+    const { database: dead, object_store } = red.json.checks;
+    assert.deepEqual([dead.ok, object_store.ok], [false, true]);
+    // The store gives up its connection after as long.
+    assert.ok(["deadline_exceeded", "storage_unavailable"].includes(dead.detail), dead.detail);
+    assert.equal(live.status, 200);
+    for (const [what, answer] of Object.entries(requests)) {
+      const { status, json } = await answer;
+      assert.deepEqual([status, json], [503, unavailable], what);
+    }
+
+    proxy.restore();
+    await untilReady(server);
+
+    const next = await server.post("/chat", turn("agent", "say after", { thread_id: "fresh" }));
+    assert.deepEqual([next.status, next.json.final.content], [200, "after"]);
+  });
+});
+
 describe("a full disk", () => {
   const hasPrlimit = spawnSync("prlimit", ["--version"]).status === 0;
 

@@ -1,15 +1,20 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { MessageChannel } from "node:worker_threads";
-import { systemEnv } from "../../bus/env.ts";
+import { type Env, systemEnv } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { kvSetOp } from "../../storage/kv.ts";
+import { kvGet, kvSetOp } from "../../storage/kv.ts";
 import { type Answer, type Request, request, StorePort } from "../../storage/port.ts";
+import { statementNamed } from "../../storage/statements.ts";
 import { createStore, type TenantStore } from "../../storage/store.ts";
+import { Sim } from "../support/sim-env.ts";
 import { cleanup } from "../support/temp.ts";
 
 /** A store over a port whose other end is in the test's hands. */
-function held(t: Parameters<typeof cleanup>[0]): {
+function held(
+  t: Parameters<typeof cleanup>[0],
+  env: Env = systemEnv(),
+): {
   tenant: TenantStore;
   port: StorePort;
   arrived: Request[][];
@@ -18,7 +23,7 @@ function held(t: Parameters<typeof cleanup>[0]): {
   hangUp(): void;
 } {
   const { port1, port2 } = new MessageChannel();
-  const port = new StorePort(systemEnv(), port1);
+  const port = new StorePort(env, port1);
   const arrived: Request[][] = [];
   let wake = (): void => {};
   port2.on("message", (requests: Request[]) => {
@@ -127,5 +132,77 @@ describe("the port to the store thread", () => {
 
     await write;
     await assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
+  });
+
+  test("a store that says nothing refuses reads, checks and hurried writes after 8 s, long reads after 60, and other writes never", async (t) => {
+    const sim = new Sim(1);
+    const { tenant, port, arrived, next, reply } = held(t, sim.env());
+    const settled = new Map<string, string>();
+    const watch = (name: string, work: Promise<unknown>): void =>
+      void work.then(
+        () => settled.set(name, "done"),
+        (error: SvcError) => settled.set(name, error.code),
+      );
+    const arrival = next();
+    watch("check", port.check());
+    watch("read", kvGet(tenant, "k", 0));
+    watch("long read", tenant.readLong(statementNamed("kv_get"), "k", 0));
+    watch("hurried", tenant.write([entry(tenant, "1")], 8_000));
+    watch("patient", tenant.write([entry(tenant, "1")]));
+    await sim.run();
+    await arrival;
+    const soon = sim.advance(7_900).then(() => settled.size);
+
+    assert.equal(await soon, 0);
+    await sim.advance(200);
+    assert.deepEqual(Object.fromEntries(settled), {
+      check: "storage_unavailable",
+      read: "storage_unavailable",
+      hurried: "storage_unavailable",
+    });
+    await sim.advance(52_000);
+    assert.equal(settled.get("long read"), "storage_unavailable");
+    await sim.advance(10_000_000);
+    assert.equal(settled.get("patient"), undefined);
+    const [patient] = arrived.flat().filter(([, id]) => id === 5);
+    reply([[patient?.[1] as number, [], null]]);
+    while (!settled.has("patient")) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(settled.get("patient"), "done");
+  });
+
+  test("what was given up takes its room until the store answers, and its answer harms nobody", async (t) => {
+    const sim = new Sim(1);
+    const { port, arrived, next, reply } = held(t, sim.env());
+    const arrival = next();
+    const first = Promise.allSettled(Array.from({ length: 20_000 }, () => port.check()));
+    await arrival;
+
+    await sim.advance(10_000);
+    const given = await first;
+    await assert.rejects(port.check(), { code: "storage_unavailable" });
+    reply([[1, [], null]]);
+    const later: Promise<unknown>[] = [];
+    while (arrived.flat().length === 20_000) {
+      later.push(port.check());
+      later.at(-1)?.catch(() => {});
+      await sim.run();
+    }
+    reply([[arrived.flat().at(-1)?.[1] as number, [], null]]);
+
+    await later.at(-1);
+    assert.ok(given.every(({ status }) => status === "rejected"));
+  });
+
+  test("a port that is closed looks at deadlines no more", async (t) => {
+    const sim = new Sim(1);
+    const { port, next } = held(t, sim.env());
+    const arrival = next();
+    const check = assert.rejects(port.check(), { code: "storage_unavailable" });
+    await arrival;
+
+    port.close();
+    await sim.advance(20_000);
+
+    await check;
   });
 });

@@ -170,6 +170,69 @@ describe("Postgres that fails", { skip }, () => {
     assert.deepEqual(deadlines, []);
   });
 
+  test("a server that is connected and silent is given up by a check and by a read before it is by a batch", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const real = systemEnv();
+    const strikes = new Map<number, () => void>();
+    const env: Env = {
+      ...real,
+      timer(delayMs, work) {
+        if (![2_000, 8_000, 60_000].includes(delayMs)) return real.timer(delayMs, work);
+        strikes.set(delayMs, work);
+        return { cancel: () => void strikes.delete(delayMs) };
+      },
+    };
+    const { store, writer } = await openWriter(testPool(proxy.url(url), { prePing: false }), atEnd, env);
+    await Promise.all([set(store, "a"), set(store, "b")]);
+
+    proxy.hush();
+    const checks = [store.check(), store.check()].map((check) =>
+      assert.rejects(check, { code: "storage_unavailable" }),
+    );
+    const read = assert.rejects(writer.read("kv_get", ["acme", "a", 0], 8_000), { code: "storage_unavailable" });
+    await waitFor(async () => strikes.size === 2);
+    const asked = [...strikes.keys()].sort((left, right) => left - right);
+    for (const strike of strikes.values()) strike();
+    await Promise.all([...checks, read]);
+    proxy.restore();
+
+    assert.deepEqual(asked, [2_000, 8_000]);
+    await store.check();
+    assert.equal(await has(store, "a"), true);
+  });
+
+  test("a connection that died without a word is found out in two seconds, however long connecting may take", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const real = systemEnv();
+    const delays: number[] = [];
+    let later = 0;
+    const env: Env = {
+      ...real,
+      monotonic: () => real.monotonic() + later,
+      timer(delayMs, work) {
+        delays.push(delayMs);
+        return real.timer(delayMs === 2_000 ? 1 : delayMs, work);
+      },
+    };
+    const { store } = await openWriter(
+      testPool(proxy.url(url), { poolSize: 1, maxOverflow: 1, connectTimeoutSeconds: 600 }),
+      atEnd,
+      env,
+    );
+    await set(store, "a");
+
+    proxy.swallow();
+    later = 60_000;
+    await set(store, "b");
+
+    assert.ok(delays.includes(2_000));
+    assert.equal(await has(store, "b"), true);
+  });
+
   test("what others were in the way of is run again, three times in all", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);

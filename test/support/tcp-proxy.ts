@@ -12,6 +12,8 @@ export interface TcpProxy {
   abandon(): void;
   /** Nothing passes any more on the connections there are, and nobody is told. New ones work. */
   swallow(): void;
+  /** The same for those that come until `restore`, too: they are accepted, and that is all. */
+  hush(): void;
   /** The next answer of the server on any connection is lost, and the connection with it. */
   loseNextAnswer(): void;
   /** How often the direction has changed since the last call: one for a request, one for its answer. */
@@ -29,6 +31,7 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
   const pairs = new Set<Pair>();
   const abandoned = new Set<Socket>();
   let refusing = false;
+  let hushed = false;
   let losing = false;
   let direction = "";
   let turns = 0;
@@ -44,7 +47,7 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
       return;
     }
     const server = connect(Number(target.port || 5432), target.hostname);
-    const pair: Pair = { client, server, silent: false };
+    const pair: Pair = { client, server, silent: hushed };
     pairs.add(pair);
     client.on("data", (chunk) => {
       count("out");
@@ -96,6 +99,7 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
     cut,
     restore() {
       refusing = false;
+      hushed = false;
     },
     abandon() {
       for (const { client, server } of pairs) {
@@ -104,6 +108,10 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
       }
     },
     swallow() {
+      for (const pair of pairs) pair.silent = true;
+    },
+    hush() {
+      hushed = true;
       for (const pair of pairs) pair.silent = true;
     },
     loseNextAnswer() {
