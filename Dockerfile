@@ -23,7 +23,8 @@ FROM node:22-bookworm-slim
 RUN install -d -o node -g node -m 700 /data
 COPY --from=build /svc /svc
 WORKDIR /svc
-ENV SVC_HOST=0.0.0.0 SVC_PORT=8080 SVC_DATA_DIR=/data
+# Containers come and go behind something that spreads requests and needs a moment to notice.
+ENV SVC_HOST=0.0.0.0 SVC_PORT=8080 SVC_DATA_DIR=/data SVC_DRAIN_DELAY_SECONDS=5
 USER node
 VOLUME /data
 EXPOSE 8080

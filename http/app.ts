@@ -72,7 +72,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const principal = identity === null ? nobody : principalOf(identity);
     if (found.kind !== "route") return notARoute(found, head.method);
     const { route, params } = found;
-    if (context.draining() && route.access !== "public") throw new SvcError("shutting_down");
+    if (context.closing() && route.access !== "public") throw new SvcError("shutting_down");
     admitTo(route, principal);
     return { route, params, principal };
   }

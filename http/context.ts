@@ -46,6 +46,8 @@ export interface HttpContext {
   readonly version: string;
   /** What every thread of the process has counted. */
   allMetrics(): Promise<readonly MetricSnapshot[]>;
-  /** True from the first signal to stop. */
+  /** True from the first signal to stop: /ready says so, and whoever spreads requests sends no more. */
   draining(): boolean;
+  /** True once nothing new begins any more, on connections that are still open. */
+  closing(): boolean;
 }

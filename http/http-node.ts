@@ -41,6 +41,8 @@ export interface HttpNode {
   /** Answers the port. Rejects when it cannot be listened on. */
   listen(port: number): Promise<number>;
   metrics(): MetricSnapshot;
+  /** Says on /ready that the end is near, and goes on. */
+  announceEnd(): void;
   /** Takes no more connections, and refuses turns on those that are open. */
   stopAccepting(): void;
   /** Ends what is still open, when what runs have said last has reached those who wait for it. */
@@ -78,6 +80,7 @@ export function createHttpNode(
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   let draining = false;
+  let closing = false;
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
   const context: HttpContext = {
     env,
@@ -96,6 +99,7 @@ export function createHttpNode(
     version: config.version,
     allMetrics,
     draining: () => draining,
+    closing: () => closing,
     schemaBehind: () => isSchemaBehind(store.system),
     probes: {
       database: new Probe(env, async () => {
@@ -148,8 +152,12 @@ export function createHttpNode(
       streams.droppedCount = 0;
       return metrics.snapshot();
     },
+    announceEnd() {
+      draining = true;
+    },
     stopAccepting() {
       draining = true;
+      closing = true;
       listener?.stopAccepting();
     },
     async close() {

@@ -134,6 +134,16 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
 
   try {
     await Promise.race([fatal.promise, stopped(options.stop)]);
+    const delayMs = settings.drainDelaySeconds * 1000;
+    if (delayMs > 0) {
+      log.info(
+        { delay_seconds: settings.drainDelaySeconds },
+        "asked to end: serving on for a while, /ready is draining",
+      );
+      main.announceEnd();
+      for (const worker of workers) void worker.control.announceEnd();
+      await Promise.race([fatal.promise, new Promise<void>((resolve) => env.timer(delayMs, resolve))]);
+    }
   } catch (error) {
     log.fatal({ err: error }, "cannot go on");
     throw error;

@@ -8,7 +8,10 @@ import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.
 // Entry of an http thread, when there are more of them than the main thread itself.
 
 /** What the main thread asks of an http thread. */
-export type HttpControl = Pick<HttpNode, "connect" | "lost" | "listen" | "metrics" | "stopAccepting" | "close">;
+export type HttpControl = Pick<
+  HttpNode,
+  "connect" | "lost" | "listen" | "metrics" | "announceEnd" | "stopAccepting" | "close"
+>;
 
 /** What an http thread asks of the main thread. */
 export interface MainControl {
@@ -22,8 +25,8 @@ const { config, storePort, mainPort } = workerData as {
 };
 if (parentPort) {
   const main: Remote<MainControl> = wrap<MainControl>(nodeEndpoint(mainPort));
-  const { connect, lost, listen, metrics, stopAccepting, close } = createHttpNode(config, systemEnv(), storePort, () =>
-    main.allMetrics(),
-  );
-  expose({ connect, lost, listen, metrics, stopAccepting, close } satisfies HttpControl, nodeEndpoint(parentPort));
+  const node = createHttpNode(config, systemEnv(), storePort, () => main.allMetrics());
+  const { connect, lost, listen, metrics, announceEnd, stopAccepting, close } = node;
+  const control: HttpControl = { connect, lost, listen, metrics, announceEnd, stopAccepting, close };
+  expose(control, nodeEndpoint(parentPort));
 }

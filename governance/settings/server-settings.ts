@@ -51,11 +51,17 @@ export const serverSettings = {
     "A directory of the operator's own manifests, seen by every tenant and re-read at once.",
   ),
   allowInsecure: bool("ALLOW_INSECURE", false, "Lets a staging deployment on loopback run with SVC_AUTH_MODE=none."),
+  drainDelaySeconds: seconds(
+    "DRAIN_DELAY_SECONDS",
+    0,
+    [0, 600],
+    "How long after SIGTERM everything is still served, with /ready at 503, before the port closes.",
+  ),
   gracefulShutdownSeconds: seconds(
     "GRACEFUL_SHUTDOWN_SECONDS",
     120,
     [0, 3600],
-    "How long live turns may finish after SIGTERM before they are interrupted.",
+    "How long live turns may finish once the port is closed before they are interrupted.",
   ),
   httpThreads: int("HTTP_THREADS", 0, [0, 64], "Threads that speak HTTP; 0 is automatic."),
   httpMaxHeaderBytes: int(

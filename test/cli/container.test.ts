@@ -165,7 +165,10 @@ test("compose.yaml starts svc after the migration, on the same database and by s
     migrate: { condition: "service_completed_successfully" },
   });
   assert.deepEqual(migrate.depends_on, { postgres: { condition: "service_healthy" } });
-  assert.ok(Number.parseInt(svc.stop_grace_period ?? "", 10) > settings.gracefulShutdownSeconds);
+  const { drainDelaySeconds, gracefulShutdownSeconds } = settings;
+  assert.equal(drainDelaySeconds, 5);
+  // What an interrupted turn has to say is written after that.
+  assert.ok(Number.parseInt(svc.stop_grace_period ?? "", 10) >= drainDelaySeconds + gracefulShutdownSeconds + 10);
 });
 
 test("compose.yaml gives each service what it needs: no key but the server's own gets any further", () => {

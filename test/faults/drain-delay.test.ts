@@ -1,0 +1,122 @@
+// A server that is asked to end and still serves for a while, so that whoever spreads requests may notice first (decision 44).
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { gate, never, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { HttpClient, type TestStream } from "../support/http-client.ts";
+import { startMockModel } from "../support/mock-model.ts";
+import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+import { obedient } from "./support.ts";
+
+/** Signals that come closer together than this are one. */
+const sameSignalMs = 300;
+
+/** A server with a turn under way, whose model goes on when it is released. */
+async function start(atEnd: Cleanup, release: Promise<unknown>, env: Env) {
+  const mock = await startMockModel();
+  atEnd.after(() => mock.close());
+  mock.answer("obedient", obedient(release));
+  const agent = manifestEnv(atEnd, { agent: { model: { id: "obedient" } } });
+  const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["obedient"]), ...agent, ...env } });
+  const stream = await server.stream("/chat/stream", turn("agent", "begin first", { thread_id: "live" }));
+  await stream.until("text_delta");
+  return { server, stream };
+}
+
+/** Asks over a connection that was not there before. */
+async function afresh<T>(server: TestServer, ask: (client: HttpClient) => Promise<T>): Promise<T> {
+  const client = new HttpClient(() => server.url);
+  try {
+    return await ask(client);
+  } finally {
+    client.close();
+  }
+}
+
+function untilDraining(server: TestServer): Promise<number> {
+  return eventually("/ready tells that the server is draining", () =>
+    afresh(server, async (client) => {
+      const { status, json } = await client.get("/ready");
+      return json.status === "draining" ? status : undefined;
+    }),
+  );
+}
+
+async function namesAtEnd(stream: TestStream): Promise<string[]> {
+  return (await stream.rest()).slice(-2).map(({ name }) => name);
+}
+
+for (const threads of ["1", "2"]) {
+  describe(`SVC_DRAIN_DELAY_SECONDS with ${threads} http and actor threads`, () => {
+    const threadsEnv = { SVC_HTTP_THREADS: threads, SVC_ACTOR_THREADS: threads };
+
+    test("until it is over everything is served and /ready is red; then the port closes and live turns end whole", async (t) => {
+      const atEnd = cleanup(t);
+      const held = gate();
+      // Live turns have their time from when the port is closed: the delay alone is longer than it.
+      const env = { SVC_DRAIN_DELAY_SECONDS: "4", SVC_GRACEFUL_SHUTDOWN_SECONDS: "3.5", ...threadsEnv };
+      const { server, stream } = await start(atEnd, held.opened, env);
+
+      process.kill(server.pid, "SIGTERM");
+      const drainingStatus = await untilDraining(server);
+      const served = await Promise.all(
+        Array.from({ length: 8 }, (_, at) =>
+          afresh(server, async (client) => [
+            (await client.get("/ready")).json.status,
+            (await client.post("/chat", turn("agent", "say hello", { thread_id: `t${at}` }))).status,
+          ]),
+        ),
+      );
+      const begun = await server.stream("/chat/stream", turn("agent", "begin late", { thread_id: "late" }));
+      await begun.until("text_delta");
+      const refusal = await eventually("nobody answers the port", () =>
+        afresh(server, (client) =>
+          client.get("/live").then(
+            () => undefined,
+            ({ code }) => code,
+          ),
+        ),
+      );
+      held.open();
+
+      assert.equal(drainingStatus, 503);
+      assert.deepEqual(served, Array(8).fill(["draining", 200]));
+      assert.match(refusal, /ECONNREFUSED|ECONNRESET/);
+      for (const each of [stream, begun]) assert.deepEqual(await namesAtEnd(each), ["done", "[DONE]"]);
+      assert.deepEqual(await server.exited, { code: 0, signal: null });
+      const words = server.logs.map(({ msg }) => msg).slice(-3);
+      assert.deepEqual(words, ["asked to end: serving on for a while, /ready is draining", "draining", "stopped"]);
+    });
+  });
+}
+
+test("a second signal within the delay ends the server at once, also in the middle of a turn", async (t) => {
+  const atEnd = cleanup(t);
+  const { server } = await start(atEnd, never, { SVC_DRAIN_DELAY_SECONDS: "600" });
+
+  process.kill(server.pid, "SIGINT");
+  await untilDraining(server);
+  const since = performance.now();
+  await eventually("the first signal is some time ago", async () => {
+    await server.get("/live");
+    return performance.now() - since > sameSignalMs ? true : undefined;
+  });
+  process.kill(server.pid, "SIGINT");
+
+  assert.deepEqual(await server.exited, { code: 1, signal: null });
+});
+
+test("a store that is lost within the delay ends the server with a failure", async (t) => {
+  const atEnd = cleanup(t);
+  const killOnSignal = 'process.once("worker", (store) => process.on("SIGUSR2", () => store.terminate()));';
+  const preload = `--import=data:text/javascript,${encodeURIComponent(killOnSignal)}`;
+  const { server } = await start(atEnd, never, { SVC_DRAIN_DELAY_SECONDS: "600", NODE_OPTIONS: preload });
+
+  process.kill(server.pid, "SIGTERM");
+  await untilDraining(server);
+  process.kill(server.pid, "SIGUSR2");
+
+  assert.deepEqual(await server.exited, { code: 1, signal: null });
+  assert.ok(server.logs.some(({ msg }) => msg === "cannot go on"));
+});
