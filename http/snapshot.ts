@@ -85,17 +85,20 @@ function transcriptItem(uid: string, event: LogEvent) {
   };
 }
 
+/** A call that a reply has asked for: whether it went well, null while it has no result. */
 interface CallFact {
-  readonly seq: number;
-  readonly calls: readonly ToolCall[];
+  readonly call: ToolCall;
+  ok: boolean | null;
 }
+
+/** What an event says of calls: that they are asked for, or what came of one. */
+type CallEvent = { readonly calls: readonly ToolCall[] } | { readonly id: string; readonly ok: boolean };
 
 /** What a snapshot tells of the log as a whole, gathered while it is read. */
 class LogFacts {
   readonly #parents: number[] = [];
-  /** Events with tool calls, and which calls have a good result, by sequence number. */
-  readonly #asked: CallFact[] = [];
-  readonly #answered = new Map<number, { id: string; ok: boolean }>();
+  /** By sequence number, in its order. */
+  readonly #calls = new Map<number, CallEvent>();
   readonly #messages = new Map<number, { assistant: boolean; aborted: boolean }>();
 
   take(event: LogEvent): void {
@@ -106,17 +109,16 @@ class LogFacts {
         assistant: event.role === "assistant" && !extra?.tool_calls?.length,
         aborted: extra?.metadata?.status === "aborted",
       });
-    if (extra?.tool_calls && extra.tool_calls.length > 0) this.#asked.push({ seq: event.seq, calls: extra.tool_calls });
+    if (extra?.tool_calls && extra.tool_calls.length > 0) this.#calls.set(event.seq, { calls: extra.tool_calls });
     if (event.kind === "tool_result" && extra?.tool_call_id !== undefined)
-      this.#answered.set(event.seq, { id: extra.tool_call_id, ok: extra.metadata?.status === "ok" });
+      this.#calls.set(event.seq, { id: extra.tool_call_id, ok: extra.metadata?.status === "ok" });
   }
 
   /** Of the active branch that ends at `leafSeq`. */
   of(leafSeq: number, headSeq: number) {
     const active = new Set<number>();
     for (let seq = leafSeq; seq >= 0; seq = this.#parents[seq] ?? -1) active.add(seq);
-    const asked = this.#asked.filter(({ seq }) => active.has(seq));
-    const results = new Map([...this.#answered].filter(([seq]) => active.has(seq)).map(([, { id, ok }]) => [id, ok]));
+    const replies = repliesOf([...this.#calls].filter(([seq]) => active.has(seq)).map(([, event]) => event));
     const messages = [...this.#messages].filter(([seq]) => active.has(seq)).map(([, message]) => message);
     const newest = messages.at(-1);
     return {
@@ -124,21 +126,34 @@ class LogFacts {
         fresh: messages.length === 0,
         headSeq,
         endedOnAssistant: newest?.assistant ?? false,
-        pendingToolCalls: asked.at(-1)?.calls.filter((call) => !results.has(call.id)) ?? [],
+        pendingToolCalls: replies.at(-1)?.flatMap(({ call, ok }) => (ok === null ? [call] : [])) ?? [],
       },
-      todos: newestTodos(asked, results),
+      todos: newestTodos(replies.flat()),
       aborted: newest?.aborted ?? false,
     };
   }
 }
 
+/** The calls of each reply, in order. A result is one of the newest reply's: the same id may stand in an earlier run. */
+function repliesOf(events: readonly CallEvent[]): CallFact[][] {
+  const replies: CallFact[][] = [];
+  let newest = new Map<string, CallFact>();
+  for (const event of events) {
+    if ("calls" in event) {
+      newest = new Map(event.calls.map((call) => [call.id, { call, ok: null }]));
+      replies.push([...newest.values()]);
+    } else {
+      const answered = newest.get(event.id);
+      if (answered) answered.ok = event.ok;
+    }
+  }
+  return replies;
+}
+
 /** The list of the newest todo_write that was accepted. */
-function newestTodos(asked: readonly CallFact[], results: ReadonlyMap<string, boolean>) {
-  const accepted = asked
-    .flatMap(({ calls }) => calls)
-    .filter((call) => call.name === "todo_write" && results.get(call.id) === true)
-    .at(-1);
-  return accepted ? todosOf(accepted.args as Parameters<typeof todosOf>[0]) : [];
+function newestTodos(calls: readonly CallFact[]) {
+  const accepted = calls.findLast(({ call, ok }) => call.name === "todo_write" && ok);
+  return accepted ? todosOf(accepted.call.args as Parameters<typeof todosOf>[0]) : [];
 }
 
 /** A snapshot as one text, with what the thread's actor says of it now. */
