@@ -1,0 +1,91 @@
+// A turn that is sent again with its run id, as an http thread does when it does not know whether it was accepted: it runs once.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { threadAddress } from "../../../bus/address.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { readEvents } from "../../../storage/events.ts";
+import type { Store } from "../../../storage/store.ts";
+import { threadBySuffix } from "../../../storage/threads.ts";
+import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
+import { ScriptedModel } from "../../support/scripted-model.ts";
+import { testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const env = systemEnv();
+
+describe("a turn that is sent again with its run id", () => {
+  const atEnd = cleanup();
+  let store: Store;
+  let settings: ReturnType<typeof processSettings>;
+  before(async () => {
+    settings = processSettings(atEnd, { agent: {} });
+    ({ store } = await testStore("sqlite", atEnd));
+  });
+
+  function start() {
+    const model = new ScriptedModel(env, () => ({ text: ["Once."] }));
+    const process = new ActorProcess({ env, store, settings, model, bootId: env.id() });
+    atEnd.after(() => process.close());
+    return { process, model };
+  }
+
+  async function wordsOf(suffix: string): Promise<string[]> {
+    const tenant = store.tenant(tenantId);
+    const head = await threadBySuffix(tenant, suffix);
+    const events = head ? await readEvents(tenant, head.thread_key, 0, 100) : [];
+    return events.map(({ role, content }) => `${role}: ${content}`);
+  }
+
+  for (const thread_suffix of ["conversation", null]) {
+    const where = thread_suffix === null ? "without a thread" : "on a thread";
+
+    test(`${where} is accepted each time and runs once: while it runs, and when it is over`, async () => {
+      const { process, model } = start();
+      const run_id = env.id();
+      const asked = { manifest: "agent", thread_suffix, run_id };
+
+      const first = process.submit(asked);
+      const beside = [process.submit(asked), process.submit(asked)];
+      await first.ended;
+      const late = process.submit(asked);
+
+      for (const turn of [first, ...beside, late]) assert.deepEqual(await turn.accepted, { kind: "started" });
+      assert.equal(first.frames.at(-2)?.json.data.final.content, "Once.");
+      assert.deepEqual(
+        [...beside, late].map(({ text }) => text),
+        ["", "", ""],
+      );
+      assert.equal(model.requests.length, 1);
+      assert.equal(process.deps.liveRuns.size, 0);
+    });
+  }
+
+  test("on a thread is written once, and another run id is another turn", async () => {
+    const { process, model } = start();
+    const asked = { manifest: "agent", thread_suffix: "written", run_id: env.id() };
+    await process.submit(asked).ended;
+    await process.submit(asked).accepted;
+
+    const other = process.submit({ ...asked, run_id: env.id() });
+    await other.accepted;
+    await other.ended;
+
+    assert.deepEqual(await wordsOf("written"), ["user: go", "assistant: Once.", "user: go", "assistant: Once."]);
+    assert.equal(model.requests.length, 2);
+  });
+
+  test("on a busy thread is still told from another's, which is refused by the name of the live run", async () => {
+    const { process } = start();
+    const live = process.submit({ manifest: "agent", thread_suffix: "busy" });
+    await live.accepted;
+
+    const again = process.submit({ manifest: "agent", thread_suffix: "busy", run_id: live.runId });
+    const other = process.submit({ manifest: "agent", thread_suffix: "busy" });
+
+    assert.deepEqual(await again.accepted, { kind: "started" });
+    await assert.rejects(other.accepted, { code: "run_in_progress", message: `run_in_progress:${live.runId}` });
+    await live.ended;
+    await process.bus.ask(threadAddress(tenantId, "busy"), "attach", {});
+    assert.deepEqual(await wordsOf("busy"), ["user: go", "assistant: Once."]);
+  });
+});

@@ -1,0 +1,109 @@
+// What the successor of a process that is gone makes of the runs and keys that it has left behind.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { threadAddress } from "../../../bus/address.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { readEvents } from "../../../storage/events.ts";
+import type { Store } from "../../../storage/store.ts";
+import { threadBySuffix } from "../../../storage/threads.ts";
+import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
+import { ScriptedModel } from "../../support/scripted-model.ts";
+import { dialects, testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+for (const dialect of dialects)
+  describe(`runs of a process that is gone, on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let store: Store;
+    let settings: ReturnType<typeof processSettings>;
+    let now = 1_700_000_000_000;
+    const env = { ...systemEnv(), now: () => now };
+    before(async () => {
+      settings = processSettings(
+        atEnd,
+        { agent: {} },
+        { SVC_AUDIT_FLUSH_SECONDS: "3600", SVC_IDEMPOTENCY_TTL_SECONDS: "60" },
+      );
+      ({ store } = await testStore(dialect, atEnd));
+    });
+
+    /** A process whose model takes so long for a piece of its answer. */
+    function start(pauseMs: number): ActorProcess {
+      const model = new ScriptedModel(
+        env,
+        () => ({ text: ["Said."] }),
+        () => pauseMs,
+      );
+      const process = new ActorProcess({ env, store, settings, model, bootId: env.id() });
+      atEnd.after(() => process.close());
+      return process;
+    }
+    const never = 2 ** 30;
+
+    async function marksOf(suffix: string): Promise<unknown[]> {
+      const tenant = store.tenant(tenantId);
+      const head = await threadBySuffix(tenant, suffix);
+      const events = head ? await readEvents(tenant, head.thread_key, 0, 100) : [];
+      return events.filter(({ kind }) => kind === "audit").map(({ extra }) => extra?.metadata);
+    }
+    const recover = (process: ActorProcess, suffix: string) =>
+      process.bus.ask(threadAddress(tenantId, suffix), "recover", {});
+    const keyed = (key: string, surface: "chat" | "chat_stream", suffix: string): AskedTurn => ({
+      manifest: "agent",
+      thread_suffix: suffix,
+      surface,
+      idempotency: { key, fingerprint: "the same body" },
+    });
+
+    test("each is marked by its own id, once, however often it is looked for", async () => {
+      const first = start(never);
+      const turns = ["one", "two"].map((thread_suffix) => first.submit({ manifest: "agent", thread_suffix }));
+      for (const turn of turns) await turn.accepted;
+      first.close();
+
+      for (let successor = 0; successor < 2; successor++) {
+        const process = start(1);
+        for (const suffix of ["one", "two"]) await recover(process, suffix);
+        process.close();
+      }
+
+      for (const [at, suffix] of ["one", "two"].entries())
+        assert.deepEqual(await marksOf(suffix), [
+          { type: "run_interrupted", run_id: turns[at]?.runId, reason: "crash" },
+        ]);
+    });
+
+    test("IDEM-009 IDEM-010 the key of a stream is settled, and that of an answer is free", async () => {
+      const first = start(never);
+      await first.submit(keyed("stream", "chat_stream", "streamed")).accepted;
+      await first.submit(keyed("json", "chat", "answered")).accepted;
+      first.close();
+      const process = start(1);
+
+      const stream = await process.submit(keyed("stream", "chat_stream", "streamed")).accepted;
+      const json = process.submit(keyed("json", "chat", "answered"));
+
+      assert.equal(stream.kind, "replay");
+      assert.match(stream.kind === "replay" ? stream.frames : "", /the run was interrupted/);
+      assert.deepEqual(await json.accepted, { kind: "started" });
+      await json.ended;
+    });
+
+    test("a key that has lapsed and is another run's by now stays that one's", async () => {
+      const first = start(never);
+      await first.submit(keyed("shared", "chat", "earlier")).accepted;
+      now += 61_000;
+      await first.submit(keyed("shared", "chat", "later")).accepted;
+      first.close();
+      const process = start(1);
+
+      await recover(process, "earlier");
+      const early = process.submit(keyed("shared", "chat", "earlier"));
+      await assert.rejects(early.accepted, { code: "idempotency_in_progress" });
+      await recover(process, "later");
+
+      const late = process.submit(keyed("shared", "chat", "earlier"));
+      assert.deepEqual(await late.accepted, { kind: "started" });
+      await late.ended;
+    });
+  });

@@ -1,0 +1,34 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { Scope, Store } from "../../storage/store.ts";
+
+/** A store that does not take batches with a statement of this name as long as the test says so. */
+export interface RefusingStore extends Store {
+  refused: string | null;
+}
+
+/** The store as a process sees it whose disk fails for some batches and not for others. */
+export function refusingStore(store: Store): RefusingStore {
+  function refusing<S extends Scope>(scope: S): S {
+    const write: Scope["write"] = async (ops) => {
+      if (ops.some(({ statement }) => statement.name === refusingStore.refused))
+        throw new SvcError("storage_unavailable");
+      return scope.write(ops);
+    };
+    return new Proxy(scope, {
+      get(target, property) {
+        if (property === "write") return write;
+        const value: unknown = Reflect.get(target, property, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  }
+
+  const refusingStore: RefusingStore = {
+    refused: null,
+    tenant: (tenantId) => refusing(store.tenant(tenantId)),
+    system: refusing(store.system),
+    check: () => store.check(),
+    close: () => {},
+  };
+  return refusingStore;
+}
