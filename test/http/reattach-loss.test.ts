@@ -1,0 +1,98 @@
+// A listener that is behind while the thread that holds its conversation dies: every event comes once, in its place.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import type { TestStream } from "../support/http-client.ts";
+import { startMockModel } from "../support/mock-model.ts";
+import { type LocalServer, manifestEnv, modelEnv, startInProcess } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+/** The first node that holds actors, where one thread speaks HTTP. */
+const actorNode = 1;
+/** Together more than any connection holds. */
+const pastTurns = 30;
+const longText = "y".repeat(400_000);
+
+describe("a listener that is behind when its actor's thread dies", () => {
+  const atEnd = cleanup();
+  let server: LocalServer;
+  before(async () => {
+    const mock = await startMockModel({ record: false });
+    atEnd.after(() => mock.close());
+    mock.answer("plain", { text: ["The", " answer."] });
+    // The model is shown little, so that a long thread costs it nothing.
+    const manifests = manifestEnv(atEnd, { agent: { session: { strategy: "windowed:1" } } });
+    server = await startInProcess({ atEnd, env: { ...modelEnv(mock, ["plain"]), ...manifests } });
+  });
+
+  async function say(thread_id: string, text: string): Promise<void> {
+    const { status, text: answer } = await server.post("/chat", turn("agent", text, { thread_id }));
+    assert.equal(status, 200, answer);
+  }
+
+  /** A stream that has a long past before it, has taken its first bytes, and takes no more until it is read. */
+  async function openStalled(thread: string, headers: Record<string, string>): Promise<TestStream> {
+    for (let number = 0; number < pastTurns; number++) await say(thread, longText);
+    const stream = await server.listen(`/chat/stream/${thread}`, { headers });
+    atEnd.after(() => stream.close());
+    await eventually("a stream that is behind", async () => {
+      const { text } = await server.get("/metrics");
+      return Number(/^svc_stream_waiting_bytes (\d+)$/m.exec(text)?.[1]) > 0 || undefined;
+    });
+    return stream;
+  }
+
+  /** Ends the thread, and resolves when its successor answers. */
+  async function killThread(thread: string): Promise<void> {
+    await server.system.kill(actorNode);
+    await eventually("a successor", async () => {
+      const { status } = await server.get(`/chat/sessions/${thread}`);
+      return status === 200 || undefined;
+    });
+  }
+
+  /** Reads until an event of this number has come, and gives the numbers of all that came. */
+  async function seqsUntil(stream: TestStream, last: number): Promise<number[]> {
+    const seqs: number[] = [];
+    for await (const { name, json } of stream) {
+      if (name === "snapshot") seqs.push(...json.data.transcript.map(({ seq }: { seq: number }) => seq));
+      if (name === "session_event") seqs.push(json.data.seq);
+      if ((seqs.at(-1) ?? 0) >= last) return seqs;
+    }
+    return seqs;
+  }
+
+  const upTo = (end: number): number[] => Array.from({ length: end }, (_, at) => at);
+  const pastEvents = pastTurns * 2;
+
+  for (const [how, headers] of [
+    ["with a cursor", { "last-event-id": "0" }],
+    ["without a cursor", {}],
+  ] as const) {
+    const slug = how.replaceAll(" ", "-");
+
+    test(`${how}: what was heard while the past was sent is not sent again after the loss`, async () => {
+      const stream = await openStalled(`held-${slug}`, headers);
+      await say(`held-${slug}`, "heard meanwhile");
+      const before = await seqsUntil(stream, pastEvents + 1);
+
+      await killThread(`held-${slug}`);
+      await say(`held-${slug}`, "after the loss");
+      const after = await seqsUntil(stream, pastEvents + 3);
+
+      assert.deepEqual([...before, ...after], upTo(pastEvents + 4));
+    });
+
+    test(`${how}: a loss while the past is sent takes nothing of what was heard meanwhile`, async () => {
+      const stream = await openStalled(`lost-${slug}`, headers);
+      await say(`lost-${slug}`, "heard meanwhile");
+
+      await killThread(`lost-${slug}`);
+      await say(`lost-${slug}`, "after the loss");
+      const seqs = await seqsUntil(stream, pastEvents + 3);
+
+      assert.deepEqual(seqs, upTo(pastEvents + 4));
+    });
+  }
+});
