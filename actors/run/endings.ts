@@ -1,8 +1,9 @@
+import type { StopReason } from "../../bus/protocol/model-reply.ts";
 import type { Breach } from "../../governance/limits.ts";
 import type { ToolCall } from "../../storage/events.ts";
 import { contextMessage } from "./context/message.ts";
 import type { JournalEntry } from "./journal.ts";
-import type { ModelFailure, ModelReply, StopReason } from "./model/provider.ts";
+import type { ModelFailure, ModelReply } from "./model/provider.ts";
 import type { RunScope } from "./scope.ts";
 
 /** How the loop of a turn was left: what the client is told and what is still to be written. */

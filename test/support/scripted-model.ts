@@ -6,9 +6,9 @@ import {
   type ModelReply,
   type ModelRequest,
   type RequestedCall,
-  type TokenCount,
 } from "../../actors/run/model/provider.ts";
 import type { Env, Timer } from "../../bus/env.ts";
+import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 
 /** What the model says to one request. */
 export interface ScriptedReply {

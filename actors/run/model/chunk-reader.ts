@@ -1,3 +1,4 @@
+import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
 import { CallDrafts } from "./call-drafts.ts";
 import {
   type Choice,
@@ -9,7 +10,7 @@ import {
   stopReasonOf,
   tokenCount,
 } from "./chunk.ts";
-import type { ModelEvents, ModelReply, TokenCount } from "./provider.ts";
+import type { ModelEvents, ModelReply } from "./provider.ts";
 import { SoundPieces } from "./sound-text.ts";
 
 // Reads the streamed body of a chat completion, a socket chunk at a time, and passes on all text of a chunk at once.

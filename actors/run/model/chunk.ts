@@ -1,4 +1,4 @@
-import type { StopReason, TokenCount } from "./provider.ts";
+import type { StopReason, TokenCount } from "../../../bus/protocol/model-reply.ts";
 
 // One event of a chat completion's stream, and what the words in it mean. All of it comes from outside: nothing is there for
 // certain, and nothing is of the type that it should be.

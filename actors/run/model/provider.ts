@@ -1,3 +1,4 @@
+import type { StopReason, TokenCount } from "../../../bus/protocol/model-reply.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 
 /** One call of a model, in the words of the OpenAI chat completions protocol, which every hosted provider speaks. */
@@ -15,25 +16,6 @@ export interface ModelRequest {
 export interface ModelEvents {
   text(delta: string): void;
   reasoning(delta: string): void;
-}
-
-/** Why an answer ended, in the service's own words. */
-export type StopReason =
-  | "end_turn"
-  | "tool_use"
-  | "max_tokens"
-  | "max_turns"
-  | "stop_sequence"
-  | "pause_turn"
-  | "refusal"
-  | "unknown";
-
-/** Tokens as the provider counted them; `input` is without cached ones. */
-export interface TokenCount {
-  readonly input: number;
-  readonly output: number;
-  readonly cacheRead: number;
-  readonly cacheWrite: number;
 }
 
 /** A tool call as the model wrote it: the arguments are text and not to be trusted. */

@@ -1,6 +1,6 @@
 import type { Channel } from "../../../bus/channel.ts";
+import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import { encodeAnswer } from "../../../bus/protocol/thread.ts";
-import type { StopReason } from "../model/provider.ts";
 import { silent } from "./answer.ts";
 import { doneMark } from "./frames.ts";
 import { failureText } from "./native-stream.ts";

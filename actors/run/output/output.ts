@@ -1,5 +1,5 @@
 import type { SvcError } from "../../../bus/errors.ts";
-import type { StopReason, TokenCount } from "../model/provider.ts";
+import type { StopReason, TokenCount } from "../../../bus/protocol/model-reply.ts";
 
 /** USD, by what it was spent on. */
 export interface Cost {
