@@ -1,12 +1,12 @@
-// The command line. Arguments are parsed and commands run in governance/cli; here is what touches the process, and what the
+// The command line. Arguments are parsed and commands run in host/cli; here is what touches the process, and what the
 // commands need from the layers above them.
 import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
-import { type Command, textOption, UsageError } from "./governance/cli/command.ts";
-import { type Commands, dispatch } from "./governance/cli/dispatch.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
-import { loadSettings, type Settings } from "./governance/settings.ts";
+import { loadSettings, type Settings } from "./governance/settings/settings.ts";
+import { type Command, textOption, UsageError } from "./host/cli/command.ts";
+import { type Commands, dispatch } from "./host/cli/dispatch.ts";
 import type { Registries } from "./manifests/registries.ts";
 
 const env = systemEnv();
@@ -41,7 +41,7 @@ const serveCommand: Command = {
     setFlagsFromString("--heap-growing-percent=100");
     // uWebSockets.js looks for it when it is loaded, once for all threads.
     process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(settings.httpMaxHeaderBytes);
-    const { serve } = await import("./http/serve.ts");
+    const { serve } = await import("./host/serve.ts");
     const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");
     await serve(settings, { version, stop, terminal });
     return { code: 0, json: { ok: true }, text: "" };
@@ -50,23 +50,23 @@ const serveCommand: Command = {
 
 const commands: Commands = {
   serve: async () => serveCommand,
-  migrate: async () => (await import("./governance/cli/migrate.ts")).migrateCommand,
+  migrate: async () => (await import("./host/cli/migrate.ts")).migrateCommand,
   doctor: async () => {
-    const { installedBinaries } = await import("./governance/cli/binaries.ts");
+    const { installedBinaries } = await import("./host/cli/binaries.ts");
     const binaries = installedBinaries(import.meta.dirname, process.platform, process.arch);
-    return (await import("./governance/cli/doctor.ts")).doctorCommand(loadRegistries, binaries);
+    return (await import("./host/cli/doctor.ts")).doctorCommand(loadRegistries, binaries);
   },
   "validate-manifest": async () =>
-    (await import("./governance/cli/validate-manifest.ts")).validateManifestCommand(loadRegistries),
-  "mint-jwt": async () => (await import("./governance/cli/mint-jwt.ts")).mintJwtCommand,
-  keys: async () => (await import("./governance/cli/keys.ts")).keysCommand,
-  version: async () => (await import("./governance/cli/version.ts")).versionCommand(version),
+    (await import("./host/cli/validate-manifest.ts")).validateManifestCommand(loadRegistries),
+  "mint-jwt": async () => (await import("./host/cli/mint-jwt.ts")).mintJwtCommand,
+  keys: async () => (await import("./host/cli/keys.ts")).keysCommand,
+  version: async () => (await import("./host/cli/version.ts")).versionCommand(version),
 };
 
 /** For the commands that check manifests. */
 async function loadRegistries(settings: Settings): Promise<Registries> {
-  const { createModels } = await import("./actors/run/model/create-models.ts");
-  const { registriesOf } = await import("./actors/run/registries.ts");
+  const { createModels } = await import("./actors/models/create-models.ts");
+  const { registriesOf } = await import("./actors/tools/registry/registries.ts");
   return registriesOf(settings, createModels(settings, env));
 }
 

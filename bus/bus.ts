@@ -1,11 +1,11 @@
 import { type Address, topicOf } from "./address.ts";
-import type { Channel, ChannelRef } from "./channel.ts";
 import type { Env } from "./env.ts";
 import { type Batch, type Receiver, unpack } from "./envelope.ts";
 import { SvcError, type WireError } from "./errors.ts";
 import type { Link, Slot } from "./link.ts";
 import { localLink } from "./local.ts";
 import { place } from "./placement.ts";
+import type { Channel, ChannelRef } from "./protocol/channel.ts";
 import type { ActorKind, AskType, Body, MessageType, Reply } from "./protocol/kinds.ts";
 
 // Three ways to speak, all in order between two nodes:

@@ -1,7 +1,7 @@
 import type { Env, Timer } from "../bus/env.ts";
-import { insertAuditOp } from "../storage/audit.ts";
-import type { Store, WriteOp } from "../storage/store.ts";
-import type { SecretMask } from "./secrets.ts";
+import type { Store, WriteOp } from "../storage/store/store.ts";
+import { insertAuditOp } from "../storage/tables/audit.ts";
+import type { SecretMask } from "./secret-mask.ts";
 
 /** Something that was done, refused or found. `payload` is masked before it is kept. */
 export interface AuditEvent {

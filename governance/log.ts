@@ -1,7 +1,7 @@
 import { type DestinationStream, destination, type Logger, pino, stdSerializers } from "pino";
 import { SvcError } from "../bus/errors.ts";
-import type { SecretMask } from "./secrets.ts";
-import type { Settings } from "./settings.ts";
+import type { SecretMask } from "./secret-mask.ts";
+import type { Settings } from "./settings/settings.ts";
 
 /** Writes log lines to standard output, one JSON object each, or words on a terminal. Secrets are masked in every line. */
 export function createLogger(

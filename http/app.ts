@@ -2,16 +2,16 @@ import { trimBlanks } from "../bus/blanks.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { type Authenticator, type Identity, principalOf } from "../governance/auth/authenticator.ts";
-import { requireChat, requireScopes } from "../governance/scopes.ts";
+import { requireChat, requireScopes } from "../governance/auth/scopes.ts";
 import type { HttpContext } from "./context.ts";
+import type { Exchange, OnRequest } from "./engines/uws.ts";
+import { type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
 import { requestIdOf } from "./middleware/request-id.ts";
-import { type Reply, refusal } from "./reply.ts";
 import { bodyBytesDefault, type Route, type RouteRequest } from "./route.ts";
 import { type Found, Router } from "./router.ts";
-import type { Exchange, OnRequest } from "./server.ts";
 import { readQuery, validate } from "./validate.ts";
 
 // The way of every request, in the order of the specification: request id, security headers, body limit, rate limit,

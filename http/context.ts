@@ -3,12 +3,12 @@ import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { SvcError } from "../bus/errors.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
-import type { SecretMask } from "../governance/secrets.ts";
-import type { Settings } from "../governance/settings.ts";
+import type { SecretMask } from "../governance/secret-mask.ts";
+import type { Settings } from "../governance/settings/settings.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
-import type { Store } from "../storage/store.ts";
+import type { Store } from "../storage/store/store.ts";
+import type { StreamRegistry } from "./exchange/sse.ts";
 import type { Probe } from "./probe.ts";
-import type { StreamRegistry } from "./sse.ts";
 import type { ThreadHubs } from "./thread-hubs.ts";
 
 /** A turn that is under way, as those see it who must end it. */

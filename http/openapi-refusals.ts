@@ -1,5 +1,5 @@
 import { type ErrorCode, type ErrorDetails, errorTable, SvcError } from "../bus/errors.ts";
-import { type Reply, refusal } from "./reply.ts";
+import { type Reply, refusal } from "./exchange/reply.ts";
 import type { Route } from "./route.ts";
 
 // What the reference says of refusals. Every code of a route is turned into the answer that the route would give, and that

@@ -1,13 +1,13 @@
-import { keepAlive, turnReplayFrames } from "../actors/run/output/frames.ts";
-import { sessionEventFrame } from "../actors/run/output/session-event.ts";
 import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
+import { keepAlive, turnReplayFrames } from "../bus/frames/frames.ts";
 import type { LiveThread } from "../bus/protocol/thread.ts";
-import { readEvents } from "../storage/events.ts";
-import { threadBySuffix } from "../storage/threads.ts";
+import { sessionEventFrame } from "../storage/frames/session-event.ts";
+import { readEvents } from "../storage/tables/events.ts";
+import { threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
+import type { EventStream } from "./exchange/sse.ts";
 import { snapshotPieces } from "./snapshot.ts";
-import type { EventStream } from "./sse.ts";
 import type { ThreadListener } from "./thread-hubs.ts";
 
 /** How long a reader waits before it asks the successor of an actor that is gone. */

@@ -3,8 +3,8 @@ import type { ErrorCode, SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { membersMaxDefault } from "../bus/strict-json.ts";
 import type { HttpContext } from "./context.ts";
-import { type Reply, refusal } from "./reply.ts";
-import type { Exchange } from "./server.ts";
+import type { Exchange } from "./engines/uws.ts";
+import { type Reply, refusal } from "./exchange/reply.ts";
 
 /** The methods that routes have. HEAD and OPTIONS are answered for all of them. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";

@@ -1,10 +1,10 @@
-import { readableThinking } from "../actors/run/output/session-event.ts";
-import { todosOf } from "../actors/run/tools/todo-write.ts";
 import { type Address, splitThreadId } from "../bus/address.ts";
+import { todosOf } from "../bus/frames/todos.ts";
 import type { LiveThread } from "../bus/protocol/thread.ts";
-import { eventId, type LogEvent, readEvents, type ToolCall } from "../storage/events.ts";
-import type { TenantStore } from "../storage/store.ts";
-import { type ThreadRow, threadBySuffix } from "../storage/threads.ts";
+import { readableThinking } from "../storage/frames/session-event.ts";
+import type { TenantStore } from "../storage/store/store.ts";
+import { eventId, type LogEvent, readEvents, type ToolCall } from "../storage/tables/events.ts";
+import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 
 // The snapshot of a conversation (shapes: session snapshot), made a page of events at a time: a long one is neither held in

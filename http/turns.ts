@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
-import { outputFor } from "../actors/run/output/make-output.ts";
 import { threadAddress } from "../bus/address.ts";
-import type { Channel, ChannelRef } from "../bus/channel.ts";
 import { SvcError } from "../bus/errors.ts";
+import { outputFor } from "../bus/frames/make-output.ts";
+import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
 import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/thread.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
-import { jsonText, type Reply } from "./reply.ts";
+import { jsonText, type Reply } from "./exchange/reply.ts";
+import type { EventStream } from "./exchange/sse.ts";
 import type { RouteRequest } from "./route.ts";
-import type { EventStream } from "./sse.ts";
 
 // A turn as its http thread sees it: opens a channel, asks the thread's actor to run the turn, and hands what comes over the
 // channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.

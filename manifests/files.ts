@@ -2,11 +2,11 @@ import { type BigIntStats, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FileMemory, type FileStats } from "./file-memory.ts";
-import { isManifestName } from "./names.ts";
 import { parseNamed } from "./parse-named.ts";
 import { refuseProblems } from "./problems.ts";
 import { manifestBytesMax } from "./read-source.ts";
 import type { Manifest } from "./schema/manifest.ts";
+import { isManifestName } from "./schema/names.ts";
 
 const extensions = [".yaml", ".yml", ".json"];
 

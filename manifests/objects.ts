@@ -1,8 +1,8 @@
 import type { Env } from "../bus/env.ts";
-import { isManifestName } from "./names.ts";
 import { globalManifestPrefix, tenantManifestPrefix } from "./object-keys.ts";
 import { parseNamed } from "./parse-named.ts";
 import type { Manifest } from "./schema/manifest.ts";
+import { isManifestName } from "./schema/names.ts";
 import type { ObjectSource } from "./texts.ts";
 
 /** How long an answer of the object store counts. Two look-ups for every turn would cost more than the turn's own reads. */

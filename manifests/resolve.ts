@@ -1,13 +1,18 @@
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
-import { type ManifestPointerRow, manifestPointer, manifestPointers, manifestVersion } from "../storage/manifests.ts";
-import type { Store, TenantStore } from "../storage/store.ts";
+import type { Store, TenantStore } from "../storage/store/store.ts";
+import {
+  type ManifestPointerRow,
+  manifestPointer,
+  manifestPointers,
+  manifestVersion,
+} from "../storage/tables/manifests.ts";
 import { chooseVariant, type Variant } from "./canary.ts";
 import { bundledManifests, type FileLayer, openManifestDirectory } from "./files.ts";
-import { isManifestName, manifestNameCharsMax } from "./names.ts";
 import { openObjectLayer } from "./objects.ts";
 import { parseNamed } from "./parse-named.ts";
 import type { Manifest } from "./schema/manifest.ts";
+import { isManifestName, manifestNameCharsMax } from "./schema/names.ts";
 import type { ObjectSource } from "./texts.ts";
 
 // Which manifest a request gets. Four layers are asked in turn, and the first that has the name decides, even when what it has

@@ -1,11 +1,11 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Env } from "../bus/env.ts";
-import type { StoreConfig } from "./config.ts";
-import { StorePort } from "./port.ts";
 import { LongReads } from "./sqlite/long-reads.ts";
 import { OwnFiles } from "./sqlite/own-files.ts";
 import { SqliteReader } from "./sqlite/reader.ts";
-import { createStore, type Store } from "./store.ts";
+import type { StoreConfig } from "./store/config.ts";
+import { StorePort } from "./store/port.ts";
+import { createStore, type Store } from "./store/store.ts";
 
 /**
  * A thread's own store over its port to the store thread. Writes always go there; on SQLite reads are made here, on a connection

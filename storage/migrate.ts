@@ -1,6 +1,6 @@
-import type { StoreConfig } from "./config.ts";
-import type { Migration, SchemaChange, SchemaSession } from "./migration.ts";
 import { migrations } from "./migrations/list.ts";
+import type { StoreConfig } from "./store/config.ts";
+import type { Migration, SchemaChange, SchemaSession } from "./store/migration.ts";
 
 /** The name of the empty schema, before the first revision. */
 const baseRevision = "base";
@@ -78,7 +78,7 @@ export async function currentRevision(config: StoreConfig): Promise<string> {
   return highest(await appliedRevisions(config));
 }
 
-/** Whether the database lacks a revision that this version needs. Opens its own connection; `storage/schema.ts` asks through the store. */
+/** Whether the database lacks a revision that this version needs. Opens its own connection; `storage/tables/schema-revisions.ts` asks through the store. */
 export async function schemaBehind(config: StoreConfig): Promise<boolean> {
   const applied = await appliedRevisions(config);
   return migrations.some(({ revision }) => !applied.includes(revision));

@@ -1,7 +1,7 @@
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import { proxy, type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
-import type { StoreConfig } from "./config.ts";
+import type { StoreConfig } from "./store/config.ts";
 import type { StoreControl } from "./thread.ts";
 
 /** The store thread, as the main thread sees it. */

@@ -3,11 +3,11 @@ import { expose } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { systemEnv } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
-import type { StoreConfig } from "./config.ts";
-import { type Answer, type Request, request } from "./port.ts";
-import type { Param, Row } from "./statements.ts";
-import "./tables.ts";
-import type { WriteOutcome, Writer } from "./writer.ts";
+import type { StoreConfig } from "./store/config.ts";
+import { type Answer, type Request, request } from "./store/port.ts";
+import type { Param, Row } from "./store/statements.ts";
+import "./tables/all.ts";
+import type { WriteOutcome, Writer } from "./store/writer.ts";
 
 // The store thread: the only one that writes. On SQLite it commits what waits in groups; on Postgres it owns the process's
 // connections. Commits stall now and then, and here they stall nobody else.

@@ -1,16 +1,18 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: a piece of source is in a string
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
 import { test } from "node:test";
 import { errorTable } from "../bus/errors.ts";
 import { generatedFiles } from "../docs/generated.ts";
 import { metricTable } from "../governance/metrics.ts";
-import { readSettings } from "../governance/settings.ts";
+import { readSettings } from "../governance/settings/settings.ts";
 import {
   at,
   findIn,
+  folders,
   importedFile,
+  kinds,
   layers,
   readProduct,
   readTools,
@@ -28,8 +30,8 @@ const files = new Map(everything.map((file) => [file.path, file]));
 
 /** Where worker threads begin. */
 const workerEntries = [
-  "actors/runtime/worker.ts",
-  "http/worker.ts",
+  "host/actor-worker.ts",
+  "host/http-worker.ts",
   "storage/sqlite/long-reads-worker.ts",
   "storage/thread.ts",
 ];
@@ -52,6 +54,41 @@ test("imports point down: bus, storage, manifests, governance, actors, http, svc
   );
 
   assert.deepEqual(upward, []);
+});
+
+test("the folders of a layer have an order, and imports go to the folders before", () => {
+  const order = new Map<string, number>(folders.map((folder, at) => [folder, at]));
+  const placed = product.filter(({ path }) => path !== "svc.ts");
+
+  const homeless = [...new Set(placed.map(({ path }) => dirname(path)))].filter((folder) => !order.has(folder));
+  const empty = folders.filter((folder) => !placed.some(({ path }) => dirname(path) === folder));
+  const upward = placed.flatMap(({ path, imports }) =>
+    imports
+      .map((specifier) => importedFile(path, specifier))
+      .filter((target) => target !== null && placeOf(target) > placeOf(path))
+      .map((target) => `${path} imports ${target}`),
+  );
+
+  function placeOf(path: string): number {
+    return order.get(dirname(path)) ?? folders.length;
+  }
+  assert.deepEqual([homeless, empty, upward], [[], [], []]);
+});
+
+test("kinds of actors never import each other, and http imports none of them", () => {
+  const kindOf = (path: string) => kinds.find((kind) => path.startsWith(`${kind}/`));
+  const found = product.flatMap(({ path, imports }) =>
+    imports
+      .map((specifier) => importedFile(path, specifier) ?? "")
+      .filter((target) => {
+        const isOtherKind =
+          kindOf(path) !== undefined && kindOf(target) !== undefined && kindOf(path) !== kindOf(target);
+        return isOtherKind || (path.startsWith("http/") && target.startsWith("actors/"));
+      })
+      .map((target) => `${path} imports ${target}`),
+  );
+
+  assert.deepEqual(found, []);
 });
 
 function isProduct(path: string): boolean {
@@ -120,7 +157,7 @@ test("one file knows uWebSockets.js, and the storage layer alone knows the datab
   const importers = (name: RegExp, set: readonly SourceFile[]): string[] =>
     set.filter(({ imports }) => imports.some((specifier) => name.test(specifier))).map(({ path }) => path);
 
-  assert.deepEqual(importers(/^uWebSockets\.js$/, product), ["http/server.ts"]);
+  assert.deepEqual(importers(/^uWebSockets\.js$/, product), ["http/engines/uws.ts"]);
   assert.deepEqual(importers(/^(?:pg|better-sqlite3)$/, without(product, "storage/")), []);
   assert.deepEqual(
     findIn(

@@ -7,9 +7,12 @@ import type {
   ResolvedManifestView,
 } from "../../bus/protocol/manifests.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
+import type { AuditLog } from "../../governance/audit.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
 import { parseManifest } from "../../manifests/parse.ts";
 import type { ListedManifest } from "../../manifests/resolve.ts";
+import { requestMs, type Store, type TenantStore } from "../../storage/store/store.ts";
 import {
   insertManifestVersionOp,
   type ManifestPointerRow,
@@ -18,9 +21,8 @@ import {
   manifestVersion,
   manifestVersions,
   setManifestPointerOp,
-} from "../../storage/manifests.ts";
-import { requestMs, type TenantStore } from "../../storage/store.ts";
-import type { ActorDeps } from "../run/deps.ts";
+} from "../../storage/tables/manifests.ts";
+import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { modelCard } from "./model-card.ts";
 
@@ -28,10 +30,18 @@ interface ManifestsState {
   readonly store: TenantStore;
 }
 
-type Context = ActorContext<ActorDeps>;
+/** What the owners of manifests need beside their state. */
+export interface ManifestsDeps {
+  readonly store: Store;
+  readonly manifests: ManifestLibrary;
+  readonly mask: SecretMask;
+  readonly audit: AuditLog;
+}
+
+type Context = ActorContext<ManifestsDeps>;
 
 /** Owns the stored manifests of one tenant: versions are numbered and activated one after another. */
-export const manifestsActor = defineActor<"manifests", ManifestsState, ActorDeps>({
+export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
   kind: "manifests",
   mailboxLimit: 256,
   interleaves: ["list", "get"],
@@ -178,7 +188,7 @@ async function listing(
   tenantId: string,
   listed: ListedManifest,
   models: boolean,
-  deps: ActorDeps,
+  deps: ManifestsDeps,
 ): Promise<ManifestListing> {
   const { name, version, source } = listed;
   const pointer = listed.pointer === null ? null : pointerView(tenantId, listed.pointer);

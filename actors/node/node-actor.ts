@@ -1,8 +1,13 @@
-import type { ActorDeps } from "../run/deps.ts";
+import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { defineActor } from "../runtime/define.ts";
 
+/** What nodes need. */
+export interface NodeDeps {
+  readonly manifests: Pick<ManifestLibrary, "forget">;
+}
+
 /** The node itself: what concerns its whole thread and must be answered in order. */
-export const nodeActor = defineActor<"node", null, ActorDeps>({
+export const nodeActor = defineActor<"node", null, NodeDeps>({
   kind: "node",
   mailboxLimit: 4096,
   interleaves: [],

@@ -3,13 +3,13 @@ import type { SubmitTurn } from "../../bus/protocol/thread.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../manifests/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
-import type { ActorDeps } from "./deps.ts";
+import type { RunDeps } from "./deps.ts";
 
 /**
  * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
  * spec.auth.inbound, in this order.
  */
-export async function admitCaller(turn: SubmitTurn, deps: ActorDeps): Promise<CompiledAgent> {
+export async function admitCaller(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
   const agent = await deps.manifests.resolve(turn.principal.tenant_id, turn.manifest, turn.thread_suffix);
   admit(turn.principal, agent.inbound);
@@ -20,7 +20,7 @@ export async function admitCaller(turn: SubmitTurn, deps: ActorDeps): Promise<Co
  * The models of a turn: the requested or the manifest's own, then its fallbacks. Refuses with model_not_allowlisted, and with
  * model_not_configured when the first of them cannot be called.
  */
-export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: ActorDeps): readonly ModelRoute[] {
+export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps): readonly ModelRoute[] {
   const route = turn.model === null ? agent.model.route : deps.models.routes.get(turn.model);
   if (!route || (turn.model !== null && !mayOverride(route, agent)))
     throw new SvcError("model_not_allowlisted", { subject: turn.model ?? "" });

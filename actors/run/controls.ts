@@ -1,6 +1,6 @@
-import type { RunBudget } from "../../governance/limits.ts";
-import type { Control } from "../../governance/pipeline.ts";
-import type { SecretMask } from "../../governance/secrets.ts";
+import type { RunBudget } from "../../governance/budget.ts";
+import type { Control } from "../../governance/controls/pipeline.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { AgentMetrics } from "./agent-metrics.ts";
 
 /**

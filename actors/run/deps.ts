@@ -3,24 +3,22 @@ import type { Env } from "../../bus/env.ts";
 import type { AbortReason } from "../../bus/protocol/thread.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import type { Metrics } from "../../governance/metrics.ts";
-import type { SecretMask } from "../../governance/secrets.ts";
-import type { Settings } from "../../governance/settings.ts";
-import type { Store } from "../../storage/store.ts";
-import type { ManifestLibrary } from "../manifests/library.ts";
-import type { ThreadKeys } from "../thread/thread-keys.ts";
-import type { Models } from "./model/models.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { Store } from "../../storage/store/store.ts";
+import type { ManifestLibrary } from "../library/manifest-library.ts";
+import type { Models } from "../models/models.ts";
+import type { Tool } from "../tools/tool.ts";
 import type { TextPace } from "./output/text-pace.ts";
-import type { Tool } from "./tools/tool.ts";
 
-/** What the actors of one thread share. Made once, at the start of the thread. */
-export interface ActorDeps {
+/** What the parts of a run need. Made once, at the start of the thread. */
+export interface RunDeps {
   readonly env: Env;
   readonly settings: Settings;
   readonly store: Store;
   readonly models: Models;
   readonly tools: ReadonlyMap<string, Tool>;
   readonly manifests: ManifestLibrary;
-  readonly threadKeys: ThreadKeys;
   readonly audit: AuditLog;
   readonly metrics: Metrics;
   /** When runs pass on what they have read. */

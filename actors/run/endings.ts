@@ -1,9 +1,9 @@
 import type { StopReason } from "../../bus/protocol/model-reply.ts";
-import type { Breach } from "../../governance/limits.ts";
-import type { ToolCall } from "../../storage/events.ts";
+import type { Breach } from "../../governance/budget.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
+import type { ModelFailure, ModelReply } from "../models/provider.ts";
 import { contextMessage } from "./context/message.ts";
 import type { JournalEntry } from "./journal.ts";
-import type { ModelFailure, ModelReply } from "./model/provider.ts";
 import type { RunScope } from "./scope.ts";
 
 /** How the loop of a turn was left: what the client is told and what is still to be written. */

@@ -1,11 +1,11 @@
 import { SvcError } from "../../bus/errors.ts";
+import { answerOf } from "../../bus/frames/answer.ts";
+import { errorFrame, frame } from "../../bus/frames/frames.ts";
+import { failureText } from "../../bus/frames/native-stream.ts";
+import type { RunResult } from "../../bus/frames/output.ts";
 import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
-import { claimKeyOp, idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/idempotency.ts";
-import type { TenantStore, WriteOp } from "../../storage/store.ts";
-import { answerOf } from "./output/answer.ts";
-import { errorFrame, frame } from "./output/frames.ts";
-import { failureText } from "./output/native-stream.ts";
-import type { RunResult } from "./output/output.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { claimKeyOp, idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import type { RunOutcome } from "./plan.ts";
 
 // A request with an Idempotency-Key runs once. The key is claimed in the same batch that makes the caller's messages durable,

@@ -1,5 +1,5 @@
-import type { EventExtra, EventKind, EventRole } from "../../storage/events.ts";
-import type { WriteOp } from "../../storage/store.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
+import type { EventExtra, EventKind, EventRole } from "../../storage/tables/events.ts";
 
 /** An event to be appended; its sequence number, parent and time are given by the log. */
 export interface JournalEntry {

@@ -1,9 +1,9 @@
-import { type Breach, isBreach } from "../../governance/limits.ts";
+import { type Breach, isBreach } from "../../governance/budget.ts";
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+import { type CallObserver, callModel } from "../models/call.ts";
+import { ModelFailure, type ModelReply } from "../models/provider.ts";
 import { type ContextMessage, contextMessage } from "./context/message.ts";
 import { systemText, wireMessages } from "./context/working-set.ts";
-import { type CallObserver, callModel } from "./model/call.ts";
-import { ModelFailure, type ModelReply } from "./model/provider.ts";
 import type { RunPlan } from "./plan.ts";
 import type { RunScope } from "./scope.ts";
 import { toolListJson } from "./tool-list.ts";

@@ -1,11 +1,11 @@
 import type { SvcError } from "../../bus/errors.ts";
+import type { RunResult } from "../../bus/frames/output.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { Surface } from "../../bus/protocol/thread.ts";
 import type { CompiledAgent } from "../../manifests/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
-import type { WriteOp } from "../../storage/store.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
 import type { ContextMessage } from "./context/message.ts";
-import type { RunResult } from "./output/output.ts";
 
 /** A turn that was admitted: everything about it is known and allowed. */
 export interface RunPlan {

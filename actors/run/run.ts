@@ -1,13 +1,12 @@
 import type { Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { turnStartedFrame } from "../../bus/frames/frames.ts";
+import type { RunOutput, RunResult } from "../../bus/frames/output.ts";
 import type { AbortReason } from "../../bus/protocol/thread.ts";
 import { clientMessages } from "./context/working-set.ts";
-import type { ActorDeps } from "./deps.ts";
 import { type Ending, interruptedEntry } from "./endings.ts";
 import type { Journal } from "./journal.ts";
-import { turnStartedFrame } from "./output/frames.ts";
-import type { RunOutput, RunResult } from "./output/output.ts";
-import { react } from "./patterns/react.ts";
+import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
 import { RunScope } from "./scope.ts";
 import { ToolRunner } from "./tool-runner.ts";
@@ -22,15 +21,17 @@ export class Run {
   readonly ended: Promise<boolean>;
   readonly #scope: RunScope;
   readonly #output: RunOutput;
+  readonly #patterns: PatternDeps["patterns"];
   #deadline: Timer | null = null;
   #unwatched: Timer | null = null;
   /** The last batch is on its way: what stops a run comes too late. */
   #isEnding = false;
 
-  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: ActorDeps) {
+  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: PatternDeps) {
     this.id = plan.run_id;
     this.#scope = new RunScope(plan, journal, output, deps);
     this.#output = output;
+    this.#patterns = deps.patterns;
     deps.liveRuns.add(this);
     this.ended = this.#run();
   }
@@ -69,7 +70,10 @@ export class Run {
       if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
       this.#output.started();
       journal.publish(() => turnStartedFrame);
-      await this.#finish(await react(this.#scope, new ToolRunner(this.#scope)));
+      const { pattern } = plan.agent.manifest.spec;
+      const loop = this.#patterns.get(pattern);
+      if (!loop) throw new Error(`no pattern is called ${pattern}`);
+      await this.#finish(await loop(this.#scope, new ToolRunner(this.#scope)));
       return true;
     } catch (error) {
       const refusal = SvcError.from(error);

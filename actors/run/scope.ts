@@ -1,14 +1,14 @@
+import { frame, textFrames, thinkingFrames } from "../../bus/frames/frames.ts";
+import type { RunOutput } from "../../bus/frames/output.ts";
 import type { AbortReason } from "../../bus/protocol/thread.ts";
-import { RunBudget } from "../../governance/limits.ts";
-import type { WriteOp } from "../../storage/store.ts";
+import { RunBudget } from "../../governance/budget.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
+import type { ModelCall } from "../models/provider.ts";
+import { Cancellation } from "../runtime/cancellation.ts";
 import { AgentMetrics } from "./agent-metrics.ts";
-import { Cancellation } from "./cancellation.ts";
 import type { ContextMessage } from "./context/message.ts";
-import type { ActorDeps } from "./deps.ts";
+import type { RunDeps } from "./deps.ts";
 import type { Journal } from "./journal.ts";
-import type { ModelCall } from "./model/provider.ts";
-import { frame, textFrames, thinkingFrames } from "./output/frames.ts";
-import type { RunOutput } from "./output/output.ts";
 import type { RunPlan } from "./plan.ts";
 import { UsageMeter } from "./usage-meter.ts";
 
@@ -18,7 +18,7 @@ const liveTextMax = 256 * 1024;
 /** What the parts of a running turn share: what is asked, what was spent, what was said, and whether to stop. */
 export class RunScope {
   readonly plan: RunPlan;
-  readonly deps: ActorDeps;
+  readonly deps: RunDeps;
   readonly journal: Journal;
   readonly cancellation = new Cancellation();
   readonly budget: RunBudget;
@@ -41,7 +41,7 @@ export class RunScope {
   #gathered = "";
   #hasSpoken = false;
 
-  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: ActorDeps) {
+  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: RunDeps) {
     this.plan = plan;
     this.journal = journal;
     this.#output = output;

@@ -1,4 +1,4 @@
-import type { Store, WriteOp } from "../../storage/store.ts";
+import type { Store, WriteOp } from "../../storage/store/store.ts";
 import type { Journal } from "./journal.ts";
 
 /** A turn without a thread keeps nothing but what it cost and, when the client sent a key, its answer; all at its end. */

@@ -1,8 +1,8 @@
 import type { ToolEffect } from "../../manifests/registries.ts";
-import type { ToolCall } from "../../storage/events.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
+import { soundText } from "../models/sound-text.ts";
 import { type ContextMessage, contextMessage } from "./context/message.ts";
 import type { JournalEntry } from "./journal.ts";
-import { soundText } from "./model/sound-text.ts";
 
 /** What became of one tool call. */
 export interface ToolOutcome {

@@ -1,14 +1,14 @@
-import { denyText, type GovernedCall, Pipeline } from "../../governance/pipeline.ts";
-import { policies } from "../../governance/policies.ts";
-import type { ToolCall } from "../../storage/events.ts";
+import { denyText, type GovernedCall, Pipeline } from "../../governance/controls/pipeline.ts";
+import { policies } from "../../governance/controls/policies.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
+import type { RequestedCall } from "../models/provider.ts";
+import { soundJson } from "../models/sound-text.ts";
+import { checkArguments } from "../tools/arguments.ts";
+import { type Tool, type ToolResult, toolError } from "../tools/tool.ts";
 import { limitsControl, secretMaskingControl } from "./controls.ts";
 import type { JournalEntry } from "./journal.ts";
-import type { RequestedCall } from "./model/provider.ts";
-import { soundJson } from "./model/sound-text.ts";
 import type { RunScope } from "./scope.ts";
 import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "./tool-outcome.ts";
-import { checkArguments } from "./tools/arguments.ts";
-import { type Tool, type ToolResult, toolError } from "./tools/tool.ts";
 
 /** Ids of calls are the model's own words and end up in rows and frames. */
 const callIdMax = 256;

@@ -1,10 +1,10 @@
 import type { Env } from "../../bus/env.ts";
+import type { TurnUsage } from "../../bus/frames/output.ts";
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 import { costOf } from "../../governance/usage.ts";
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
-import type { TenantStore, WriteOp } from "../../storage/store.ts";
-import { insertUsageOp, type UsageRow } from "../../storage/usage.ts";
-import type { TurnUsage } from "./output/output.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { insertUsageOp, type UsageRow } from "../../storage/tables/usage.ts";
 
 /** Adds up what the model calls of one turn used, and keeps a row for each. */
 export class UsageMeter {

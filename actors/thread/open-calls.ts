@@ -1,6 +1,6 @@
 import type { ToolEffect } from "../../manifests/registries.ts";
-import type { ToolCall } from "../../storage/events.ts";
-import type { TenantStore } from "../../storage/store.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
 import { branchEvents } from "../run/context/branch.ts";
 import type { ContextMessage } from "../run/context/message.ts";
 import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "../run/tool-outcome.ts";

@@ -1,10 +1,10 @@
-import { appendOp, eventsMax } from "../../storage/events.ts";
-import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/idempotency.ts";
-import { deleteLiveRunOp, type LiveRun } from "../../storage/live-runs.ts";
-import type { WriteOp } from "../../storage/store.ts";
-import { progressOp } from "../../storage/threads.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
+import { appendOp, eventsMax } from "../../storage/tables/events.ts";
+import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
+import { deleteLiveRunOp, type LiveRun } from "../../storage/tables/live-runs.ts";
+import { progressOp } from "../../storage/tables/threads.ts";
 import { countInterrupted } from "../run/agent-metrics.ts";
-import type { ActorDeps } from "../run/deps.ts";
+import type { RunDeps } from "../run/deps.ts";
 import { interruptedEntry } from "../run/endings.ts";
 import { interruptedFrame, type StreamAnswer } from "../run/idempotency.ts";
 import { closeOpenCalls } from "./open-calls.ts";
@@ -16,7 +16,7 @@ import type { ThreadState } from "./thread-state.ts";
  * away, its idempotency key is settled, and the thread is free. Called while the thread is loaded, when no run of this process
  * can be live on it.
  */
-export async function closeInterrupted(state: ThreadState, live: LiveRun, deps: ActorDeps): Promise<void> {
+export async function closeInterrupted(state: ThreadState, live: LiveRun, deps: RunDeps): Promise<void> {
   const { store } = state;
   const { env } = deps;
   if (state.head === null) return;

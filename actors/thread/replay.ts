@@ -1,8 +1,8 @@
+import { doneMark } from "../../bus/frames/frames.ts";
 import type { TurnAccepted } from "../../bus/protocol/thread.ts";
-import { readEvents } from "../../storage/events.ts";
+import { sessionEventFrame } from "../../storage/frames/session-event.ts";
+import { readEvents } from "../../storage/tables/events.ts";
 import type { StreamAnswer } from "../run/idempotency.ts";
-import { doneMark } from "../run/output/frames.ts";
-import { sessionEventFrame } from "../run/output/session-event.ts";
 import type { ThreadState } from "./thread-state.ts";
 
 /** What a stream that is asked for again gets: the events that the first request appended, how it ended, and the end mark. */

@@ -1,20 +1,21 @@
 import { SvcError } from "../../bus/errors.ts";
+import { outputFor } from "../../bus/frames/make-output.ts";
 import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
-import { readEventsBefore, threadUid } from "../../storage/events.ts";
-import type { ThreadRow } from "../../storage/threads.ts";
+import { readEventsBefore, threadUid } from "../../storage/tables/events.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
 import { countInterrupted } from "../run/agent-metrics.ts";
 import { type ContextMessage, contextMessage } from "../run/context/message.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "../run/context/working-set.ts";
-import type { ActorDeps } from "../run/deps.ts";
+import type { RunDeps } from "../run/deps.ts";
 import { claimOps, earlierAnswer, keyScope, settleOps, storedAnswer } from "../run/idempotency.ts";
 import { type Intake, takeMessages } from "../run/intake.ts";
 import type { JournalEntry } from "../run/journal.ts";
-import { outputFor } from "../run/output/make-output.ts";
 import type { RunPlan } from "../run/plan.ts";
 import { Run } from "../run/run.ts";
 import { type ToolOutcome, toolMessage } from "../run/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
+import type { ThreadDeps } from "./deps.ts";
 import { closeOpenCalls, hasOpenCalls } from "./open-calls.ts";
 import { replayStream } from "./replay.ts";
 import { ThreadJournal } from "./thread-journal.ts";
@@ -33,7 +34,7 @@ const previewMax = 120;
 export async function submitTurn(
   state: ThreadState,
   sent: SubmitTurn,
-  context: ActorContext<ActorDeps>,
+  context: ActorContext<ThreadDeps>,
 ): Promise<TurnAccepted> {
   const { deps, env } = context;
   if (state.run?.id === sent.run_id || state.lastRunId === sent.run_id) return { kind: "started" };
@@ -119,7 +120,7 @@ async function openCallsClosed(
 /** Waits for the first batch; when it is refused, the state is read again, for it is ahead of the log. */
 async function orDiscard(
   begun: Promise<void>,
-  context: ActorContext<ActorDeps>,
+  context: ActorContext<RunDeps>,
   turn: SubmitTurn,
   run?: Run,
 ): Promise<void> {
@@ -135,7 +136,7 @@ async function orDiscard(
   }
 }
 
-function own(state: ThreadState, run: Run, journal: ThreadJournal, context: ActorContext<ActorDeps>): void {
+function own(state: ThreadState, run: Run, journal: ThreadJournal, context: ActorContext<RunDeps>): void {
   state.run = run;
   state.journal = journal;
   void run.ended.then((written) => {
@@ -168,7 +169,7 @@ async function newThread(
   state: ThreadState,
   turn: SubmitTurn,
   intake: Intake | null,
-  { deps, env }: ActorContext<ActorDeps>,
+  { deps, env }: ActorContext<ThreadDeps>,
 ): Promise<ThreadRow> {
   const now = env.now();
   return {

@@ -1,17 +1,17 @@
 import { splitThreadId } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { deleteEventsOp } from "../../storage/events.ts";
-import { deleteWordsOp } from "../../storage/search.ts";
-import { requestMs } from "../../storage/store.ts";
-import { deleteThreadOp } from "../../storage/threads.ts";
-import type { ActorDeps } from "../run/deps.ts";
+import { requestMs } from "../../storage/store/store.ts";
+import { deleteEventsOp } from "../../storage/tables/events.ts";
+import { deleteWordsOp } from "../../storage/tables/search.ts";
+import { deleteThreadOp } from "../../storage/tables/threads.ts";
 import { defineActor } from "../runtime/define.ts";
+import type { ThreadDeps } from "./deps.ts";
 import { closeInterrupted } from "./recovery.ts";
 import { submitTurn } from "./submit.ts";
 import { loadThreadState, type ThreadState } from "./thread-state.ts";
 
 /** Owns one conversation: its log, its live run, and the topic on which others listen. One turn at a time (decision 14). */
-export const threadActor = defineActor<"thread", ThreadState, ActorDeps>({
+export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
   kind: "thread",
   mailboxLimit: 256,
   interleaves: ["abort", "attach", "detach"],

@@ -1,12 +1,12 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { appendOp, eventId, eventsMax, type LogEvent } from "../../storage/events.ts";
-import { deleteLiveRunOp, insertLiveRunOp, type LiveRun } from "../../storage/live-runs.ts";
-import { requestMs, type WriteOp } from "../../storage/store.ts";
-import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/threads.ts";
+import { sessionEventFrame } from "../../storage/frames/session-event.ts";
+import { requestMs, type WriteOp } from "../../storage/store/store.ts";
+import { appendOp, eventId, eventsMax, type LogEvent } from "../../storage/tables/events.ts";
+import { deleteLiveRunOp, insertLiveRunOp, type LiveRun } from "../../storage/tables/live-runs.ts";
+import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
 import type { Journal, JournalEntry } from "../run/journal.ts";
-import { sessionEventFrame } from "../run/output/session-event.ts";
 import { appendAll, type ThreadLog } from "./thread-log.ts";
 
 /**

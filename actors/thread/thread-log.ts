@@ -1,6 +1,6 @@
-import type { LogEvent } from "../../storage/events.ts";
-import type { TenantStore } from "../../storage/store.ts";
-import type { ThreadRow } from "../../storage/threads.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import type { LogEvent } from "../../storage/tables/events.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
 
 /** Where the log of one thread stands. */
 export interface ThreadLog {

@@ -1,7 +1,7 @@
 import { topicOf } from "../../bus/address.ts";
-import { type LiveRun, liveRunOf } from "../../storage/live-runs.ts";
-import type { Store } from "../../storage/store.ts";
-import { threadBySuffix } from "../../storage/threads.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { type LiveRun, liveRunOf } from "../../storage/tables/live-runs.ts";
+import { threadBySuffix } from "../../storage/tables/threads.ts";
 import { loadBranch } from "../run/context/branch.ts";
 import type { ContextMessage } from "../run/context/message.ts";
 import type { Run } from "../run/run.ts";

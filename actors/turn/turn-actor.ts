@@ -1,14 +1,14 @@
 import { SvcError } from "../../bus/errors.ts";
+import { outputFor } from "../../bus/frames/make-output.ts";
 import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
-import { releaseKeyOp } from "../../storage/idempotency.ts";
-import { requestMs } from "../../storage/store.ts";
+import { requestMs } from "../../storage/store/store.ts";
+import { releaseKeyOp } from "../../storage/tables/idempotency.ts";
 import { admitCaller, admitMaxTokens, admitModel } from "../run/admission.ts";
 import { contextMessage } from "../run/context/message.ts";
 import { turnStartOf } from "../run/context/working-set.ts";
-import type { ActorDeps } from "../run/deps.ts";
 import { claimOps, earlierAnswer, keyScope, settleOps, storedAnswer } from "../run/idempotency.ts";
 import { takeMessages } from "../run/intake.ts";
-import { outputFor } from "../run/output/make-output.ts";
+import type { PatternDeps } from "../run/pattern.ts";
 import { Run } from "../run/run.ts";
 import { statelessJournal } from "../run/stateless-journal.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
@@ -19,7 +19,7 @@ interface TurnState {
 }
 
 /** Owns one turn without a thread: nothing is kept of it, and it ends when its client leaves (decision 32). */
-export const turnActor = defineActor<"turn", TurnState, ActorDeps>({
+export const turnActor = defineActor<"turn", TurnState, PatternDeps>({
   kind: "turn",
   mailboxLimit: 8,
   interleaves: ["abort"],
@@ -40,7 +40,7 @@ export const turnActor = defineActor<"turn", TurnState, ActorDeps>({
 async function submitStateless(
   state: TurnState,
   turn: SubmitTurn,
-  { deps, env, bus }: ActorContext<ActorDeps>,
+  { deps, env, bus }: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
   if (state.runId === turn.run_id) return { kind: "started" };
   const agent = await admitCaller(turn, deps);

@@ -1,4 +1,4 @@
-import type { ChannelRef } from "../channel.ts";
+import type { ChannelRef } from "./channel.ts";
 import type { Principal } from "./principal.ts";
 
 /** One conversation: its log, its live run, who listens. */

@@ -1,10 +1,10 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { Settings } from "../settings.ts";
+import { hashToken } from "../settings/key-token.ts";
+import type { Settings } from "../settings/settings.ts";
 import { type Credential, type CredentialForms, type CredentialHeaders, readCredential } from "./credentials.ts";
 import { JwtVerifier } from "./jwt.ts";
-import { hashToken } from "./token.ts";
 
 /** The reasons of a 401. */
 export const unauthorizedReasons = {

@@ -1,5 +1,5 @@
 import { trimBlanks } from "../../bus/blanks.ts";
-import { isToken } from "./token.ts";
+import { isToken } from "../settings/key-token.ts";
 
 /** The credential headers of a request as they came, undefined or empty when absent. */
 export interface CredentialHeaders {

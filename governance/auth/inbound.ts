@@ -1,7 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { CompiledAgent } from "../../manifests/compiled.ts";
-import { requireScopes } from "../scopes.ts";
+import { requireScopes } from "./scopes.ts";
 
 /** Schemes whose callers hold a JWT: a manifest that says `jwt` admits all of them. */
 const jwtSchemes: ReadonlySet<string> = new Set(["jwt", "github", "github_actions", "google"]);

@@ -3,9 +3,9 @@ import type { Env } from "../../bus/env.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { isScope, isSubject } from "../settings/api-keys.ts";
 import { jwtAlgorithms } from "../settings/jwks.ts";
-import type { Settings } from "../settings.ts";
-import { isTenantId } from "../tenant-id.ts";
-import { hashToken } from "./token.ts";
+import { hashToken } from "../settings/key-token.ts";
+import type { Settings } from "../settings/settings.ts";
+import { isTenantId } from "../settings/tenant-id.ts";
 
 /** Clocks may differ by this much. */
 const leewaySeconds = 60;

@@ -1,7 +1,7 @@
-import { readTenantId } from "../tenant-id.ts";
 import { type ApiKey, readApiKeys } from "./api-keys.ts";
 import { type Jwks, readPrivateJwks, readPublicJwks } from "./jwks.ts";
 import { json, list, oneOf, path, text } from "./setting.ts";
+import { readTenantId } from "./tenant-id.ts";
 
 /** Who may call, and what is secret. */
 export const accessSettings = {

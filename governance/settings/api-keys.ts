@@ -1,6 +1,6 @@
-import { hashToken, isToken } from "../auth/token.ts";
-import { readTenantId } from "../tenant-id.ts";
+import { hashToken, isToken } from "./key-token.ts";
 import { readMap, readObject, readString, readStrings } from "./object-shape.ts";
+import { readTenantId } from "./tenant-id.ts";
 
 /** What one API key stands for. The key itself is not here. */
 export interface ApiKey {

@@ -1,6 +1,6 @@
-import type { Settings } from "../settings.ts";
 import { isLoopback } from "./hosts.ts";
 import { modelProviders } from "./model-options.ts";
+import type { Settings } from "./settings.ts";
 
 /** The built-in offline model. */
 const demoModelId = "demo";

@@ -1,6 +1,6 @@
-import { storeConfig } from "../../storage/config.ts";
-import { readTenantId } from "../tenant-id.ts";
+import { storeConfig } from "../../storage/store/config.ts";
 import { bool, int, list, oneOf, optionalPath, path, seconds, text } from "./setting.ts";
+import { readTenantId } from "./tenant-id.ts";
 
 /** Rows, objects and files. */
 export const dataSettings = {

@@ -1,7 +1,7 @@
-import { settingsSections } from "../settings.ts";
 import { modelProviders } from "./model-options.ts";
 import { providerKeyNames } from "./provider-keys.ts";
 import { defaultText, type Setting } from "./setting.ts";
+import { settingsSections } from "./settings.ts";
 import { unbuiltSettings } from "./unbuilt.ts";
 
 /** The text of docs/settings.md. */

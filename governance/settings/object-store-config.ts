@@ -1,5 +1,5 @@
 import type { ObjectStoreConfig } from "../../storage/objects/open.ts";
-import type { Settings } from "../settings.ts";
+import type { Settings } from "./settings.ts";
 
 /** Where the settings say that objects are kept. */
 export function objectStoreConfigOf({ objectStore, objectStorePath }: Settings): ObjectStoreConfig {

@@ -1,5 +1,5 @@
-import { errorText } from "../cli/problem-lines.ts";
-import type { Settings } from "../settings.ts";
+import { errorText } from "./problem-lines.ts";
+import type { Settings } from "./settings.ts";
 import { storeConfigOf } from "./store-config.ts";
 
 /** What a server cannot start without, and the setting that has named it. */

@@ -1,5 +1,5 @@
-import { type StoreConfig, storeConfig } from "../../storage/config.ts";
-import type { Settings } from "../settings.ts";
+import { type StoreConfig, storeConfig } from "../../storage/store/config.ts";
+import type { Settings } from "./settings.ts";
 
 /** Where the settings say that rows are kept. */
 export function storeConfigOf(settings: Settings): StoreConfig {

@@ -1,6 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
-import type { Settings } from "../../governance/settings.ts";
-import type { RequestHead } from "../request-head.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { RequestHead } from "../exchange/request-head.ts";
 
 // A browser on the operator's machine can be made to call this server by any page. Pages of other origins are refused, and so
 // are names that are not ours, for a page may have had its own name resolved to our address (DNS rebinding). What a browser sends

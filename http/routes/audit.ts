@@ -1,8 +1,14 @@
 import { type Static, Type } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
-import { type AuditFilter, type AuditRow, auditExport, auditPage, auditToolMetrics } from "../../storage/audit.ts";
+import {
+  type AuditFilter,
+  type AuditRow,
+  auditExport,
+  auditPage,
+  auditToolMetrics,
+} from "../../storage/tables/audit.ts";
 import type { HttpContext } from "../context.ts";
-import { json } from "../reply.ts";
+import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
 

@@ -1,8 +1,8 @@
 import { Type } from "typebox";
 import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
+import { jsonText } from "../exchange/reply.ts";
 import { Reattachment } from "../reattach.ts";
-import { jsonText } from "../reply.ts";
 import { actorFails, route } from "../route.ts";
 import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";

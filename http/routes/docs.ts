@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { Type } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
+import { jsonText, text } from "../exchange/reply.ts";
 import { openApiDocument } from "../openapi.ts";
-import { jsonText, text } from "../reply.ts";
 import { type Route, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
 

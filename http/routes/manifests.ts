@@ -8,9 +8,9 @@ import {
   manifestPointer,
   manifestVersion,
   manifestVersions,
-} from "../../storage/manifests.ts";
+} from "../../storage/tables/manifests.ts";
 import type { HttpContext } from "../context.ts";
-import { json, jsonText, type Reply } from "../reply.ts";
+import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import { actorFails, type Route, route } from "../route.ts";
 import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
 import { threadFilter } from "../thread-id.ts";

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
-import { openAiError } from "../../actors/run/output/openai.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { json, jsonText, type Reply } from "../reply.ts";
+import { openAiError } from "../../bus/frames/openai.ts";
+import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { ClientMessage } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";

@@ -1,11 +1,11 @@
 import { Type } from "typebox";
 import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { readCursor, writeCursor } from "../../storage/cursor.ts";
-import { eventId, type LogEvent, readEvents, windowStart } from "../../storage/events.ts";
-import { searchEvents } from "../../storage/search.ts";
-import { recentThreads, type ThreadRow, threadBySuffix } from "../../storage/threads.ts";
-import { json } from "../reply.ts";
+import { readCursor, writeCursor } from "../../storage/store/cursor.ts";
+import { eventId, type LogEvent, readEvents, windowStart } from "../../storage/tables/events.ts";
+import { searchEvents } from "../../storage/tables/search.ts";
+import { recentThreads, type ThreadRow, threadBySuffix } from "../../storage/tables/threads.ts";
+import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { renderMetrics } from "../../governance/metrics.ts";
-import { json, text } from "../reply.ts";
+import { json, text } from "../exchange/reply.ts";
 import { type Route, route } from "../route.ts";
 
 const tag = "System";

@@ -1,8 +1,8 @@
 import { Type } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
-import { threadsUsage, type UsageWindow, usagePage, usageSummary } from "../../storage/usage.ts";
+import { threadsUsage, type UsageWindow, usagePage, usageSummary } from "../../storage/tables/usage.ts";
 import type { HttpContext } from "../context.ts";
-import { json } from "../reply.ts";
+import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
 import { threadFilter } from "../thread-id.ts";

@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { json } from "../reply.ts";
+import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 
 // What is below /.well-known/ needs no credentials. There is no agent card in this version, for there is no A2A that it could

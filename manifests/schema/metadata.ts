@@ -1,6 +1,6 @@
 import Type from "typebox";
-import { manifestNameCharsMax, manifestNamePattern } from "../names.ts";
 import { closed, list, nullable, optionalText, text, texts } from "./fields.ts";
+import { manifestNameCharsMax, manifestNamePattern } from "./names.ts";
 
 export const metadata = closed("What the agent is called and how it presents itself.", {
   name: text("The manifest's id; also the model value of OpenAI clients.", {

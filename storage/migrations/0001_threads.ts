@@ -1,4 +1,4 @@
-import type { Migration } from "../migration.ts";
+import type { Migration } from "../store/migration.ts";
 
 /** Conversations: the thread, its append-only log, and the mark of a run that is under way. */
 export const migration: Migration = {
@@ -27,7 +27,7 @@ export const migration: Migration = {
     "CREATE UNIQUE INDEX threads_suffix ON threads (tenant_id, suffix)",
     "CREATE INDEX threads_recent ON threads (tenant_id, updated_at, suffix)",
     "CREATE INDEX threads_unindexed ON threads (tenant_id, thread_key) WHERE indexed_seq < next_seq",
-    // event_key is the thread's key and the sequence number in one integer; see storage/events.ts.
+    // event_key is the thread's key and the sequence number in one integer; see storage/tables/events.ts.
     `CREATE TABLE events (
       tenant_id TEXT NOT NULL,
       event_key {{key}},

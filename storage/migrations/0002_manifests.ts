@@ -1,4 +1,4 @@
-import type { Migration } from "../migration.ts";
+import type { Migration } from "../store/migration.ts";
 
 /** Manifests that tenants have stored: every version, and which of them answers. */
 export const migration: Migration = {

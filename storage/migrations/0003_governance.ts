@@ -1,4 +1,4 @@
-import type { Migration } from "../migration.ts";
+import type { Migration } from "../store/migration.ts";
 
 /** What was done and what it cost: audit, usage, approvals, and the keys that make a request safe to send twice. */
 export const migration: Migration = {

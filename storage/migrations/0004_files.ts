@@ -1,4 +1,4 @@
-import type { Migration } from "../migration.ts";
+import type { Migration } from "../store/migration.ts";
 
 /** Uploads (their bytes are in the object store) and small values under a key with a lifetime. */
 export const migration: Migration = {

@@ -1,6 +1,6 @@
-import type { Migration } from "../migration.ts";
+import type { Migration } from "../store/migration.ts";
 
-/** Full text over what people and agents have said. Filled from the log by storage/search.ts, so it can be rebuilt at any time. */
+/** Full text over what people and agents have said. Filled from the log by storage/tables/search.ts, so it can be rebuilt at any time. */
 export const migration: Migration = {
   revision: "0005",
   name: "search",

@@ -1,4 +1,4 @@
-import type { Migration } from "../migration.ts";
+import type { Migration } from "../store/migration.ts";
 
 /** Each filter of the lists of audit and usage rows has an index, so that a page of one is found and not walked to. */
 export const migration: Migration = {

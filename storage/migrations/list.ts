@@ -1,4 +1,4 @@
-import type { Migration } from "../migration.ts";
+import type { Migration } from "../store/migration.ts";
 import { migration as threads } from "./0001_threads.ts";
 import { migration as manifests } from "./0002_manifests.ts";
 import { migration as governance } from "./0003_governance.ts";

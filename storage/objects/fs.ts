@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, readdir, realpath, rename, rmdir, unlink 
 import { dirname, join } from "node:path";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { makeDirectories } from "../directories.ts";
+import { makeDirectories } from "../store/directories.ts";
 import { checkKey, checkPrefix, isSegment } from "./keys.ts";
 import type { ObjectStore } from "./object-store.ts";
 

@@ -1,5 +1,5 @@
 import type { ClientConfig } from "pg";
-import type { PostgresConfig } from "../config.ts";
+import type { PostgresConfig } from "../store/config.ts";
 
 /** How every connection to the database is made. */
 export function clientConfig(config: PostgresConfig): ClientConfig {

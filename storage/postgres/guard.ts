@@ -1,4 +1,4 @@
-import type { Statement } from "../statements.ts";
+import type { Statement } from "../store/statements.ts";
 
 /** The SQLSTATE that `svc_expect` raises; migration 0001 makes the function. */
 export const unexpectedCount = "SV001";

@@ -1,5 +1,5 @@
 import type { Client, Connection, FieldDef, Submittable } from "pg";
-import type { Param, Row } from "../statements.ts";
+import type { Param, Row } from "../store/statements.ts";
 
 // One batch on the wire: parse, bind and execute for every statement and a single Sync at the end, sent at once. Until that
 // Sync the server runs them as one transaction of its own making, which it commits there, or undoes at the first error and

@@ -1,7 +1,7 @@
 import { Client, DatabaseError, Pool, type PoolClient } from "pg";
 import type { Env } from "../../bus/env.ts";
-import type { PostgresConfig } from "../config.ts";
-import type { Row } from "../statements.ts";
+import type { PostgresConfig } from "../store/config.ts";
+import type { Row } from "../store/statements.ts";
 import { clientConfig, durableCommits } from "./connection.ts";
 import { PipelineError, type PipelineItem, type PreparedStatements, runPipeline } from "./pipeline.ts";
 import { isStalePlan } from "./refusal.ts";

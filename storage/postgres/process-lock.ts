@@ -1,7 +1,7 @@
 import { Client } from "pg";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { PostgresConfig } from "../config.ts";
+import type { PostgresConfig } from "../store/config.ts";
 import { clientConfig } from "./connection.ts";
 
 // One database belongs to one process: an advisory lock on a connection of its own, which ends with the process. When that

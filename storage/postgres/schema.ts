@@ -1,6 +1,6 @@
 import { Client } from "pg";
-import type { PostgresConfig } from "../config.ts";
-import { revisionsTable, type SchemaSession, statementsOf } from "../migration.ts";
+import type { PostgresConfig } from "../store/config.ts";
+import { revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { clientConfig } from "./connection.ts";
 
 /** Any number that nobody else takes: sessions that change the schema of one database go one after the other. */

@@ -1,9 +1,9 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { PostgresConfig } from "../config.ts";
-import type { Request } from "../port.ts";
-import { type Param, type Row, type Statement, statementNamed } from "../statements.ts";
-import type { WriteOutcome, Writer } from "../writer.ts";
+import type { PostgresConfig } from "../store/config.ts";
+import type { Request } from "../store/port.ts";
+import { type Param, type Row, type Statement, statementNamed } from "../store/statements.ts";
+import type { WriteOutcome, Writer } from "../store/writer.ts";
 import { durableCommits } from "./connection.ts";
 import { guarded } from "./guard.ts";
 import { PipelineError, type PipelineItem } from "./pipeline.ts";

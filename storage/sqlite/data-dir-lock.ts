@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { lockName } from "../config.ts";
-import { makeDirectories } from "../directories.ts";
+import { lockName } from "../store/config.ts";
+import { makeDirectories } from "../store/directories.ts";
 import { closeToOthers, makePrivate } from "./private-files.ts";
 
 /** A data directory that belongs to this process until it is released. */

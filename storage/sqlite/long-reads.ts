@@ -1,6 +1,6 @@
 import type { Piscina } from "piscina";
 import { SvcError, type WireError } from "../../bus/errors.ts";
-import type { Param, Row, Statement } from "../statements.ts";
+import type { Param, Row, Statement } from "../store/statements.ts";
 
 /** What a thread of the pool is asked. */
 export interface LongRead {

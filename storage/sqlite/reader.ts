@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import type { Param, Row, Statement } from "../statements.ts";
+import type { Param, Row, Statement } from "../store/statements.ts";
 import { sqliteRefusal } from "./refusal.ts";
 
 /** Memory for pages, for each reading thread. */

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { makeDirectories } from "../directories.ts";
-import { revisionsTable, type SchemaSession, statementsOf } from "../migration.ts";
+import { makeDirectories } from "../store/directories.ts";
+import { revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { closeToOthers, makePrivate } from "./private-files.ts";
 
 /** Opens the file for changing its schema; makes it, and its directory, when they are not there. A change also closes it to others. */

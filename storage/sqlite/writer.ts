@@ -1,9 +1,9 @@
 import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
-import type { SqliteConfig } from "../config.ts";
-import type { Request } from "../port.ts";
-import { type Param, type Row, statementNamed } from "../statements.ts";
-import type { WriteOutcome, Writer } from "../writer.ts";
+import type { SqliteConfig } from "../store/config.ts";
+import type { Request } from "../store/port.ts";
+import { type Param, type Row, statementNamed } from "../store/statements.ts";
+import type { WriteOutcome, Writer } from "../store/writer.ts";
 import { OwnFiles } from "./own-files.ts";
 import { sqliteRefusal } from "./refusal.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import SqliteDatabase from "better-sqlite3";
-import type { Dialect } from "../../storage/dialect.ts";
+import type { Dialect } from "../../storage/store/dialect.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import SqliteDatabase from "better-sqlite3";
-import type { Dialect } from "../../storage/dialect.ts";
 import { migrate } from "../../storage/migrate.ts";
+import type { Dialect } from "../../storage/store/dialect.ts";
 import { never, says } from "../support/chat.ts";
 import type { HttpClient, RequestOptions, TestStream } from "../support/http-client.ts";
 import type { Behaviour } from "../support/mock-model/behaviours.ts";

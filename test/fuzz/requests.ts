@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { writeCursor } from "../../storage/cursor.ts";
+import { writeCursor } from "../../storage/store/cursor.ts";
 import { anyText, anyValue, damaged, fitting, type Hints, jsonText, type Schema, trickyTexts } from "./values.ts";
 
 // Requests made from the server's own reference: of every operation some that are as they must be, and many that are not.

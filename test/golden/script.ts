@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { defineTool } from "../../actors/run/tools/tool.ts";
+import { defineTool } from "../../actors/tools/tool.ts";
 import type { Surface } from "../../bus/protocol/thread.ts";
 import type { AskedTurn } from "../support/actor-process.ts";
 import type { ScriptedReply } from "../support/scripted-model.ts";

@@ -7,7 +7,7 @@ import { systemEnv } from "../../bus/env.ts";
 import type { ClientMessage, SubmitTurn } from "../../bus/protocol/thread.ts";
 import { leanMessages } from "../../http/client-messages.ts";
 import type { HttpContext } from "../../http/context.ts";
-import type { Exchange } from "../../http/server.ts";
+import type { Exchange } from "../../http/engines/uws.ts";
 import { streamTurn, type TurnFields } from "../../http/turns.ts";
 import { compileSpec } from "../manifests/support.ts";
 

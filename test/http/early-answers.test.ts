@@ -1,7 +1,7 @@
 // Answers that are there before the client has sent what it wanted to send: it gets them, and what never ends is cut off.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { lingerBytesMax } from "../../http/lingering.ts";
+import { lingerBytesMax } from "../../http/engines/lingering.ts";
 import { assertUnharmed } from "../security/support.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";

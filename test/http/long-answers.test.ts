@@ -1,8 +1,8 @@
 // Bodies that are made a piece at a time: what a failure before and after the first piece does, and what a client gets.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { appendOp, eventId, threadUid } from "../../storage/events.ts";
-import { insertThreadOp } from "../../storage/threads.ts";
+import { appendOp, eventId, threadUid } from "../../storage/tables/events.ts";
+import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { eventually } from "../support/eventually.ts";
 import { hasPostgresServer, needsServer, type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { seed } from "../support/seed.ts";

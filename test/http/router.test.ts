@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { text } from "../../http/reply.ts";
+import { text } from "../../http/exchange/reply.ts";
 import { type Method, type Route, route } from "../../http/route.ts";
 import { Router } from "../../http/router.ts";
 

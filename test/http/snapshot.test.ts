@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { snapshotPieces } from "../../http/snapshot.ts";
-import { appendOp, type EventExtra, type LogEvent } from "../../storage/events.ts";
-import type { Store } from "../../storage/store.ts";
-import { insertThreadOp, threadBySuffix } from "../../storage/threads.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { appendOp, type EventExtra, type LogEvent } from "../../storage/tables/events.ts";
+import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Route } from "../../http/route.ts";
-import { allRoutes } from "../../http/routes.ts";
+import { allRoutes } from "../../http/routes/all.ts";
 import type { Answer } from "../support/http-client.ts";
 
 /** Every route of a server with a manifest store: what the generated tests go over. */

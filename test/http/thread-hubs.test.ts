@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
-import { EventStream, StreamRegistry } from "../../http/sse.ts";
+import { EventStream, StreamRegistry } from "../../http/exchange/sse.ts";
 import { ThreadHubs, type ThreadListener } from "../../http/thread-hubs.ts";
 import { SimNet } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";

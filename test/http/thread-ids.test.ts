@@ -1,8 +1,8 @@
 // Ids of threads that a path can name in one way only, and those from before that rule.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { appendOp } from "../../storage/events.ts";
-import { insertThreadOp } from "../../storage/threads.ts";
+import { appendOp } from "../../storage/tables/events.ts";
+import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { turn } from "../support/chat.ts";
 import { seed, sqliteIn } from "../support/seed.ts";
 import { startServer, type TestServer } from "../support/server.ts";

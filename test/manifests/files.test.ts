@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { compile } from "../../manifests/compile.ts";
 import { bundledManifests, openManifestDirectory } from "../../manifests/files.ts";
-import { isManifestName } from "../../manifests/names.ts";
 import { manifestBytesMax } from "../../manifests/read-source.ts";
+import { isManifestName } from "../../manifests/schema/names.ts";
 import { tempDir } from "../support/temp.ts";
 import { plainSource, problemsOf, registries } from "./support.ts";
 

@@ -3,11 +3,11 @@ import type { TestContext } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
 import type { ObjectSource } from "../../manifests/texts.ts";
 import { openStore } from "../../storage/client.ts";
-import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/manifests.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { openMemoryStore } from "../../storage/objects/memory.ts";
 import { startStoreThread } from "../../storage/start.ts";
-import type { Store } from "../../storage/store.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
 import { tempDir } from "../support/temp.ts";
 
 /** An object store in memory that notes which keys are asked for. */

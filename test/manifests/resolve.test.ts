@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { createResolver, type ManifestLayers } from "../../manifests/resolve.ts";
-import type { Store } from "../../storage/store.ts";
+import type { Store } from "../../storage/store/store.ts";
 import { tempDir } from "../support/temp.ts";
 import { notingObjects, pointTo, storeVersion, temporaryStore } from "./layers.ts";
 

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { Worker } from "node:worker_threads";
 import fc from "fast-check";
-import { checkArguments } from "../../actors/run/tools/arguments.ts";
-import { builtInTools } from "../../actors/run/tools/built-in.ts";
-import { firstPlaces, nextPlaces, parsePattern } from "../../actors/run/tools/path-pattern.ts";
-import { regexQuery } from "../../actors/run/tools/text-query.ts";
-import { type Fixture, openFixture } from "../actors/tools/workspace-fixture.ts";
+import { checkArguments } from "../../actors/tools/arguments.ts";
+import { builtInTools } from "../../actors/tools/registry/built-in.ts";
+import { firstPlaces, nextPlaces, parsePattern } from "../../actors/tools/workspace/path-pattern.ts";
+import { regexQuery } from "../../actors/tools/workspace/text-query.ts";
+import { type Fixture, openFixture } from "../actors/tools/workspace/workspace-fixture.ts";
 
 describe("threat 21: regular expressions and globs that explode elsewhere", () => {
   /** A text that counts how often the engine looks at one of its characters. */

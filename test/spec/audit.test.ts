@@ -1,8 +1,8 @@
 // GET /audit, its export and its metrics, over rows that were put there: filters, pages, windows. Both engines are under test in
-// test/storage/audit.test.ts; here the routes are.
+// test/storage/tables/audit.test.ts; here the routes are.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { type AuditRow, insertAuditOp } from "../../storage/audit.ts";
+import { type AuditRow, insertAuditOp } from "../../storage/tables/audit.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
 import { seed, sqliteIn } from "../support/seed.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";

@@ -5,9 +5,9 @@ import { systemEnv } from "../../bus/env.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { createAuthenticator } from "../../governance/auth/authenticator.ts";
 import { admit } from "../../governance/auth/inbound.ts";
-import { missingScopes, requireChat, requireScopes } from "../../governance/scopes.ts";
+import { missingScopes, requireChat, requireScopes } from "../../governance/auth/scopes.ts";
 import { bootRefusals } from "../../governance/settings/boot-refusals.ts";
-import { type Environment, loadSettings, SettingsError } from "../../governance/settings.ts";
+import { type Environment, loadSettings, SettingsError } from "../../governance/settings/settings.ts";
 import {
   authenticate,
   bearer,

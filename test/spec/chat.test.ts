@@ -275,7 +275,7 @@ describe("POST /chat", () => {
     const line = await eventually("the warning", async () =>
       server.logs.find(({ request_id }) => request_id === headers["x-request-id"]),
     );
-    assert.deepEqual([line.level, line.parts], ["warn", ["audio", "file", "file"]]);
+    assert.deepEqual([line.level, line.parts], ["warn", ["audio", "file"]]);
   });
 
   test("CHAT-021 what is no list of messages is 422 and names the place", async () => {

@@ -1,10 +1,10 @@
 // Requirements about settings, as far as they are decided when the environment is read.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SecretMask, Secrets } from "../../governance/secrets.ts";
+import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import { bootRefusals } from "../../governance/settings/boot-refusals.ts";
+import { type Environment, loadSettings, readSettings } from "../../governance/settings/settings.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
-import { type Environment, loadSettings, readSettings } from "../../governance/settings.ts";
 
 function refusedNames(environment: Environment): string[] {
   return readSettings(environment).issues.map(({ name }) => name);

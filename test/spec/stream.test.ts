@@ -258,7 +258,14 @@ describe("POST /chat/stream", () => {
     const body = turn("hasty", "go", { model: "no-steps", thread_id: "no-steps" });
     const frames = await (await server.stream("/chat/stream", body)).rest();
 
-    assert.deepEqual(outline(frames), ["session_progress", "max_turns", "on_chain_end", "done", "[DONE]"]);
+    const names = outline(frames);
+    assert.deepEqual(
+      [names[0], ...names.slice(-4)],
+      ["session_progress", "max_turns", "on_chain_end", "done", "[DONE]"],
+    );
+    const notRun = "[tool error/interrupted] not run: the run is out of steps";
+    for (const { output } of dataOf(frames, "tool_end") as { output: string }[]) assert.equal(output, notRun);
+    assert.equal(dataOf(frames, "tool_end").length, dataOf(frames, "tool_start").length);
     assert.deepEqual(dataOf(frames, "max_turns"), [{ limit: 1 }]);
     assert.equal(doneOf(frames).stop_reason, "max_turns");
   });

@@ -11,10 +11,10 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { checkArguments } from "../../actors/run/tools/arguments.ts";
-import { builtInTools } from "../../actors/run/tools/built-in.ts";
-import { todosOf } from "../../actors/run/tools/todo-write.ts";
-import { openFixture } from "../actors/tools/workspace-fixture.ts";
+import { checkArguments } from "../../actors/tools/arguments.ts";
+import { builtInTools } from "../../actors/tools/registry/built-in.ts";
+import { todosOf } from "../../bus/frames/todos.ts";
+import { openFixture } from "../actors/tools/workspace/workspace-fixture.ts";
 
 describe("calculator", () => {
   test("TOOL-002 the calculator evaluates arithmetic", async (t) => {

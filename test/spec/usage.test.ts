@@ -1,8 +1,8 @@
 // What model calls used and cost: rows of real turns at known rates, and sums over rows that were put there. Both engines are
-// under test in test/storage/usage.test.ts; here the routes are.
+// under test in test/storage/tables/usage.test.ts; here the routes are.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { insertUsageOp, type UsageRow } from "../../storage/usage.ts";
+import { insertUsageOp, type UsageRow } from "../../storage/tables/usage.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { seed, sqliteIn } from "../support/seed.ts";
 import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";

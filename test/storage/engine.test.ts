@@ -5,14 +5,14 @@ import { Worker } from "node:worker_threads";
 import { systemEnv } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { openStore } from "../../storage/client.ts";
-import { appendOp, type LogEvent, readEvents } from "../../storage/events.ts";
-import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/kv.ts";
-import { manifestVersion, manifestVersions } from "../../storage/manifests.ts";
-import { type Param, statementNamed, tenantSql } from "../../storage/statements.ts";
+import { type Param, statementNamed, tenantSql } from "../../storage/store/statements.ts";
+import { appendOp, type LogEvent, readEvents } from "../../storage/tables/events.ts";
+import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/tables/kv.ts";
+import { manifestVersion, manifestVersions } from "../../storage/tables/manifests.ts";
 import { insertVersions } from "../support/rows.ts";
-import "../../storage/tables.ts";
-import { createStore, type TenantStore, type WriteOp } from "../../storage/store.ts";
-import { reserveThreadKeys } from "../../storage/threads.ts";
+import "../../storage/tables/all.ts";
+import { createStore, type TenantStore, type WriteOp } from "../../storage/store/store.ts";
+import { reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { dialects, runStore, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -183,7 +183,7 @@ for (const dialect of dialects) {
           port,
           client: url("../../storage/client.ts"),
           env: url("../../bus/env.ts"),
-          kv: url("../../storage/kv.ts"),
+          kv: url("../../storage/tables/kv.ts"),
         },
         transferList: [port],
       });

@@ -1,9 +1,9 @@
 // Pages of a log are bounded in length too: whoever fills a thread with long messages makes nobody hold all of them at once.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { appendOp, type LogEvent, readEvents, windowStart } from "../../storage/events.ts";
-import type { Store, TenantStore } from "../../storage/store.ts";
-import { reserveThreadKeys } from "../../storage/threads.ts";
+import type { Store, TenantStore } from "../../storage/store/store.ts";
+import { appendOp, type LogEvent, readEvents, windowStart } from "../../storage/tables/events.ts";
+import { reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 

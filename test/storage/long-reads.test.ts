@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Worker } from "node:worker_threads";
-import { kvGet, kvSetOp } from "../../storage/kv.ts";
-import { statementNamed, systemSql, tenantSql } from "../../storage/statements.ts";
-import type { Store, TenantStore } from "../../storage/store.ts";
+import { statementNamed, systemSql, tenantSql } from "../../storage/store/statements.ts";
+import type { Store, TenantStore } from "../../storage/store/store.ts";
+import { kvGet, kvSetOp } from "../../storage/tables/kv.ts";
 import { dialects, runStore, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type Env, systemEnv } from "../../bus/env.ts";
-import { kvGet, kvSetOp } from "../../storage/kv.ts";
-import { statementNamed } from "../../storage/statements.ts";
+import { statementNamed } from "../../storage/store/statements.ts";
+import { kvGet, kvSetOp } from "../../storage/tables/kv.ts";
 import { hasPostgresServer, needsServer, onServer, testPool } from "../support/postgres.ts";
 import { create, database, has, type Opened, openWriter, set, waitFor } from "../support/postgres-writer.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";

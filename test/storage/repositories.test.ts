@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
+import type { Store, TenantStore } from "../../storage/store/store.ts";
 import {
   appendOp,
   deleteEventsOp,
@@ -12,15 +13,15 @@ import {
   readEvents,
   readEventsBefore,
   threadUid,
-} from "../../storage/events.ts";
+} from "../../storage/tables/events.ts";
 import {
   claimKeyOp,
   idempotencyKey,
   releaseAbandonedKeys,
   releaseKeyOp,
   settleKeyOp,
-} from "../../storage/idempotency.ts";
-import { abandonedRuns, deleteLiveRunOp, insertLiveRunOp, liveRunOf } from "../../storage/live-runs.ts";
+} from "../../storage/tables/idempotency.ts";
+import { abandonedRuns, deleteLiveRunOp, insertLiveRunOp, liveRunOf } from "../../storage/tables/live-runs.ts";
 import {
   insertManifestVersionOp,
   manifestPointer,
@@ -28,8 +29,7 @@ import {
   manifestVersion,
   manifestVersions,
   setManifestPointerOp,
-} from "../../storage/manifests.ts";
-import type { Store, TenantStore } from "../../storage/store.ts";
+} from "../../storage/tables/manifests.ts";
 import {
   deleteThreadOp,
   insertThreadOp,
@@ -39,7 +39,7 @@ import {
   type ThreadCursor,
   type ThreadRow,
   threadBySuffix,
-} from "../../storage/threads.ts";
+} from "../../storage/tables/threads.ts";
 import { insertVersions, threadRow } from "../support/rows.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";

@@ -1,5 +1,5 @@
 import { type AnyActorDefinition, defineActor } from "../../actors/runtime/define.ts";
-import type { ChannelRef } from "../../bus/channel.ts";
+import type { ChannelRef } from "../../bus/protocol/channel.ts";
 
 /** An actor that many senders number their messages for, so that loss, doubling and disorder are seen. */
 export interface EchoMessages {

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
-import type { StoreConfig } from "../../storage/config.ts";
-import { readEvents } from "../../storage/events.ts";
-import type { Store } from "../../storage/store.ts";
+import type { StoreConfig } from "../../storage/store/config.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { readEvents } from "../../storage/tables/events.ts";
 import { onServer } from "./postgres.ts";
 
 const childFile = fileURLToPath(new URL("./store-child.ts", import.meta.url));

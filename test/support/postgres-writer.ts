@@ -1,13 +1,13 @@
 import { type Env, systemEnv } from "../../bus/env.ts";
-import type { PostgresConfig } from "../../storage/config.ts";
-import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/kv.ts";
 import { migrate } from "../../storage/migrate.ts";
-import { type Request, request } from "../../storage/port.ts";
 import { openPostgresWriter } from "../../storage/postgres/writer.ts";
-import type { Statement } from "../../storage/statements.ts";
-import { createStore, type Store } from "../../storage/store.ts";
-import "../../storage/tables.ts";
-import type { Writer } from "../../storage/writer.ts";
+import type { PostgresConfig } from "../../storage/store/config.ts";
+import { type Request, request } from "../../storage/store/port.ts";
+import type { Statement } from "../../storage/store/statements.ts";
+import { createStore, type Store } from "../../storage/store/store.ts";
+import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/tables/kv.ts";
+import "../../storage/tables/all.ts";
+import type { Writer } from "../../storage/store/writer.ts";
 import { testDatabase } from "./postgres.ts";
 import type { Cleanup } from "./temp.ts";
 

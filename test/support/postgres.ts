@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Client } from "pg";
-import type { PostgresConfig } from "../../storage/config.ts";
+import type { PostgresConfig } from "../../storage/store/config.ts";
 import { type Cleanup, cleanup, tempDir } from "./temp.ts";
 
 // A Postgres for the tests: the one that SVC_TEST_POSTGRES_URL names, else the local service, else the installed binaries in a

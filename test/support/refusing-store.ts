@@ -1,5 +1,5 @@
 import { SvcError } from "../../bus/errors.ts";
-import type { Scope, Store } from "../../storage/store.ts";
+import type { Scope, Store } from "../../storage/store/store.ts";
 
 /** A store that does not take batches with a statement of this name as long as the test says so. */
 export interface RefusingStore extends Store {

@@ -1,6 +1,6 @@
-import { insertManifestVersionOp } from "../../storage/manifests.ts";
-import type { TenantStore, WriteOp } from "../../storage/store.ts";
-import type { ThreadRow } from "../../storage/threads.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { insertManifestVersionOp } from "../../storage/tables/manifests.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
 
 /** Rows that have nothing but a key: versions of a manifest. */
 export function insertVersions(tenant: TenantStore, name: string, ...versions: number[]): WriteOp[] {

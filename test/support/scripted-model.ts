@@ -6,7 +6,7 @@ import {
   type ModelReply,
   type ModelRequest,
   type RequestedCall,
-} from "../../actors/run/model/provider.ts";
+} from "../../actors/models/provider.ts";
 import type { Env, Timer } from "../../bus/env.ts";
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 

@@ -1,8 +1,8 @@
 import { mkdirSync } from "node:fs";
-import type { StoreConfig } from "../../storage/config.ts";
-import { storeConfig } from "../../storage/config.ts";
 import { migrate } from "../../storage/migrate.ts";
-import type { TenantStore, WriteOp } from "../../storage/store.ts";
+import type { StoreConfig } from "../../storage/store/config.ts";
+import { storeConfig } from "../../storage/store/config.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { runStore } from "./stores.ts";
 
 const batchOps = 100;

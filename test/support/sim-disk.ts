@@ -1,12 +1,12 @@
 import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
 import { migrate } from "../../storage/migrate.ts";
-import { request } from "../../storage/port.ts";
 import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
-import type { Param, Row } from "../../storage/statements.ts";
-import { createStore, type Engine, type Store, type WriteOp } from "../../storage/store.ts";
-import "../../storage/tables.ts";
-import type { WriteOutcome, Writer } from "../../storage/writer.ts";
+import { request } from "../../storage/store/port.ts";
+import type { Param, Row } from "../../storage/store/statements.ts";
+import { createStore, type Engine, type Store, type WriteOp } from "../../storage/store/store.ts";
+import "../../storage/tables/all.ts";
+import type { WriteOutcome, Writer } from "../../storage/store/writer.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 import { emptyDatabase } from "./stores.ts";
 import type { Cleanup } from "./temp.ts";

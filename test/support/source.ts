@@ -16,7 +16,60 @@ export interface SourceFile {
 }
 
 /** The layers, lowest first: a file imports from its own layer and from those below. */
-export const layers = ["bus", "storage", "manifests", "governance", "actors", "http"] as const;
+export const layers = ["bus", "storage", "manifests", "governance", "actors", "http", "host"] as const;
+
+/**
+ * The folders with source in them, lowest first: a file imports from its own folder and from those before it. A folder is a part
+ * of a layer that can be understood from what stands before it.
+ */
+export const folders = [
+  "bus/protocol",
+  "bus",
+  "bus/frames",
+  "storage/store",
+  "storage/migrations",
+  "storage/tables",
+  "storage/frames",
+  "storage/objects",
+  "storage/sqlite",
+  "storage/postgres",
+  "storage",
+  "manifests/schema",
+  "manifests",
+  "governance/secrets",
+  "governance/settings",
+  "governance",
+  "governance/auth",
+  "governance/controls",
+  "actors/runtime",
+  "actors/models",
+  "actors/tools",
+  "actors/tools/calculator",
+  "actors/tools/plans",
+  "actors/tools/workspace",
+  "actors/tools/registry",
+  "actors/library",
+  "actors/run/context",
+  "actors/run/output",
+  "actors/run",
+  "actors/run/patterns",
+  "actors/limiter",
+  "actors/manifests",
+  "actors/node",
+  "actors/thread",
+  "actors/turn",
+  "http/exchange",
+  "http/engines",
+  "http/middleware",
+  "http",
+  "http/schemas",
+  "http/routes",
+  "host",
+  "host/cli",
+] as const;
+
+/** The folders that hold a kind of actor each. They know each other's words, in bus/protocol, and nothing else of each other. */
+export const kinds = ["actors/limiter", "actors/manifests", "actors/node", "actors/thread", "actors/turn"] as const;
 
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 

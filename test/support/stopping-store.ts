@@ -1,4 +1,4 @@
-import type { Scope, Store, WriteOp } from "../../storage/store.ts";
+import type { Scope, Store, WriteOp } from "../../storage/store/store.ts";
 
 /** A store that ends with the process that it is the store of. */
 export interface StoppingStore extends Store {

@@ -1,11 +1,11 @@
 import { writeSync } from "node:fs";
 import { systemEnv } from "../../bus/env.ts";
 import { openStore } from "../../storage/client.ts";
-import type { StoreConfig } from "../../storage/config.ts";
-import { appendOp } from "../../storage/events.ts";
-import { deleteLiveRunOp, insertLiveRunOp } from "../../storage/live-runs.ts";
 import { startStoreThread } from "../../storage/start.ts";
-import { insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/threads.ts";
+import type { StoreConfig } from "../../storage/store/config.ts";
+import { appendOp } from "../../storage/tables/events.ts";
+import { deleteLiveRunOp, insertLiveRunOp } from "../../storage/tables/live-runs.ts";
+import { insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { threadRow } from "./rows.ts";
 
 // A process that writes turns through the real store thread and prints each acknowledgement, `key seq`, as soon as it has it.

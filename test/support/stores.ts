@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { systemEnv } from "../../bus/env.ts";
 import { openStore } from "../../storage/client.ts";
-import type { StoreConfig } from "../../storage/config.ts";
-import type { Dialect } from "../../storage/dialect.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { type StoreThread, startStoreThread } from "../../storage/start.ts";
-import type { Store } from "../../storage/store.ts";
+import type { StoreConfig } from "../../storage/store/config.ts";
+import type { Dialect } from "../../storage/store/dialect.ts";
+import type { Store } from "../../storage/store/store.ts";
 import { testDatabase } from "./postgres.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 

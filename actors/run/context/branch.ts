@@ -1,5 +1,5 @@
-import { type LogEvent, pageRows, readEventsBefore } from "../../../storage/events.ts";
-import type { TenantStore } from "../../../storage/store.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import { type LogEvent, pageRows, readEventsBefore } from "../../../storage/tables/events.ts";
 import { type ContextMessage, messageOf } from "./message.ts";
 
 /**

@@ -1,13 +1,12 @@
 import { contextMessage } from "../context/message.ts";
 import { workingSet } from "../context/working-set.ts";
-import { answered, assistantEntry, type Ending, failedCall, limited, outOfSteps, stopped } from "../endings.ts";
+import { answered, assistantEntry, failedCall, limited, outOfSteps, stopped } from "../endings.ts";
 import { modelStep } from "../model-step.ts";
-import type { RunScope } from "../scope.ts";
+import type { Pattern } from "../pattern.ts";
 import { toolMessage } from "../tool-outcome.ts";
-import type { ToolRunner } from "../tool-runner.ts";
 
 /** The loop of one agent: ask the model, run the tools it asks for, and ask again, until it answers or may not go on. */
-export async function react(scope: RunScope, tools: ToolRunner): Promise<Ending> {
+export const react: Pattern = async (scope, tools) => {
   const { agent, branch, turnStart, nudge } = scope.plan;
   for (let step = 1; ; step++) {
     const outcome = await modelStep(scope, workingSet(branch, agent.session, turnStart), step === 1 ? nudge : null);
@@ -35,4 +34,4 @@ export async function react(scope: RunScope, tools: ToolRunner): Promise<Ending>
     if (isLast) return outOfSteps(reply);
     if (scope.cancellation.cancelled) return stopped(scope, "");
   }
-}
+};

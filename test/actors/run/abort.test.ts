@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { Type } from "typebox";
-import { defineTool } from "../../../actors/run/tools/tool.ts";
-import { readEvents } from "../../../storage/events.ts";
-import { threadBySuffix } from "../../../storage/threads.ts";
+import { defineTool } from "../../../actors/tools/tool.ts";
+import { readEvents } from "../../../storage/tables/events.ts";
+import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";

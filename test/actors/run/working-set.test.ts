@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { loadBranch } from "../../../actors/run/context/branch.ts";
 import { type ContextMessage, contextMessage } from "../../../actors/run/context/message.ts";
 import { lastUserMessage, turnStartOf, workingSet } from "../../../actors/run/context/working-set.ts";
-import { appendOp, type LogEvent } from "../../../storage/events.ts";
+import { appendOp, type LogEvent } from "../../../storage/tables/events.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { checkArguments } from "../../../actors/run/tools/arguments.ts";
-import { listDir } from "../../../actors/run/tools/list-dir.ts";
-import { multiEdit } from "../../../actors/run/tools/multi-edit.ts";
-import { readFile } from "../../../actors/run/tools/read-file.ts";
-import { todoWrite } from "../../../actors/run/tools/todo-write.ts";
-import type { Tool } from "../../../actors/run/tools/tool.ts";
-import { writeFile } from "../../../actors/run/tools/write-file.ts";
+import { checkArguments } from "../../../actors/tools/arguments.ts";
+import { todoWrite } from "../../../actors/tools/plans/todo-write.ts";
+import type { Tool } from "../../../actors/tools/tool.ts";
+import { listDir } from "../../../actors/tools/workspace/list-dir.ts";
+import { multiEdit } from "../../../actors/tools/workspace/multi-edit.ts";
+import { readFile } from "../../../actors/tools/workspace/read-file.ts";
+import { writeFile } from "../../../actors/tools/workspace/write-file.ts";
 import { parseStrictJson } from "../../../bus/strict-json.ts";
 
 function refusalOf(tool: Tool, text: string): string {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
 import { createAuthenticator } from "../../../governance/auth/authenticator.ts";
-import { loadSettings } from "../../../governance/settings.ts";
+import { loadSettings } from "../../../governance/settings/settings.ts";
 import { authenticate, tenantOf } from "./support.ts";
 
 const keys = JSON.stringify({

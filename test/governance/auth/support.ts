@@ -8,7 +8,7 @@ import {
   principalOf,
 } from "../../../governance/auth/authenticator.ts";
 import type { CredentialHeaders } from "../../../governance/auth/credentials.ts";
-import { loadSettings } from "../../../governance/settings.ts";
+import { loadSettings } from "../../../governance/settings/settings.ts";
 
 /** Some time in 2026, in seconds. */
 export const now = 1_790_000_000;

@@ -1,0 +1,65 @@
+import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+
+// The models that can be named without being configured. Figures as of November 2026:
+// - routes, wire models, context windows and modalities: the specification of this service;
+// - gpt-4.1 and gpt-4.1-mini: OpenAI, "Pricing", standard tier; cached input is the rate for what the cache reads, and writing
+//   to it costs as much as input;
+// - claude-sonnet-5 and claude-opus-5: Anthropic, "Models & pricing"; writing to the cache is the rate for five minutes.
+// A figure that no source gives is not guessed: no price, a window of 128,000 tokens, text only. Operators set it with
+// SVC_MODEL_ROUTES, a manifest its price with spec.model.price. USD for a million tokens.
+
+const unknownWindow = 128_000;
+const million = 1_000_000;
+const quarterMillion = 262_144;
+
+/** What is taken for a route whose figures nobody gave. */
+export const unknownFigures: Pick<ModelRoute, "modalities" | "context_window" | "price"> = {
+  modalities: ["text"],
+  context_window: unknownWindow,
+  price: null,
+};
+
+/** The built-in routes. Where several can be called, the first is the default model. */
+export const builtInRoutes: readonly ModelRoute[] = [
+  anthropic("claude-sonnet", "claude-sonnet-5", { input: 2, output: 10, cache_read: 0.2, cache_write: 2.5 }),
+  anthropic("claude-opus", "claude-opus-5", { input: 5, output: 25, cache_read: 0.5, cache_write: 6.25 }),
+  anthropic("claude-haiku", "claude-haiku-4-5", null),
+  anthropic("claude-fable", "claude-fable-5", null),
+  openai("gpt-4.1", { input: 2, output: 8, cache_read: 0.5, cache_write: 2 }),
+  openai("gpt-4.1-mini", { input: 0.4, output: 1.6, cache_read: 0.1, cache_write: 0.4 }),
+  workersAi("glm-5.3-cf", "@cf/zai-org/glm-5.3", million),
+  workersAi("glm-5.3-flash-cf", "@cf/zai-org/glm-5.3-flash", million, "image"),
+  workersAi("deepseek-v4-pro-cf", "@cf/deepseek-ai/deepseek-v4-pro-0813", million),
+  workersAi("deepseek-v4-flash-cf", "@cf/deepseek-ai/deepseek-v4-flash-0731", million),
+  workersAi("qwen3.8-27b-cf", "@cf/qwen/qwen3.8-27b", quarterMillion, "image"),
+  workersAi("kimi-k2.7-code-cf", "@cf/moonshotai/kimi-k2.7-code", quarterMillion, "image"),
+  workersAi("kimi-k2-cf", "@cf/moonshotai/kimi-k2.6", quarterMillion, "image"),
+  workersAi("gpt-oss-120b-cf", "@cf/openai/gpt-oss-120b", unknownWindow),
+  workersAi("gpt-oss-20b-cf", "@cf/openai/gpt-oss-20b", unknownWindow),
+  workersAi("glm-flash-cf", "@cf/zai-org/glm-4.7-flash", unknownWindow),
+  // Ids of earlier versions.
+  workersAi("llama-3-pro", "@cf/zai-org/glm-5.3", million),
+  workersAi("llama-3-fast", "@cf/zai-org/glm-5.3-flash", million, "image"),
+];
+
+/** The offline model. It costs nothing, so that manifests with a cap on cost can use it. */
+export const demoRoute: ModelRoute = {
+  id: "demo",
+  provider: "demo",
+  model: "demo",
+  modalities: ["text"],
+  context_window: unknownWindow,
+  price: { input: 0, output: 0, cache_read: 0, cache_write: 0 },
+};
+
+function anthropic(id: string, model: string, price: ModelPrice | null): ModelRoute {
+  return { id, provider: "anthropic", model, ...unknownFigures, price };
+}
+
+function openai(id: string, price: ModelPrice): ModelRoute {
+  return { id, provider: "openai", model: id, ...unknownFigures, price };
+}
+
+function workersAi(id: string, model: string, context_window: number, ...also: "image"[]): ModelRoute {
+  return { id, provider: "workers_ai", model, modalities: ["text", ...also], context_window, price: null };
+}

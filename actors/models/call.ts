@@ -1,0 +1,126 @@
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { ModelRoute } from "../../manifests/registries.ts";
+import type { Cancellation } from "../runtime/cancellation.ts";
+import {
+  type ModelCall,
+  type ModelEvents,
+  ModelFailure,
+  type ModelProvider,
+  type ModelReply,
+  type ModelRequest,
+} from "./provider.ts";
+
+/** Calls made to one route before the next is tried. */
+const attemptsMax = 3;
+const backoffMs = 500;
+const backoffMaxMs = 8_000;
+/** A provider that asks for a longer pause is passed over. */
+const patienceMs = 30_000;
+
+/** Told of what happens to a call, for metrics. */
+export interface CallObserver {
+  finished(route: ModelRoute, outcome: "ok" | "error" | "aborted", seconds: number): void;
+  retried(route: ModelRoute, status: number): void;
+  timedOut(route: ModelRoute): void;
+  switched(from: ModelRoute, to: ModelRoute): void;
+}
+
+/** What a call of the model needs: where it may go and what is sent there. */
+export interface CallPlan {
+  /** The model of the turn, then its fallbacks in order. Never empty. */
+  readonly routes: readonly ModelRoute[];
+  /** The provider of a route; throws SvcError when it has no credential. */
+  provider(route: ModelRoute): ModelProvider;
+  /** The request as it is sent to a route. */
+  request(route: ModelRoute): ModelRequest;
+  readonly events: ModelEvents;
+  readonly cancellation: Cancellation;
+  readonly observer: CallObserver;
+  /** Told of the call under way, so that reading can be paused; null when none is. */
+  onCall(call: ModelCall | null): void;
+}
+
+/** What the model answered, and the route that it was reached by. */
+export interface CallResult {
+  readonly reply: ModelReply;
+  readonly route: ModelRoute;
+}
+
+/**
+ * Calls the model: again when that may help, then its fallbacks. As soon as a word was said there is no second try, for the
+ * client has read it. Rejects with ModelFailure of the last route that was called, or with the SvcError of a missing credential
+ * when that is of the first route; a fallback without one is passed over.
+ */
+export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
+  let failure: ModelFailure | null = null;
+  let previous: ModelRoute | null = null;
+  for (const route of plan.routes) {
+    try {
+      const provider = plan.provider(route);
+      if (previous) plan.observer.switched(previous, route);
+      previous = route;
+      return { reply: await attempt(plan, provider, route, env), route };
+    } catch (error) {
+      if (error instanceof ModelFailure) failure = error;
+      else if (failure === null || !(error instanceof SvcError)) throw error;
+      if (failure.partial !== "" || plan.cancellation.cancelled) throw failure;
+    }
+  }
+  throw failure ?? new ModelFailure("no model to call");
+}
+
+/** Calls one route until it answers or another try is of no use. */
+async function attempt(plan: CallPlan, provider: ModelProvider, route: ModelRoute, env: Env): Promise<ModelReply> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await attemptOnce(plan, provider, route, env);
+    } catch (error) {
+      if (!(error instanceof ModelFailure)) throw error;
+      const again = error.retryable && error.partial === "" && tries < attemptsMax && !plan.cancellation.cancelled;
+      const pauseMs = error.retryAfterMs ?? backoff(tries, env.random());
+      if (!again || pauseMs > patienceMs) throw error;
+      plan.observer.retried(route, error.status);
+      await pause(pauseMs, plan.cancellation, env);
+      if (plan.cancellation.cancelled) throw error;
+    }
+  }
+}
+
+async function attemptOnce(plan: CallPlan, provider: ModelProvider, route: ModelRoute, env: Env): Promise<ModelReply> {
+  const startedAt = env.monotonic();
+  const call = provider.start(plan.request(route), plan.events);
+  const stopListening = plan.cancellation.onCancel(() => call.abort());
+  plan.onCall(call);
+  try {
+    const reply = await call.reply;
+    plan.observer.finished(route, "ok", (env.monotonic() - startedAt) / 1000);
+    return reply;
+  } catch (error) {
+    const outcome = plan.cancellation.cancelled ? "aborted" : "error";
+    plan.observer.finished(route, outcome, (env.monotonic() - startedAt) / 1000);
+    if (error instanceof ModelFailure && error.timedOut) plan.observer.timedOut(route);
+    throw error;
+  } finally {
+    plan.onCall(null);
+    stopListening();
+  }
+}
+
+/** Doubling from half a second, with a quarter of jitter either way so that callers do not come back together. */
+function backoff(attempt: number, random: number): number {
+  return Math.min(backoffMaxMs, backoffMs * 2 ** (attempt - 1)) * (0.75 + random / 2);
+}
+
+function pause(ms: number, cancellation: Cancellation, env: Env): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = env.timer(ms, () => {
+      stopListening();
+      resolve();
+    });
+    const stopListening = cancellation.onCancel(() => {
+      timer.cancel();
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,141 @@
+import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
+
+// One event of a chat completion's stream, and what the words in it mean. All of it comes from outside: nothing is there for
+// certain, and nothing is of the type that it should be.
+
+/** One `data:` line of a streamed answer, or a whole answer that is not streamed. Nothing about it is certain. */
+export interface Chunk {
+  readonly choices?: readonly Choice[];
+  readonly usage?: ChunkUsage | null;
+  readonly error?: unknown;
+}
+
+/** One of the answers of a chunk; only the first is read. */
+export interface Choice {
+  readonly delta?: Delta;
+  /** In the place of `delta` where the answer is not streamed. */
+  readonly message?: Delta;
+  readonly finish_reason?: string | null;
+}
+
+interface Delta {
+  /** A list of parts at providers that stream their thinking among the content. */
+  readonly content?: string | readonly ContentPart[] | null;
+  readonly reasoning_content?: string | null;
+  readonly reasoning?: string | null;
+  readonly tool_calls?: readonly CallPart[];
+}
+
+/** A piece of content at providers that send lists of them. */
+export interface ContentPart {
+  readonly type?: string;
+  readonly text?: string;
+  readonly thinking?: string | readonly ContentPart[];
+}
+
+/** A piece of a tool call: its id and name come once, its arguments bit by bit. */
+export interface CallPart {
+  readonly index?: number;
+  readonly id?: string;
+  readonly function?: { readonly name?: string; readonly arguments?: string };
+}
+
+/** Token counts under all the names that providers give them. */
+export interface ChunkUsage {
+  readonly prompt_tokens?: number;
+  readonly completion_tokens?: number;
+  readonly total_tokens?: number;
+  readonly prompt_tokens_details?: { readonly cached_tokens?: number; readonly cache_creation_tokens?: number } | null;
+  readonly cache_read_input_tokens?: number;
+  readonly cache_creation_input_tokens?: number;
+  readonly prompt_cache_hit_tokens?: number;
+}
+
+/** The body broke a rule of its protocol, or carried an error of the provider. */
+export class ChunkError extends Error {
+  /** The HTTP status that the provider gave its error inside the stream; 0 when it gave none. */
+  readonly status: number;
+
+  constructor(message: string, status = 0) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** What a provider's `finish_reason` means; its own names are kept where they are ours too. */
+const stopReasons: ReadonlyMap<string, StopReason> = new Map([
+  ["stop", "end_turn"],
+  ["length", "max_tokens"],
+  ["tool_calls", "tool_use"],
+  ["function_call", "tool_use"],
+  ["content_filter", "refusal"],
+  ["end_turn", "end_turn"],
+  ["tool_use", "tool_use"],
+  ["max_tokens", "max_tokens"],
+  ["stop_sequence", "stop_sequence"],
+  ["pause_turn", "pause_turn"],
+  ["refusal", "refusal"],
+]);
+
+/** Why the model stopped; `finish` is null when it did not say. */
+export function stopReasonOf(finish: string | null, hasCalls: boolean): StopReason {
+  const reason = finish === null ? "unknown" : (stopReasons.get(finish) ?? "unknown");
+  // Some providers say "stop" beside tool calls.
+  return hasCalls && reason === "end_turn" ? "tool_use" : reason;
+}
+
+/** Tokens in the service's own terms: input without cached ones, output with those of the model's reasoning. */
+export function tokenCount(usage: ChunkUsage): TokenCount {
+  const details = usage.prompt_tokens_details;
+  const prompt = count(usage.prompt_tokens);
+  const cacheRead = count(details?.cached_tokens ?? usage.cache_read_input_tokens ?? usage.prompt_cache_hit_tokens);
+  const cacheWrite = count(details?.cache_creation_tokens ?? usage.cache_creation_input_tokens);
+  return {
+    input: Math.max(0, prompt - cacheRead - cacheWrite),
+    // xAI and Google bill reasoning that they leave out of completion_tokens; the total has it.
+    output: Math.max(count(usage.completion_tokens), count(usage.total_tokens) - prompt),
+    cacheRead,
+    cacheWrite,
+  };
+}
+
+/** Numbers of a provider are not to be trusted either. */
+function count(value: unknown): number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+}
+
+/** An error's words as the provider put them, wherever it did. */
+export function errorText(error: unknown): string {
+  if (typeof error === "string" && error !== "") return error;
+  if (typeof error === "object" && error !== null) {
+    for (const key of ["message", "detail", "error"] as const) {
+      const words = (error as Record<string, unknown>)[key];
+      if (typeof words === "string" && words !== "") return words;
+    }
+  }
+  return "the provider reported an error";
+}
+
+/** The HTTP status that an error inside a stream carries, 0 when it carries none. */
+export function errorStatus(error: unknown): number {
+  if (typeof error !== "object" || error === null) return 0;
+  const { code, status } = error as { code?: unknown; status?: unknown };
+  const given = [status, code].find((value) => typeof value === "number" && value >= 400 && value <= 599);
+  return (given as number | undefined) ?? 0;
+}
+
+/** The words in the body of an answer that is an error; empty when there are none that a person could use. */
+export function refusalText(body: string): string {
+  let document: unknown;
+  try {
+    document = JSON.parse(body);
+  } catch {
+    // An error page.
+    return "";
+  }
+  // Google sends a list of one.
+  const answer: unknown = Array.isArray(document) ? document[0] : document;
+  if (typeof answer !== "object" || answer === null) return "";
+  const { error, errors } = answer as { error?: unknown; errors?: unknown };
+  return errorText(error ?? (Array.isArray(errors) ? errors[0] : undefined) ?? answer);
+}

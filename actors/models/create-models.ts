@@ -1,0 +1,160 @@
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
+import {
+  type ModelProviderName,
+  modelProviders,
+  type ProviderOptions,
+} from "../../governance/settings/model-options.ts";
+import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
+import { type Settings, SettingsError } from "../../governance/settings/settings.ts";
+import type { ModelRoute } from "../../manifests/registries.ts";
+import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
+import { builtInRoutes, demoRoute, unknownFigures } from "./built-in-routes.ts";
+import { demoProvider } from "./demo.ts";
+import { httpProvider } from "./http-provider.ts";
+import type { Models } from "./models.ts";
+import type { ModelProvider } from "./provider.ts";
+
+/**
+ * The models that these settings allow. `mask` learns keys that are looked up in files. Throws a SettingsError when the settings
+ * contradict each other or name what is not there.
+ */
+export function createModels(settings: Settings, env: Env, mask = new SecretMask(settings.secretValues)): Models {
+  checkOptions(settings);
+  const routes = new Map(allRoutes(settings).map((route) => [route.id, route]));
+  const defaultModelId = pickDefault(settings, routes);
+  if (demoAllowed(settings) && (settings.demoModel || defaultModelId === demoRoute.id)) {
+    routes.set(demoRoute.id, demoRoute);
+  }
+  if (!routes.has(defaultModelId)) {
+    const known = [...routes.keys()].join(", ");
+    throw refusal("SVC_DEFAULT_MODEL_ID", `names no model route; known are ${known}`);
+  }
+  const secrets = new Secrets(settings, mask);
+  const providers = new Map<string, ModelProvider>();
+  if (routes.has(demoRoute.id)) providers.set(demoRoute.provider, demoProvider(env));
+  return {
+    routes,
+    defaultModelId,
+    provider(route) {
+      let provider = providers.get(route.provider);
+      if (provider === undefined) {
+        provider = openProvider(route.provider, settings, env, secrets, mask);
+        providers.set(route.provider, provider);
+      }
+      return provider;
+    },
+  };
+}
+
+/** The default model in words for a log line: its id and who answers for it. */
+export function describeDefault(settings: Settings, env: Env): string {
+  const { routes, defaultModelId } = createModels(settings, env);
+  const { id, provider } = routes.get(defaultModelId) as ModelRoute;
+  if (provider === demoRoute.provider) {
+    return `${id} (offline; set OPENAI_API_KEY, ANTHROPIC_API_KEY or the key of another provider)`;
+  }
+  if (settings.litellmBaseUrl !== "") return `${id} (${provider}, through the gateway of SVC_LITELLM_BASE_URL)`;
+  if (isConfigured(provider, settings)) return `${id} (${provider})`;
+  return `${id} (${provider}, which has no credential: turns answer model_not_configured; set ${missingSetting(provider, settings)})`;
+}
+
+/** The operator's routes in their order, then those that are built in and not replaced. */
+function allRoutes(settings: Settings): ModelRoute[] {
+  const builtIn = new Map(builtInRoutes.map((route) => [route.id, route]));
+  const own = Object.entries(settings.modelRoutes).map(([id, given]): ModelRoute => {
+    if (id === demoRoute.id)
+      throw refusal("SVC_MODEL_ROUTES", `${id}: this is the built-in offline model; use another id`);
+    if (!isProvider(given.provider)) {
+      throw refusal("SVC_MODEL_ROUTES", `${id}: names an unknown provider; known are ${modelProviders.join(", ")}`);
+    }
+    const known = builtIn.get(id) ?? unknownFigures;
+    builtIn.delete(id);
+    return {
+      id,
+      provider: given.provider,
+      model: given.model,
+      modalities: given.modalities ?? known.modalities,
+      context_window: given.context_window ?? known.context_window,
+      price: given.price ?? known.price,
+    };
+  });
+  return [...own, ...builtIn.values()];
+}
+
+/** Decision 6: what the operator says, else the first route that can be called, else the offline model. */
+function pickDefault(settings: Settings, routes: ReadonlyMap<string, ModelRoute>): string {
+  if (settings.defaultModelId !== "") return settings.defaultModelId;
+  const all = [...routes.values()];
+  const callable = all.find((route) => isConfigured(route.provider, settings));
+  if (callable !== undefined) return callable.id;
+  return demoAllowed(settings) ? demoRoute.id : (all[0] as ModelRoute).id;
+}
+
+function demoAllowed({ environment }: Settings): boolean {
+  return environment !== "production";
+}
+
+function checkOptions({ modelProviderOptions }: Settings): void {
+  for (const [name, options] of Object.entries(modelProviderOptions)) {
+    const refuse = (reason: string) => refusal("SVC_MODEL_PROVIDER_OPTIONS", `${name}: ${reason}`);
+    if (!isProvider(name)) throw refuse(`is an unknown provider; known are ${modelProviders.join(", ")}`);
+    if (options.gateway_id !== undefined && options.account_id === undefined)
+      throw refuse("gateway_id needs account_id");
+    if (options.base_url !== undefined && options.account_id !== undefined) {
+      throw refuse("base_url stands in the place of account_id; give one of them");
+    }
+  }
+}
+
+/** Whether a route of this provider can be called: its address is known, and its key unless the operator gave the address. */
+function isConfigured(provider: string, settings: Settings): boolean {
+  const { base_url, account_id } = optionsOf(provider, settings);
+  if (settings.litellmBaseUrl !== "" || base_url !== undefined) return true;
+  return keyOf(provider, settings) !== undefined && (provider !== "workers_ai" || account_id !== undefined);
+}
+
+function missingSetting(provider: string, settings: Settings): string {
+  if (keyOf(provider, settings) === undefined) return providerKeyNames(provider as ModelProviderName)[0];
+  return "its account_id in SVC_MODEL_PROVIDER_OPTIONS";
+}
+
+function openProvider(name: string, settings: Settings, env: Env, secrets: Secrets, mask: SecretMask): ModelProvider {
+  if (!isProvider(name) || !isConfigured(name, settings)) throw new SvcError("model_not_configured", { subject: name });
+  const options = optionsOf(name, settings);
+  const key = keyOf(name, settings);
+  const builtIn = builtInProviders[name];
+  const gateway = settings.litellmBaseUrl;
+  const ownUrl = gateway || options.base_url;
+  return httpProvider(
+    {
+      name,
+      baseUrl: ownUrl ?? builtIn.baseUrl ?? workersAiUrl(options.account_id ?? "", options.gateway_id),
+      apiKey: key === undefined ? null : key.startsWith("secret:") ? () => secrets.resolve(key) : key,
+      timeoutMs: (options.timeout ?? settings.modelTimeoutSeconds) * 1000,
+      // Servers of one's own know the older name for certain.
+      maxTokensField: ownUrl === undefined ? builtIn.maxTokensField : "max_tokens",
+      asksForUsage: gateway !== "" || builtIn.asksForUsage,
+      mask,
+    },
+    env,
+  );
+}
+
+/** The key as it was given: a literal, or secret:NAME. */
+function keyOf(provider: string, settings: Settings): string | undefined {
+  return optionsOf(provider, settings).api_key ?? settings.providerApiKeys[provider as ModelProviderName];
+}
+
+function optionsOf(provider: string, { modelProviderOptions }: Settings): ProviderOptions {
+  return Object.hasOwn(modelProviderOptions, provider) ? (modelProviderOptions[provider] as ProviderOptions) : {};
+}
+
+function isProvider(name: string): name is ModelProviderName {
+  return (modelProviders as readonly string[]).includes(name);
+}
+
+function refusal(name: string, reason: string): SettingsError {
+  return new SettingsError([{ name, reason }]);
+}

@@ -1,0 +1,157 @@
+import type { Dispatcher } from "undici";
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { ChunkError } from "./chunk.ts";
+import { ChunkReader, readWhole } from "./chunk-reader.ts";
+import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
+import { type ModelCall, type ModelEvents, ModelFailure, type ModelReply } from "./provider.ts";
+
+/** Of an error body, and of an answer that was not streamed. */
+const errorBytesMax = 64 * 1024;
+const wholeBytesMax = 16 * 1024 * 1024;
+
+interface CallContext {
+  readonly env: Env;
+  readonly discretion: Discretion;
+  readonly timeoutMs: number;
+  /** Asked when the provider refuses: true when the request was changed and sent again, as the same call. */
+  sendDifferently(failure: ModelFailure): boolean;
+}
+
+/** One call over HTTP, as undici drives it. */
+export class HttpCall implements ModelCall, Dispatcher.DispatchHandler {
+  readonly reply: Promise<ModelReply>;
+  readonly #events: ModelEvents;
+  readonly #context: CallContext;
+  readonly #reader: ChunkReader;
+  #resolve!: (reply: ModelReply) => void;
+  #reject!: (failure: Error) => void;
+  #controller: Dispatcher.DispatchController | null = null;
+  #settled = false;
+  #paused = false;
+  #status = 0;
+  #retryAfterMs: number | null = null;
+  /** Collects a body that is not an event stream. */
+  #whole: Buffer[] | null = null;
+  #wholeBytes = 0;
+
+  constructor(events: ModelEvents, context: CallContext) {
+    this.#events = events;
+    this.#context = context;
+    this.#reader = new ChunkReader(events);
+    this.reply = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  abort(): void {
+    this.#fail(new ModelFailure("aborted", this.#soFar()));
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#controller?.resume();
+  }
+
+  /** The request cannot be sent. Does nothing when the call is over. */
+  giveUp(error: unknown): void {
+    if (error instanceof SvcError) this.#fail(error);
+    else this.#break(error);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#settled) controller.abort(over);
+    else if (this.#paused) controller.pause();
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    statusCode: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    // 1xx answers come before the real one.
+    if (statusCode < 200) return;
+    this.#status = statusCode;
+    this.#retryAfterMs = retryAfterMs(headers, this.#context.env.now());
+    const type = String(headers["content-type"] ?? "");
+    if (statusCode !== 200 || (type !== "" && !type.includes("text/event-stream"))) this.#whole = [];
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#settled) return;
+    if (this.#whole !== null) {
+      this.#collect(this.#whole, chunk);
+      return;
+    }
+    try {
+      this.#reader.push(chunk);
+    } catch (error) {
+      this.#break(error);
+    }
+  }
+
+  onResponseEnd(): void {
+    if (this.#settled) return;
+    if (this.#status !== 200) {
+      const failure = this.#refusal();
+      if (!this.#context.sendDifferently(failure)) this.#fail(failure);
+      return;
+    }
+    try {
+      const reply =
+        this.#whole === null
+          ? this.#reader.end()
+          : readWhole(Buffer.concat(this.#whole).toString("utf8"), this.#events);
+      this.#settled = true;
+      this.#resolve(reply);
+    } catch (error) {
+      this.#break(error);
+    }
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#break(error);
+  }
+
+  #collect(whole: Buffer[], chunk: Buffer): void {
+    this.#wholeBytes += chunk.length;
+    if (this.#status === 200 && this.#wholeBytes > wholeBytesMax) this.#break(new ChunkError("the answer is too long"));
+    else if (this.#status !== 200 && this.#wholeBytes > errorBytesMax) this.#fail(this.#refusal());
+    else whole.push(Buffer.from(chunk));
+  }
+
+  /** The provider answered with an error status. Makes room for the answer to another request. */
+  #refusal(): ModelFailure {
+    const body = Buffer.concat(this.#whole ?? []).toString("utf8");
+    this.#whole = null;
+    this.#wholeBytes = 0;
+    return refusedCall(this.#soFar(), body, this.#context.discretion);
+  }
+
+  #break(error: unknown): void {
+    this.#fail(brokenCall(this.#soFar(), error, this.#context.timeoutMs, this.#context.discretion));
+  }
+
+  /** Ends the call; the connection is closed unless the answer was read to its end. */
+  #fail(failure: Error): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#reject(failure);
+    this.#controller?.abort(over);
+  }
+
+  #soFar(): AnswerSoFar {
+    return { status: this.#status, retryAfterMs: this.#retryAfterMs, partial: this.#reader.text };
+  }
+}
+
+/** Why undici is told to stop; nobody sees it. */
+const over = new Error("the call is over");

@@ -1,0 +1,90 @@
+import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
+import type { ModelRoute } from "../../manifests/registries.ts";
+
+/** One call of a model, in the words of the OpenAI chat completions protocol, which every hosted provider speaks. */
+export interface ModelRequest {
+  readonly route: ModelRoute;
+  /** JSON text of the message list, the system message first. Built by joining texts that are kept, so it is not parsed again. */
+  readonly messages: string;
+  /** JSON text of the tool list, null when none are bound. */
+  readonly tools: string | null;
+  readonly temperature: number;
+  readonly max_tokens: number | null;
+}
+
+/** What comes while the model speaks. Several tokens that arrive together come as one text. */
+export interface ModelEvents {
+  text(delta: string): void;
+  reasoning(delta: string): void;
+}
+
+/** A tool call as the model wrote it: the arguments are text and not to be trusted. */
+export interface RequestedCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** An answer that is complete. */
+export interface ModelReply {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly tool_calls: readonly RequestedCall[];
+  readonly stop_reason: StopReason;
+  /** Null when the provider reported none. */
+  readonly usage: TokenCount | null;
+}
+
+/** A call under way. */
+export interface ModelCall {
+  /** Rejects with ModelFailure, or with the SvcError unresolved_secret when the credential cannot be looked up. */
+  readonly reply: Promise<ModelReply>;
+  /** Ends the call; `reply` rejects, with what was said so far. */
+  abort(): void;
+  /** Stops and resumes reading, for a listener that is behind. */
+  pause(): void;
+  resume(): void;
+}
+
+/** Something that answers model requests. */
+export interface ModelProvider {
+  readonly name: string;
+  start(request: ModelRequest, events: ModelEvents): ModelCall;
+}
+
+/** Why a call failed. It is data for the run, never a crash. The message is for the operator's log. */
+export class ModelFailure extends Error {
+  /** The message for whoever talks to the agent: it names no address. */
+  readonly told: string;
+  /** HTTP status, 0 when there was none. */
+  readonly status: number;
+  /** Whether the same call may succeed when it is made again. */
+  readonly retryable: boolean;
+  /** What the provider asked for, in milliseconds; null when it did not say. */
+  readonly retryAfterMs: number | null;
+  /** Text that had arrived before. Once something was said, the call is not made again. */
+  readonly partial: string;
+  readonly timedOut: boolean;
+
+  constructor(
+    message: string,
+    facts: {
+      told?: string;
+      status?: number;
+      retryable?: boolean;
+      retryAfterMs?: number | null;
+      partial?: string;
+      timedOut?: boolean;
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.name = "ModelFailure";
+    this.told = facts.told ?? message;
+    this.status = facts.status ?? 0;
+    this.retryable = facts.retryable ?? false;
+    this.retryAfterMs = facts.retryAfterMs ?? null;
+    this.partial = facts.partial ?? "";
+    this.timedOut = facts.timedOut ?? false;
+  }
+}

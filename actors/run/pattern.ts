@@ -1,0 +1,13 @@
+import type { RunDeps } from "./deps.ts";
+import type { Ending } from "./endings.ts";
+import type { RunScope } from "./scope.ts";
+import type { ToolRunner } from "./tool-runner.ts";
+
+/** The loop of an agent: goes on until it is known how the run ends. It refuses only when the journal does. */
+export type Pattern = (scope: RunScope, tools: ToolRunner) => Promise<Ending>;
+
+/** What runs need, and the actors that start them. */
+export interface PatternDeps extends RunDeps {
+  /** The loops that an agent can have, by spec.pattern. */
+  readonly patterns: ReadonlyMap<string, Pattern>;
+}

@@ -1,0 +1,72 @@
+import type { Static, TSchema } from "typebox";
+import type { Env } from "../../bus/env.ts";
+import type { ToolSpec } from "../../manifests/registries.ts";
+
+/** Classes of failure that a tool reports; the model sees `[tool error/<code>] <text>`. */
+export type ToolErrorCode =
+  | "invalid_arguments"
+  | "permission_denied"
+  | "not_found"
+  | "rate_limited"
+  | "timeout"
+  | "interrupted"
+  | "transport_unavailable"
+  | "provider_error"
+  | "internal";
+
+/** What a tool call gives the model. With `error` it failed, and `text` says why in words for the model. */
+export interface ToolResult {
+  readonly text: string;
+  readonly error?: ToolErrorCode;
+}
+
+/** What a tool may know of the run that calls it. */
+export interface ToolContext {
+  readonly env: Env;
+  readonly tenantId: string;
+  /** The thread's suffix, null in a stateless turn. */
+  readonly threadSuffix: string | null;
+  readonly workspaceScope: "thread" | "tenant" | "deployment";
+  readonly workspace: WorkspaceConfig;
+  /** Fires when the run is aborted or the call's time is over. */
+  readonly signal: AbortSignal;
+  /** Sends a frame of the run's stream now, between tool_start and tool_end. */
+  emit(frame: "todo_updated", data: unknown): void;
+}
+
+/** Where workspaces are, and whose may be the whole of it. */
+export interface WorkspaceConfig {
+  /** SVC_WORKSPACE_ROOT, null when it is unset. */
+  readonly root: string | null;
+  readonly deploymentTenants: readonly string[];
+}
+
+/** A tool that runs in this process. Its arguments have passed its schema before `execute` is called. */
+export interface Tool extends ToolSpec {
+  /** After this the call is given up and the model is told `timeout`. */
+  readonly timeoutMs: number;
+  execute(args: never, context: ToolContext): ToolResult | Promise<ToolResult>;
+}
+
+/** A refusal of a tool in words for the model. */
+export function toolError(error: ToolErrorCode, text: string): ToolResult {
+  return { text, error };
+}
+
+/** Declares a tool; the arguments of `execute` have the type of `parameters`. */
+export function defineTool<S extends TSchema>(
+  tool: Omit<Tool, "execute" | "parameters" | "workspace" | "timeoutMs"> & {
+    readonly parameters: S;
+    readonly workspace?: boolean;
+    readonly timeoutMs?: number;
+    execute(args: Static<S>, context: ToolContext): ToolResult | Promise<ToolResult>;
+  },
+): Tool {
+  return {
+    workspace: false,
+    timeoutMs: 30_000,
+    ...tool,
+    parameters: tool.parameters as unknown as ToolSpec["parameters"],
+    execute: tool.execute as Tool["execute"],
+  };
+}

@@ -1,0 +1,56 @@
+import { Type } from "typebox";
+import { defineTool } from "../tool.ts";
+import type { Directory } from "./directory.ts";
+import { answer, checkSignal } from "./refusal.ts";
+import { inDirectory } from "./workspace.ts";
+import { parseDirectoryPath } from "./workspace-path.ts";
+
+const entriesMax = 500;
+/** Names read before they are sorted and cut: in a larger directory the first names of all cannot be told. */
+const namesMax = 10_000;
+/** Sizes asked of the file system side by side. */
+const looksAtOnce = 32;
+
+/** Lists a directory: `name/` for a directory, name, tab and size for a file. Links and special files are left out. */
+export const listDir = defineTool({
+  name: "list_dir",
+  description:
+    "Lists one directory of the workspace, sorted by name: `name/` for a directory, `name<TAB>size in bytes` for a file. " +
+    `Shows at most ${entriesMax} entries and then says [truncated at ${entriesMax}].`,
+  parameters: Type.Object(
+    {
+      path: Type.Optional(
+        Type.String({
+          description: "Directory, from the workspace's root, as in src/lib. Leave it out for the root itself.",
+          maxLength: 4096,
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  effect: "read",
+  workspace: true,
+  execute: (args, context) =>
+    answer(() =>
+      inDirectory(context, parseDirectoryPath(args.path), false, async (directory) => {
+        if (directory === null) return "[empty]";
+        const { entries, more } = await directory.list(namesMax);
+        const shown = entries.filter((entry) => entry.kind === "file" || entry.kind === "directory");
+        const lines: string[] = [];
+        for (let at = 0; at < Math.min(shown.length, entriesMax); at += looksAtOnce) {
+          checkSignal(context.signal);
+          const batch = shown.slice(at, Math.min(at + looksAtOnce, entriesMax));
+          lines.push(...(await Promise.all(batch.map((entry) => describe(directory, entry.name)))).flat());
+        }
+        if (more || shown.length > entriesMax) lines.push(`[truncated at ${entriesMax}]`);
+        return lines.length === 0 ? "[empty]" : lines.join("\n");
+      }),
+    ),
+});
+
+/** The line of an entry; none when it is gone or became something else meanwhile. */
+async function describe(directory: Directory, name: string): Promise<string[]> {
+  const stats = await directory.look(name);
+  if (stats?.isDirectory()) return [`${name}/`];
+  return stats?.isFile() ? [`${name}\t${stats.size}`] : [];
+}

@@ -1,0 +1,40 @@
+import { Type } from "typebox";
+import { defineTool } from "../tool.ts";
+import { applyEdit, editProperties } from "./edit.ts";
+import { rewrite } from "./edit-file.ts";
+import { textBytesMax } from "./file-content.ts";
+import { answer, checkSignal } from "./refusal.ts";
+
+const editsMax = 50;
+
+/** Makes several edits of one file, in order, or none of them. */
+export const multiEdit = defineTool({
+  name: "multi_edit",
+  description:
+    "Makes several edits of one file of the workspace in order, each on what the one before it left; when one is refused, none is " +
+    `made. At most ${editsMax} edits; the file has at most ${textBytesMax} bytes. Paths inside .git, and .gitattributes, are refused.`,
+  parameters: Type.Object(
+    {
+      path: Type.String({ description: "File, from the workspace's root, as in src/main.ts.", maxLength: 4096 }),
+      edits: Type.Array(Type.Object(editProperties, { additionalProperties: false }), {
+        description: "The edits, in the order in which they are made.",
+        minItems: 1,
+        maxItems: editsMax,
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  effect: "once",
+  workspace: true,
+  execute: (args, context) =>
+    answer(() =>
+      rewrite(args.path, textBytesMax, context, async (file) => {
+        let bytes = file;
+        for (const [at, edit] of args.edits.entries()) {
+          checkSignal(context.signal);
+          bytes = await applyEdit(bytes, edit, textBytesMax, `${args.path}: edit ${at + 1}`, context.env);
+        }
+        return bytes;
+      }),
+    ),
+});

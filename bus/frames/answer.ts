@@ -1,0 +1,46 @@
+import { SvcError } from "../errors.ts";
+import type { Channel } from "../protocol/channel.ts";
+import { encodeAnswer } from "../protocol/thread.ts";
+import type { RunOutput, RunResult } from "./output.ts";
+
+/** POST /chat and POST /chat/continue: one JSON body at the end. `onBody` is given what a resend is to be answered with. */
+export function jsonAnswer(channel: Channel, continued: boolean, requestId: string): RunOutput {
+  return {
+    ...silent,
+    finished: (result) => {
+      const { status, body } = answerOf(result, continued);
+      channel.send(encodeAnswer(status, body), true);
+    },
+    failed: (error) => channel.send(encodeAnswer(error.status, errorBody(error, requestId)), true),
+  };
+}
+
+/** Nothing to say until the end, and never behind. */
+export const silent = {
+  writable: true,
+  onWritable: (work: () => void) => work(),
+  started: () => {},
+  text: () => {},
+  thinking: () => {},
+  frame: () => {},
+} as const;
+
+/** The body of POST /chat for a turn that has ended. */
+export function answerOf(result: RunResult, continued: boolean): { status: number; body: string } {
+  if (result.failure !== null) {
+    const error = new SvcError("model_provider_error");
+    return { status: error.status, body: `{"error":"model_provider_error","detail":"model_provider_error"}` };
+  }
+  const final = result.final === null ? "null" : `{"role":"assistant","content":${JSON.stringify(result.final)}}`;
+  const usage = result.usage === null ? "" : `,"usage":${JSON.stringify(result.usage)}`;
+  const body =
+    `{"messages":${result.messagesJson},"final":${final},"thread_id":${JSON.stringify(result.thread_id)}` +
+    `,"model":${JSON.stringify(result.model)},"leaf_id":"${result.leaf_id}","approvals":[]` +
+    `,"stop_reason":"${result.stop_reason}"${usage}${continued ? ',"continued":true' : ""}}`;
+  return { status: 200, body };
+}
+
+function errorBody(error: SvcError, requestId: string): string {
+  const detail = error.code === "internal_error" ? `internal error (request ${requestId})` : error.message;
+  return JSON.stringify({ error: error.message, detail });
+}

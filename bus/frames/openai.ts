@@ -1,0 +1,118 @@
+import type { Channel } from "../protocol/channel.ts";
+import type { StopReason } from "../protocol/model-reply.ts";
+import { encodeAnswer } from "../protocol/thread.ts";
+import { silent } from "./answer.ts";
+import { doneMark } from "./frames.ts";
+import { failureText } from "./native-stream.ts";
+import type { RunOutput, RunResult, TurnUsage } from "./output.ts";
+
+// The OpenAI-compatible surface: chat.completion and chat.completion.chunk objects, and that protocol's errors.
+
+const finishReasons: Readonly<Record<StopReason, string>> = {
+  end_turn: "stop",
+  stop_sequence: "stop",
+  pause_turn: "stop",
+  unknown: "stop",
+  max_tokens: "length",
+  max_turns: "length",
+  tool_use: "tool_calls",
+  refusal: "content_filter",
+};
+
+interface Completion {
+  /** `chatcmpl-` and 24 hexadecimal digits. */
+  readonly id: string;
+  /** Epoch seconds. */
+  readonly created: number;
+  /** The manifest's name. */
+  readonly model: string;
+}
+
+/** An error body of the OpenAI protocol. */
+export function openAiError(message: string, type: string, code: string | null, param: string | null = null): string {
+  return JSON.stringify({ error: { message, type, param, code } });
+}
+
+/** POST /v1/chat/completions without `stream`. */
+export function openAiAnswer(channel: Channel, completion: Completion, requestId: string): RunOutput {
+  return {
+    ...silent,
+    finished(result) {
+      if (result.failure !== null) {
+        channel.send(encodeAnswer(502, openAiError(result.failure, "model_gateway_error", "model_unavailable")), true);
+        return;
+      }
+      const body = JSON.stringify({
+        id: completion.id,
+        object: "chat.completion",
+        created: completion.created,
+        model: completion.model,
+        choices: [
+          {
+            index: 0,
+            message: { role: "assistant", content: result.final ?? "", refusal: null },
+            logprobs: null,
+            finish_reason: finishReasons[result.stop_reason],
+          },
+        ],
+        usage: usageOf(result.usage),
+      });
+      channel.send(encodeAnswer(200, body), true);
+    },
+    failed: (error) =>
+      channel.send(
+        encodeAnswer(error.status, openAiError(failureText(error, requestId), "server_error", error.code)),
+        true,
+      ),
+  };
+}
+
+/** POST /v1/chat/completions with `stream`. */
+export function openAiStream(
+  channel: Channel,
+  completion: Completion,
+  includeUsage: boolean,
+  requestId: string,
+): RunOutput {
+  const head = `data: {"id":"${completion.id}","object":"chat.completion.chunk","created":${completion.created},"model":${JSON.stringify(completion.model)}`;
+  const chunk = (delta: string, finish: string | null) =>
+    `${head},"choices":[{"index":0,"delta":${delta},"logprobs":null,"finish_reason":${finish === null ? "null" : `"${finish}"`}}]${includeUsage ? ',"usage":null' : ""}}\n\n`;
+  return {
+    get writable() {
+      return channel.writable;
+    },
+    onWritable: (work) => channel.onWritable(work),
+    started: () => channel.send(chunk('{"role":"assistant","content":""}', null), false),
+    text: (delta) => channel.send(chunk(`{"content":${JSON.stringify(delta)}}`, null), false),
+    thinking: () => {},
+    frame: () => {},
+    finished(result: RunResult) {
+      if (result.failure !== null) {
+        channel.send(
+          `data: ${openAiError(result.failure, "model_gateway_error", "model_unavailable")}\n\n${doneMark}`,
+          true,
+        );
+        return;
+      }
+      let text = chunk("{}", finishReasons[result.stop_reason]);
+      if (includeUsage) text += `${head},"choices":[],"usage":${JSON.stringify(usageOf(result.usage))}}\n\n`;
+      channel.send(text + doneMark, true);
+    },
+    failed: (error) =>
+      channel.send(
+        `data: ${openAiError(failureText(error, requestId), "server_error", error.code)}\n\n${doneMark}`,
+        true,
+      ),
+  };
+}
+
+function usageOf(usage: TurnUsage | null) {
+  const prompt = usage === null ? 0 : usage.input + usage.cacheRead + usage.cacheWrite;
+  const completion = usage?.output ?? 0;
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: usage?.cacheRead ?? 0 },
+  };
+}

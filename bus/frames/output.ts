@@ -1,0 +1,53 @@
+import type { SvcError } from "../errors.ts";
+import type { StopReason, TokenCount } from "../protocol/model-reply.ts";
+
+/** USD, by what it was spent on. */
+export interface Cost {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+  readonly total: number;
+}
+
+/** What a turn used over all its model calls. `totalTokens` is the last call's, so it shows how full the context is. */
+export interface TurnUsage extends TokenCount {
+  readonly totalTokens: number;
+  readonly cost: Cost;
+}
+
+/** How a turn ended, in full. */
+export interface RunResult {
+  /** The reply, or as much of it as came; null when nothing came. */
+  readonly final: string | null;
+  /** JSON text of the message list: what the last model call was shown, and this turn's messages. */
+  readonly messagesJson: string;
+  readonly stop_reason: StopReason;
+  /** Null when no provider reported any. */
+  readonly usage: TurnUsage | null;
+  /** The route that answered. */
+  readonly model: string;
+  /** Full id, empty for a stateless turn. */
+  readonly thread_id: string;
+  readonly leaf_id: string;
+  readonly aborted: boolean;
+  /** The model failed, in words that a client may read; null when it did not. */
+  readonly failure: string | null;
+}
+
+/**
+ * What a run says to the one who started it, in the form that was asked for. The run calls `finished` or `failed` once, last.
+ * `id` is the thread's next sequence number, -1 without a thread.
+ */
+export interface RunOutput {
+  /** False while whoever reads is behind: the run then stops reading the model. */
+  readonly writable: boolean;
+  onWritable(work: () => void): void;
+  started(): void;
+  text(delta: string): void;
+  thinking(delta: string): void;
+  frame(name: string, data: unknown, id: number): void;
+  finished(result: RunResult, id: number): void;
+  /** Something other than the model failed; nothing that was not durable has been shown as such. */
+  failed(error: SvcError): void;
+}

@@ -1,0 +1,157 @@
+import { join } from "node:path";
+import { accessSettings } from "./access-settings.ts";
+import { dataSettings } from "./data-settings.ts";
+import { headerHost } from "./hosts.ts";
+import type { ModelProviderName } from "./model-options.ts";
+import { modelSettings } from "./model-settings.ts";
+import { readProviderKeys } from "./provider-keys.ts";
+import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
+import { limitSettings, serverSettings } from "./server-settings.ts";
+import type { Setting } from "./setting.ts";
+import { refuseUnbuilt, unbuiltSettings } from "./unbuilt.ts";
+
+// The environment becomes settings here and nowhere else. Every setting is declared once, in settings/*-settings.ts; its
+// type, its default, its range and its line in the documents come from that declaration.
+
+/** The settings in the order in which documents show them. */
+export const settingsSections = [
+  { title: "Server", settings: serverSettings },
+  { title: "Limits", settings: limitSettings },
+  { title: "Access and secrets", settings: accessSettings },
+  { title: "Data", settings: dataSettings },
+  { title: "Models", settings: modelSettings },
+] as const;
+
+const table = { ...serverSettings, ...limitSettings, ...accessSettings, ...dataSettings, ...modelSettings };
+
+type Table = typeof table;
+type Values = { readonly [K in keyof Table]: Table[K] extends Setting<infer T> ? T : never };
+
+/** Every setting by its name in camel case. Plain and frozen: it can be sent to any thread. */
+export interface Settings extends Values {
+  /** What the providers' keys are, where the environment has one. */
+  readonly providerApiKeys: Readonly<Partial<Record<ModelProviderName, string>>>;
+  /** What secret:NAME means with SVC_SECRETS_BACKEND=env. */
+  readonly secrets: Readonly<Record<string, string>>;
+  /** Every value above that must never be printed, for the mask. */
+  readonly secretValues: readonly string[];
+  /** Names of the settings whose secret can be guessed, so that it is not masked everywhere. */
+  readonly guessableSettings: readonly string[];
+  /** Names of the environment that gave a value; the rest are defaults. */
+  readonly fromEnvironment: readonly string[];
+  /** SVC_* names that are no setting: most likely misspelt. */
+  readonly unknownNames: readonly string[];
+}
+
+/** One setting that does not stand. The reason never repeats the value. */
+export interface SettingIssue {
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** The environment holds settings that do not stand, all of them listed. */
+export class SettingsError extends Error {
+  readonly issues: readonly SettingIssue[];
+
+  constructor(issues: readonly SettingIssue[]) {
+    super(issues.map(({ name, reason }) => `${name} ${reason}`).join("\n"));
+    this.name = "SettingsError";
+    this.issues = issues;
+  }
+}
+
+/** Variables by name, as a process has them. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const secretPrefix = "SVC_SECRET_";
+
+/** The settings of an environment. Throws a SettingsError that lists everything that is malformed or not built. */
+export function loadSettings(environment: Environment): Settings {
+  const { settings, issues } = readSettings(environment);
+  if (issues.length > 0) throw new SettingsError(issues);
+  return settings;
+}
+
+/** The same settings without the key that `svc mint-jwt` signs with: a server verifies tokens and makes none. */
+export function withoutSigningKey(settings: Settings): Settings {
+  const gone = new Set(signingSecrets(settings.jwksPrivate));
+  const secretValues = settings.secretValues.filter((value) => !gone.has(value));
+  return freeze({ ...settings, jwksPrivate: null, secretValues });
+}
+
+/** The settings as far as they can be read, with the default in the place of each that cannot, and what is wrong with those. */
+export function readSettings(environment: Environment): { settings: Settings; issues: readonly SettingIssue[] } {
+  const issues: SettingIssue[] = [];
+  const fromEnvironment: string[] = [];
+  const values = Object.fromEntries(
+    Object.entries(table).map(([key, setting]: [string, Setting<unknown>]) => {
+      const value = environment[setting.name]?.trim() ?? "";
+      if (value === "") return [key, setting.default];
+      try {
+        const read = setting.read(value);
+        fromEnvironment.push(setting.name);
+        return [key, read];
+      } catch (error) {
+        issues.push({ name: setting.name, reason: (error as Error).message });
+        return [key, setting.default];
+      }
+    }),
+  ) as unknown as Values;
+
+  for (const setting of unbuiltSettings) {
+    const value = environment[setting.name]?.trim() ?? "";
+    const reason = value === "" ? null : refuseUnbuilt(setting, value);
+    if (reason) issues.push({ name: setting.name, reason });
+  }
+
+  const providers = readProviderKeys(environment);
+  const secrets = readSecrets(environment);
+  const known = new Set([
+    ...Object.values(table).map((setting) => setting.name),
+    ...unbuiltSettings.map((setting) => setting.name),
+    ...providers.knownNames,
+  ]);
+  const secretValues = collectSecretValues(environment, values, providers.names, secrets);
+  const settings: Settings = {
+    ...values,
+    allowedHosts: values.allowedHosts.length > 0 ? values.allowedHosts : defaultHosts(values.host),
+    objectStorePath: values.objectStorePath || join(values.dataDir, "objects"),
+    trustedClientIpHeader: values.trustedClientIpHeader.toLowerCase(),
+    providerApiKeys: providers.keys,
+    secrets,
+    secretValues: [...new Set(secretValues.map(({ text }) => text))],
+    guessableSettings: guessableSettings(secretValues),
+    fromEnvironment: [
+      ...fromEnvironment,
+      ...providers.names,
+      ...Object.keys(secrets).map((name) => secretPrefix + name),
+    ],
+    unknownNames: Object.keys(environment).filter(
+      (name) => name.startsWith("SVC_") && !known.has(name) && !name.startsWith(secretPrefix),
+    ),
+  };
+  return { settings: freeze(settings), issues };
+}
+
+function readSecrets(environment: Environment): Record<string, string> {
+  const secrets: [string, string][] = [];
+  for (const [name, value] of Object.entries(environment)) {
+    if (name.startsWith(secretPrefix) && name.length > secretPrefix.length && value) {
+      secrets.push([name.slice(secretPrefix.length), value]);
+    }
+  }
+  return Object.fromEntries(secrets);
+}
+
+/** Loopback names and the address that is listened on. */
+function defaultHosts(host: string): readonly string[] {
+  return [...new Set(["localhost", "127.0.0.1", "[::1]", headerHost(host)])];
+}
+
+function freeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) freeze(inner);
+  }
+  return value;
+}

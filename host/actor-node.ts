@@ -1,0 +1,106 @@
+import type { MessagePort } from "node:worker_threads";
+import { ActorHost } from "../actors/runtime/host.ts";
+import { Bus, type Delivery } from "../bus/bus.ts";
+import type { Env } from "../bus/env.ts";
+import { portLink } from "../bus/ports.ts";
+import type { MetricSnapshot } from "../governance/metrics.ts";
+import { openStore } from "../storage/client.ts";
+import type { Store } from "../storage/store/store.ts";
+import { type ActorDeps, actorKinds, createActorDeps, type NodeConfig } from "./actor-deps.ts";
+
+/** The actors of one node. */
+export interface Actors {
+  /** Takes a message for one of them. */
+  deliver(delivery: Delivery): void;
+  /** Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and the audit rows are written. */
+  drain(graceMs: number): Promise<void>;
+  metrics(): MetricSnapshot;
+  /** Nothing of them happens by itself any more. */
+  close(): void;
+}
+
+/** What the main thread asks of a thread that holds actors; comlink carries it. */
+export interface NodeControl extends Pick<Actors, "drain" | "metrics"> {
+  /** Connects another node, or the one that takes a lost one's place. */
+  connect(node: number, port: MessagePort): void;
+  lost(node: number): void;
+}
+
+/** How often a draining node looks whether its runs have ended. */
+const drainLookMs = 20;
+/** How long interrupted runs get to write their last batch. */
+const interruptMs = 5_000;
+
+/** Starts a node that holds actors and nothing else. */
+export function startActorNode(config: NodeConfig, env: Env, storePort: MessagePort): NodeControl {
+  const bus: Bus = new Bus({
+    env,
+    node: config.node,
+    incarnation: config.incarnation,
+    actorNodes: config.actorNodes,
+    deliver: (delivery) => actors.deliver(delivery),
+  });
+  const actors = startActors(config, env, openStore(env, config.store, storePort), bus);
+  return {
+    connect: (node, port) =>
+      bus.attach(
+        node,
+        portLink(env, port, (batch) => bus.receive(node, batch)),
+      ),
+    lost: (node) => bus.lost(node),
+    drain: actors.drain,
+    metrics: actors.metrics,
+  };
+}
+
+/** Starts the actors of a node that has a bus already. What the bus takes for them is to be given to `deliver`. */
+export function startActors(config: NodeConfig, env: Env, store: Store, bus: Bus): Actors {
+  const deps = createActorDeps(config, env, store);
+  const host = new ActorHost({
+    env,
+    bus,
+    deps,
+    definitions: actorKinds,
+    onCrash(kind, key, error) {
+      deps.metrics.count("svc_actor_crashes_total", [kind]);
+      deps.log.error({ err: error, kind, key }, "actor crashed");
+    },
+  });
+  deps.metrics.gauge("svc_actors", () => host.size);
+  deps.metrics.gauge("svc_live_runs", () => deps.liveRuns.size);
+  return {
+    deliver: (delivery) => host.deliver(delivery),
+    drain: (graceMs) => drain(deps, host, env, graceMs),
+    close: () => host.close(),
+    metrics() {
+      for (const kind of ["tell", "frame", "late_reply"] as const) {
+        deps.metrics.count("svc_bus_dropped_total", [kind], bus.dropped[kind]);
+        bus.dropped[kind] = 0;
+      }
+      return deps.metrics.snapshot();
+    },
+  };
+}
+
+async function drain({ liveRuns, audit }: ActorDeps, host: ActorHost, env: Env, graceMs: number): Promise<void> {
+  // A turn that was asked for before the signal may still become a run.
+  const isQuiet = (): boolean => liveRuns.size === 0 && host.busyCount() === 0;
+  await until(env, graceMs, isQuiet);
+  await until(env, interruptMs, () => {
+    for (const run of liveRuns) run.abort("shutdown");
+    return isQuiet();
+  });
+  await audit.flush();
+}
+
+/** Resolves when `reached` says so, or after `limitMs`. */
+function until(env: Env, limitMs: number, reached: () => boolean): Promise<void> {
+  const giveUpAt = env.monotonic() + limitMs;
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (reached() || env.monotonic() >= giveUpAt) resolve();
+      else env.timer(drainLookMs, look);
+    };
+    look();
+  });
+}

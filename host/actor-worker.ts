@@ -1,0 +1,10 @@
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { expose } from "comlink";
+import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
+import { systemEnv } from "../bus/env.ts";
+import type { NodeConfig } from "./actor-deps.ts";
+import { startActorNode } from "./actor-node.ts";
+
+// Entry of a thread that holds actors.
+const { config, storePort } = workerData as { config: NodeConfig; storePort: MessagePort };
+if (parentPort) expose(startActorNode(config, systemEnv(), storePort), nodeEndpoint(parentPort));

@@ -1,0 +1,158 @@
+import { constants } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import type { Env } from "../../bus/env.ts";
+import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
+import type { ModelProviderName } from "../../governance/settings/model-options.ts";
+import { problemLines } from "../../governance/settings/problem-lines.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import { compile } from "../../manifests/compile.ts";
+import { bundledManifests, openManifestDirectory } from "../../manifests/files.ts";
+import type { Registries } from "../../manifests/registries.ts";
+import { neededTexts, readTexts } from "../../manifests/texts.ts";
+import { currentRevision, schemaBehind } from "../../storage/migrate.ts";
+import { type Binary, checkBinary } from "./binaries.ts";
+import { objectSourceOf } from "./object-source.ts";
+
+/** One thing that was looked at. An error keeps the server from working, a warning only a part of it. */
+export interface Check {
+  readonly name: string;
+  readonly status: "ok" | "warning" | "error";
+  readonly detail: string;
+}
+
+type Finding = Omit<Check, "name">;
+
+/** Looks at everything the server will lean on, without changing any of it. */
+export async function runChecks(
+  settings: Settings,
+  registries: Registries,
+  env: Env,
+  binaries: readonly Binary[],
+): Promise<readonly Check[]> {
+  const checks: Readonly<Record<string, () => Promise<Finding>>> = {
+    database: () => checkDatabase(settings),
+    object_store: () => checkObjectStore(settings),
+    workspace_root: () => checkWorkspace(settings),
+    secrets: () => checkSecrets(settings),
+    default_manifest: () => checkDefaultManifest(settings, registries, env),
+    model: () => checkModel(settings, registries),
+    ...Object.fromEntries(binaries.map((binary) => [binary.name, () => checkBinary(binary)])),
+  };
+  const mask = new SecretMask(settings.secretValues).recorded;
+  const found: Check[] = [];
+  for (const [name, check] of Object.entries(checks)) {
+    const { status, detail } = await check().catch((error: unknown): Finding => failure(error));
+    found.push({ name, status, detail: mask.text(detail) });
+  }
+  return found;
+}
+
+function ok(detail: string): Finding {
+  return { status: "ok", detail };
+}
+
+function failure(error: unknown): Finding {
+  return { status: "error", detail: problemLines(error).join("; ") };
+}
+
+async function checkDatabase(settings: Settings): Promise<Finding> {
+  const config = storeConfigOf(settings);
+  if (config.engine === "sqlite") {
+    if (!(await exists(config.path))) return directoryFinding(dirname(config.path), `${config.path} will be made`);
+    await access(config.path, constants.R_OK | constants.W_OK);
+  }
+  const revision = await currentRevision(config);
+  if (!(await schemaBehind(config))) return ok(`${config.engine} at revision ${revision}`);
+  if (config.engine === "sqlite") return ok(`sqlite at revision ${revision}; serve brings it up to date`);
+  return { status: "warning", detail: `postgres at revision ${revision}, which is behind; run svc migrate` };
+}
+
+async function checkObjectStore({ objectStore, objectStorePath }: Settings): Promise<Finding> {
+  if (objectStore === "memory") return ok("memory");
+  return directoryFinding(resolve(objectStorePath), resolve(objectStorePath));
+}
+
+async function checkWorkspace({ workspaceRoot }: Settings): Promise<Finding> {
+  if (workspaceRoot === null) return ok("SVC_WORKSPACE_ROOT is unset, so workspace tools fail");
+  const root = resolve(workspaceRoot);
+  if (!(await exists(root))) return { status: "error", detail: `${root} is not there` };
+  return directoryFinding(root, root);
+}
+
+async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): Promise<Finding> {
+  if (secretsBackend === "env") return ok(`${Object.keys(secrets).length} in the environment`);
+  const directory = resolve(secretsDir);
+  if (!(await isDirectory(directory))) return { status: "error", detail: `${directory} is not a directory` };
+  await access(directory, constants.R_OK | constants.X_OK);
+  return ok(directory);
+}
+
+async function checkDefaultManifest(settings: Settings, registries: Registries, env: Env): Promise<Finding> {
+  const name = settings.defaultManifest;
+  const manifest =
+    (settings.manifestDir === "" ? null : openManifestDirectory(settings.manifestDir, env.now).get(name)) ??
+    bundledManifests().get(name);
+  if (!manifest) return { status: "warning", detail: `${name} is neither bundled nor in SVC_MANIFEST_DIR` };
+  const tenantId = "default";
+  const texts = await readTexts(objectSourceOf(settings, env), neededTexts(manifest, tenantId));
+  const { model } = compile(manifest, registries, { tenantId, version: null, texts });
+  return ok(`${name} compiles, on model ${model.route.id}`);
+}
+
+/** Whether the default route can be called. A provider of this process, such as demo, needs no key. */
+async function checkModel(settings: Settings, registries: Registries): Promise<Finding> {
+  const id = registries.defaultModelId;
+  const route = registries.routes.get(id);
+  if (!route) return { status: "error", detail: `there is no model route ${id}` };
+  if (settings.litellmBaseUrl !== "") return ok(`${id} through the gateway of SVC_LITELLM_BASE_URL`);
+  if (route.provider === "demo")
+    return { status: "warning", detail: "demo answers offline: no provider has a credential" };
+  const options = settings.modelProviderOptions[route.provider];
+  const key = options?.api_key ?? settings.providerApiKeys[route.provider as ModelProviderName];
+  // A server of one's own may need no key; Workers AI is found through the account's id.
+  const missing =
+    key === undefined && options?.base_url === undefined
+      ? "a key"
+      : route.provider === "workers_ai" && options?.account_id === undefined && options?.base_url === undefined
+        ? "an account_id"
+        : null;
+  if (missing !== null) {
+    return {
+      status: "warning",
+      detail: `${id} needs ${missing} of ${route.provider}; turns answer model_not_configured`,
+    };
+  }
+  if (key !== undefined) await new Secrets(settings, new SecretMask([])).resolve(key);
+  return ok(`${id} of ${route.provider}`);
+}
+
+/** Whether the directory can be written to, or made when it is not there. */
+async function directoryFinding(directory: string, detail: string): Promise<Finding> {
+  let nearest = resolve(directory);
+  while (!(await exists(nearest))) nearest = dirname(nearest);
+  if (!(await isDirectory(nearest))) return { status: "error", detail: `${nearest} is not a directory` };
+  try {
+    await access(nearest, constants.W_OK | constants.X_OK);
+  } catch {
+    return { status: "error", detail: `${nearest} cannot be written to` };
+  }
+  return ok(detail);
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await statOf(path)) !== null;
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return (await statOf(path))?.isDirectory() ?? false;
+}
+
+async function statOf(path: string) {
+  try {
+    return await stat(path);
+  } catch {
+    return null;
+  }
+}

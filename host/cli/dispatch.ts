@@ -1,0 +1,93 @@
+import { parseArgs } from "node:util";
+import { errorText } from "../../governance/settings/problem-lines.ts";
+import { SettingsError } from "../../governance/settings/settings.ts";
+import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, UsageError } from "./command.ts";
+import { commandHelp, overview } from "./help.ts";
+
+/** Commands by name, each loaded when it is needed. */
+export type Commands = Readonly<Record<string, () => Promise<Command>>>;
+
+/** What is to be printed, and the code to exit with. */
+export interface Printed {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the command that the arguments name. Never rejects. */
+export async function dispatch(argv: readonly string[], commands: Commands, io: CommandIo): Promise<Printed> {
+  const json = argv.includes("--json");
+  return print(await outcomeOf(argv, commands, io), json);
+}
+
+async function outcomeOf(argv: readonly string[], commands: Commands, io: CommandIo): Promise<Outcome> {
+  const [first, ...rest] = argv.filter((arg) => arg !== "--json");
+  const name = aliases.get(first ?? "") ?? first;
+  try {
+    if (name === undefined) return { ...(await help(commands, [])), code: 2 };
+    if (name === "help") return await help(commands, rest);
+    if (rest.includes("--help") || rest.includes("-h")) return await help(commands, [name]);
+    const command = await find(commands, name);
+    return await command.run(parse(command, rest), io);
+  } catch (error) {
+    if (error instanceof UsageError)
+      return failed(2, "usage", `${error.message}\nRun "svc help" to see how it is used.`);
+    if (error instanceof SettingsError) {
+      const { issues } = error;
+      return { code: 1, json: { ok: false, error: "invalid_settings", issues }, text: error.message };
+    }
+    return failed(1, "failed", errorText(error));
+  }
+}
+
+const aliases: ReadonlyMap<string, string> = new Map([
+  ["--help", "help"],
+  ["-h", "help"],
+  ["--version", "version"],
+  ["-V", "version"],
+]);
+
+async function find(commands: Commands, name: string): Promise<Command> {
+  const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (!load) throw new UsageError(`svc has no command ${JSON.stringify(name)}.`);
+  return load();
+}
+
+async function help(commands: Commands, [name]: readonly string[]): Promise<Outcome> {
+  if (name !== undefined) {
+    const command = await find(commands, name);
+    const { summary, options, positionals } = command;
+    return {
+      code: 0,
+      json: { ok: true, command: name, summary, positionals, options },
+      text: commandHelp(name, command),
+    };
+  }
+  const all: [string, Command][] = [];
+  for (const [each, load] of Object.entries(commands)) all.push([each, await load()]);
+  const listed = all.map(([each, { summary }]) => ({ name: each, summary }));
+  return { code: 0, json: { ok: true, commands: listed }, text: overview(all) };
+}
+
+function parse(command: Command, argv: readonly string[]): CommandArgs {
+  try {
+    const options = Object.fromEntries(
+      Object.entries(command.options).map(([name, { type, short }]) => [name, { type, ...(short && { short }) }]),
+    );
+    const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
+    const needed = command.positionals.filter((name) => !name.startsWith("["));
+    if (positionals.length < needed.length) throw new UsageError(`${needed[positionals.length]} is missing.`);
+    if (positionals.length > command.positionals.length) {
+      throw new UsageError(`Unexpected argument ${JSON.stringify(positionals[command.positionals.length])}.`);
+    }
+    return { options: values as CommandArgs["options"], positionals };
+  } catch (error) {
+    throw error instanceof UsageError ? error : new UsageError((error as Error).message);
+  }
+}
+
+function print({ code, json, text, report }: Outcome, asJson: boolean): Printed {
+  if (asJson) return { code, stdout: `${JSON.stringify(json)}\n`, stderr: "" };
+  const line = text === "" ? "" : `${text}\n`;
+  return code === 0 || report ? { code, stdout: line, stderr: "" } : { code, stdout: "", stderr: line };
+}

@@ -1,0 +1,83 @@
+import type { Env } from "../../bus/env.ts";
+import { SecretMask } from "../../governance/secret-mask.ts";
+import { bootRefusals, bootWarnings } from "../../governance/settings/boot-refusals.ts";
+import { problemLines } from "../../governance/settings/problem-lines.ts";
+import { readSettings, type Settings } from "../../governance/settings/settings.ts";
+import type { Registries } from "../../manifests/registries.ts";
+import type { Binary } from "./binaries.ts";
+import { type Check, runChecks } from "./checks.ts";
+import type { Command } from "./command.ts";
+import { type EffectiveSetting, effectiveSettings } from "./effective-settings.ts";
+import { table } from "./help.ts";
+
+/** Tools and model routes of a deployment, from the layers above. */
+export type RegistriesOf = (settings: Settings) => Promise<Registries>;
+
+const valueCharsMax = 80;
+
+/** `svc doctor`: everything that decides whether and how the server starts, and whether its binaries are those that were tested. */
+export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Binary[]): Command {
+  return {
+    summary: "Show every setting, and check what the server needs; exit 1 when it would not start or not work.",
+    options: {},
+    positionals: [],
+    async run(_args, { env, environment }) {
+      const { settings, issues } = readSettings(environment);
+      const refusals = [...issues.map(({ name, reason }) => `${name} ${reason}.`), ...bootRefusals(settings)];
+      const warnings = bootWarnings(settings);
+      const checks = await check(settings, registriesOf, env, binaries);
+      const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
+      const shown = effectiveSettings(settings);
+      const mask = new SecretMask(settings.secretValues).recorded;
+      return {
+        code: ok ? 0 : 1,
+        json: mask.value({ ok, settings: shown, warnings, refusals, checks }),
+        text: mask.text(reportText(shown, warnings, refusals, checks)),
+        report: true,
+      };
+    },
+  };
+}
+
+async function check(
+  settings: Settings,
+  registriesOf: RegistriesOf,
+  env: Env,
+  binaries: readonly Binary[],
+): Promise<readonly Check[]> {
+  try {
+    return await runChecks(settings, await registriesOf(settings), env, binaries);
+  } catch (error) {
+    return [{ name: "model_routes", status: "error", detail: problemLines(error).join("; ") }];
+  }
+}
+
+function reportText(
+  settings: readonly EffectiveSetting[],
+  warnings: readonly string[],
+  refusals: readonly string[],
+  checks: readonly Check[],
+): string {
+  const rows = settings.map(({ name, value, source }): [string, string] => [
+    name,
+    source === "default" ? printed(value) : `${printed(value)}  (environment)`,
+  ]);
+  const findings = checks.map(({ name, status, detail }): [string, string] => [`${status.padEnd(7)}  ${name}`, detail]);
+  return [
+    `Settings\n${table(rows)}`,
+    `Checks\n${table(findings)}`,
+    ...list("Warnings", warnings),
+    ...list("The server does not start", refusals),
+  ].join("\n\n");
+}
+
+function list(title: string, lines: readonly string[]): readonly string[] {
+  return lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  ${line}`).join("\n")}`];
+}
+
+function printed(value: unknown): string {
+  const words = Array.isArray(value) && value.every((item) => typeof item === "string");
+  const text = words ? value.join(", ") : typeof value === "string" ? value : JSON.stringify(value);
+  if (text === "" || text === "null" || text === "[]" || text === "{}") return "-";
+  return text.length > valueCharsMax ? `${text.slice(0, valueCharsMax)}…` : text;
+}

@@ -1,0 +1,39 @@
+import { modelProviders } from "../../governance/settings/model-options.ts";
+import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
+import type { Setting } from "../../governance/settings/setting.ts";
+import { type Settings, settingsSections } from "../../governance/settings/settings.ts";
+
+/** A setting as the doctor shows it. Of a secret only whether it is set. */
+export interface EffectiveSetting {
+  readonly name: string;
+  readonly value: unknown;
+  readonly secret: boolean;
+  readonly source: "default" | "environment";
+}
+
+/** Every setting with its value, in the order of the documents; then the keys of the providers and the secrets by name. */
+export function effectiveSettings(settings: Settings): readonly EffectiveSetting[] {
+  const given = new Set(settings.fromEnvironment);
+  const declared = settingsSections.flatMap((section) =>
+    Object.entries<Setting<unknown>>(section.settings).map(([key, { name, secret }]): EffectiveSetting => {
+      const value = settings[key as keyof Settings];
+      const source = given.has(name) ? "environment" : "default";
+      return { name, value: secret ? setOrUnset(given.has(name)) : value, secret, source };
+    }),
+  );
+  const keys = modelProviders.map((provider): EffectiveSetting => {
+    const [own, common] = providerKeyNames(provider);
+    const name = given.has(own) || !given.has(common) ? own : common;
+    return secretSetting(name, given.has(name));
+  });
+  const secrets = Object.keys(settings.secrets).map((name) => secretSetting(`SVC_SECRET_${name}`, true));
+  return [...declared, ...keys, ...secrets];
+}
+
+function secretSetting(name: string, set: boolean): EffectiveSetting {
+  return { name, value: setOrUnset(set), secret: true, source: set ? "environment" : "default" };
+}
+
+function setOrUnset(set: boolean): string {
+  return set ? "set" : "unset";
+}

@@ -1,0 +1,38 @@
+import { SecretMask } from "../../governance/secret-mask.ts";
+import { atPlace, dataPlace } from "../../governance/settings/places.ts";
+import { errorText } from "../../governance/settings/problem-lines.ts";
+import { loadSettings } from "../../governance/settings/settings.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import { MigrationRefused, migrate } from "../../storage/migrate.ts";
+import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
+import { type Command, failed } from "./command.ts";
+
+/** `svc migrate`: brings the schema of SVC_DATABASE_URL to a revision. */
+export const migrateCommand: Command = {
+  summary: "Bring the database schema to a revision, the newest when none is named.",
+  options: {
+    downgrade: { type: "boolean", help: "Go back to a revision that the database has passed." },
+    down: { type: "boolean", help: "The same." },
+  },
+  positionals: ["[REVISION]"],
+  async run({ options, positionals: [target = "head"] }, { environment }) {
+    const settings = loadSettings(environment);
+    const downgrade = options.downgrade === true || options.down === true;
+    let lock: DataDirLock | undefined;
+    try {
+      const config = storeConfigOf(settings);
+      // Not under a server that is running on it.
+      if (config.engine === "sqlite") lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
+      const { from, to, applied } = await migrate(config, { target, downgrade });
+      const steps =
+        applied.length === 0 ? "nothing to do" : `${downgrade ? "undone" : "applied"} ${applied.join(", ")}`;
+      return { code: 0, json: { ok: true, from, to, applied }, text: `Schema at ${to}: ${steps}.` };
+    } catch (error) {
+      if (error instanceof MigrationRefused) return failed(2, "migration_refused", `Refused: ${error.message}.`);
+      const reason = new SecretMask(settings.secretValues).recorded.text(errorText(error));
+      return failed(1, "migration_failed", `The migration failed: ${reason}`);
+    } finally {
+      lock?.release();
+    }
+  },
+};

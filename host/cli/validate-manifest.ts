@@ -1,0 +1,83 @@
+import { constants } from "node:fs";
+import { access } from "node:fs/promises";
+import { SvcError } from "../../bus/errors.ts";
+import { problemLines } from "../../governance/settings/problem-lines.ts";
+import { serverSettings } from "../../governance/settings/server-settings.ts";
+import { loadSettings } from "../../governance/settings/settings.ts";
+import { compile } from "../../manifests/compile.ts";
+import type { CompiledAgent } from "../../manifests/compiled.ts";
+import { readManifestFile } from "../../manifests/files.ts";
+import { neededTexts, readTexts } from "../../manifests/texts.ts";
+import { unbuiltDefaults } from "../../manifests/unbuilt.ts";
+import { type Command, type CommandArgs, failed, type Outcome, UsageError } from "./command.ts";
+import type { RegistriesOf } from "./doctor.ts";
+import { readTenant } from "./keys.ts";
+import { objectSourceOf } from "./object-source.ts";
+
+/** `svc validate-manifest`: parses and compiles a manifest as the server would. */
+export function validateManifestCommand(registriesOf: RegistriesOf): Command {
+  return {
+    summary: "Check a manifest file as the server would.",
+    options: {
+      environment: { type: "string", short: "e", value: "NAME", help: "Check as in this SVC_ENVIRONMENT." },
+      tenant: { type: "string", value: "TENANT", help: "Check as this tenant's manifest (default)." },
+    },
+    positionals: ["FILE"],
+    async run(args, io) {
+      const [path = ""] = args.positionals;
+      const tenantId = readTenant(args);
+      const settings = loadSettings({ ...io.environment, ...environmentOption(args) });
+      try {
+        await access(path, constants.R_OK);
+      } catch (error) {
+        return failed(2, "unreadable", `${path} cannot be read: ${(error as Error).message}`);
+      }
+      try {
+        const manifest = readManifestFile(path, io.env.now);
+        if (manifest === null) return failed(2, "unreadable", `${path} is not a file`);
+        const texts = await readTexts(objectSourceOf(settings, io.env), neededTexts(manifest, tenantId));
+        return accepted(compile(manifest, await registriesOf(settings), { tenantId, version: null, texts }));
+      } catch (error) {
+        if (error instanceof SvcError && error.code === "invalid_manifest") return refused(path, error);
+        throw error;
+      }
+    },
+  };
+}
+
+function environmentOption({ options: { environment } }: CommandArgs): { SVC_ENVIRONMENT?: string } {
+  if (typeof environment !== "string") return {};
+  try {
+    return { SVC_ENVIRONMENT: serverSettings.environment.read(environment) };
+  } catch (error) {
+    throw new UsageError(`--environment ${(error as Error).message}.`);
+  }
+}
+
+function accepted(agent: CompiledAgent): Outcome {
+  const json = {
+    ok: true,
+    name: agent.name,
+    model: agent.model.route.id,
+    tools: agent.tools.map(({ name }) => name),
+    digest: agent.digest,
+    empty_rules: agent.emptyRules,
+    unbuilt_defaults: unbuiltDefaults,
+  };
+  const lines = [
+    `${agent.name} is valid: model ${json.model}, tools ${json.tools.join(", ") || "none"}.`,
+    ...agent.emptyRules.map(({ rule, kind }) => `Selects nothing: ${kind} ${rule}.`),
+    "Defaults that this version does not carry out yet:",
+    ...unbuiltDefaults.map(({ path, note }) => `  ${path}: ${note}`),
+  ];
+  return { code: 0, json, text: lines.join("\n") };
+}
+
+function refused(path: string, error: SvcError): Outcome {
+  const json = { ok: false, error: error.code, detail: error.details.detail };
+  return {
+    code: 1,
+    json,
+    text: [`${path} is not valid:`, ...problemLines(error).map((line) => `  ${line}`)].join("\n"),
+  };
+}

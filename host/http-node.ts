@@ -1,0 +1,175 @@
+import type { MessagePort } from "node:worker_threads";
+import { Bus, type Delivery } from "../bus/bus.ts";
+import type { Env } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
+import { portLink } from "../bus/ports.ts";
+import { createAuthenticator } from "../governance/auth/authenticator.ts";
+import { createLogger } from "../governance/log.ts";
+import { type MetricSnapshot, Metrics } from "../governance/metrics.ts";
+import { SecretMask } from "../governance/secret-mask.ts";
+import { objectStoreConfigOf } from "../governance/settings/object-store-config.ts";
+import type { Settings } from "../governance/settings/settings.ts";
+import { storeConfigOf } from "../governance/settings/store-config.ts";
+import { createApp } from "../http/app.ts";
+import type { HttpContext } from "../http/context.ts";
+import { type Listener, listen } from "../http/engines/uws.ts";
+import { StreamRegistry } from "../http/exchange/sse.ts";
+import { Probe } from "../http/probe.ts";
+import { allRoutes } from "../http/routes/all.ts";
+import { ThreadHubs } from "../http/thread-hubs.ts";
+import { openStore } from "../storage/client.ts";
+import { openObjectStore } from "../storage/objects/open.ts";
+import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
+
+/** What an http thread is started with; it crosses to the thread as it is. */
+export interface HttpNodeConfig {
+  readonly node: number;
+  readonly actorNodes: readonly number[];
+  /** How many threads share what is bounded for the process. */
+  readonly httpThreads: number;
+  readonly settings: Settings;
+  readonly version: string;
+  readonly startedAt: number;
+}
+
+/** A node that speaks HTTP. */
+export interface HttpNode {
+  readonly bus: Bus;
+  readonly context: HttpContext;
+  connect(node: number, port: MessagePort): void;
+  lost(node: number): void;
+  /** Answers the port. Rejects when it cannot be listened on. */
+  listen(port: number): Promise<number>;
+  metrics(): MetricSnapshot;
+  /** Says on /ready that the end is near, and goes on. */
+  announceEnd(): void;
+  /** Takes no more connections, and refuses turns on those that are open. */
+  stopAccepting(): void;
+  /** Ends what is still open, when what runs have said last has reached those who wait for it. */
+  close(): Promise<void>;
+}
+
+/** How often silent and idle streams are looked for. */
+const streamLookMs = 1_000;
+/** How long the last words of runs that are over may be on their way from their threads, and how often that is looked for. */
+const lastWordsMs = 2_000;
+const lastWordsLookMs = 5;
+
+/**
+ * Makes a node that speaks HTTP; it answers nobody until it is told to listen. `deliver` takes messages for the actors that live
+ * on it, if any do.
+ */
+export function createHttpNode(
+  config: HttpNodeConfig,
+  env: Env,
+  storePort: MessagePort,
+  allMetrics: () => Promise<readonly MetricSnapshot[]>,
+  deliver?: (delivery: Delivery) => void,
+): HttpNode {
+  const { settings } = config;
+  const bus: Bus = new Bus({
+    env,
+    node: config.node,
+    incarnation: 0,
+    actorNodes: config.actorNodes,
+    // Nobody addresses an actor of a node that holds none.
+    deliver: deliver ?? ((delivery) => bus.refuse(delivery, new SvcError("not_found"))),
+  });
+  const store = openStore(env, storeConfigOf(settings), storePort);
+  const streams = new StreamRegistry(settings.streamBufferBytes / config.httpThreads, () => env.monotonic());
+  const metrics = new Metrics();
+  const mask = new SecretMask(settings.secretValues);
+  let draining = false;
+  let closing = false;
+  const objects = openObjectStore(objectStoreConfigOf(settings), env);
+  const context: HttpContext = {
+    env,
+    settings,
+    bus,
+    store,
+    objects,
+    streams,
+    hubs: new ThreadHubs(bus),
+    turns: new Set(),
+    reattached: new Set(),
+    metrics,
+    mask,
+    log: createLogger(settings, mask, { node: config.node }),
+    startedAt: config.startedAt,
+    version: config.version,
+    allMetrics,
+    draining: () => draining,
+    closing: () => closing,
+    schemaBehind: () => isSchemaBehind(store.system),
+    probes: {
+      database: new Probe(env, async () => {
+        await store.check();
+        return (await context.schemaBehind()) ? "schema_behind" : null;
+      }),
+      object_store: new Probe(env, async () => {
+        await objects.check();
+        return null;
+      }),
+    },
+  };
+  bus.onLost((node) => {
+    for (const turn of [...context.turns]) turn.lost(node);
+  });
+  metrics.gauge("svc_open_streams", () => streams.size);
+  metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting);
+  const onRequest = createApp(allRoutes(settings), context, createAuthenticator(settings, env));
+  let listener: Listener | null = null;
+  let closed = false;
+
+  function lookAtStreams(): void {
+    if (closed) return;
+    streams.keepAlive();
+    for (const reattached of context.reattached) void reattached.endWhenIdle();
+    env.timer(streamLookMs, lookAtStreams);
+  }
+  env.timer(streamLookMs, lookAtStreams);
+
+  return {
+    bus,
+    context,
+    connect: (node, port) =>
+      bus.attach(
+        node,
+        portLink(env, port, (batch) => bus.receive(node, batch)),
+      ),
+    lost: (node) => bus.lost(node),
+    async listen(port) {
+      listener = await listen(
+        { host: settings.host, port, trustedHeader: settings.trustedClientIpHeader },
+        env,
+        streams,
+        onRequest,
+      );
+      return listener.port;
+    },
+    metrics() {
+      metrics.count("svc_slow_streams_closed_total", [], streams.droppedCount);
+      streams.droppedCount = 0;
+      return metrics.snapshot();
+    },
+    announceEnd() {
+      draining = true;
+    },
+    stopAccepting() {
+      draining = true;
+      closing = true;
+      listener?.stopAccepting();
+    },
+    async close() {
+      for (const until = env.monotonic() + lastWordsMs; context.turns.size > 0 && env.monotonic() < until; )
+        await new Promise<void>((resolve) => env.timer(lastWordsLookMs, resolve));
+      for (const turn of [...context.turns]) turn.fail(new SvcError("shutting_down"));
+      // Answers leave before their connections are closed.
+      await new Promise<void>((resolve) => env.defer(resolve));
+      closed = true;
+      streams.endAll();
+      listener?.close();
+      store.close();
+    },
+  };
+}

@@ -1,0 +1,68 @@
+import type { Logger } from "pino";
+import { threadAddress } from "../bus/address.ts";
+import type { Bus } from "../bus/bus.ts";
+import type { Env } from "../bus/env.ts";
+import type { Store } from "../storage/store/store.ts";
+import { releaseAbandonedKeys } from "../storage/tables/idempotency.ts";
+import { abandonedRuns, type Gone } from "../storage/tables/live-runs.ts";
+
+const pageRows = 500;
+const recoverMsMax = 60_000;
+const retryMs = { first: 500, longest: 30_000 };
+
+/** Closes what a process or an actor thread that is gone has left open: its runs, and the keys that it had claimed. */
+export class AbandonedRuns {
+  readonly #bus: Bus;
+  readonly #store: Store;
+  readonly #env: Env;
+  readonly #log: Logger;
+  #stopped = false;
+
+  constructor(bus: Bus, store: Store, env: Env, log: Logger) {
+    this.#bus = bus;
+    this.#store = store;
+    this.#env = env;
+    this.#log = log;
+  }
+
+  /** Resolves after the first attempt. Goes on trying after one that fails: the store may be away, or a thread be lost meanwhile. */
+  async close(gone: Gone, waitMs: number = retryMs.first): Promise<void> {
+    if (this.#stopped) return;
+    try {
+      const closed = await this.#closeRuns(gone);
+      // Only then: a key of a stream is settled with its run.
+      await releaseAbandonedKeys(this.#store.system, gone);
+      if (closed > 0) this.#log.warn({ runs: closed }, "interrupted runs were closed");
+    } catch (error) {
+      if (this.#stopped) return;
+      this.#log.warn({ err: error }, "interrupted runs could not be closed yet");
+      this.#env.timer(waitMs, () => void this.close(gone, Math.min(waitMs * 2, retryMs.longest)));
+    }
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Closes what can be closed, and throws when something could not. */
+  async #closeRuns(gone: Gone): Promise<number> {
+    const failures: unknown[] = [];
+    let found = 0;
+    for (let after = 0; ; ) {
+      const page = await abandonedRuns(this.#store.system, gone, after, pageRows);
+      const last = page.at(-1);
+      if (!last) break;
+      found += page.length;
+      after = last.thread_key;
+      // Loading the thread closes the run.
+      const outcomes = await Promise.allSettled(
+        page.map(({ tenant_id, suffix }) =>
+          this.#bus.ask(threadAddress(tenant_id, suffix), "recover", {}, { deadlineMs: recoverMsMax }),
+        ),
+      );
+      for (const outcome of outcomes) if (outcome.status === "rejected") failures.push(outcome.reason);
+    }
+    if (failures.length > 0) throw failures[0];
+    return found;
+  }
+}

@@ -1,0 +1,278 @@
+import { type AddressInfo, createServer } from "node:net";
+import { availableParallelism } from "node:os";
+import { MessageChannel, Worker } from "node:worker_threads";
+import { expose, type Remote, transfer, wrap } from "comlink";
+import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
+import type { Logger } from "pino";
+import { describeDefault } from "../actors/models/create-models.ts";
+import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
+import { type Env, systemEnv } from "../bus/env.ts";
+import { createLogger } from "../governance/log.ts";
+import type { MetricSnapshot } from "../governance/metrics.ts";
+import { SecretMask } from "../governance/secret-mask.ts";
+import { bootWarnings } from "../governance/settings/boot-refusals.ts";
+import { objectStoreConfigOf } from "../governance/settings/object-store-config.ts";
+import { atPlace, databasePlace, dataPlace, objectsPlace } from "../governance/settings/places.ts";
+import { type Settings, withoutSigningKey } from "../governance/settings/settings.ts";
+import { storeConfigOf } from "../governance/settings/store-config.ts";
+import { migrate } from "../storage/migrate.ts";
+import { openObjectStore } from "../storage/objects/open.ts";
+import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
+import type { Store } from "../storage/store/store.ts";
+import { deleteLapsed } from "../storage/tables/lapsed.ts";
+import { indexEvents } from "../storage/tables/search.ts";
+import { type Actors, startActors } from "./actor-node.ts";
+import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
+import type { HttpControl, MainControl } from "./http-worker.ts";
+import { AbandonedRuns } from "./recovery.ts";
+import { ActorSystem } from "./system.ts";
+import { threadCounts } from "./worker-counts.ts";
+
+// `svc serve`: takes the data directory, brings the schema up, starts the threads, closes what a crash has left open, listens,
+// and at the end lets live turns finish.
+
+/** What a server is told beside its settings. */
+export interface ServeOptions {
+  readonly version: string;
+  /** Asks the server to drain and end. */
+  readonly stop: AbortSignal;
+  /** Whether log lines are read from a terminal, by people. */
+  readonly terminal?: boolean;
+  /** Processors to spread over; default: those of the machine. */
+  readonly cores?: number;
+  /** Told when the server takes requests. */
+  readonly onReady?: (server: RunningServer) => void;
+}
+
+/** A server that takes requests. */
+export interface RunningServer {
+  readonly url: string;
+  readonly system: ActorSystem;
+}
+
+/** Runs a server until it is asked to stop. Rejects when it cannot start, or when it cannot go on. */
+export async function serve(given: Settings, options: ServeOptions): Promise<void> {
+  const settings = withoutSigningKey(given);
+  const env = systemEnv();
+  const mask = new SecretMask(settings.secretValues);
+  const log = createLogger(settings, mask, {}, options.terminal);
+  const config = storeConfigOf(settings);
+  await probePort(settings.host, settings.port);
+  const sqlite = config.engine === "sqlite";
+  const lock = sqlite ? await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir)) : null;
+  try {
+    // On Postgres the schema is the operator's to bring up: other processes may be running on it.
+    if (sqlite) await atPlace(databasePlace(settings), () => migrate(config, { target: "head", downgrade: false }));
+    // Each thread opens it again, where nobody could say any more which setting is wrong.
+    await atPlace(objectsPlace(settings), () => openObjectStore(objectStoreConfigOf(settings), env));
+    await run(settings, options, env, log);
+  } finally {
+    lock?.release();
+  }
+}
+
+async function run(settings: Settings, options: ServeOptions, env: Env, log: Logger): Promise<void> {
+  const counts = threadCounts(settings, options.cores ?? availableParallelism());
+  const bootId = env.id().slice(0, 16);
+  const httpWorkers = counts.http > 1 ? counts.http : 0;
+  const threadNodes = Array.from({ length: counts.actors }, (_, index) => 1 + httpWorkers + index);
+  const actorNodes = threadNodes.length > 0 ? threadNodes : [0];
+  const fatal = Promise.withResolvers<never>();
+  fatal.promise.catch(() => {});
+  const system = new ActorSystem({
+    env,
+    settings,
+    bootId,
+    log,
+    actorNodes: threadNodes,
+    onFatal: (error) => fatal.reject(error),
+    onReplaced: (owner) => void abandoned.close({ worker: owner }),
+  });
+  await atPlace(databasePlace(settings), () => system.store.ready);
+  await Promise.race([system.start(), fatal.promise]);
+
+  const workers: HttpWorker[] = [];
+  const allMetrics = async (): Promise<readonly MetricSnapshot[]> => [
+    ...(await system.metrics()),
+    ...(actors ? [actors.metrics()] : []),
+    main.metrics(),
+    ...(await Promise.all(workers.map((worker) => worker.control.metrics()))),
+  ];
+  const nodeConfig = (node: number): HttpNodeConfig => ({
+    node,
+    actorNodes,
+    httpThreads: counts.http,
+    settings,
+    version: options.version,
+    startedAt: env.now(),
+  });
+  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), allMetrics, (delivery) =>
+    actors?.deliver(delivery),
+  );
+  const actors: Actors | null =
+    threadNodes.length > 0
+      ? null
+      : startActors(
+          { node: 0, actorNodes, settings, store: storeConfigOf(settings), bootId, incarnation: 0 },
+          env,
+          main.context.store,
+          main.bus,
+        );
+  system.join({ node: 0, connect: main.connect, lost: main.lost });
+  for (let node = 1; node <= httpWorkers; node++)
+    workers.push(startHttpWorker(nodeConfig(node), system, { allMetrics }, (error) => fatal.reject(error)));
+
+  if (await main.context.schemaBehind().catch(() => false))
+    log.warn("the database lacks migrations of this version: run `svc migrate`; /ready is 503 until then");
+  const abandoned = new AbandonedRuns(main.bus, main.context.store, env, log);
+  await abandoned.close({ processesBut: bootId });
+  const port = await listenAll(main, workers, settings);
+  const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
+  const stopHousekeeping = keepHouse(main.context.store, settings, env, log);
+  announce(url, settings, env, log, counts);
+  options.onReady?.({ url, system });
+
+  try {
+    await Promise.race([fatal.promise, stopped(options.stop)]);
+    const delayMs = settings.drainDelaySeconds * 1000;
+    if (delayMs > 0) {
+      log.info(
+        { delay_seconds: settings.drainDelaySeconds },
+        "asked to end: serving on for a while, /ready is draining",
+      );
+      main.announceEnd();
+      for (const worker of workers) void worker.control.announceEnd();
+      await Promise.race([fatal.promise, new Promise<void>((resolve) => env.timer(delayMs, resolve))]);
+    }
+  } catch (error) {
+    log.fatal({ err: error }, "cannot go on");
+    throw error;
+  }
+  log.info("draining");
+  stopHousekeeping();
+  abandoned.stop();
+  main.stopAccepting();
+  for (const worker of workers) await worker.control.stopAccepting();
+  const graceMs = settings.gracefulShutdownSeconds * 1000;
+  await system.stop(graceMs, async () => {
+    await actors?.drain(graceMs);
+    actors?.close();
+    await Promise.all([main.close(), ...workers.map((worker) => worker.control.close())]);
+  });
+  for (const worker of workers) await worker.worker.terminate();
+  log.info("stopped");
+}
+
+interface HttpWorker {
+  readonly worker: Worker;
+  readonly control: Remote<HttpControl>;
+}
+
+function startHttpWorker(
+  config: HttpNodeConfig,
+  system: ActorSystem,
+  mainControl: MainControl,
+  onFatal: (error: Error) => void,
+): HttpWorker {
+  const storePort = system.store.attach();
+  const { port1, port2 } = new MessageChannel();
+  expose(mainControl, nodeEndpoint(port1));
+  const worker = new Worker(new URL("./http-worker.ts", import.meta.url), {
+    name: `http-${config.node}`,
+    workerData: { config, storePort, mainPort: port2 },
+    transferList: [storePort, port2],
+    execArgv: ["--import", new URL("../strip-types.js", import.meta.url).href],
+  });
+  worker.on("error", (error) => onFatal(error as Error));
+  const control = wrap<HttpControl>(nodeEndpoint(worker));
+  system.join({
+    node: config.node,
+    connect: (node, port) => void control.connect(node, transfer(port, [port])),
+    lost: (node) => void control.lost(node),
+  });
+  return { worker, control };
+}
+
+/** One http thread listens alone; several share the port, and the kernel spreads connections over them. */
+async function listenAll(main: HttpNode, workers: readonly HttpWorker[], { host, port }: Settings): Promise<number> {
+  if (workers.length === 0) return main.listen(port);
+  // A port that the system has chosen for one thread is not one that others may share.
+  const shared = await probePort(host, port);
+  for (const worker of workers) await worker.control.listen(shared);
+  return shared;
+}
+
+const indexIdleMs = 2_000;
+const indexBusyMs = 50;
+/** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
+const indexPause = 20;
+const lapsedMs = 3_600_000;
+
+/** What no request waits for: the search index follows the log, and what has lapsed or was left behind is deleted. */
+function keepHouse(store: Store, { workspaceRoot }: Settings, env: Env, log: Logger): () => void {
+  let stopping = false;
+  const repeat = async (work: () => Promise<number>): Promise<void> => {
+    if (stopping) return;
+    const pauseMs = await work().catch((error: unknown) => {
+      log.warn({ err: error }, "housekeeping failed");
+      return lapsedMs / 60;
+    });
+    if (!stopping) env.timer(pauseMs, () => void repeat(work));
+  };
+  void repeat(async () => {
+    const startedAt = env.monotonic();
+    if (await indexEvents(store, 1)) return indexIdleMs;
+    return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
+  });
+  void repeat(async () => {
+    await deleteLapsed(store, env.now());
+    return lapsedMs;
+  });
+  if (workspaceRoot !== null)
+    void repeat(async () => {
+      await sweepDrafts(workspaceRoot, env);
+      return lapsedMs;
+    });
+  return () => {
+    stopping = true;
+  };
+}
+
+function announce(
+  url: string,
+  settings: Settings,
+  env: Env,
+  log: Logger,
+  threads: { http: number; actors: number },
+): void {
+  for (const warning of bootWarnings(settings)) log.warn(warning);
+  log.info({ url, data_dir: settings.dataDir, model: describeDefault(settings, env), threads }, "svc is ready");
+  const auth = settings.authMode === "none" ? "" : ' -H "Authorization: Bearer $SVC_KEY"';
+  log.info(
+    `try: curl -N ${url}/chat/stream${auth} -H "Content-Type: application/json" -d '{"manifest":"${settings.defaultManifest}","messages":[{"role":"user","content":"What is 6 * 7?"}]}'`,
+  );
+}
+
+function stopped(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/**
+ * The port, or a free one for 0. Sharing a port between threads means that the kernel would also let another process share it:
+ * found out before.
+ */
+function probePort(host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", (error: NodeJS.ErrnoException) =>
+      reject(error.code === "EADDRINUSE" ? new Error(`port ${port} of ${host} is taken`) : error),
+    );
+    probe.listen({ host, port, exclusive: true }, () => {
+      const free = (probe.address() as AddressInfo).port;
+      probe.close(() => resolve(free));
+    });
+  });
+}

@@ -1,0 +1,50 @@
+import { SvcError } from "../../bus/errors.ts";
+
+/** Bytes that are kept before it is known what the route takes. No route gets more. */
+const keptBytesMax = 12 * 1024 * 1024;
+
+/** Collects a body, also while nobody has asked for it yet. What is over the limit is counted and not kept. */
+export class BodyReader {
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #complete = false;
+  #maxBytes = keptBytesMax;
+  #waiting: { resolve(body: Buffer): void; reject(error: SvcError): void } | null = null;
+
+  /** Whether all of it has come. */
+  get complete(): boolean {
+    return this.#complete;
+  }
+
+  /** Takes the next piece of the body, which is only lent for this call. */
+  take(chunk: ArrayBuffer, isLast: boolean): void {
+    this.#bytes += chunk.byteLength;
+    this.#complete = isLast;
+    if (this.#bytes <= this.#maxBytes) this.#chunks.push(Buffer.from(Buffer.from(chunk)));
+    this.#settle();
+  }
+
+  /** The body. Refuses with payload_too_large as soon as there is more of it. */
+  read(maxBytes: number): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      this.#maxBytes = Math.min(maxBytes, keptBytesMax);
+      this.#waiting = { resolve, reject };
+      this.#settle();
+    });
+  }
+
+  #settle(): void {
+    const waiting = this.#waiting;
+    if (waiting === null) return;
+    if (this.#bytes > this.#maxBytes) {
+      this.#waiting = null;
+      this.#chunks = [];
+      waiting.reject(new SvcError("payload_too_large"));
+    } else if (this.#complete) {
+      this.#waiting = null;
+      const [first] = this.#chunks;
+      waiting.resolve(this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks));
+      this.#chunks = [];
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import type { SvcError } from "../../bus/errors.ts";
+import type { EventStream } from "./sse.ts";
+
+/** What a handler answers; the server writes it. */
+export type Reply =
+  | { readonly kind: "json"; readonly status: number; readonly body: string; readonly headers?: Headers }
+  | {
+      readonly kind: "text";
+      readonly status: number;
+      readonly contentType: string;
+      readonly body: string | Uint8Array;
+      readonly headers?: Headers;
+    }
+  /** An event stream: `open` is called when its head was written, and owns it from then on. */
+  | { readonly kind: "stream"; readonly headers?: Headers; readonly open: (stream: EventStream) => void }
+  /** A long body, written a piece at a time as the client takes it. */
+  | {
+      readonly kind: "pieces";
+      readonly contentType: string;
+      readonly pieces: AsyncIterable<string>;
+      readonly headers?: Headers;
+    };
+
+/** Headers of an answer, by their lower-case names. */
+export type Headers = Readonly<Record<string, string>>;
+
+/** A body of JSON, made here. */
+export function json(value: unknown, status = 200, headers?: Headers): Reply {
+  return { kind: "json", status, body: JSON.stringify(value), ...(headers && { headers }) };
+}
+
+/** A body that is JSON text already. */
+export function jsonText(body: string, status = 200, headers?: Headers): Reply {
+  return { kind: "json", status, body, ...(headers && { headers }) };
+}
+
+/** A body of any other type, with status 200. */
+export function text(body: string | Uint8Array, contentType: string, headers?: Headers): Reply {
+  return { kind: "text", status: 200, contentType, body, ...(headers && { headers }) };
+}
+
+/**
+ * The answer to a refusal. Bodies that the specification prints keep their keys to the letter; every other refusal carries its
+ * code under both keys (decision 2).
+ */
+export function refusal(error: SvcError, requestId: string): Reply {
+  const { retryAfterSeconds } = error.details;
+  const headers = retryAfterSeconds === undefined ? undefined : { "retry-after": String(retryAfterSeconds) };
+  return jsonText(JSON.stringify(refusalBody(error, requestId)), error.status, headers);
+}
+
+function refusalBody(error: SvcError, requestId: string): unknown {
+  const { detail, reason } = error.details;
+  switch (error.code) {
+    case "payload_too_large":
+    case "rate_limited":
+      return { error: error.code };
+    case "unauthorized":
+      return { error: error.code, reason };
+    case "missing_scopes":
+      return { detail };
+    case "internal_error":
+      return { error: error.code, detail: `internal error (request ${requestId})` };
+    default:
+      return { error: error.message, detail: detail ?? error.message };
+  }
+}

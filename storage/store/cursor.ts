@@ -1,0 +1,35 @@
+import { SvcError } from "../../bus/errors.ts";
+
+/** A place in a list, as the client keeps it: the sort key of the last row it got. */
+export function writeCursor(key: readonly (string | number)[]): string {
+  return Buffer.from(JSON.stringify(key)).toString("base64url");
+}
+
+/** The longest text that is looked at. */
+const cursorCharsMax = 2048;
+
+/** The sort key in a cursor, of the types that `shape` names. Refuses with invalid_cursor what `writeCursor` did not make. */
+export function readCursor<const Shape extends readonly ("string" | "number")[]>(
+  text: string,
+  shape: Shape,
+): CursorKey<Shape> {
+  const key = text.length > cursorCharsMax ? null : parse(text);
+  const fits =
+    Array.isArray(key) &&
+    key.length === shape.length &&
+    key.every((part, i) => typeof part === shape[i] && (typeof part === "string" || Number.isSafeInteger(part)));
+  if (!fits || writeCursor(key) !== text) throw new SvcError("invalid_cursor");
+  return key as CursorKey<Shape>;
+}
+
+type CursorKey<Shape extends readonly ("string" | "number")[]> = {
+  -readonly [Place in keyof Shape]: Shape[Place] extends "string" ? string : number;
+};
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
+  } catch {
+    return null;
+  }
+}

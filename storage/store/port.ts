@@ -1,0 +1,150 @@
+import type { MessagePort } from "node:worker_threads";
+import type { Env } from "../../bus/env.ts";
+import { SvcError, type WireError } from "../../bus/errors.ts";
+import type { Param, Row, Statement } from "./statements.ts";
+import { requestMs, type WriteOp } from "./store.ts";
+
+// What passes between a thread and the store thread. Requests of one event-loop turn travel as one array, and so do the
+// answers of one commit.
+
+export const request = { write: 0, read: 1, check: 2 } as const;
+
+/**
+ * `[request.write, id, name, params, expect, name, params, expect, …]`, expect -1 for none; `[request.read, id, name, params,
+ * answerMs]`; or `[request.check, id]`.
+ */
+export type Request = readonly unknown[];
+/** `[id, rows, null]` or `[id, null, error]`. Rows of a write are one list for each of its statements. */
+export type Answer = readonly [number, readonly Row[] | readonly Row[][] | null, WireError | null];
+
+/** Unanswered requests of one thread, and the characters in them; more are refused, so that a stalled disk cannot fill the memory. */
+const unansweredMax = 20_000;
+const unansweredCharsMax = 64 * 1024 * 1024;
+
+/** How long a read is waited for, and one whose length grows with what is stored. */
+const readMs = requestMs;
+const longReadMs = 60_000;
+/** How often overdue requests are looked for: a deadline is kept to within this. */
+const sweepMs = 100;
+
+interface Waiting {
+  readonly chars: number;
+  /** On the monotonic clock; infinite for who waits as long as it takes, and for who was told that it took too long. */
+  deadline: number;
+  resolve(value: never): void;
+  reject(error: SvcError): void;
+}
+
+/** A thread's end of the connection to the store thread. */
+export class StorePort {
+  /** On Postgres each batch has a connection of its own. */
+  readonly inOrder = false;
+  readonly #env: Env;
+  readonly #port: MessagePort;
+  readonly #waiting = new Map<number, Waiting>();
+  #outgoing: Request[] = [];
+  #unansweredChars = 0;
+  #nextId = 1;
+  #sweeping = false;
+  #closed = false;
+
+  constructor(env: Env, port: MessagePort) {
+    this.#env = env;
+    this.#port = port;
+    port.on("message", (answers: readonly Answer[]) => {
+      for (const answer of answers) this.#settle(answer);
+    });
+    port.once("close", () => this.close());
+  }
+
+  write(ops: readonly WriteOp[], deadlineMs = Number.POSITIVE_INFINITY): Promise<readonly Row[][]> {
+    const id = this.#nextId++;
+    const message: unknown[] = [request.write, id];
+    let chars = 0;
+    for (const { statement, params, expect } of ops) {
+      message.push(statement.name, params, expect ?? -1);
+      for (const param of params) if (typeof param === "string") chars += param.length;
+    }
+    return this.#ask(id, message, chars, deadlineMs);
+  }
+
+  read(statement: Statement, params: readonly Param[]): Promise<Row[]> {
+    return this.#read(statement, params, readMs);
+  }
+
+  readLong(statement: Statement, params: readonly Param[]): Promise<Row[]> {
+    return this.#read(statement, params, longReadMs);
+  }
+
+  check(): Promise<void> {
+    const id = this.#nextId++;
+    return this.#ask(id, [request.check, id], 0, readMs);
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#port.close();
+    for (const waiting of this.#waiting.values()) waiting.reject(new SvcError("storage_unavailable"));
+    this.#waiting.clear();
+  }
+
+  #read(statement: Statement, params: readonly Param[], answerMs: number): Promise<Row[]> {
+    const id = this.#nextId++;
+    return this.#ask(id, [request.read, id, statement.name, params, answerMs], 0, answerMs);
+  }
+
+  #ask<T>(id: number, message: Request, chars: number, deadlineMs: number): Promise<T> {
+    const full =
+      this.#waiting.size >= unansweredMax ||
+      // One that is larger than the bound by itself goes when nothing else waits.
+      (this.#unansweredChars > 0 && this.#unansweredChars + chars > unansweredCharsMax);
+    if (this.#closed || full) return Promise.reject(new SvcError("storage_unavailable"));
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.set(id, { chars, deadline: this.#env.monotonic() + deadlineMs, resolve, reject });
+      if (deadlineMs !== Number.POSITIVE_INFINITY) this.#sweepLater();
+      this.#unansweredChars += chars;
+      this.#outgoing.push(message);
+      // What the store is asked while it has nothing to do starts at once; the rest of the turn of the event loop goes together.
+      if (this.#waiting.size === 1) this.#flush();
+      else if (this.#outgoing.length === 1) this.#env.defer(this.#flush);
+    });
+  }
+
+  #flush = (): void => {
+    const outgoing = this.#outgoing;
+    this.#outgoing = [];
+    this.#port.postMessage(outgoing);
+  };
+
+  #sweepLater(): void {
+    if (this.#sweeping || this.#closed) return;
+    this.#sweeping = true;
+    this.#env.timer(sweepMs, this.#sweep);
+  }
+
+  /** Refuses what is overdue. The store holds it until it answers, so it counts against the bounds until then. */
+  #sweep = (): void => {
+    this.#sweeping = false;
+    const now = this.#env.monotonic();
+    let more = false;
+    for (const waiting of this.#waiting.values()) {
+      if (waiting.deadline <= now) {
+        waiting.deadline = Number.POSITIVE_INFINITY;
+        waiting.reject(
+          new SvcError("storage_unavailable", {}, { cause: new Error("the store did not answer in time") }),
+        );
+      } else if (waiting.deadline !== Number.POSITIVE_INFINITY) more = true;
+    }
+    if (more) this.#sweepLater();
+  };
+
+  #settle([id, rows, error]: Answer): void {
+    const waiting = this.#waiting.get(id);
+    if (!waiting) return;
+    this.#waiting.delete(id);
+    this.#unansweredChars -= waiting.chars;
+    if (error) waiting.reject(SvcError.fromWire(error));
+    else waiting.resolve(rows as never);
+  }
+}

@@ -1,0 +1,77 @@
+import { list } from "../store/list.ts";
+import { tenantSql } from "../store/statements.ts";
+import type { TenantStore, WriteOp } from "../store/store.ts";
+import { insertInto, integer, nullable, type RowIn, real, table, text } from "../store/table.ts";
+
+const columns = {
+  id: text,
+  ts: integer,
+  event_type: text,
+  manifest_id: text,
+  principal_subj: text,
+  status: text,
+  /** JSON, already masked. */
+  payload: text,
+};
+const auditTable = table("audit", columns);
+/** With what the metrics count of a tool call. */
+const insertAudit = insertInto(table("audit", { ...columns, tool: nullable(text), latency_ms: nullable(real) }));
+
+/** An audit row as it is kept; the tenant is the store's. */
+export type AuditRow = RowIn<typeof auditTable>;
+
+const audit = list(auditTable, ["event_type", "status", "manifest_id"]);
+
+/** Which rows are asked for: all that match every field that is given. */
+export type AuditFilter = Parameters<typeof audit.page>[1];
+
+/** One page, newest first. Refuses with invalid_cursor and invalid_window. */
+export const auditPage = audit.page;
+/** Every row of a window, newest first, in pages. */
+export const auditExport = audit.all;
+
+/** How often a tool was called, and how it did. */
+export interface ToolMetrics {
+  readonly tool: string;
+  readonly calls: number;
+  readonly errors: number;
+  /** The mean over the calls that were timed, 0 when none was. */
+  readonly avg_latency_ms: number;
+}
+
+const selectToolMetrics = tenantSql(
+  "audit_tool_metrics",
+  `SELECT tool, COUNT(*) AS calls, SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS errors, AVG(latency_ms) AS latency
+   FROM audit WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ts >= ? AND tool IS NOT NULL
+   GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`,
+);
+
+/** Keeps a row. What the metrics count of a tool call is taken from its payload. */
+export function insertAuditOp(store: TenantStore, row: AuditRow): WriteOp {
+  const call = row.event_type === "tool_call" ? readCall(row.payload) : {};
+  return insertAudit(store, {
+    ...row,
+    tool: typeof call.tool === "string" ? call.tool : null,
+    latency_ms: typeof call.latency_ms === "number" ? call.latency_ms : null,
+  });
+}
+
+function readCall(payload: string): { tool?: unknown; latency_ms?: unknown } {
+  try {
+    return Object(JSON.parse(payload));
+  } catch {
+    // Masking has cut through the JSON: the row is kept, and counted under no tool.
+    return {};
+  }
+}
+
+/** Calls, errors and mean latency of each tool since a time, the most called first. */
+export async function auditToolMetrics(store: TenantStore, since: number, limit: number): Promise<ToolMetrics[]> {
+  const rows = await store.readLong(selectToolMetrics, since, limit);
+  return rows.map((row) => ({
+    tool: row.tool as string,
+    calls: row.calls as number,
+    errors: row.errors as number,
+    avg_latency_ms: (row.latency as number | null) ?? 0,
+  }));
+}

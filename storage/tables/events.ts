@@ -1,0 +1,190 @@
+import { type Row, tenantSql } from "../store/statements.ts";
+import type { TenantStore, WriteOp } from "../store/store.ts";
+import { insertInto, integer, json, nullable, oneOf, table, text } from "../store/table.ts";
+
+// The session log: append-only, in order, never changed. A row is found by one integer, the thread's key times 2^24 plus the
+// sequence number: one b-tree, clustered by thread, and the same integer is the row's key in the search index.
+//
+// Event ids are not stored: an id is the thread's random uid (20 hexadecimal digits) and the sequence number (12), so it is
+// unguessable, unique, and says where its event is. The tree is kept as the sequence number of each event's parent.
+
+/** Events of one thread; an append beyond it is refused. Keys of two threads are so far apart in the key of an event. */
+export const eventsMax = 2 ** 24;
+
+/** Rows read at once: a longer read is made in pages, so that no snapshot is pinned and no thread stalls. */
+export const pageRows = 500;
+/** Bytes of content read at once, about: a page ends with the event that goes beyond. */
+const pageBytes = 512 * 1024;
+/** So few rows are read without asking how long they are. */
+const fewRows = 4;
+
+const kinds = [
+  "message",
+  "tool_call",
+  "tool_result",
+  "thinking",
+  "audit",
+  "compaction",
+  "model_change",
+  "thinking_level_change",
+  "branch_summary",
+  "custom",
+  "label",
+  "session_info",
+] as const;
+const roles = ["user", "assistant", "system", "tool"] as const;
+
+/** What an event of a log is. */
+export type EventKind = (typeof kinds)[number];
+
+/** Who speaks in an event that is a message. */
+export type EventRole = (typeof roles)[number];
+
+/** A call as the log keeps it. `args` are parsed where they could be, else the text itself. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly args: unknown;
+}
+
+/** What most events do not have. */
+export interface EventExtra {
+  readonly name?: string;
+  readonly tool_call_id?: string;
+  readonly tool_calls?: readonly ToolCall[];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** One entry of a thread's log. */
+export interface LogEvent {
+  readonly seq: number;
+  /** The event before it on its branch, -1 for the first. */
+  readonly parent_seq: number;
+  readonly ts: number;
+  readonly kind: EventKind;
+  readonly role: EventRole | null;
+  readonly content: string;
+  readonly extra: EventExtra | null;
+}
+
+/** 20 hexadecimal digits for a new thread, from an id of the environment. */
+export function threadUid(id: string): string {
+  return id.slice(0, 20);
+}
+
+/** The id of an event: the thread's own 20 digits, then its place in the log. */
+export function eventId(uid: string, seq: number): string {
+  return uid + seq.toString(16).padStart(12, "0");
+}
+
+/** The sequence number that an event id of this thread names, or -1 when it names none. */
+export function eventSeq(uid: string, id: string): number {
+  if (id.length !== 32 || !id.startsWith(uid) || !/^[0-9a-f]{12}$/.test(id.slice(20))) return -1;
+  return Number.parseInt(id.slice(20), 16);
+}
+
+const eventTable = table("events", {
+  /** The thread's key and the sequence number in one integer. */
+  event_key: integer,
+  parent_seq: integer,
+  ts: integer,
+  kind: oneOf(...kinds),
+  role: nullable(oneOf(...roles)),
+  content: text,
+  extra: nullable(json<EventExtra>()),
+});
+const insertEvent = insertInto(eventTable);
+const { columns } = eventTable;
+const selectForward = tenantSql(
+  "events_forward",
+  `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key LIMIT ?`,
+);
+const selectBackward = tenantSql(
+  "events_backward",
+  `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?`,
+);
+const sizesForward = tenantSql(
+  "event_sizes_forward",
+  "SELECT event_key, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key LIMIT ?",
+);
+const sizesBackward = tenantSql(
+  "event_sizes_backward",
+  "SELECT event_key, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
+);
+const deleteEvents = tenantSql(
+  "events_delete",
+  "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
+);
+
+/** Appends an event. Refuses with conflict when its number is taken. */
+export function appendOp(store: TenantStore, threadKey: number, { seq, ...event }: LogEvent): WriteOp {
+  return insertEvent(store, { ...event, event_key: threadKey * eventsMax + seq });
+}
+
+/** Deletes the log of a thread. */
+export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
+  return store.op(deleteEvents, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
+}
+
+/** Events with sequence numbers in [from, to), oldest first, at most a page in number and in length. */
+export async function readEvents(store: TenantStore, threadKey: number, from: number, to: number): Promise<LogEvent[]> {
+  const base = threadKey * eventsMax;
+  const end = await endOfPage(store, base + from, base + Math.min(to, eventsMax));
+  const rows = await store.read(selectForward, base + from, end, pageRows);
+  return rows.map((row) => toEvent(row, base));
+}
+
+/** The key behind the last event of the page that begins with `from`. Lengths are known without reading what is long. */
+async function endOfPage(store: TenantStore, from: number, to: number): Promise<number> {
+  if (to - from <= fewRows) return to;
+  let bytes = 0;
+  for (const row of await store.read(sizesForward, from, to, pageRows)) {
+    bytes += Number(row.bytes);
+    if (bytes >= pageBytes) return (row.event_key as number) + 1;
+  }
+  return to;
+}
+
+/**
+ * Where the window begins that ends before `before` and has at most so many events, and about so many bytes of content: the
+ * newest event is in it however long it is.
+ */
+export async function windowStart(
+  store: TenantStore,
+  threadKey: number,
+  before: number,
+  countMax: number,
+  bytesMax: number,
+): Promise<number> {
+  const base = threadKey * eventsMax;
+  let start = before;
+  let left = countMax;
+  for (let bytes = 0; left > 0 && start > 0; ) {
+    const rows = await store.read(sizesBackward, base, base + start, Math.min(left, pageRows));
+    for (const row of rows) {
+      bytes += Number(row.bytes);
+      if (bytes > bytesMax && start < before) return start;
+      start = (row.event_key as number) - base;
+    }
+    if (rows.length === 0) return 0;
+    left -= rows.length;
+  }
+  return start;
+}
+
+/** Events with sequence numbers below `before`, newest first, at most `limit` and at most a page. */
+export async function readEventsBefore(
+  store: TenantStore,
+  threadKey: number,
+  before: number,
+  limit: number = pageRows,
+): Promise<LogEvent[]> {
+  const base = threadKey * eventsMax;
+  const rows = await store.read(selectBackward, base, base + Math.min(before, eventsMax), Math.min(limit, pageRows));
+  return rows.map((row) => toEvent(row, base));
+}
+
+function toEvent(row: Row, base: number): LogEvent {
+  const { event_key, ...event } = eventTable.decode(row);
+  return { ...event, seq: event_key - base };
+}

@@ -1,0 +1,95 @@
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
+import { integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
+import type { Gone } from "./live-runs.ts";
+
+const keyTable = table("idempotency", {
+  scope: text,
+  fingerprint: text,
+  state: oneOf("in_progress", "done"),
+  owner: text,
+  run_id: text,
+  /** JSON, in the form of the route that stored it. */
+  answer: nullable(text),
+  expires_at: integer,
+});
+
+/** A request that may be sent again: what it was, whether it is over, and what it was answered. */
+export type IdempotencyRow = RowIn<typeof keyTable>;
+
+const selectKey = tenantSql(
+  "idempotency_by_scope",
+  `SELECT ${keyTable.columns} FROM idempotency
+   WHERE tenant_id = :tenant AND scope = ? AND expires_at > ?`,
+);
+// A key that has lapsed is taken over; one that is alive leaves the row unchanged, and then the expected count fails.
+const claimKey = tenantSql(
+  "idempotency_claim",
+  `INSERT INTO idempotency (tenant_id, scope, fingerprint, state, owner, run_id, answer, expires_at)
+   VALUES (:tenant, ?, ?, 'in_progress', ?, ?, ?, ?)
+   ON CONFLICT (tenant_id, scope) DO UPDATE SET fingerprint = excluded.fingerprint, state = excluded.state,
+     owner = excluded.owner, run_id = excluded.run_id, answer = excluded.answer, expires_at = excluded.expires_at
+   WHERE idempotency.expires_at <= ?`,
+);
+const settleKey = tenantSql(
+  "idempotency_settle",
+  "UPDATE idempotency SET state = 'done', answer = ? WHERE tenant_id = :tenant AND scope = ? AND run_id = ?",
+);
+const releaseKey = tenantSql(
+  "idempotency_release",
+  "DELETE FROM idempotency WHERE tenant_id = :tenant AND scope = ? AND run_id = ? AND state = 'in_progress'",
+);
+const releaseOfOthers = systemSql(
+  "idempotency_release_of_others",
+  "DELETE FROM idempotency WHERE state = 'in_progress' AND substr(owner, 1, ?) <> ?",
+);
+const releaseOfOwner = systemSql(
+  "idempotency_release_of_owner",
+  "DELETE FROM idempotency WHERE state = 'in_progress' AND owner = ?",
+);
+const deleteLapsed = systemSql(
+  "idempotency_delete_lapsed",
+  `DELETE FROM idempotency WHERE (tenant_id, scope) IN
+     (SELECT tenant_id, scope FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
+   RETURNING expires_at`,
+);
+
+/** The row of a key that is claimed or answered and has not lapsed. */
+export async function idempotencyKey(
+  store: TenantStore,
+  scope: string,
+  now: number,
+): Promise<IdempotencyRow | undefined> {
+  const [row] = await store.read(selectKey, scope, now);
+  return row && keyTable.decode(row);
+}
+
+/** Claims a key; the batch refuses with conflict when somebody holds it. */
+export function claimKeyOp(store: TenantStore, key: Omit<IdempotencyRow, "state">, now: number): WriteOp {
+  return store.op(claimKey, [key.scope, key.fingerprint, key.owner, key.run_id, key.answer, key.expires_at, now], 1);
+}
+
+/** Keeps the answer for those who send the request again. */
+export function settleKeyOp(store: TenantStore, scope: string, runId: string, answer: string): WriteOp {
+  return store.op(settleKey, [answer, scope, runId]);
+}
+
+/** Forgets a claim, so that the request can be sent again and runs. */
+export function releaseKeyOp(store: TenantStore, scope: string, runId: string): WriteOp {
+  return store.op(releaseKey, [scope, runId]);
+}
+
+/** Forgets the claims of who is gone. Their interrupted runs must have been closed before. */
+export async function releaseAbandonedKeys(store: Scope, gone: Gone): Promise<void> {
+  const release =
+    "worker" in gone
+      ? store.op(releaseOfOwner, [gone.worker])
+      : store.op(releaseOfOthers, [gone.processesBut.length, gone.processesBut]);
+  await store.write([release]);
+}
+
+/** Deletes at most `limit` keys whose time is over; answers how many. */
+export async function deleteLapsedKeys(store: Scope, now: number, limit: number): Promise<number> {
+  const [rows] = await store.write([store.op(deleteLapsed, [now, limit])]);
+  return rows?.length ?? 0;
+}

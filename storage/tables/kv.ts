@@ -1,0 +1,86 @@
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
+
+// Small values of a tenant under a key, each with a version and, when it is given one, the end of its life. A version never
+// comes back: it is the time of the change or one more than the last, so that who holds one from before a value was deleted
+// and made again is refused.
+
+/** A value that is there. */
+export interface KvEntry {
+  readonly value: string;
+  readonly version: number;
+  readonly expires_at: number | null;
+}
+
+/** A value and the time after which it is no longer there; null for none. */
+export interface KvValue {
+  readonly key: string;
+  readonly value: string;
+  readonly expires_at: number | null;
+}
+
+const selectEntry = tenantSql(
+  "kv_get",
+  "SELECT value, version, expires_at FROM kv WHERE tenant_id = :tenant AND key = ? AND (expires_at IS NULL OR expires_at > ?)",
+);
+const change = `value = excluded.value, expires_at = excluded.expires_at,
+     version = CASE WHEN kv.version >= excluded.version THEN kv.version + 1 ELSE excluded.version END`;
+const insertEntry = "INSERT INTO kv (tenant_id, key, value, version, expires_at) VALUES (:tenant, ?, ?, ?, ?)";
+const setEntry = tenantSql(
+  "kv_set",
+  `${insertEntry} ON CONFLICT (tenant_id, key) DO UPDATE SET ${change} RETURNING version`,
+);
+// What has lapsed counts as absent; one that is alive leaves the row unchanged, and then the expected count fails.
+const createEntry = tenantSql(
+  "kv_create",
+  `${insertEntry} ON CONFLICT (tenant_id, key) DO UPDATE SET ${change} WHERE kv.expires_at <= ? RETURNING version`,
+);
+const replaceEntry = tenantSql(
+  "kv_replace",
+  `UPDATE kv SET value = ?, expires_at = ?, version = CASE WHEN version >= ? THEN version + 1 ELSE ? END
+   WHERE tenant_id = :tenant AND key = ? AND version = ? AND (expires_at IS NULL OR expires_at > ?) RETURNING version`,
+);
+const deleteEntry = tenantSql("kv_delete", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ?");
+const deleteEntryAt = tenantSql("kv_delete_at", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ? AND version = ?");
+const deleteLapsed = systemSql(
+  "kv_delete_lapsed",
+  `DELETE FROM kv WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM kv WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
+   RETURNING version`,
+);
+
+/** The value of a key that has not lapsed. */
+export async function kvGet(store: TenantStore, key: string, now: number): Promise<KvEntry | undefined> {
+  const [row] = await store.read(selectEntry, key, now);
+  return row as unknown as KvEntry | undefined;
+}
+
+/** Sets a value, whatever was there. The batch answers a row with the new `version`. */
+export function kvSetOp(store: TenantStore, { key, value, expires_at }: KvValue, now: number): WriteOp {
+  return store.op(setEntry, [key, value, now, expires_at]);
+}
+
+/**
+ * Compare and set: sets a value when the entry's version is `version`, or when there is none and `version` is null; else the
+ * batch refuses with conflict. The batch answers a row with the new `version`.
+ */
+export function kvCompareAndSetOp(
+  store: TenantStore,
+  { key, value, expires_at }: KvValue,
+  version: number | null,
+  now: number,
+): WriteOp {
+  return version === null
+    ? store.op(createEntry, [key, value, now, expires_at, now], 1)
+    : store.op(replaceEntry, [value, expires_at, now, now, key, version, now], 1);
+}
+
+/** Deletes an entry, whatever its version, or refuses with conflict when it is given one and the entry has another. */
+export function kvDeleteOp(store: TenantStore, key: string, version?: number): WriteOp {
+  return version === undefined ? store.op(deleteEntry, [key]) : store.op(deleteEntryAt, [key, version], 1);
+}
+
+/** Deletes at most `limit` entries whose time is over; answers how many. */
+export async function deleteLapsedEntries(store: Scope, now: number, limit: number): Promise<number> {
+  const [rows] = await store.write([store.op(deleteLapsed, [now, limit])]);
+  return rows?.length ?? 0;
+}

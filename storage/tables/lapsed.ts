@@ -1,0 +1,23 @@
+import type { Store } from "../store/store.ts";
+import { deleteLapsedKeys } from "./idempotency.ts";
+import { deleteLapsedEntries } from "./kv.ts";
+
+/** Rows of one batch, so that nobody waits long behind it. */
+const batchRows = 500;
+
+/** Deletes what is past its time, in batches: idempotency keys and key-value entries. Answers how many there were of each. */
+export async function deleteLapsed(store: Store, now: number): Promise<{ idempotency: number; kv: number }> {
+  return {
+    idempotency: await inBatches((limit) => deleteLapsedKeys(store.system, now, limit)),
+    kv: await inBatches((limit) => deleteLapsedEntries(store.system, now, limit)),
+  };
+}
+
+async function inBatches(deleteSome: (limit: number) => Promise<number>): Promise<number> {
+  let total = 0;
+  while (true) {
+    const deleted = await deleteSome(batchRows);
+    total += deleted;
+    if (deleted < batchRows) return total;
+  }
+}

@@ -1,0 +1,70 @@
+import { tenantSql } from "../store/statements.ts";
+import type { TenantStore } from "../store/store.ts";
+import { insertInto, integer, nullable, type RowIn, selectOne, table, text, upsertInto } from "../store/table.ts";
+
+const summaryColumns = {
+  name: text,
+  version: integer,
+  digest: text,
+  created_at: integer,
+  created_by: text,
+  comment: text,
+};
+const versionTable = table("manifest_versions", {
+  ...summaryColumns,
+  /** JSON as it was sent. */
+  manifest: text,
+});
+const summaryTable = table("manifest_versions", summaryColumns);
+const pointerTable = table("manifest_pointers", {
+  name: text,
+  version: integer,
+  canary_version: nullable(integer),
+  /** 0 to 100. */
+  canary_weight: integer,
+  updated_at: integer,
+  updated_by: text,
+});
+
+/** One stored version of a tenant's manifest; versions of a name count up from 1 and never change. */
+export type ManifestVersionRow = RowIn<typeof versionTable>;
+
+/** Which version answers, and which share of threads gets the canary. */
+export type ManifestPointerRow = RowIn<typeof pointerTable>;
+
+const selectPointers = tenantSql(
+  "manifest_pointers",
+  `SELECT ${pointerTable.columns} FROM manifest_pointers WHERE tenant_id = :tenant ORDER BY name`,
+);
+const selectVersions = tenantSql(
+  "manifest_versions",
+  `SELECT ${summaryTable.columns} FROM manifest_versions WHERE tenant_id = :tenant AND name = ? AND version < ?
+   ORDER BY version DESC LIMIT ?`,
+);
+
+/** Which versions of a manifest are in effect, if the tenant has stored it. */
+export const manifestPointer = selectOne(pointerTable, ["name"]);
+
+/** The same for every manifest of the tenant. */
+export async function manifestPointers(store: TenantStore): Promise<ManifestPointerRow[]> {
+  return (await store.read(selectPointers)).map(pointerTable.decode);
+}
+
+/** One stored version. */
+export const manifestVersion = selectOne(versionTable, ["name", "version"]);
+
+/** Versions below `before`, newest first, without the manifests themselves: a page of them could be hundreds of megabytes. */
+export async function manifestVersions(
+  store: TenantStore,
+  name: string,
+  before: number,
+  limit: number,
+): Promise<RowIn<typeof summaryTable>[]> {
+  return (await store.read(selectVersions, name, before, limit)).map(summaryTable.decode);
+}
+
+/** Refuses with conflict when the version exists. */
+export const insertManifestVersionOp = insertInto(versionTable);
+
+/** Puts other versions into effect, or the first. */
+export const setManifestPointerOp = upsertInto(pointerTable, ["name"]);

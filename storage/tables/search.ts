@@ -1,0 +1,171 @@
+import { SvcError } from "../../bus/errors.ts";
+import { type Row, systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
+import { type EventRole, eventsMax } from "./events.ts";
+import { searchedCharsMax, searchWords } from "./search-words.ts";
+
+// Full text over the messages of people and agents. Turns do not pay for it: a thread's row says how far its log is indexed,
+// and the rest is fetched before a search, and now and then. On SQLite the index is FTS5 without the texts, on Postgres a
+// tsvector. Each entry carries its tenant as one more word, made of the id's bytes so that no stemming touches it and no query
+// can name it, and the store writes that word into every search itself: a search walks the words of one tenant only.
+
+/** A message that a search has found. */
+export interface SearchHit {
+  /** The thread's part of its id, and the uid that its event ids are made from. */
+  readonly suffix: string;
+  readonly uid: string;
+  readonly seq: number;
+  readonly ts: number;
+  readonly role: EventRole;
+  readonly content: string;
+  /** 1 for the best hit of this search, less for the others. It says nothing about other tenants' texts. */
+  readonly rank: number;
+}
+
+/** Words of one search; the rest is ignored. */
+const queryWordsMax = 32;
+/** Events of one indexing batch, and threads that they are taken from. */
+const batchEvents = 64;
+const batchThreads = 16;
+/** Batches that a search waits for. A backlog beyond them is left to the timer. */
+const batchesBeforeSearch = 32;
+
+const ownerWord = {
+  sqlite: "'t' || hex(:tenant) || '0'",
+  postgres: "'@' || encode(convert_to(:tenant, 'UTF8'), 'hex')",
+};
+
+const unindexedColumns = "tenant_id, thread_key, indexed_seq, next_seq";
+const selectUnindexed = systemSql(
+  "search_unindexed_threads",
+  `SELECT ${unindexedColumns} FROM threads WHERE indexed_seq < next_seq ORDER BY tenant_id, thread_key LIMIT ?`,
+);
+const selectUnindexedOfTenant = tenantSql(
+  "search_unindexed_threads_of_tenant",
+  `SELECT ${unindexedColumns} FROM threads WHERE tenant_id = :tenant AND indexed_seq < next_seq ORDER BY thread_key LIMIT ?`,
+);
+const selectMessages = tenantSql(
+  "search_messages_to_index",
+  `SELECT event_key, substr(content, 1, ${searchedCharsMax}) AS content FROM events
+   WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? AND kind = 'message' AND role IN ('user', 'assistant')
+   ORDER BY event_key LIMIT ?`,
+);
+// The guard of an indexing batch: whoever moves the mark first does the work.
+const moveMark = tenantSql(
+  "search_move_mark",
+  "UPDATE threads SET indexed_seq = ? WHERE tenant_id = :tenant AND thread_key = ? AND indexed_seq = ?",
+);
+const insertWords = tenantSql("search_insert_words", {
+  sqlite: `INSERT OR REPLACE INTO event_search (content, tenant, rowid)
+    SELECT ?, ${ownerWord.sqlite}, event_key FROM events WHERE tenant_id = :tenant AND event_key = ?`,
+  postgres: `INSERT INTO event_search (document, tenant_id, event_key)
+    SELECT to_tsvector('svc_words', ?) || array_to_tsvector(ARRAY[${ownerWord.postgres}]), tenant_id, event_key
+    FROM events WHERE tenant_id = :tenant AND event_key = ?
+    ON CONFLICT (event_key) DO UPDATE SET document = excluded.document`,
+});
+const deleteWords = tenantSql("search_delete_words", {
+  sqlite: `DELETE FROM event_search WHERE rowid IN
+    (SELECT event_key FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?)`,
+  postgres: "DELETE FROM event_search WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
+});
+const selectHits = tenantSql("search_hits", {
+  sqlite: hitsFrom(`SELECT rowid AS event_key, -bm25(event_search, 0.0, 1.0) AS score FROM event_search
+    WHERE event_search MATCH 'tenant : "' || ${ownerWord.sqlite} || '" AND content : (' || ? || ')'`),
+  postgres: hitsFrom(`SELECT event_key, ts_rank(document, query.words) AS score FROM event_search,
+      (SELECT CAST('''' || ${ownerWord.postgres} || '''' AS tsquery) AS owner, plainto_tsquery('svc_words', ?) AS words) query
+    WHERE document @@ (query.owner && query.words) AND numnode(query.words) > 0`),
+});
+
+function hitsFrom(matches: string): string {
+  return `SELECT e.event_key, e.ts, e.role, e.content, t.thread_key, t.suffix, t.uid, hit.score
+    FROM (${matches} ORDER BY score DESC, event_key DESC LIMIT ?) hit
+    JOIN events e ON e.event_key = hit.event_key
+    JOIN threads t ON t.thread_key = e.event_key / ${eventsMax}
+    WHERE e.tenant_id = :tenant AND t.tenant_id = :tenant
+    ORDER BY hit.score DESC, e.event_key DESC`;
+}
+
+/** The messages of a tenant that have every word of `query`, the best first. A query without words has no hits. */
+export async function searchEvents(store: TenantStore, query: string, limit: number): Promise<SearchHit[]> {
+  const wanted = [...new Set(searchWords(query))].slice(0, queryWordsMax);
+  if (wanted.length === 0) return [];
+  await indexTenant(store, batchesBeforeSearch);
+  const rows = await store.readLong(selectHits, wanted.map((word) => `"${word}"`).join(" "), limit);
+  const best = (rows[0]?.score as number) || 1;
+  return rows.map((row) => ({
+    suffix: row.suffix as string,
+    uid: row.uid as string,
+    seq: (row.event_key as number) - (row.thread_key as number) * eventsMax,
+    ts: row.ts as number,
+    role: row.role as EventRole,
+    content: row.content as string,
+    rank: (row.score as number) / best,
+  }));
+}
+
+/** Indexes what is new in all threads, at most `batchesMax` batches of it. Answers whether nothing was left. */
+export function indexEvents(store: Store, batchesMax: number): Promise<boolean> {
+  return indexBatches(
+    () => store.system.read(selectUnindexed, batchThreads),
+    (tenantId) => store.tenant(tenantId),
+    store.system,
+    batchesMax,
+  );
+}
+
+/** The same for one tenant. */
+function indexTenant(store: TenantStore, batchesMax: number): Promise<boolean> {
+  return indexBatches(
+    () => store.read(selectUnindexedOfTenant, batchThreads),
+    () => store,
+    store,
+    batchesMax,
+  );
+}
+
+/** Takes a thread out of the index. Goes before `deleteEventsOp` in its batch: on SQLite the log says what there is to delete. */
+export function deleteWordsOp(store: TenantStore, threadKey: number): WriteOp {
+  return store.op(deleteWords, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
+}
+
+async function indexBatches(
+  unindexed: () => Promise<Row[]>,
+  tenant: (tenantId: string) => TenantStore,
+  writer: Scope,
+  batchesMax: number,
+): Promise<boolean> {
+  for (let batch = 0; batch < batchesMax; batch++) {
+    const threads = await unindexed();
+    if (threads.length === 0) return true;
+    const ops: WriteOp[] = [];
+    let room = batchEvents;
+    for (const thread of threads) {
+      const found = await indexOps(tenant(thread.tenant_id as string), thread, room);
+      ops.push(...found.ops);
+      room -= found.events;
+      if (room <= 0) break;
+    }
+    try {
+      await writer.write(ops);
+    } catch (error) {
+      // Another thread has indexed one of these, or it was deleted: the next look shows what is left.
+      if (!(error instanceof SvcError && error.code === "conflict")) throw error;
+    }
+  }
+  return (await unindexed()).length === 0;
+}
+
+/** What moves one thread's mark forward, by at most `limit` messages. */
+async function indexOps(store: TenantStore, thread: Row, limit: number): Promise<{ ops: WriteOp[]; events: number }> {
+  const key = thread.thread_key as number;
+  const from = thread.indexed_seq as number;
+  const end = thread.next_seq as number;
+  const base = key * eventsMax;
+  const messages = await store.read(selectMessages, base + from, base + end, limit);
+  const last = messages.at(-1);
+  const to = last && messages.length === limit ? (last.event_key as number) - base + 1 : end;
+  const ops = [store.op(moveMark, [to, key, from], 1)];
+  for (const message of messages)
+    ops.push(store.op(insertWords, [searchWords(message.content as string).join(" "), message.event_key as number]));
+  return { ops, events: messages.length };
+}

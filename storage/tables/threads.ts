@@ -1,0 +1,122 @@
+import { systemSql, tenantSql } from "../store/statements.ts";
+import { requestMs, type Scope, type TenantStore, type WriteOp } from "../store/store.ts";
+import { type Column, insertInto, integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
+
+/** What few threads have. */
+export interface ThreadMeta {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly feedback?: Readonly<Record<string, { rating: "up" | "down"; note: string; at: number }>>;
+}
+
+/** NULL in nearly every row. */
+const metaColumn: Column<ThreadMeta> = {
+  decode: (value) => (value === null ? {} : (JSON.parse(text.decode(value)) as ThreadMeta)),
+  encode(meta) {
+    const encoded = JSON.stringify(meta);
+    return encoded === "{}" ? null : encoded;
+  },
+};
+
+const columns = {
+  thread_key: integer,
+  /** The client's part of the id. */
+  suffix: text,
+  uid: text,
+  created_at: integer,
+  updated_at: integer,
+  /** The sequence number that the next event will get. */
+  next_seq: integer,
+  /** The newest event of the active branch, -1 in an empty thread. */
+  leaf_seq: integer,
+  revision: integer,
+  manifest: nullable(text),
+  model_id: nullable(text),
+  session_name: nullable(text),
+  preview: nullable(text),
+  parent_session_id: nullable(text),
+  meta: metaColumn,
+};
+const threadTable = table("threads", columns);
+/** With how far the search index has come. */
+const insertThread = insertInto(table("threads", { ...columns, indexed_seq: integer }));
+
+/** A conversation as it is stored. */
+export type ThreadRow = RowIn<typeof threadTable>;
+
+/** What a turn changes of its thread. */
+export interface ThreadProgress {
+  readonly thread_key: number;
+  readonly updated_at: number;
+  readonly next_seq: number;
+  readonly leaf_seq: number;
+  readonly manifest: string | null;
+  readonly model_id: string | null;
+}
+
+/** Where a page of threads ended: after the thread of this time and suffix. */
+export interface ThreadCursor {
+  readonly updated_at: number;
+  readonly suffix: string;
+}
+
+const updateProgress = tenantSql(
+  "thread_progress",
+  `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, manifest = ?, model_id = ?, revision = revision + 1
+   WHERE tenant_id = :tenant AND thread_key = ?`,
+);
+const deleteThread = tenantSql("thread_delete", "DELETE FROM threads WHERE tenant_id = :tenant AND thread_key = ?");
+const selectRecent = tenantSql(
+  "threads_recent",
+  `SELECT ${threadTable.columns} FROM threads WHERE tenant_id = :tenant AND (updated_at, suffix) < (?, ?)
+   ORDER BY updated_at DESC, suffix DESC LIMIT ?`,
+);
+const reserveKeys = systemSql(
+  "thread_keys_reserve",
+  "UPDATE counters SET value = value + ? WHERE name = 'thread_key' RETURNING value",
+);
+
+/** The thread of a suffix, if the tenant has it. */
+export const threadBySuffix = selectOne(threadTable, ["suffix"]);
+
+/** Refuses with conflict when the tenant has a thread of this suffix. */
+export function insertThreadOp(store: TenantStore, thread: ThreadRow): WriteOp {
+  return insertThread(store, { ...thread, indexed_seq: 0 });
+}
+
+/** Moves the thread on. Refuses with conflict when the thread is gone. */
+export function progressOp(store: TenantStore, progress: ThreadProgress): WriteOp {
+  return store.op(
+    updateProgress,
+    [
+      progress.updated_at,
+      progress.next_seq,
+      progress.leaf_seq,
+      progress.manifest,
+      progress.model_id,
+      progress.thread_key,
+    ],
+    1,
+  );
+}
+
+/** Deletes the thread's row; its log is another operation. */
+export function deleteThreadOp(store: TenantStore, threadKey: number): WriteOp {
+  return store.op(deleteThread, [threadKey]);
+}
+
+/** Threads after `cursor`, newest first. */
+export async function recentThreads(
+  store: TenantStore,
+  cursor: ThreadCursor | null,
+  limit: number,
+): Promise<ThreadRow[]> {
+  const updatedAt = cursor?.updated_at ?? Number.MAX_SAFE_INTEGER;
+  const rows = await store.read(selectRecent, updatedAt, cursor?.suffix ?? "", limit);
+  return rows.map(threadTable.decode);
+}
+
+/** Reserves `count` thread keys for the caller and answers the first: keys that grow keep the log's newest pages together. */
+export async function reserveThreadKeys(store: Scope, count: number): Promise<number> {
+  const [rows] = await store.write([store.op(reserveKeys, [count])], requestMs);
+  return (rows?.[0]?.value as number) - count;
+}

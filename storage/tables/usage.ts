@@ -1,0 +1,138 @@
+import { list } from "../store/list.ts";
+import { type Row, tenantSql } from "../store/statements.ts";
+import type { TenantStore } from "../store/store.ts";
+import { insertInto, integer, oneOf, type RowIn, real, table, text } from "../store/table.ts";
+
+const usageTable = table("usage", {
+  id: text,
+  ts: integer,
+  manifest_id: text,
+  /** The route; `wire_model_id` is the provider's own name. */
+  model_id: text,
+  wire_model_id: text,
+  kind: oneOf("tokens"),
+  /** Without cached tokens. */
+  tokens_input: integer,
+  tokens_output: integer,
+  cache_creation: integer,
+  cache_read: integer,
+  cost_usd: real,
+  /** The full id, empty for a stateless turn. */
+  thread_id: text,
+  meta_json: text,
+});
+
+/** What one model call used and cost. */
+export type UsageRow = RowIn<typeof usageTable>;
+
+/** Keeps what one model call has used. */
+export const insertUsageOp = insertInto(usageTable);
+
+/** One page, newest first. Refuses with invalid_cursor. */
+export const usagePage = list(usageTable, ["manifest_id", "thread_id"]).page;
+
+/** What a number of model calls used and cost together. */
+export interface UsageSums {
+  readonly calls: number;
+  readonly tokens_input: number;
+  readonly tokens_output: number;
+  readonly cache_creation: number;
+  readonly cache_read: number;
+  /** Rounded to 8 decimals. */
+  readonly cost_usd: number;
+}
+
+/** What was used, by manifest, model and day. */
+export interface UsageSummary {
+  readonly items: readonly (UsageSums & {
+    readonly manifest_id: string;
+    readonly model_id: string;
+    /** The UTC day, as YYYY-MM-DD. */
+    readonly day: string;
+  })[];
+  readonly totals: UsageSums;
+}
+
+/** What was used, by thread, most lately used first. */
+export interface ThreadsUsage {
+  readonly items: readonly (UsageSums & {
+    readonly thread_id: string;
+    readonly first_ts: number;
+    readonly last_ts: number;
+  })[];
+  /** Over all threads, with those that the limit cut off. */
+  readonly totals: UsageSums;
+  readonly truncated: boolean;
+}
+
+/** From `since` to before `until`, epoch milliseconds. */
+export interface UsageWindow {
+  readonly since: number;
+  readonly until: number;
+}
+
+const sums = `COUNT(*) AS calls, SUM(tokens_input) AS tokens_input, SUM(tokens_output) AS tokens_output,
+  SUM(cache_creation) AS cache_creation, SUM(cache_read) AS cache_read, SUM(cost_usd) AS cost_usd`;
+const inWindow = "FROM usage WHERE tenant_id = :tenant AND ts >= ? AND ts < ?";
+
+const selectSummary = tenantSql(
+  "usage_summary",
+  `SELECT manifest_id, model_id, ts / 86400000 AS day, ${sums} ${inWindow}
+     AND (CAST(? AS TEXT) IS NULL OR manifest_id = ?)
+   GROUP BY manifest_id, model_id, ts / 86400000 ORDER BY day DESC, manifest_id, model_id`,
+);
+const selectThreads = tenantSql(
+  "usage_threads",
+  `SELECT thread_id, MIN(ts) AS first_ts, MAX(ts) AS last_ts, ${sums} ${inWindow} AND thread_id <> ''
+   GROUP BY thread_id ORDER BY last_ts DESC, thread_id LIMIT ?`,
+);
+const selectThreadsTotals = tenantSql("usage_threads_totals", `SELECT ${sums} ${inWindow} AND thread_id <> ''`);
+
+/** What was spent on each manifest, model and UTC day, the newest day first, and in all. */
+export async function usageSummary(
+  store: TenantStore,
+  window: UsageWindow,
+  manifestId: string | null,
+): Promise<UsageSummary> {
+  const rows = await store.readLong(selectSummary, window.since, window.until, manifestId, manifestId);
+  const items = rows.map((row) => ({
+    manifest_id: row.manifest_id as string,
+    model_id: row.model_id as string,
+    day: utcDay(row.day as number),
+    ...toSums(row),
+  }));
+  // From the rows and not from the items, whose costs are rounded.
+  return { items, totals: addUp(rows) };
+}
+
+/** What was spent on each thread, the most recently active first, and on all of them. Turns without a thread are not counted. */
+export async function threadsUsage(store: TenantStore, window: UsageWindow, limit: number): Promise<ThreadsUsage> {
+  const rows = await store.readLong(selectThreads, window.since, window.until, limit + 1);
+  const [totals] = await store.readLong(selectThreadsTotals, window.since, window.until);
+  return {
+    items: rows.slice(0, limit).map((row) => ({
+      thread_id: row.thread_id as string,
+      ...toSums(row),
+      first_ts: row.first_ts as number,
+      last_ts: row.last_ts as number,
+    })),
+    totals: toSums(totals as Row),
+    truncated: rows.length > limit,
+  };
+}
+
+const sumKeys = ["calls", "tokens_input", "tokens_output", "cache_creation", "cache_read", "cost_usd"] as const;
+
+function toSums(row: Row): UsageSums {
+  return addUp([row]);
+}
+
+function addUp(rows: readonly Row[]): UsageSums {
+  const total = Object.fromEntries(sumKeys.map((key) => [key, 0])) as Record<(typeof sumKeys)[number], number>;
+  for (const row of rows) for (const key of sumKeys) total[key] += (row[key] as number | null) ?? 0;
+  return { ...total, cost_usd: Math.round(total.cost_usd * 1e8) / 1e8 };
+}
+
+function utcDay(daysSinceEpoch: number): string {
+  return new Date(daysSinceEpoch * 86_400_000).toISOString().slice(0, 10);
+}

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { ManifestLibrary } from "../../../actors/library/manifest-library.ts";
+import { Metrics } from "../../../governance/metrics.ts";
+import { createResolver } from "../../../manifests/resolve.ts";
+import type { ObjectSource } from "../../../manifests/texts.ts";
+import { registries } from "../../manifests/support.ts";
+import { gate } from "../../support/chat.ts";
+import { type Cleanup, tempDir } from "../../support/temp.ts";
+import { stillEnv } from "../models/support.ts";
+
+/** A library over a directory, in a world where no time passes. What is asked for its texts waits while `hold` is set. */
+function libraryOver(t: Cleanup) {
+  const directory = tempDir(t);
+  const path = join(directory, "a.json");
+  const { env } = stillEnv();
+  const asked = gate();
+  const world = { hold: null as Promise<void> | null, reads: 0, looks: 0, asked: asked.opened };
+  const objects: ObjectSource = {
+    async get(key) {
+      if (key.startsWith("manifests/")) {
+        world.looks++;
+        return null;
+      }
+      world.reads++;
+      asked.open();
+      await world.hold;
+      return null;
+    },
+    list: async () => [],
+  };
+  const resolver = createResolver({ env, store: null, objects, directory, objectFreshMs: 0 });
+  const library = new ManifestLibrary(resolver, registries(), objects, new Metrics(), () => env.monotonic());
+  const write = (description: string, tools: string[] = []) => {
+    const spec = { system_prompt: { soul: true }, tools };
+    writeFileSync(path, JSON.stringify({ metadata: { name: "a", description }, spec }));
+  };
+  const described = async (tenant = "acme") => (await library.resolve(tenant, "a", null)).manifest.metadata.description;
+  return { world, library, write, described, path };
+}
+
+test("a turn that begins after a change of its file gets the change, however soon it comes", async (t) => {
+  const { write, described, path } = libraryOver(t);
+
+  for (let at = 0; at < 50; at++) {
+    write(`text ${at}`);
+    assert.equal(await described(), `text ${at}`);
+    assert.equal(await described("globex"), `text ${at}`);
+  }
+  writeFileSync(path, "metadata: [");
+  await assert.rejects(described(), { code: "invalid_manifest" });
+  rmSync(path);
+  await assert.rejects(described(), { code: "unknown_manifest" });
+});
+
+test("so does one that begins while another is still at what the file said before", async (t) => {
+  const { world, write, described } = libraryOver(t);
+  const { opened, open } = gate();
+  write("before");
+  world.hold = opened;
+  const early = described();
+  await world.asked;
+  write("after");
+  const late = described();
+
+  open();
+
+  assert.deepEqual(await Promise.all([early, late]), ["before", "after"]);
+});
+
+test("one that begins beside a look that is refused looks for itself", async (t) => {
+  const { world, write, described } = libraryOver(t);
+  const { opened, open } = gate();
+  write("before", ["no_such_tool"]);
+  world.hold = opened;
+  const refused = assert.rejects(described(), { code: "invalid_manifest" });
+  await world.asked;
+  write("mended");
+  const late = described();
+
+  open();
+
+  await refused;
+  assert.equal(await late, "mended");
+});
+
+test("turns that begin together look once, and those after them keep what was found", async (t) => {
+  const { world, write, library } = libraryOver(t);
+  write("shared");
+
+  const together = await Promise.all(Array.from({ length: 20 }, () => library.resolve("acme", "a", null)));
+  const after = await library.resolve("acme", "a", null);
+
+  assert.equal(new Set([...together, after]).size, 1);
+  // The object of the tenant and the one for all; then the texts.
+  assert.deepEqual([world.looks, world.reads], [2, 1]);
+});

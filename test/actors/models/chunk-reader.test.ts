@@ -1,0 +1,395 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ChunkError } from "../../../actors/models/chunk.ts";
+import { ChunkReader, readWhole } from "../../../actors/models/chunk-reader.ts";
+import { listen } from "./support.ts";
+
+const done = "data: [DONE]\n\n";
+
+function event(chunk: unknown): string {
+  return `data: ${JSON.stringify(chunk)}\n\n`;
+}
+
+function choice(delta: unknown, finish_reason: string | null = null): string {
+  return event({ id: "c", choices: [{ index: 0, delta, finish_reason }] });
+}
+
+function read(...pieces: (string | Buffer)[]) {
+  const listener = listen();
+  const reader = new ChunkReader(listener.events);
+  for (const piece of pieces) reader.push(Buffer.from(piece as string));
+  return { reply: reader.end(), listener };
+}
+
+/** Reads until it throws. */
+function readBroken(...pieces: string[]) {
+  const listener = listen();
+  const reader = new ChunkReader(listener.events);
+  let failure: unknown;
+  try {
+    for (const piece of pieces) reader.push(Buffer.from(piece));
+    reader.end();
+  } catch (error) {
+    failure = error;
+  }
+  return { failure, listener, partial: reader.text };
+}
+
+test("all text of one socket chunk comes as one delta, also when its events were learned", () => {
+  const tokens = Array.from({ length: 64 }, (_, at) => `tok${at} `);
+
+  const { reply, listener } = read(tokens.map((token) => choice({ content: token })).join("") + done);
+
+  assert.deepEqual(listener.deltas, [tokens.join("")]);
+  assert.equal(reply.text, tokens.join(""));
+});
+
+test("text and reasoning of one socket chunk keep their order", () => {
+  const { listener, reply } = read(
+    choice({ reasoning_content: "Let me " }) +
+      choice({ reasoning: "think." }) +
+      choice({ content: "It is" }) +
+      choice({ content: " so." }) +
+      choice({ reasoning_content: "Is it?" }) +
+      done,
+  );
+
+  assert.deepEqual(listener.said, [
+    { kind: "reasoning", words: "Let me think." },
+    { kind: "text", words: "It is so." },
+    { kind: "reasoning", words: "Is it?" },
+  ]);
+  assert.equal(reply.reasoning, "Let me think.Is it?");
+});
+
+test("an event that only looks like the learned one is read for what it is", () => {
+  const plain = choice({ content: "a" });
+  const looks = [
+    choice({ content: 'b","finish_reason":"length' }),
+    choice({ content: "c\n\\" }),
+    event({ id: "c", choices: [{ index: 0, delta: { content: "d" }, finish_reason: "length" }] }),
+    event({ id: "other", choices: [{ index: 0, delta: { content: "e" }, finish_reason: null }] }),
+    event({ id: "c", choices: [{ index: 0, delta: { content: "f", tool_calls: [{ index: 0, id: "x" }] } }] }),
+  ];
+
+  const { reply } = read(plain + plain + looks.join(plain) + plain + done);
+
+  assert.equal(reply.text, 'aab","finish_reason":"lengthac\n\\adaeafa');
+  assert.equal(reply.stop_reason, "max_tokens");
+  assert.deepEqual(reply.tool_calls, [{ id: "x", name: "", arguments: "" }]);
+});
+
+test("a frame whose content stands twice is not learned", () => {
+  const twice = (outer: string, inner: string) =>
+    `data: {"content":"${outer}","choices":[{"delta":{"content":"${inner}"},"finish_reason":null}]}\n\n`;
+
+  const { reply } = read(twice("x", "x") + twice("y", "x") + twice("x", "z") + done);
+
+  assert.equal(reply.text, "xxz");
+});
+
+test("an event that says more than content is not learned", () => {
+  const call = { index: 0, id: "x", function: { name: "f", arguments: "1" } };
+  const both = choice({ content: "a", tool_calls: [call] });
+  const thoughtful = choice({ content: "b", reasoning: "Hm." });
+  const last = choice({ content: "c" }, "length");
+  const stop = choice({ content: "c" }, "stop");
+
+  const { reply } = read(both + both + both + done);
+  const thinking = read(thoughtful + thoughtful + thoughtful + done).reply;
+  const ended = read(last + stop + last + done).reply;
+
+  assert.deepEqual(reply.tool_calls, [{ id: "x", name: "f", arguments: "111" }]);
+  assert.equal(thinking.reasoning, "Hm.Hm.Hm.");
+  assert.equal(ended.stop_reason, "max_tokens");
+});
+
+test("what the model says after [DONE] is not heard", () => {
+  const { reply, listener } = read(
+    choice({ content: "a" }),
+    choice({ content: "b" }),
+    done,
+    choice({ content: "c" }),
+    "data: x\n\n",
+  );
+
+  assert.equal(reply.text, "ab");
+  assert.equal(listener.text, "ab");
+});
+
+test("tool calls come in fragments, in turns and with gaps between their numbers", () => {
+  const fragment = (index: number, part: object) => choice({ tool_calls: [{ index, ...part }] });
+
+  const { reply } = read(
+    fragment(7, { id: "call_b", function: { name: "glob", arguments: "" } }),
+    fragment(2, { id: "call_a", function: { name: "calc", arguments: '{"ex' } }),
+    fragment(7, { function: { arguments: '{"pattern"' } }),
+    fragment(2, { function: { name: "ulator", arguments: 'pression":' } }),
+    fragment(7, { function: { arguments: ':"*"}' } }),
+    fragment(2, { function: { arguments: '"1"}' } }),
+    choice({}, "tool_calls") + done,
+  );
+
+  assert.deepEqual(reply.tool_calls, [
+    { id: "call_a", name: "calculator", arguments: '{"expression":"1"}' },
+    { id: "call_b", name: "glob", arguments: '{"pattern":"*"}' },
+  ]);
+  assert.equal(reply.stop_reason, "tool_use");
+});
+
+test("calls that a provider numbers alike, or not at all, are told apart by their ids", () => {
+  const call = (id: string, index?: number) => ({
+    id,
+    ...(index === undefined ? {} : { index }),
+    function: { name: "f", arguments: `{"a":"${id}"}` },
+  });
+  const wanted = ["x", "y"].map((id) => ({ id, name: "f", arguments: `{"a":"${id}"}` }));
+
+  const alike = read(choice({ tool_calls: [call("x", 0)] }), choice({ tool_calls: [call("y", 0)] }), done);
+  const unnumbered = read(choice({ tool_calls: [call("x"), call("y")] }), done);
+
+  assert.deepEqual(alike.reply.tool_calls, wanted);
+  assert.deepEqual(unnumbered.reply.tool_calls, wanted);
+});
+
+test("a fragment without a number goes on with the call before it", () => {
+  const { reply } = read(
+    choice({ tool_calls: [{ id: "x", function: { name: "f", arguments: '{"a"' } }] }),
+    choice({ tool_calls: [{ function: { arguments: ":1}" } }] }),
+    done,
+  );
+
+  assert.deepEqual(reply.tool_calls, [{ id: "x", name: "f", arguments: '{"a":1}' }]);
+});
+
+test("a name that comes again with every fragment is one name", () => {
+  const fragment = (words: string) =>
+    choice({ tool_calls: [{ index: 0, id: "x", function: { name: "glob", arguments: words } }] });
+
+  const { reply } = read(fragment("{"), fragment("}"), done);
+
+  assert.deepEqual(reply.tool_calls, [{ id: "x", name: "glob", arguments: "{}" }]);
+});
+
+test("content in parts is text and thinking", () => {
+  const { listener } = read(
+    choice({ content: [{ type: "thinking", thinking: [{ type: "text", text: "Hm." }] }] }),
+    choice({ content: [{ type: "text", text: "Yes" }, null, { type: "image" }] }),
+    done,
+  );
+
+  assert.deepEqual(listener.said, [
+    { kind: "reasoning", words: "Hm." },
+    { kind: "text", words: "Yes" },
+  ]);
+});
+
+for (const [finish, reason] of [
+  ["stop", "end_turn"],
+  ["end_turn", "end_turn"],
+  ["tool_calls", "tool_use"],
+  ["function_call", "tool_use"],
+  ["tool_use", "tool_use"],
+  ["length", "max_tokens"],
+  ["max_tokens", "max_tokens"],
+  ["stop_sequence", "stop_sequence"],
+  ["pause_turn", "pause_turn"],
+  ["content_filter", "refusal"],
+  ["refusal", "refusal"],
+  ["something else", "unknown"],
+  ["constructor", "unknown"],
+  ["__proto__", "unknown"],
+] as const) {
+  test(`STREAM-047 the provider's finish reason ${finish} is the stop reason ${reason}`, () => {
+    const { reply } = read(choice({ content: "a" }), choice({}, finish), done);
+
+    assert.equal(reply.stop_reason, reason);
+  });
+}
+
+test("STREAM-047 a stream that ends without a reason has stop reason unknown", () => {
+  assert.equal(read(choice({ content: "a" }), done).reply.stop_reason, "unknown");
+});
+
+test("STREAM-047 a provider that says stop beside tool calls means tool_use", () => {
+  const { reply } = read(choice({ tool_calls: [{ index: 0, id: "x", function: { name: "f" } }] }, "stop"), done);
+
+  assert.equal(reply.stop_reason, "tool_use");
+});
+
+test("STREAM-048 usage is what the provider counted, and null when it reported none", () => {
+  const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55 };
+
+  const { reply } = read(choice({ content: "a" }, "stop"), event({ choices: [], usage }), done);
+  const silent = read(choice({ content: "a" }, "stop"), done).reply;
+
+  assert.deepEqual(reply.usage, { input: 50, output: 5, cacheRead: 0, cacheWrite: 0 });
+  assert.equal(silent.usage, null);
+});
+
+for (const [form, details] of [
+  ["OpenAI", { prompt_tokens_details: { cached_tokens: 30, cache_creation_tokens: 8 } }],
+  ["Anthropic", { cache_read_input_tokens: 30, cache_creation_input_tokens: 8 }],
+] as const) {
+  test(`STREAM-049 input is without cached tokens, in ${form}'s form: the three add up to the prompt`, () => {
+    const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55, ...details };
+
+    const { reply } = read(choice({}, "stop"), event({ choices: [], usage }), done);
+
+    assert.deepEqual(reply.usage, { input: 12, output: 5, cacheRead: 30, cacheWrite: 8 });
+  });
+}
+
+test("STREAM-049 DeepSeek's cache hits are cached tokens", () => {
+  const usage = { prompt_tokens: 50, completion_tokens: 5, prompt_cache_hit_tokens: 40, prompt_cache_miss_tokens: 10 };
+
+  const { reply } = read(choice({}, "stop"), event({ choices: [], usage }), done);
+
+  assert.deepEqual(reply.usage, { input: 10, output: 5, cacheRead: 40, cacheWrite: 0 });
+});
+
+test("reasoning that a provider leaves out of completion_tokens is output all the same", () => {
+  const usage = { prompt_tokens: 20, completion_tokens: 151, total_tokens: 553 };
+
+  const { reply } = read(choice({}, "stop"), event({ choices: [], usage }), done);
+
+  assert.equal(reply.usage?.output, 533);
+});
+
+test("counts that are no counts are zero", () => {
+  const usage = { prompt_tokens: -5, completion_tokens: "many", total_tokens: 1e300, prompt_tokens_details: 7 };
+
+  const { reply } = read(choice({}, "stop"), event({ choices: [], usage }), done);
+
+  assert.deepEqual(reply.usage, { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 });
+});
+
+test("an event that is not JSON breaks the stream, and what was said before it is kept", () => {
+  const { failure, partial, listener } = readBroken(`${choice({ content: "Hello" })}data: {broken\n\n`);
+
+  assert.ok(failure instanceof ChunkError);
+  assert.equal(failure.message, "a line of the stream is not JSON");
+  assert.equal(partial, "Hello");
+  assert.equal(listener.text, "Hello");
+});
+
+test("an event that is a number breaks the stream", () => {
+  assert.match(String(readBroken("data: 7\n\n").failure), /is not an object/);
+});
+
+test("a stream that is cut inside a line is broken", () => {
+  const cut = choice({ content: "lost" }).slice(0, 40);
+
+  const { failure, partial } = readBroken(choice({ content: "Hello" }), cut);
+
+  assert.ok(failure instanceof ChunkError);
+  assert.equal(partial, "Hello");
+});
+
+for (const [name, body] of [
+  ["an empty body", ""],
+  ["comments alone", ": waiting\n\n: waiting\n\n"],
+  ["words without an end", choice({ content: "Hello" })],
+  ["an empty finish reason", choice({ content: "Hello" }, "")],
+  ["a page of HTML", "<html>\n<h1>It works!</h1>\n</html>\n"],
+] as const) {
+  test(`${name}: the stream ended before the answer did`, () => {
+    assert.match(String(readBroken(body).failure), /the stream ended before the answer did/);
+  });
+}
+
+test("an answer that said why it stopped is whole without [DONE] and without a last line break", () => {
+  const { reply } = read(choice({ content: "Hello" }), choice({}, "stop").trimEnd());
+
+  assert.equal(reply.text, "Hello");
+  assert.equal(reply.stop_reason, "end_turn");
+});
+
+test("an error inside the stream breaks it in the provider's words, with the status that it states", () => {
+  const openAi = readBroken(event({ error: { message: "The engine broke.", type: "server_error", code: "broke" } }));
+  const openRouter = readBroken(event({ error: { code: 429, message: "Slow down." }, choices: [] }));
+  const bare = readBroken(event({ error: "no" }));
+
+  assert.deepEqual(openAi.failure, new ChunkError("The engine broke."));
+  assert.deepEqual(openRouter.failure, new ChunkError("Slow down.", 429));
+  assert.deepEqual(bare.failure, new ChunkError("no"));
+});
+
+test("a line that does not end is cut off at its bound", () => {
+  const reader = new ChunkReader(listen().events);
+  const mebibyte = Buffer.alloc(1024 * 1024, "x");
+  let pushed = 0;
+
+  assert.throws(() => {
+    for (; pushed < 64; pushed++) reader.push(mebibyte);
+  }, /a line of the stream is too long/);
+
+  assert.equal(pushed, 16);
+});
+
+test("an event that does not end is cut off at its bound", () => {
+  const reader = new ChunkReader(listen().events);
+  const lines = Buffer.from("data: 1\n".repeat(64 * 1024));
+
+  assert.throws(() => {
+    for (let pushed = 0; pushed < 64; pushed++) reader.push(lines);
+  }, /an event of the stream is too long/);
+});
+
+test("an answer that does not end is cut off at its bound", () => {
+  for (const delta of [
+    { content: "x".repeat(64 * 1024) },
+    { reasoning: "x".repeat(64 * 1024) },
+    { tool_calls: [{ index: 0, function: { arguments: "x".repeat(64 * 1024) } }] },
+  ]) {
+    const reader = new ChunkReader(listen().events);
+    const chunk = Buffer.from(choice(delta));
+
+    assert.throws(() => {
+      for (let pushed = 0; pushed < 512; pushed++) reader.push(chunk);
+    }, /the answer is too long/);
+  }
+});
+
+test("more tool calls than anybody can mean are cut off at their bound", () => {
+  const calls = Array.from({ length: 2000 }, (_, index) => ({ index, id: `c${index}`, function: { name: "f" } }));
+
+  assert.match(String(readBroken(choice({ tool_calls: calls })).failure), /too many tool calls/);
+});
+
+test("a long line in pieces of one byte is read", () => {
+  const text = "ü".repeat(100_000);
+  const bytes = Buffer.from(choice({ content: text }) + done);
+  const listener = listen();
+  const reader = new ChunkReader(listener.events);
+
+  for (const byte of bytes) reader.push(Buffer.of(byte));
+
+  assert.equal(reader.end().text, text);
+});
+
+test("an answer that was not streamed is read whole", () => {
+  const listener = listen();
+  const message = {
+    role: "assistant",
+    content: "Hello\n",
+    tool_calls: [
+      { id: "x", type: "function", function: { name: "f", arguments: "{}" } },
+      { id: "y", type: "function", function: { name: "f", arguments: "{}" } },
+    ],
+  };
+  const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+
+  const reply = readWhole(
+    JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }], usage }, null, 2),
+    listener.events,
+  );
+
+  assert.equal(reply.text, "Hello\n");
+  assert.equal(listener.text, "Hello\n");
+  assert.deepEqual(
+    reply.tool_calls.map(({ id }) => id),
+    ["x", "y"],
+  );
+  assert.deepEqual(reply.usage, { input: 3, output: 2, cacheRead: 0, cacheWrite: 0 });
+});

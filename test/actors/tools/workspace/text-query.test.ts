@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { RE2JS } from "re2js";
+import { expansion, literalQuery, regexQuery } from "../../../../actors/tools/workspace/text-query.ts";
+
+const atom = fc.constantFrom("a", "\\pL", "[a-z]", ".", "\\d", "\\b", "(?i)k", "é");
+const repeat = fc.constantFrom("", "*", "+?", "?", "{3}", "{2,5}", "{4,}", "{0,7}");
+const expression: fc.Arbitrary<string> = fc.letrec<{ node: string }>((tie) => ({
+  node: fc.oneof(
+    { depthSize: "small" },
+    fc.tuple(atom, repeat).map((parts) => parts.join("")),
+    fc.tuple(tie("node"), tie("node")).map((parts) => parts.join("")),
+    fc.tuple(tie("node"), tie("node"), repeat).map(([a, b, times]) => `(${a}|${b})${times}`),
+    fc.tuple(tie("node"), repeat).map(([inner, times]) => `(?:${inner})${times}`),
+  ),
+})).node;
+
+test("the guess at an expression's size is never much too low", () => {
+  fc.assert(
+    fc.property(expression, (text) => {
+      let size: number;
+      try {
+        size = RE2JS.compile(text).programSize();
+      } catch {
+        return;
+      }
+      assert.ok(size <= 3 * expansion(text), `${text}: ${size}, guessed ${expansion(text)}`);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("queries tell where the first match begins", () => {
+  assert.equal(literalQuery("b.").find("ab.b."), 1);
+  assert.equal(literalQuery("B").find("ab"), -1);
+  assert.equal(regexQuery("b+").find("aabb"), 2);
+  assert.equal(regexQuery("^b").find("ab"), -1);
+  assert.equal(regexQuery("$").find("ab"), 2);
+});
+
+test("a literal of two lines is refused, since lines are searched one by one", () => {
+  assert.throws(() => literalQuery("a\nb"), /one by one/);
+  assert.throws(() => literalQuery("a\r"), /one by one/);
+});

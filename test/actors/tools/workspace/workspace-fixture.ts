@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { TestContext } from "node:test";
+import { checkArguments } from "../../../../actors/tools/arguments.ts";
+import { builtInTools } from "../../../../actors/tools/registry/built-in.ts";
+import type { ToolContext, ToolResult } from "../../../../actors/tools/tool.ts";
+import { systemEnv } from "../../../../bus/env.ts";
+
+/** A temporary root with a workspace of scope deployment, so that a test's files are where it puts them. */
+export interface Fixture {
+  readonly root: string;
+  /** A directory beside the root, outside every workspace. */
+  readonly outside: string;
+  readonly frames: { frame: string; data: unknown }[];
+  readonly context: ToolContext;
+  /** Puts a file under the root, with its directories. */
+  put(path: string, content: string | Uint8Array): void;
+  at(path: string): string;
+  /** Calls a tool as a run does: arguments as the text that a model wrote. */
+  call(tool: string, args: unknown, overrides?: Partial<ToolContext>): Promise<ToolResult>;
+  /** The text of a call that must succeed. */
+  text(tool: string, args: unknown, overrides?: Partial<ToolContext>): Promise<string>;
+}
+
+export function openFixture(t: TestContext): Fixture {
+  const home = mkdtempSync(join(tmpdir(), "svc-workspace-"));
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const root = join(home, "root");
+  const outside = join(home, "outside");
+  mkdirSync(root);
+  mkdirSync(outside);
+  const frames: Fixture["frames"] = [];
+  const context: ToolContext = {
+    env: systemEnv(),
+    tenantId: "default",
+    threadSuffix: "t1",
+    workspaceScope: "deployment",
+    workspace: { root, deploymentTenants: ["default"] },
+    signal: new AbortController().signal,
+    emit: (frame, data) => frames.push({ frame, data }),
+  };
+  async function call(name: string, args: unknown, overrides: Partial<ToolContext> = {}): Promise<ToolResult> {
+    const tool = builtInTools.find((candidate) => candidate.name === name);
+    assert.ok(tool, `there is a tool ${name}`);
+    const checked = checkArguments(tool, JSON.stringify(args));
+    const result = checked.ok
+      ? await tool.execute(checked.args as never, { ...context, ...overrides })
+      : checked.refusal;
+    assert.ok(
+      !JSON.stringify(result).includes(home),
+      `no place on the host in ${JSON.stringify(result).slice(0, 500)}`,
+    );
+    assert.ok(!result.text.includes("/proc/"), "no place on the host");
+    return result;
+  }
+  return {
+    root,
+    outside,
+    frames,
+    context,
+    put(path, content) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), content);
+    },
+    at: (path) => join(root, path),
+    call,
+    async text(name, args, overrides) {
+      const result = await call(name, args, overrides);
+      assert.equal(result.error, undefined, result.text);
+      return result.text;
+    },
+  };
+}

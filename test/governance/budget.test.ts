@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { type Breach, isBreach, type Reservation, RunBudget } from "../../governance/budget.ts";
+import { costOf, type PricedTokens } from "../../governance/usage.ts";
+import type { RunLimits } from "../../manifests/compiled.ts";
+import type { ModelPrice } from "../../manifests/registries.ts";
+
+const price: ModelPrice = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
+const free: ModelPrice = { input: 0, output: 0, cache_read: 0, cache_write: 0 };
+/** Of a provider that takes more for what its cache keeps. */
+const keeping: ModelPrice = { ...price, cache_write: 2.5 };
+const open: RunLimits = {
+  max_tool_calls: 500,
+  max_wall_clock_seconds: 3600,
+  max_peer_hops: 5,
+  max_input_tokens: 1_000_000,
+  max_output_tokens: 100_000,
+  max_cost_usd: 1000,
+};
+const startedAt = 1_000_000;
+
+function budget(limits: Partial<RunLimits> = {}): RunBudget {
+  return new RunBudget({ ...open, ...limits }, startedAt);
+}
+
+function granted(outcome: Reservation | Breach): Reservation {
+  assert.ok(!isBreach(outcome), JSON.stringify(outcome));
+  return outcome;
+}
+
+const breachOf = (outcome: Reservation | Breach | null) => (outcome !== null && "limit" in outcome ? outcome : null);
+const used = (input: number, output: number): PricedTokens => ({ input, output, cacheRead: 0, cacheWrite: 0 });
+
+describe("RunBudget", () => {
+  test("calls side by side never pass a cap together, however they are set aside and settled", () => {
+    const step = fc.record({
+      settles: fc.boolean(),
+      input: fc.integer({ min: 0, max: 400 }),
+      wanted: fc.integer({ min: 1, max: 400 }),
+      /** How much of what was set aside is used. */
+      share: fc.double({ min: 0, max: 1, noNaN: true }),
+      readShare: fc.double({ min: 0, max: 1, noNaN: true }),
+      writtenShare: fc.double({ min: 0, max: 1, noNaN: true }),
+      priced: fc.boolean(),
+    });
+    const caps = fc.record({
+      max_input_tokens: fc.integer({ min: 1, max: 1_000 }),
+      max_output_tokens: fc.integer({ min: 1, max: 1_000 }),
+      max_cost_usd: fc.double({ min: 0, max: 0.01, noNaN: true }),
+    });
+
+    fc.assert(
+      fc.property(caps, fc.array(step, { maxLength: 40 }), (limits, steps) => {
+        const run = budget(limits);
+        const waiting: { reserved: Reservation; priced: boolean }[] = [];
+        let [input, output, cost] = [0, 0, 0];
+        for (const { settles, input: wantedInput, wanted, share, readShare, writtenShare, priced } of steps) {
+          const settled = settles ? waiting.shift() : undefined;
+          if (settled) {
+            const prompt = Math.floor(settled.reserved.inputTokens * share);
+            const cacheRead = Math.floor(prompt * readShare);
+            const cacheWrite = Math.floor((prompt - cacheRead) * writtenShare);
+            const words = Math.floor((settled.reserved.maxOutputTokens ?? 0) * share);
+            const tokens = { input: prompt - cacheRead - cacheWrite, output: words, cacheRead, cacheWrite };
+            run.settle(settled.reserved, tokens, settled.priced ? keeping : null);
+            input += prompt;
+            output += words;
+            cost += costOf(tokens, settled.priced ? keeping : null).total;
+          } else {
+            const outcome = run.reserve(wantedInput, wanted, priced ? keeping : null, startedAt);
+            if (!isBreach(outcome)) waiting.push({ reserved: outcome, priced });
+          }
+          const aside = (of: (reserved: Reservation) => number) =>
+            waiting.reduce((sum, { reserved }) => sum + of(reserved), 0);
+          assert.ok(input + aside(({ inputTokens }) => inputTokens) <= limits.max_input_tokens);
+          assert.ok(output + aside(({ maxOutputTokens }) => maxOutputTokens ?? 0) <= limits.max_output_tokens);
+          assert.ok(cost + aside(({ costUsd }) => costUsd) <= limits.max_cost_usd + 1e-12);
+        }
+      }),
+      { numRuns: 300, seed: 1 },
+    );
+  });
+
+  test("tool calls are counted one by one, and a breach stays", () => {
+    const run = budget({ max_tool_calls: 2 });
+
+    const outcomes = Array.from({ length: 4 }, () => run.takeToolCall(startedAt));
+
+    const breach = { limit: "max_tool_calls", detail: "max_tool_calls (2) reached" };
+    assert.deepEqual(outcomes, [null, null, breach, breach]);
+  });
+
+  test("nothing begins when the time is over, to the millisecond", () => {
+    const run = budget({ max_wall_clock_seconds: 10 });
+
+    assert.equal(run.deadline, startedAt + 10_000);
+    assert.equal(run.takeToolCall(run.deadline - 1), null);
+    assert.ok(!isBreach(run.reserve(1, 1, null, run.deadline - 1)));
+    const breach = { limit: "max_wall_clock_seconds", detail: "max_wall_clock_seconds (10) reached" };
+    assert.deepEqual(run.takeToolCall(run.deadline), breach);
+    assert.deepEqual(run.reserve(1, 1, null, run.deadline), breach);
+  });
+
+  test("a prompt of exactly what is left is taken, and one token more is not", () => {
+    assert.equal(granted(budget({ max_input_tokens: 100 }).reserve(100, null, null, startedAt)).inputTokens, 100);
+    const breach = breachOf(budget({ max_input_tokens: 100 }).reserve(101, null, null, startedAt));
+    assert.equal(breach?.limit, "max_input_tokens");
+  });
+
+  test("a call asks for no more output than was wanted, is left, and can be paid; without a bound near it asks for none", () => {
+    const asks = (limits: Partial<RunLimits>, wanted: number | null, rates: ModelPrice | null) =>
+      granted(budget(limits).reserve(1_000, wanted, rates, startedAt)).maxOutputTokens;
+
+    assert.equal(asks({}, null, null), null);
+    assert.equal(asks({}, 300, price), 300);
+    assert.equal(asks({ max_output_tokens: 200 }, 300, price), 200);
+    // 0.01 USD less 0.002 for the prompt, at 8 USD per million.
+    assert.equal(asks({ max_cost_usd: 0.01 }, null, price), 1_000);
+    assert.equal(asks({ max_cost_usd: 0.01 }, null, null), null);
+    assert.equal(asks({ max_cost_usd: 0 }, 300, free), 300);
+  });
+
+  test("a call that cannot be paid is refused, and one that costs nothing is not", () => {
+    const refused = budget({ max_cost_usd: 0.002 }).reserve(1_000, 1, price, startedAt);
+
+    assert.deepEqual(refused, { limit: "max_cost_usd", detail: "max_cost_usd (0.002) reached" });
+    assert.ok(!isBreach(budget({ max_cost_usd: 0 }).reserve(1_000, 1, null, startedAt)));
+  });
+
+  test("what was set aside and not used is there for the next call, and what was used is not", () => {
+    const run = budget({ max_input_tokens: 1_000, max_output_tokens: 100 });
+    const first = granted(run.reserve(1_000, null, price, startedAt));
+
+    const meanwhile = run.reserve(1, null, price, startedAt);
+    run.settle(first, used(400, 30), price);
+    const next = granted(run.reserve(600, null, price, startedAt));
+    run.settle(next, null, null);
+    const afterFailure = granted(run.reserve(600, null, price, startedAt));
+
+    assert.equal(breachOf(meanwhile)?.limit, "max_input_tokens");
+    assert.equal(next.maxOutputTokens, 70);
+    assert.equal(afterFailure.maxOutputTokens, 70, "a call that failed has cost nothing");
+    run.settle(afterFailure, used(600, 70), price);
+    assert.equal(breachOf(run.reserve(0, 1, price, startedAt))?.limit, "max_output_tokens");
+  });
+
+  test("cached tokens are input, at their own rates", () => {
+    const run = budget({ max_input_tokens: 1_000, max_cost_usd: 0.001 });
+    const reserved = granted(run.reserve(0, 1, keeping, startedAt));
+
+    run.settle(reserved, { input: 100, output: 0, cacheRead: 500, cacheWrite: 100 }, keeping);
+
+    // 0.0002, 0.00025 and 0.00025 are spent; 0.0003 are left, or 37 tokens of output.
+    const next = granted(run.reserve(0, 500, keeping, startedAt));
+    assert.equal(next.maxOutputTokens, 37);
+    run.settle(next, null, null);
+    assert.equal(breachOf(run.reserve(301, 1, null, startedAt))?.limit, "max_input_tokens");
+    granted(run.reserve(300, 1, null, startedAt));
+  });
+
+  test("what is written to a cache may cost more than input, and money is set aside for that", () => {
+    const run = budget({ max_cost_usd: 0.0025 });
+
+    const reserved = run.reserve(1_000, 1, { ...keeping, output: 0 }, startedAt);
+    const beyond = run.reserve(1, 1, { ...keeping, output: 0 }, startedAt);
+
+    assert.equal(granted(reserved).costUsd, 0.0025);
+    assert.equal(breachOf(beyond)?.limit, "max_cost_usd");
+  });
+});

@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { systemEnv } from "../../../bus/env.ts";
+import { createAuthenticator } from "../../../governance/auth/authenticator.ts";
+import { loadSettings } from "../../../governance/settings/settings.ts";
+import { keysCommand } from "../../../host/cli/keys.ts";
+import { mintJwtCommand } from "../../../host/cli/mint-jwt.ts";
+import { authenticate, bearer, type KeyPair, keyPair } from "../../governance/auth/support.ts";
+import { run, runJson } from "./support.ts";
+
+describe("svc keys", () => {
+  test("makes a key that its own entry lets in", async () => {
+    const { code, answer } = await runJson(keysCommand, [
+      "--tenant",
+      "acme",
+      "--sub",
+      "ci",
+      "--scopes",
+      "a:read, b:write",
+    ]);
+
+    const settings = loadSettings({ SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: JSON.stringify(answer.entry) });
+    const principal = await authenticate(createAuthenticator(settings, systemEnv()), bearer(answer.key as string));
+    assert.equal(code, 0);
+    assert.deepEqual(principal, {
+      tenant_id: "acme",
+      sub: "ci",
+      scopes: ["a:read", "b:write"],
+      scheme: "api_key",
+      issuer: "",
+    });
+  });
+
+  test("makes another key each time, with 256 bits, for chat by default", async () => {
+    const first = (await runJson(keysCommand, [])).answer;
+    const second = (await runJson(keysCommand, [])).answer;
+
+    assert.match(first.key as string, /^svc_[0-9a-f]{64}$/);
+    assert.notEqual(first.key, second.key);
+    assert.deepEqual(Object.values(first.entry as object), [
+      { tenant_id: "default", sub: "operator", scopes: ["chat:read", "chat:write"] },
+    ]);
+  });
+
+  test("prints the key and the entry for a person", async () => {
+    const { stdout } = await run(keysCommand, []);
+
+    const [key] = /svc_[0-9a-f]{64}/.exec(stdout) ?? [""];
+    assert.equal(stdout.split(key).length, 3);
+    assert.ok(stdout.includes(`{"${key}":{"tenant_id":"default"`));
+  });
+
+  for (const [name, argv] of [
+    ["a tenant with a colon", ["--tenant", "a:b"]],
+    ["an empty subject", ["--sub", ""]],
+    ["a scope with a space", ["--scopes", "a b"]],
+  ] as const) {
+    test(`refuses ${name} with exit 2`, async () => {
+      assert.equal((await run(keysCommand, argv)).code, 2);
+    });
+  }
+});
+
+describe("svc mint-jwt", () => {
+  let pairs: KeyPair[];
+  before(async () => {
+    pairs = await Promise.all([keyPair("RS256", "rsa"), keyPair("ES256"), keyPair("EdDSA", "ed")]);
+  });
+
+  function signer(pair: KeyPair | undefined) {
+    return { SVC_JWKS_PRIVATE: JSON.stringify(pair?.privateJwk) };
+  }
+
+  function verifier(pair: KeyPair | undefined, more: Record<string, string> = {}) {
+    const SVC_JWKS_PUBLIC = JSON.stringify({ keys: [pair?.publicJwk] });
+    return createAuthenticator(loadSettings({ SVC_AUTH_MODE: "jwt", SVC_JWKS_PUBLIC, ...more }), systemEnv());
+  }
+
+  test("signs a token that the server accepts, with each kind of key", async () => {
+    for (const pair of pairs) {
+      const argv = ["--sub", "alice", "--tenant", "acme", "--scopes", "audit:read,manifests:write"];
+      const { code, stdout, stderr } = await run(mintJwtCommand, argv, signer(pair));
+
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+      assert.deepEqual(await authenticate(verifier(pair), bearer(stdout.trim())), {
+        tenant_id: "acme",
+        sub: "alice",
+        scopes: ["audit:read", "manifests:write"],
+        scheme: "jwt",
+        issuer: "",
+      });
+    }
+  });
+
+  test("names the issuer and the audience that the server asks for", async () => {
+    const asked = { SVC_JWT_ISSUER: "https://issuer.example", SVC_JWT_AUDIENCE: "svc" };
+    const { answer } = await runJson(mintJwtCommand, ["--sub", "alice"], { ...signer(pairs[0]), ...asked });
+
+    const principal = await authenticate(verifier(pairs[0], asked), bearer(answer.token as string));
+    assert.equal(principal.issuer, "https://issuer.example");
+    assert.equal(principal.tenant_id, "default");
+    assert.deepEqual(principal.scopes, []);
+  });
+
+  test("says when the token ends", async () => {
+    const earliest = Math.floor(Date.now() / 1000) * 1000;
+    const { answer } = await runJson(mintJwtCommand, ["--sub", "alice", "--ttl", "60"], signer(pairs[2]));
+
+    const { exp } = JSON.parse(Buffer.from((answer.token as string).split(".")[1] ?? "", "base64url").toString());
+    assert.equal(answer.expires_at, exp * 1000);
+    assert.ok((answer.expires_at as number) >= earliest + 60_000);
+  });
+
+  test("takes the first key of a set", async () => {
+    const keys = { SVC_JWKS_PRIVATE: JSON.stringify({ keys: [pairs[2]?.privateJwk, pairs[0]?.privateJwk] }) };
+    const { answer } = await runJson(mintJwtCommand, ["--sub", "alice"], keys);
+
+    assert.equal((await authenticate(verifier(pairs[2]), bearer(answer.token as string))).sub, "alice");
+  });
+
+  test("is exit 2 without --sub, with a bad tenant, a bad ttl, a tenant that is not allowed, or no private key", async () => {
+    const key = signer(pairs[2]);
+    const codes = [
+      await run(mintJwtCommand, [], key),
+      await run(mintJwtCommand, ["--sub", "a", "--tenant", "a/b"], key),
+      await run(mintJwtCommand, ["--sub", "a", "--ttl", "0"], key),
+      await run(mintJwtCommand, ["--sub", "a", "--ttl", "1h"], key),
+      await run(mintJwtCommand, ["--sub", "a"], { ...key, SVC_ALLOWED_TENANTS: "acme" }),
+      await run(mintJwtCommand, ["--sub", "a"], {}),
+    ].map(({ code, stdout }) => [code, stdout]);
+
+    assert.deepEqual(codes, Array(6).fill([2, ""]));
+  });
+
+  test("is exit 1 with a private key that is none, and does not print it", async () => {
+    const { code, stderr } = await run(mintJwtCommand, ["--sub", "a"], {
+      SVC_JWKS_PRIVATE: JSON.stringify({ kty: "OKP", crv: "Ed25519", x: "planted", d: "planted" }),
+    });
+
+    assert.equal(code, 1);
+    assert.match(stderr, /^SVC_JWKS_PRIVATE key 1 is not a valid key$/m);
+    assert.doesNotMatch(stderr, /planted/);
+  });
+});

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, type TestContext, test } from "node:test";
+import { settingsSections } from "../../../governance/settings/settings.ts";
+import { doctorCommand } from "../../../host/cli/doctor.ts";
+import { migrateCommand } from "../../../host/cli/migrate.ts";
+import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
+
+const doctor = doctorCommand(async () => someRegistries(), []);
+
+interface Report {
+  ok: boolean;
+  settings: { name: string; value: unknown; source: string; secret: boolean }[];
+  warnings: string[];
+  refusals: string[];
+  checks: { name: string; status: string; detail: string }[];
+}
+
+async function examine(environment: Record<string, string>, command = doctor) {
+  const { code, answer } = await runJson(command, [], environment);
+  const report = answer as unknown as Report;
+  const check = (name: string) => report.checks.find((each) => each.name === name);
+  const setting = (name: string) => report.settings.find((each) => each.name === name);
+  return { code, report, check, setting };
+}
+
+function healthy(context: TestContext): Record<string, string> {
+  return { SVC_DATA_DIR: join(temporaryDirectory(context), "data"), OPENAI_API_KEY: "an-openai-key-0001" };
+}
+
+describe("svc doctor", () => {
+  test("finds nothing wrong with the embedded default, and makes nothing", async (context) => {
+    const environment = healthy(context);
+    const { code, report, check } = await examine(environment);
+
+    assert.equal(code, 0);
+    assert.deepEqual([report.ok, report.refusals, report.warnings], [true, [], []]);
+    assert.deepEqual(
+      report.checks.map(({ name, status }) => [name, status]),
+      [
+        ["database", "ok"],
+        ["object_store", "ok"],
+        ["workspace_root", "ok"],
+        ["secrets", "ok"],
+        ["default_manifest", "ok"],
+        ["model", "ok"],
+      ],
+    );
+    assert.match(check("database")?.detail ?? "", /will be made/);
+    assert.ok(!existsSync(environment.SVC_DATA_DIR ?? ""));
+  });
+
+  test("shows every setting with its value and its source, and secrets only as set or unset", async (context) => {
+    const planted = "planted-secret-value";
+    const { report, setting } = await examine({
+      ...healthy(context),
+      SVC_PORT: "9000",
+      SVC_AUTH_API_KEYS: JSON.stringify({ [planted]: { tenant_id: "a", sub: "b", scopes: ["admin"] } }),
+      SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: { api_key: planted } }),
+      SVC_GROQ_API_KEY: planted,
+      SVC_SECRET_DB: planted,
+      SVC_JWT_ISSUER: planted,
+    });
+
+    for (const { settings } of settingsSections) {
+      for (const { name } of Object.values(settings)) assert.ok(setting(name), name);
+    }
+    assert.deepEqual(setting("SVC_PORT"), { name: "SVC_PORT", value: 9000, secret: false, source: "environment" });
+    assert.deepEqual(setting("SVC_HOST"), { name: "SVC_HOST", value: "127.0.0.1", secret: false, source: "default" });
+    for (const name of [
+      "SVC_AUTH_API_KEYS",
+      "SVC_MODEL_PROVIDER_OPTIONS",
+      "SVC_GROQ_API_KEY",
+      "SVC_SECRET_DB",
+      "OPENAI_API_KEY",
+    ]) {
+      assert.deepEqual(setting(name), { name, value: "set", secret: true, source: "environment" });
+    }
+    assert.equal(setting("SVC_DATABASE_URL")?.value, "unset");
+    assert.equal(setting("SVC_XAI_API_KEY")?.value, "unset");
+    assert.doesNotMatch(JSON.stringify(report), /planted-secret/);
+  });
+
+  test("prints a report for a person on stdout, good news or bad", async (context) => {
+    const good = await run(doctor, [], healthy(context));
+    const bad = await run(doctor, [], { ...healthy(context), SVC_HOST: "0.0.0.0", SVC_PROT: "1" });
+
+    assert.deepEqual([good.code, good.stderr], [0, ""]);
+    assert.match(good.stdout, /SVC_RATE_LIMIT +120\n/);
+    assert.deepEqual([bad.code, bad.stderr], [1, ""]);
+    assert.match(bad.stdout, /SVC_HOST +0\.0\.0\.0 {2}\(environment\)/);
+    assert.match(bad.stdout, /The server does not start\n {2}SVC_AUTH_MODE=none is for loopback alone/);
+    assert.match(bad.stdout, /SVC_PROT is not a setting/);
+  });
+
+  test("is exit 1 and goes on when a setting is malformed or not built", async (context) => {
+    const { code, report, setting } = await examine({
+      ...healthy(context),
+      SVC_PORT: "x",
+      SVC_REDIS_URL: "redis://h",
+      SVC_HOST: "::1",
+    });
+
+    assert.equal(code, 1);
+    assert.deepEqual(report.refusals.map((line) => line.split(" ")[0]).sort(), ["SVC_PORT", "SVC_REDIS_URL"]);
+    assert.equal(setting("SVC_PORT")?.value, 8080);
+    assert.equal(setting("SVC_HOST")?.value, "::1");
+  });
+
+  test("recommends strict chat scopes in production", async (context) => {
+    const { report } = await examine({
+      ...healthy(context),
+      SVC_ENVIRONMENT: "production",
+      SVC_AUTH_MODE: "api_key",
+      SVC_AUTH_API_KEYS: JSON.stringify({ "a-key-that-is-long": { tenant_id: "a", sub: "b", scopes: [] } }),
+    });
+
+    assert.match(report.warnings.join(), /SVC_CHAT_SCOPES=strict is recommended in production/);
+  });
+});
+
+describe("svc doctor checks", () => {
+  test("the database that is there", async (context) => {
+    const environment = healthy(context);
+    await run(migrateCommand, [], environment);
+
+    const { check } = await examine(environment);
+
+    assert.equal(check("database")?.status, "ok");
+    assert.match(check("database")?.detail ?? "", /sqlite at revision 0019/);
+  });
+
+  test("a database that does not answer, without printing its password", async (context) => {
+    const { code, check } = await examine({
+      ...healthy(context),
+      SVC_DATABASE_URL: "postgres://svc:planted-password@127.0.0.1:1/svc",
+    });
+
+    assert.equal(code, 1);
+    assert.equal(check("database")?.status, "error");
+    assert.match(check("database")?.detail ?? "", /ECONNREFUSED/);
+    assert.doesNotMatch(check("database")?.detail ?? "", /planted-password/);
+  });
+
+  test("directories that are files, or are not there", async (context) => {
+    const directory = temporaryDirectory(context);
+    const file = join(directory, "file");
+    writeFileSync(file, "");
+
+    const { code, check } = await examine({
+      SVC_DATA_DIR: join(file, "data"),
+      SVC_OBJECT_STORE_PATH: file,
+      SVC_WORKSPACE_ROOT: join(directory, "missing"),
+      SVC_SECRETS_BACKEND: "file",
+      SVC_SECRETS_DIR: join(directory, "missing"),
+    });
+
+    assert.equal(code, 1);
+    for (const name of ["database", "object_store", "workspace_root", "secrets"]) {
+      assert.equal(check(name)?.status, "error", name);
+    }
+  });
+
+  test("a default manifest of the operator's own, and one that nobody has", async (context) => {
+    const directory = temporaryDirectory(context);
+    mkdirSync(join(directory, "manifests"));
+    writeFileSync(join(directory, "manifests", "own.yaml"), "metadata: {name: own}\nspec: {model: {id: nowhere}}\n");
+    const environment = { ...healthy(context), SVC_MANIFEST_DIR: join(directory, "manifests") };
+
+    const own = await examine({ ...environment, SVC_DEFAULT_MANIFEST: "own" });
+    const nobody = await examine({ ...environment, SVC_DEFAULT_MANIFEST: "nobody" });
+
+    assert.equal(own.check("default_manifest")?.status, "error");
+    assert.match(own.check("default_manifest")?.detail ?? "", /nowhere/);
+    assert.equal(nobody.check("default_manifest")?.status, "warning");
+    assert.equal(nobody.code, 0);
+  });
+
+  const models: [string, Record<string, string>, string, RegExp][] = [
+    ["a key", { OPENAI_API_KEY: "an-openai-key-0001" }, "ok", /hosted of openai/],
+    ["a key of another provider alone", { GROQ_API_KEY: "a-groq-key" }, "warning", /needs a key of openai/],
+    ["a gateway", { SVC_LITELLM_BASE_URL: "http://localhost:4000" }, "ok", /gateway/],
+    [
+      "a key by reference",
+      {
+        SVC_MODEL_PROVIDER_OPTIONS: '{"openai": {"api_key": "secret:OPENAI"}}',
+        SVC_SECRET_OPENAI: "an-openai-key-0001",
+      },
+      "ok",
+      /hosted of openai/,
+    ],
+    [
+      "a key by a reference to nothing",
+      { SVC_MODEL_PROVIDER_OPTIONS: '{"openai": {"api_key": "secret:OPENAI"}}' },
+      "error",
+      /unresolved_secret:OPENAI/,
+    ],
+  ];
+  for (const [name, environment, status, detail] of models) {
+    test(`the model with ${name}`, async (context) => {
+      const { check } = await examine({ SVC_DATA_DIR: join(temporaryDirectory(context), "data"), ...environment });
+
+      assert.equal(check("model")?.status, status);
+      assert.match(check("model")?.detail ?? "", detail);
+    });
+  }
+
+  test("a default model that is demo, and one that is not there", async (context) => {
+    const environment = healthy(context);
+    const demo = await examine(
+      environment,
+      doctorCommand(async () => someRegistries("demo"), []),
+    );
+    const nowhere = await examine(
+      environment,
+      doctorCommand(async () => someRegistries("nowhere"), []),
+    );
+
+    assert.equal(demo.check("model")?.status, "warning");
+    assert.equal(nowhere.check("model")?.status, "error");
+  });
+
+  test("registries that cannot be made", async (context) => {
+    const failing = doctorCommand(() => Promise.reject(new Error("no route table")), []);
+
+    const { code, report } = await examine(healthy(context), failing);
+
+    assert.equal(code, 1);
+    assert.match(report.checks.map(({ detail }) => detail).join(), /no route table/);
+  });
+});

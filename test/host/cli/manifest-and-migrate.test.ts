@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { loadSettings } from "../../../governance/settings/settings.ts";
+import { storeConfigOf } from "../../../governance/settings/store-config.ts";
+import { migrateCommand } from "../../../host/cli/migrate.ts";
+import { validateManifestCommand } from "../../../host/cli/validate-manifest.ts";
+import { currentRevision } from "../../../storage/migrate.ts";
+import { lockDataDir } from "../../../storage/sqlite/data-dir-lock.ts";
+import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
+
+describe("svc validate-manifest", () => {
+  const seen: string[] = [];
+  const validate = validateManifestCommand(async (settings) => {
+    seen.push(settings.environment);
+    return someRegistries();
+  });
+
+  function manifestFile(directory: string, text: string): string {
+    const path = join(directory, "helper.yaml");
+    writeFileSync(path, text);
+    return path;
+  }
+
+  test("accepts a good manifest and tells what it is", async (context) => {
+    const path = manifestFile(temporaryDirectory(context), "metadata: {name: helper}\nspec: {tools: [calculator]}\n");
+
+    const { code, answer } = await runJson(validate, [path]);
+
+    assert.equal(code, 0);
+    assert.deepEqual([answer.ok, answer.name, answer.model, answer.tools], [true, "helper", "hosted", ["calculator"]]);
+    assert.ok((answer.unbuilt_defaults as unknown[]).length > 0);
+    assert.match((await run(validate, [path])).stdout, /^helper is valid: model hosted, tools calculator\.$/m);
+  });
+
+  test("refuses a bad one with exit 1 and every problem", async (context) => {
+    const path = manifestFile(
+      temporaryDirectory(context),
+      "metadata: {name: helper}\nspec: {tool: [], max_turns: many}\n",
+    );
+
+    const { code, answer } = await runJson(validate, [path]);
+
+    assert.deepEqual([code, answer.error], [1, "invalid_manifest"]);
+    const locs = (answer.detail as { loc: string[] }[]).map(({ loc }) => loc.join("."));
+    assert.deepEqual(locs.sort(), ["spec.max_turns", "spec.tool"]);
+    const { stdout, stderr } = await run(validate, [path]);
+    assert.equal(stdout, "");
+    assert.match(stderr, /spec\.max_turns/);
+  });
+
+  test("refuses what does not compile", async (context) => {
+    const path = manifestFile(temporaryDirectory(context), "metadata: {name: helper}\nspec: {tools: [nothing]}\n");
+
+    const { code, answer } = await runJson(validate, [path]);
+
+    assert.equal(code, 1);
+    assert.equal((answer.detail as { type: string }[])[0]?.type, "unresolved");
+  });
+
+  test("finds the texts that a manifest names in the deployment's object store", async (context) => {
+    const directory = temporaryDirectory(context);
+    const path = manifestFile(directory, "metadata: {name: helper}\nspec: {system_prompt: {files: [tone.md]}}\n");
+    const environment = { SVC_OBJECT_STORE_PATH: join(directory, "objects") };
+    assert.equal((await run(validate, [path], environment)).code, 1);
+
+    mkdirSync(join(directory, "objects/prompts/acme"), { recursive: true });
+    writeFileSync(join(directory, "objects/prompts/acme/tone.md"), "Be kind.");
+
+    assert.equal((await run(validate, [path, "--tenant", "acme"], environment)).code, 0);
+    assert.equal((await run(validate, [path, "--tenant", "globex"], environment)).code, 1);
+  });
+
+  test("checks as in the environment of -e", async (context) => {
+    const path = manifestFile(temporaryDirectory(context), "metadata: {name: helper}\n");
+    seen.length = 0;
+
+    await run(validate, [path]);
+    await run(validate, [path, "-e", "production"]);
+
+    assert.deepEqual(seen, ["development", "production"]);
+    assert.equal((await run(validate, [path, "-e", "prod"])).code, 2);
+  });
+
+  const refused: [string, string, string | Buffer, RegExp][] = [
+    [
+      "another name than its own",
+      "other.yaml",
+      "metadata: {name: helper}\n",
+      /metadata\.name must be other, as other\.yaml/,
+    ],
+    ["a name that no manifest has", "my helper.yml", "metadata: {name: helper}\n", /my helper\.yml/],
+    [
+      "bytes that are not UTF-8",
+      "helper.json",
+      Buffer.from('{"metadata": {"name": "helper", "description": "\xff"}}', "latin1"),
+      /not UTF-8/,
+    ],
+    [
+      "such bytes in a file that the server does not look for",
+      "helper.txt",
+      Buffer.from("metadata: {name: helper} # \xff", "latin1"),
+      /not UTF-8/,
+    ],
+    [
+      "more than a manifest may have",
+      "helper.yaml",
+      `metadata: {name: helper} #${" ".repeat(1024 * 1024)}`,
+      /longer than 1048576/,
+    ],
+  ];
+  for (const [what, name, content, words] of refused) {
+    test(`refuses a file with ${what}, as the server does`, async (context) => {
+      const path = join(temporaryDirectory(context), name);
+      writeFileSync(path, content);
+
+      const { code, answer } = await runJson(validate, [path]);
+
+      assert.deepEqual([code, answer.error], [1, "invalid_manifest"]);
+      assert.match((answer.detail as { msg: string }[])[0]?.msg ?? "", words);
+    });
+  }
+
+  test("refuses a file beside another of the same name", async (context) => {
+    const directory = temporaryDirectory(context);
+    const path = manifestFile(directory, "metadata: {name: helper}\n");
+    writeFileSync(join(directory, "helper.json"), "{}");
+
+    const { code, stderr } = await run(validate, [path]);
+
+    assert.equal(code, 1);
+    assert.match(stderr, /helper\.json is there too/);
+  });
+
+  test("asks for no name in a file that the server does not look for", async (context) => {
+    const path = join(temporaryDirectory(context), "draft.txt");
+    writeFileSync(path, "metadata: {name: helper}\n");
+
+    assert.equal((await run(validate, [path])).code, 0);
+  });
+
+  test("is exit 2 for a file that cannot be read, and without one", async (context) => {
+    assert.equal((await run(validate, [join(temporaryDirectory(context), "missing.yaml")])).code, 2);
+    assert.equal((await run(validate, [temporaryDirectory(context)])).code, 2);
+    const folder = join(temporaryDirectory(context), "folder.yaml");
+    mkdirSync(folder);
+    assert.equal((await run(validate, [folder])).code, 2);
+    assert.equal((await run(validate, [])).code, 2);
+  });
+});
+
+describe("svc migrate", () => {
+  test("OPS-020 brings an empty database to the newest revision, and does nothing the second time", async (context) => {
+    const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
+
+    const first = await runJson(migrateCommand, [], environment);
+    const second = await runJson(migrateCommand, ["head"], environment);
+
+    assert.equal(first.code, 0);
+    assert.equal(first.answer.from, "base");
+    assert.deepEqual(first.answer.applied, ["0001", "0002", "0003", "0004", "0005", "0019"]);
+    assert.deepEqual([second.code, second.answer.applied], [0, []]);
+    assert.equal(await currentRevision(storeConfigOf(loadSettings(environment))), "0019");
+  });
+
+  test("OPS-021 an earlier revision is exit 2 without --downgrade, and is gone back to with it", async (context) => {
+    const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
+    await run(migrateCommand, [], environment);
+
+    const refused = await run(migrateCommand, ["0002"], environment);
+    const revision = await currentRevision(storeConfigOf(loadSettings(environment)));
+    const undone = await runJson(migrateCommand, ["0002", "--downgrade"], environment);
+
+    assert.deepEqual([refused.code, refused.stdout], [2, ""]);
+    assert.match(refused.stderr, /--downgrade/);
+    assert.equal(revision, "0019");
+    assert.deepEqual(
+      [undone.code, undone.answer.to, undone.answer.applied],
+      [0, "0002", ["0019", "0005", "0004", "0003"]],
+    );
+  });
+
+  test("an unknown revision, and a downgrade to none, are exit 2", async (context) => {
+    const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
+
+    assert.equal((await run(migrateCommand, ["9999"], environment)).code, 2);
+    assert.equal((await run(migrateCommand, ["--down"], environment)).code, 2);
+  });
+
+  test("a data directory that a server is using is left alone, with exit 1", async (context) => {
+    const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
+    const server = lockDataDir(environment.SVC_DATA_DIR);
+
+    const during = await run(migrateCommand, [], environment);
+    server.release();
+    const after = await run(migrateCommand, [], environment);
+
+    assert.equal(during.code, 1);
+    assert.match(during.stderr, /another process uses the data directory/);
+    assert.equal(after.code, 0);
+  });
+
+  test("a database that does not answer is exit 1, and its password is not printed", async () => {
+    const { code, stderr } = await run(migrateCommand, [], {
+      SVC_DATABASE_URL: "postgres://svc:planted-password@127.0.0.1:1/svc",
+    });
+
+    assert.equal(code, 1);
+    assert.match(stderr, /ECONNREFUSED/);
+    assert.doesNotMatch(stderr, /planted-password/);
+  });
+});

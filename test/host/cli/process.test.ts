@@ -1,0 +1,94 @@
+// The command line as a process: what a shell sees.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { temporaryDirectory } from "./support.ts";
+
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+
+function svc(argv: readonly string[], environment: Record<string, string> = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, "svc.js"), ...argv], {
+    encoding: "utf8",
+    env: { PATH: process.env.PATH ?? "", ...environment },
+  });
+  return { code: status, stdout, stderr };
+}
+
+describe("svc", () => {
+  test("prints its version, which is the package's", () => {
+    const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+
+    assert.deepEqual(svc(["version"]), { code: 0, stdout: `${version}\n`, stderr: "" });
+  });
+
+  test("lists every command", () => {
+    const { code, stdout } = svc(["help", "--json"]);
+
+    assert.equal(code, 0);
+    assert.deepEqual(
+      JSON.parse(stdout).commands.map(({ name }: { name: string }) => name),
+      ["serve", "migrate", "doctor", "validate-manifest", "mint-jwt", "keys", "version"],
+    );
+  });
+
+  test("is exit 2 for a wrong command line, with nothing on stdout", () => {
+    for (const argv of [["nothing"], ["version", "extra"], ["keys", "--colour"]]) {
+      const { code, stdout, stderr } = svc(argv);
+      assert.deepEqual([code, stdout], [2, ""]);
+      assert.match(stderr, /svc help/);
+    }
+  });
+
+  test("does not start with settings that do not stand, and names each", () => {
+    const { code, stdout, stderr } = svc(["serve"], {
+      SVC_PORT: "x",
+      SVC_DURABILITY: "temporal",
+      SVC_REDIS_URL: "redis://h",
+    });
+
+    assert.deepEqual([code, stdout], [1, ""]);
+    for (const name of ["SVC_PORT", "SVC_DURABILITY", "SVC_REDIS_URL"])
+      assert.match(stderr, new RegExp(`^${name} `, "m"));
+  });
+
+  test("does not start without authentication on every address, and makes nothing", (context) => {
+    const data = join(temporaryDirectory(context), "data");
+    const { code, stdout } = svc(["serve", "--json"], { SVC_HOST: "0.0.0.0", SVC_DATA_DIR: data });
+
+    assert.equal(code, 1);
+    assert.match(JSON.parse(stdout).refusals[0], /SVC_AUTH_MODE=none is for loopback alone/);
+    assert.ok(!existsSync(data));
+  });
+
+  test("migrates the database of the environment", (context) => {
+    const { code, stdout } = svc(["migrate", "0001"], { SVC_DATA_DIR: temporaryDirectory(context) });
+
+    assert.equal(code, 0);
+    assert.equal(stdout, "Schema at 0001: applied 0001.\n");
+  });
+
+  test("examines the deployment with the tools and models that the server has", (context) => {
+    const { code, stdout } = svc(["doctor", "--json"], { SVC_DATA_DIR: join(temporaryDirectory(context), "data") });
+
+    const { ok, checks } = JSON.parse(stdout) as { ok: boolean; checks: { name: string; status: string }[] };
+    assert.deepEqual([code, ok], [0, true]);
+    assert.deepEqual(
+      checks.filter(({ status }) => status === "error"),
+      [],
+    );
+  });
+
+  test("validates the bundled manifest, and refuses a tool that the server does not have", (context) => {
+    const bad = join(temporaryDirectory(context), "bad.yaml");
+    writeFileSync(bad, "metadata: {name: bad}\nspec: {tools: [calculator, no_such_tool]}\n");
+
+    assert.equal(svc(["validate-manifest", join(root, "manifests/bundled/quick.yaml")]).code, 0);
+    const { code, stderr } = svc(["validate-manifest", bad]);
+    assert.equal(code, 1);
+    assert.match(stderr, /no_such_tool/);
+    assert.doesNotMatch(stderr, /names the tool calculator/);
+  });
+});

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { Lingering, lingerBytesMax, lingerIdleMs, lingerMsMax } from "../../../http/engines/lingering.ts";
+import { Sim } from "../../support/sim-env.ts";
+
+/** What a client still sends, and how often its connection was closed. */
+function linger() {
+  const sim = new Sim(1);
+  const seen = { closed: 0 };
+  const lingering = new Lingering(sim.env(), () => seen.closed++);
+  const send = (bytes: number, isLast = false): void => lingering.take(new ArrayBuffer(bytes), isLast);
+  return { sim, seen, send, lingering };
+}
+
+describe("Lingering", () => {
+  test("closes when the body is over, and once", async () => {
+    const { sim, seen, send } = linger();
+    send(1000);
+    assert.equal(seen.closed, 0);
+
+    send(0, true);
+    assert.equal(seen.closed, 1);
+    await sim.advance(2 * lingerMsMax);
+
+    assert.equal(seen.closed, 1);
+  });
+
+  test("takes its bound of bytes, and closes with the next", () => {
+    const { seen, send } = linger();
+    send(lingerBytesMax - 1);
+    send(1);
+    assert.equal(seen.closed, 0);
+
+    send(1);
+    send(1);
+
+    assert.equal(seen.closed, 1);
+  });
+
+  test("closes when nothing comes", async () => {
+    const { sim, seen } = linger();
+    await sim.advance(lingerIdleMs - 1);
+    assert.equal(seen.closed, 0);
+
+    await sim.advance(lingerIdleMs);
+
+    assert.equal(seen.closed, 1);
+  });
+
+  test("closes in the end, however steadily a little comes", async () => {
+    const { sim, seen, send } = linger();
+    const every = lingerIdleMs / 4;
+    for (let passed = 0; passed < lingerMsMax - every; passed += every) {
+      send(1);
+      await sim.advance(every);
+    }
+    assert.equal(seen.closed, 0);
+
+    send(1);
+    await sim.advance(2 * every);
+
+    assert.equal(seen.closed, 1);
+  });
+
+  test("does nothing to a connection that is gone", async () => {
+    const { sim, seen, send, lingering } = linger();
+
+    lingering.stop();
+    send(1, true);
+    await sim.advance(2 * lingerMsMax);
+
+    assert.equal(seen.closed, 0);
+  });
+});

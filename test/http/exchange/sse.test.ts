@@ -1,0 +1,218 @@
+// The bounds on what waits for slow readers, to the byte (decision 10).
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { EventStream, StreamRegistry, type StreamSink } from "../../../http/exchange/sse.ts";
+
+const miB = 1024 * 1024;
+
+/** A connection that takes what it is told to take. */
+class Connection implements StreamSink {
+  taking = false;
+  closed = false;
+  text = "";
+
+  write(text: string): boolean {
+    this.text += text;
+    return this.taking;
+  }
+
+  end(text: string): void {
+    this.text += text;
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+}
+
+function open(registry: StreamRegistry): { connection: Connection; stream: EventStream } {
+  const connection = new Connection();
+  return { connection, stream: new EventStream(connection, registry) };
+}
+
+describe("a stream whose client takes nothing", () => {
+  test("is closed when more than 1 MiB waits behind the piece that is being sent", () => {
+    const registry = new StreamRegistry(1024 * miB, () => 0);
+    const { connection, stream } = open(registry);
+
+    stream.write("x".repeat(3 * miB));
+    stream.write("y".repeat(miB));
+    assert.deepEqual([connection.closed, registry.waiting], [false, 4 * miB]);
+    stream.write("z");
+
+    assert.deepEqual([connection.closed, stream.closed, registry.waiting, registry.size], [true, true, 0, 0]);
+    assert.equal(registry.droppedCount, 1);
+    assert.equal(connection.text.length, 3 * miB);
+  });
+
+  test("is measured in bytes, not in characters", () => {
+    const registry = new StreamRegistry(1024 * miB, () => 0);
+    const { connection, stream } = open(registry);
+
+    stream.write("世");
+    stream.write("世".repeat(Math.floor(miB / 3)));
+    assert.deepEqual([connection.closed, registry.waiting], [false, 3 + Math.floor(miB / 3) * 3]);
+    stream.write("世");
+
+    assert.equal(connection.closed, true);
+  });
+
+  test("is closed as well for what waits elsewhere to be written, and not for what has been", () => {
+    const registry = new StreamRegistry(1024 * miB, () => 0);
+    const { connection, stream } = open(registry);
+
+    stream.hold(miB);
+    stream.hold(0);
+    assert.equal(registry.waiting, 0);
+    stream.write("x");
+    stream.write("y".repeat(miB / 2));
+    stream.hold(miB / 2);
+    assert.equal(connection.closed, false);
+    stream.hold(miB / 2 + 1);
+
+    assert.deepEqual([connection.closed, registry.waiting], [true, 0]);
+  });
+
+  test("gets what waits, in order, when it reads again", () => {
+    const registry = new StreamRegistry(1024 * miB, () => 0);
+    const { connection, stream } = open(registry);
+
+    for (const text of ["a", "b", "c"]) stream.write(text);
+    assert.equal(connection.text, "a");
+    connection.taking = true;
+    stream.onDrained();
+    stream.end("d");
+
+    assert.deepEqual([connection.text, registry.waiting, registry.droppedCount], ["abcd", 0, 0]);
+  });
+});
+
+describe("keep-alive comments", () => {
+  test("go to streams that have been silent for 15 seconds, and to no busy one", () => {
+    let now = 0;
+    const registry = new StreamRegistry(1024 * miB, () => now);
+    const [silent, busy, commented] = [open(registry), open(registry), open(registry)];
+    for (const { connection } of [silent, busy, commented]) connection.taking = true;
+
+    now = 14_999;
+    registry.keepAlive();
+    assert.equal(silent.connection.text, "");
+    busy.stream.write("frame");
+    commented.stream.comment(": word\n\n");
+    now = 15_000;
+    registry.keepAlive();
+
+    assert.deepEqual(
+      [silent, busy, commented].map(({ connection }) => connection.text),
+      [": keep-alive\n\n", "frame", ": word\n\n"],
+    );
+    now = 29_998;
+    registry.keepAlive();
+    assert.equal(busy.connection.text, "frame");
+    now = 30_000;
+    registry.keepAlive();
+    assert.deepEqual(
+      [silent, busy].map(({ connection }) => connection.text),
+      [": keep-alive\n\n".repeat(2), "frame: keep-alive\n\n"],
+    );
+  });
+
+  test("are not frames: a stream that gets nothing else stays as idle as it was", () => {
+    let now = 0;
+    const registry = new StreamRegistry(1024 * miB, () => now);
+    const { connection, stream } = open(registry);
+    connection.taking = true;
+
+    now = 20_000;
+    registry.keepAlive();
+
+    assert.deepEqual([stream.lastWriteAt, stream.lastFrameAt], [20_000, 0]);
+  });
+});
+
+describe("the bound of all streams together", () => {
+  test("closes the one with the most waiting, and no other", () => {
+    const registry = new StreamRegistry(1000, () => 0);
+    const streams = [300, 500, 100].map((length) => {
+      const { connection, stream } = open(registry);
+      stream.write("x".repeat(length));
+      return { connection, stream };
+    });
+
+    streams[2]?.stream.write("y".repeat(101));
+
+    assert.deepEqual(
+      streams.map(({ connection }) => connection.closed),
+      [false, true, false],
+    );
+    assert.equal(registry.waiting, 300 + 201);
+  });
+
+  test("closes one after the other, the largest first, as long as it is passed", () => {
+    const registry = new StreamRegistry(1000, () => 0);
+    const streams = [100, 400, 200, 300].map((length) => {
+      const { connection, stream } = open(registry);
+      stream.write("x".repeat(length));
+      return { connection, stream };
+    });
+    const closed: number[] = [];
+
+    for (let newcomer = 1; newcomer <= 20; newcomer++) {
+      open(registry).stream.write("y".repeat(50));
+      for (const [at, { connection }] of streams.entries())
+        if (connection.closed && !closed.includes(at)) closed.push(at);
+      assert.ok(registry.waiting <= 1000);
+    }
+
+    assert.deepEqual([closed, registry.waiting, registry.size], [[1, 3, 2, 0], 1000, 20]);
+    assert.equal(registry.droppedCount, 4);
+  });
+
+  test("closes whoever adds too much, at once and alone", () => {
+    const registry = new StreamRegistry(1000, () => 0);
+    const others = Array.from({ length: 4 }, () => open(registry));
+    for (const { stream } of others) stream.write("x".repeat(250));
+    const { connection, stream } = open(registry);
+
+    stream.write("y".repeat(5000));
+
+    assert.deepEqual([connection.closed, registry.waiting, registry.size], [true, 1000, 4]);
+  });
+
+  test("holds after every step, whatever is written, taken, held and ended; what is booked is what waits", () => {
+    const step = fc.record({
+      at: fc.nat(5),
+      how: fc.constantFrom("write", "comment", "hold", "drain", "take", "leave", "end"),
+      length: fc.nat(400),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+        const registry = new StreamRegistry(1000, () => 0);
+        const all = Array.from({ length: 6 }, () => open(registry));
+
+        for (const { at, how, length } of steps) {
+          const { connection, stream } = all[at] as (typeof all)[number];
+          if (how === "write") stream.write("é".repeat(length));
+          else if (how === "comment") stream.comment("x".repeat(length));
+          else if (how === "hold") stream.hold(length);
+          else if (how === "leave") stream.onAborted();
+          else if (how === "end") stream.end("x");
+          else {
+            connection.taking = how === "take";
+            if (!stream.drained) stream.onDrained();
+          }
+
+          assert.ok(registry.waiting <= 1000);
+          assert.equal(
+            registry.waiting,
+            all.reduce((sum, each) => sum + each.stream.waiting, 0),
+          );
+        }
+        for (const { stream } of all) stream.onAborted();
+        assert.deepEqual([registry.waiting, registry.size], [0, 0]);
+      }),
+      { seed: 7, numRuns: 300 },
+    );
+  });
+});

@@ -1,0 +1,247 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import Database from "better-sqlite3";
+import type { Client } from "pg";
+import { migrate } from "../../../storage/migrate.ts";
+import { guarded } from "../../../storage/postgres/guard.ts";
+import {
+  allStatements,
+  type Statement,
+  statementNamed,
+  systemSql,
+  tenantSql,
+} from "../../../storage/store/statements.ts";
+import "../../../storage/tables/all.ts";
+import { onServer } from "../../support/postgres.ts";
+import { emptyDatabase } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const declared = allStatements();
+const isSelect = ({ text }: Statement) => /^\s*(SELECT|WITH)/i.test(text.sqlite);
+
+/** What runs in turns, streams and lists: it must find its rows by an index. */
+const hot = [
+  "threads_by_suffix",
+  "thread_progress",
+  "thread_delete",
+  "threads_recent",
+  "events_forward",
+  "events_backward",
+  "events_delete",
+  "live_run_by_thread",
+  "live_run_delete",
+  "idempotency_by_scope",
+  "idempotency_settle",
+  "idempotency_release",
+  "idempotency_delete_lapsed",
+  "manifest_pointers_by_name",
+  "manifest_pointers",
+  "manifest_versions_by_name_version",
+  "manifest_versions",
+  "kv_get",
+  "kv_replace",
+  "kv_delete",
+  "kv_delete_lapsed",
+  "audit_page",
+  "audit_page_event_type",
+  "audit_page_status",
+  "audit_page_manifest_id",
+  "audit_tool_metrics",
+  "usage_page",
+  "usage_page_manifest_id",
+  "usage_page_thread_id",
+  "usage_summary",
+  "search_unindexed_threads",
+  "search_unindexed_threads_of_tenant",
+  "search_messages_to_index",
+  "search_move_mark",
+  "search_delete_words",
+];
+
+/** The service's own statements over tenants' tables: recovery and sweeps. */
+const acrossTenants = [
+  "idempotency_release_of_others",
+  "idempotency_release_of_owner",
+  "idempotency_delete_lapsed",
+  "kv_delete_lapsed",
+  "live_runs_of_others",
+  "live_runs_of_owner",
+  "search_unindexed_threads",
+];
+
+describe("declared statements on sqlite", () => {
+  const atEnd = cleanup();
+  let db: Database.Database;
+  before(async () => {
+    const config = await emptyDatabase("sqlite", atEnd);
+    assert.ok(config.engine === "sqlite");
+    await migrate(config, { target: "head", downgrade: false });
+    db = new Database(config.path);
+    atEnd.after(() => void db.close());
+  });
+
+  for (const statement of declared) {
+    test(`${statement.name} is understood, and answers rows as it says`, () => {
+      const prepared = db.prepare(statement.text.sqlite);
+
+      assert.equal(prepared.reader, statement.returnsRows);
+      assert.equal(db.prepare(`EXPLAIN ${statement.text.sqlite}`).all(fakeParams(statement)).length > 0, true);
+    });
+  }
+
+  for (const name of hot) {
+    test(`${name} finds its rows by an index`, () => {
+      const statement = statementNamed(name);
+
+      const plan = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${statement.text.sqlite}`);
+      const details = plan.all(fakeParams(statement)).map(({ detail }) => detail);
+
+      const scans = details.filter(
+        (detail) => /^SCAN /.test(detail) && !/USING (COVERING )?INDEX|VIRTUAL TABLE INDEX/.test(detail),
+      );
+      assert.deepEqual(scans, []);
+      assert.equal(
+        details.some((detail) => /USING (COVERING |INTEGER )?(INDEX|PRIMARY KEY)/.test(detail)),
+        true,
+        details.join("; "),
+      );
+    });
+  }
+
+  test("keys above 2^31, which the driver binds as floats, still find their row by the primary key", () => {
+    const key = 200 * 2 ** 24 + 7;
+    const insert = db.prepare(statementNamed("events_insert").text.sqlite);
+    insert.run(["acme", key, -1, 1_700_000_000_000, "message", "user", "hello", null]);
+    const select = statementNamed("events_forward").text.sqlite;
+
+    const rows = db.prepare(select).all(["acme", key, key + 1, 10]);
+    const plan = db
+      .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${select}`)
+      .all(["acme", key, key + 1, 10]);
+    const type = db.prepare("SELECT typeof(event_key) AS type, typeof(ts) AS time FROM events").get();
+
+    assert.equal(rows.length, 1);
+    assert.deepEqual(
+      plan.map(({ detail }) => detail),
+      ["SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+    );
+    assert.deepEqual(type, { type: "integer", time: "integer" });
+  });
+
+  test("a statement over a tenant's table names the tenant, but for the service's own sweeps", () => {
+    const tables = db
+      .prepare<[], string>(
+        "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'tenant_id'",
+      )
+      .pluck()
+      .all();
+    const owned = new RegExp(`\\b(${[...tables, "event_search"].join("|")})\\b`);
+
+    const strays = declared.filter(({ text, tenantAt }) => owned.test(text.sqlite) && tenantAt.length === 0);
+    const mute = declared.filter(({ text, tenantAt }) => tenantAt.length > 0 && !owned.test(text.sqlite));
+
+    assert.ok(tables.includes("threads") && tables.includes("events") && tables.length >= 10, tables.join());
+    assert.deepEqual(strays.map(({ name }) => name).toSorted(), acrossTenants.toSorted());
+    assert.deepEqual(mute, []);
+  });
+
+  test("a tenant's table has the tenant as its first column", () => {
+    const tables = db
+      .prepare<[], { name: string; first: string }>(
+        `SELECT m.name, c.name AS first FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.cid = 0
+         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'event_search%'`,
+      )
+      .all();
+
+    const others = tables.filter(({ first }) => first !== "tenant_id").map(({ name }) => name);
+
+    assert.deepEqual(others.toSorted(), ["counters", "schema_revisions"]);
+  });
+});
+
+describe("declared statements on postgres", () => {
+  const atEnd = cleanup();
+  let url: string;
+  before(async () => {
+    const config = await emptyDatabase("postgres", atEnd);
+    assert.ok(config.engine === "postgres");
+    await migrate(config, { target: "head", downgrade: false });
+    url = config.postgres.url;
+  });
+
+  test("each is understood, with its guard too, and takes as many parameters as it says", async () => {
+    await onServer(url, async (client) => {
+      for (const statement of declared) {
+        const { name, text, paramCount } = statement;
+        await client.query(`PREPARE "${name}" AS ${text.postgres}`).catch(named(name));
+        await client.query(`PREPARE "${name}!" AS ${guarded(statement)}`).catch(named(`${name}!`));
+        const { rows } = await client.query(
+          "SELECT name, coalesce(array_length(parameter_types, 1), 0) AS count FROM pg_prepared_statements WHERE name LIKE $1 ORDER BY name",
+          [`${name}%`],
+        );
+        assert.deepEqual(
+          rows.map((row) => row.count),
+          [paramCount, paramCount + 1],
+          name,
+        );
+        await client.query("DEALLOCATE ALL");
+      }
+    });
+  });
+
+  test("the hot ones find their rows by an index", async () => {
+    await onServer(url, async (client) => {
+      // The tables are empty: without this the server rightly reads them whole.
+      await client.query("SET enable_seqscan = off");
+      for (const name of hot) {
+        const plan = await explain(client, statementNamed(name));
+
+        assert.doesNotMatch(plan, /Seq Scan on/, `${name}: ${plan}`);
+        assert.match(plan, /Index/, `${name}: ${plan}`);
+      }
+    });
+  });
+
+  test("a search walks the index of words", async () => {
+    await onServer(url, async (client) => {
+      await client.query("SET enable_seqscan = off");
+
+      const plan = await explain(client, statementNamed("search_hits"));
+
+      assert.match(plan, /Bitmap Index Scan on event_search_document/);
+    });
+  });
+});
+
+test("a statement cannot be declared twice, without a tenant, or with its parameters in another order", () => {
+  assert.throws(() => tenantSql("threads_insert", "SELECT :tenant"), /twice/);
+  assert.throws(() => tenantSql("test_no_tenant", "SELECT 1"), /does not name :tenant/);
+  assert.throws(() => systemSql("test_tenant", "SELECT :tenant"), /names :tenant/);
+  assert.throws(
+    () => tenantSql("test_order", { sqlite: "SELECT :tenant, ?", postgres: "SELECT ?, :tenant" }),
+    /another order/,
+  );
+  assert.throws(() => systemSql("x".repeat(61), "SELECT 1"), /too long/);
+  assert.throws(() => statementNamed("test_nowhere"), /no statement/);
+});
+
+test("every SELECT is a read: none of them changes rows", () => {
+  for (const statement of declared.filter(isSelect))
+    assert.doesNotMatch(statement.text.sqlite, /\b(INSERT|UPDATE|DELETE|RETURNING)\b/, statement.name);
+});
+
+function fakeParams({ paramCount }: Statement): number[] {
+  return new Array(paramCount).fill(1);
+}
+
+async function explain(client: Client, { name, text, paramCount }: Statement): Promise<string> {
+  await client.query(`PREPARE "${name}" AS ${text.postgres}`);
+  const { rows } = await client.query(`EXPLAIN EXECUTE "${name}" (${new Array(paramCount).fill("'1'").join(", ")})`);
+  return rows.map((row) => row["QUERY PLAN"]).join("\n");
+}
+
+function named(name: string): (error: unknown) => never {
+  return (error) => {
+    throw new Error(`${name}: ${(error as Error).message}`);
+  };
+}

@@ -1,0 +1,272 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import fc from "fast-check";
+import type { Store } from "../../../storage/store/store.ts";
+import { appendOp, deleteEventsOp, type EventKind, type EventRole } from "../../../storage/tables/events.ts";
+import { deleteWordsOp, indexEvents, searchEvents } from "../../../storage/tables/search.ts";
+import { searchWords } from "../../../storage/tables/search-words.ts";
+import { deleteThreadOp, insertThreadOp, progressOp, reserveThreadKeys } from "../../../storage/tables/threads.ts";
+import { threadRow } from "../../support/rows.ts";
+import { dialects, type TestStore, testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+type Line = string | { readonly content: string; readonly kind?: EventKind; readonly role?: EventRole };
+
+/** Makes a thread with these events, as turns do; answers its key. */
+async function say(store: Store, tenantId: string, suffix: string, ...lines: Line[]): Promise<number> {
+  const tenant = store.tenant(tenantId);
+  const key = await reserveThreadKeys(store.system, 1);
+  await tenant.write([insertThreadOp(tenant, threadRow(key, suffix, { uid: `uid-${suffix}` }))]);
+  await append(store, tenantId, key, 0, ...lines);
+  return key;
+}
+
+async function append(store: Store, tenantId: string, key: number, from: number, ...lines: Line[]): Promise<void> {
+  const tenant = store.tenant(tenantId);
+  const ops = lines.map((line, i) => {
+    const { content, kind = "message", role = "user" } = typeof line === "string" ? { content: line } : line;
+    return appendOp(tenant, key, {
+      seq: from + i,
+      parent_seq: from + i - 1,
+      ts: 1000 + i,
+      kind,
+      role,
+      content,
+      extra: null,
+    });
+  });
+  const next = from + lines.length;
+  await tenant.write([
+    ...ops,
+    progressOp(tenant, {
+      thread_key: key,
+      updated_at: 2,
+      next_seq: next,
+      leaf_seq: next - 1,
+      manifest: null,
+      model_id: null,
+    }),
+  ]);
+}
+
+for (const dialect of dialects) {
+  describe(`search on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let running: TestStore;
+    let store: Store;
+    let count = 0;
+    before(async () => {
+      running = await testStore(dialect, atEnd);
+      store = running.store;
+    });
+
+    const freshTenant = (): string => `search ${++count}: it's a "tenant"`;
+    const find = async (tenantId: string, query: string, limit = 20): Promise<string[]> =>
+      (await searchEvents(store.tenant(tenantId), query, limit)).map(({ content }) => content);
+
+    test("SESS-020 a hit names its thread and event, and the best comes first", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t1", "nothing here", { content: "the zebra and the zebra", role: "assistant" });
+      await say(store, tenant, "t2", `a zebra ${"among many other words ".repeat(30)}`);
+
+      const hits = await searchEvents(store.tenant(tenant), "zebra", 20);
+
+      assert.deepEqual(
+        hits.map(({ suffix, uid, seq, ts, role }) => ({ suffix, uid, seq, ts, role })),
+        [
+          { suffix: "t1", uid: "uid-t1", seq: 1, ts: 1001, role: "assistant" },
+          { suffix: "t2", uid: "uid-t2", seq: 0, ts: 1000, role: "user" },
+        ],
+      );
+      assert.equal(hits[0]?.rank, 1);
+      assert.ok((hits[1]?.rank as number) < 1 && (hits[1]?.rank as number) > 0);
+    });
+
+    test("every word must be there, in any form, order, case and accent; words that are everywhere count too", async () => {
+      const tenant = freshTenant();
+      await say(
+        store,
+        tenant,
+        "t",
+        "The dogs were running to the café",
+        "a dog",
+        "東京タワーへ行く",
+        "snake_case and foo-bar.baz v2",
+      );
+
+      assert.deepEqual(await find(tenant, "run DOG cafe"), ["The dogs were running to the café"]);
+      assert.deepEqual(await find(tenant, "the"), ["The dogs were running to the café"]);
+      assert.deepEqual((await find(tenant, "dog")).toSorted(), ["The dogs were running to the café", "a dog"]);
+      assert.deepEqual(await find(tenant, "dog elephant"), []);
+      assert.deepEqual(await find(tenant, "東京"), ["東京タワーへ行く"]);
+      assert.deepEqual(await find(tenant, "case bar v2"), ["snake_case and foo-bar.baz v2"]);
+    });
+
+    test("only what people and agents said is searched", async () => {
+      const tenant = freshTenant();
+      await say(
+        store,
+        tenant,
+        "t",
+        { content: "walrus one", role: "user" },
+        { content: "walrus two", role: "assistant" },
+        { content: "walrus three", role: "system" },
+        { content: "walrus four", kind: "tool_result", role: "tool" },
+        { content: "walrus five", kind: "thinking", role: "assistant" },
+        { content: "walrus six", kind: "custom", role: "user" },
+      );
+
+      assert.deepEqual((await find(tenant, "walrus")).toSorted(), ["walrus one", "walrus two"]);
+    });
+
+    test("a query without a word has no hits", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", "something");
+
+      for (const query of ["", "   ", "!!!", '"', "* ( )", "\0", "☃"])
+        assert.deepEqual(await find(tenant, query), [], query);
+    });
+
+    test("no syntax reaches the engine: what looks like it is words", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", "alpha beta not gamma near", "tenant content rowid");
+
+      assert.deepEqual(await find(tenant, "alpha NOT gamma"), ["alpha beta not gamma near"]);
+      assert.deepEqual(await find(tenant, "alpha OR zebra"), []);
+      assert.deepEqual(await find(tenant, "alp*"), []);
+      assert.deepEqual(await find(tenant, "tenant : content"), ["tenant content rowid"]);
+      for (const query of [
+        'alpha" OR tenant : "t',
+        "alpha') OR 1=1 --",
+        "alpha:*",
+        "alpha & !beta",
+        "NEAR(alpha beta, 1)",
+        "{a b} : c",
+        "^alpha",
+        "alpha + beta",
+        "<-> | &",
+      ])
+        await find(tenant, query);
+    });
+
+    test("no query fails, whatever is in it", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", "alpha");
+
+      await fc.assert(
+        fc.asyncProperty(fc.string({ unit: "binary", maxLength: 60 }), async (query) => {
+          const hits = await find(tenant, query);
+          assert.ok(hits.length <= 1);
+        }),
+        { numRuns: 100 },
+      );
+    });
+
+    test("a tenant finds its own words only, and its ranks say nothing of others", async () => {
+      const [mine, theirs] = [freshTenant(), freshTenant()];
+      await say(store, mine, "t", "our giraffe");
+      const alone = await searchEvents(store.tenant(mine), "giraffe", 20);
+      for (let i = 0; i < 5; i++) await say(store, theirs, `t${i}`, "their giraffe", "their secret giraffe plan");
+
+      const hits = await searchEvents(store.tenant(mine), "giraffe", 20);
+
+      assert.deepEqual(hits, alone);
+      assert.deepEqual(await find(mine, "secret"), []);
+      assert.equal((await find(theirs, "giraffe")).length, 10);
+    });
+
+    test("a tenant's mark in the index is not one of its words", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", "some text");
+
+      const bytes = Buffer.from(tenant).toString("hex");
+      for (const mark of [`t${bytes}0`, `@${bytes}`, bytes]) assert.deepEqual(await find(tenant, mark), [], mark);
+      assert.deepEqual(await find(tenant, tenant), []);
+    });
+
+    test("what is said later is found by the next search, and an old event is not found twice", async () => {
+      const tenant = freshTenant();
+      const key = await say(store, tenant, "t", "first lynx");
+      assert.deepEqual(await find(tenant, "lynx"), ["first lynx"]);
+
+      await append(store, tenant, key, 1, "second lynx");
+
+      assert.deepEqual((await find(tenant, "lynx")).toSorted(), ["first lynx", "second lynx"]);
+    });
+
+    test("a limit is kept", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", ...Array.from({ length: 30 }, (_, i) => `otter ${i}`));
+
+      assert.equal((await find(tenant, "otter", 7)).length, 7);
+    });
+
+    test("a log longer than a batch, and many threads, are indexed in batches, and several may do it at once", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "long", ...Array.from({ length: 150 }, (_, i) => `badger ${i}`));
+      for (let i = 0; i < 40; i++) await say(store, tenant, `short-${i}`, `badger in thread ${i}`);
+
+      const others = [running.another(), running.another(), store];
+      const finished = await Promise.all(others.map((each) => indexEvents(each, 1000)));
+
+      assert.deepEqual(finished, [true, true, true]);
+      const found = await find(tenant, "badger", 1000);
+      assert.equal(found.length, 190);
+      assert.equal(new Set(found).size, 190);
+    });
+
+    test("indexing stops at its number of batches and says that something is left", async () => {
+      const tenant = freshTenant();
+      await indexEvents(store, 1000);
+      await say(store, tenant, "t", ...Array.from({ length: 100 }, (_, i) => `heron ${i}`));
+
+      assert.equal(await indexEvents(store, 1), false);
+      assert.equal(await indexEvents(store, 1), true);
+      assert.equal(await indexEvents(store, 1), true);
+    });
+
+    test("a thread that is deleted is not found any more, and its neighbours are", async () => {
+      const tenant = freshTenant();
+      const scope = store.tenant(tenant);
+      const key = await say(store, tenant, "gone", "a secret ibis", "another ibis");
+      await say(store, tenant, "stays", "the last ibis");
+      assert.equal((await find(tenant, "ibis")).length, 3);
+
+      await scope.write([deleteWordsOp(scope, key), deleteEventsOp(scope, key), deleteThreadOp(scope, key)]);
+
+      assert.deepEqual(await find(tenant, "ibis"), ["the last ibis"]);
+      assert.deepEqual(await find(tenant, "secret"), []);
+    });
+
+    test("a tenant cannot delete another's words, nor take their place", async () => {
+      const [mine, theirs] = [freshTenant(), freshTenant()];
+      const key = await say(store, theirs, "t", "a puffin");
+      assert.deepEqual(await find(theirs, "puffin"), ["a puffin"]);
+
+      await store.tenant(mine).write([deleteWordsOp(store.tenant(mine), key)]);
+
+      assert.deepEqual(await find(theirs, "puffin"), ["a puffin"]);
+    });
+
+    test("a text of any size is indexed by its beginning", async () => {
+      const tenant = freshTenant();
+      const unique = Array.from({ length: 30_000 }, (_, i) => i.toString(36)).join(" ");
+      await say(store, tenant, "t", `begin ${unique} ${"x".repeat(200_000)} finish`, `${"y".repeat(5000)} tapir`);
+
+      assert.equal((await find(tenant, "begin")).length, 1);
+      assert.equal((await find(tenant, "finish")).length, 0);
+      assert.equal((await find(tenant, "tapir")).length, 1);
+      assert.equal((await find(tenant, "y".repeat(5000))).length, 1);
+    });
+  });
+}
+
+test("words are letters and digits without case and accents, and nothing else", () => {
+  assert.deepEqual(searchWords("Crème BRÛLÉE—№5, it’s x2!"), ["creme", "brulee", "no5", "it", "s", "x2"]);
+  assert.deepEqual(searchWords("東京 is 大きい"), ["東", "京", "is", "大", "き", "い"]);
+  fc.assert(
+    fc.property(fc.string({ unit: "binary", maxLength: 200 }), (text) => {
+      for (const word of searchWords(text)) assert.match(word, /^[\p{L}\p{N}]{1,200}$/u);
+    }),
+  );
+});

@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import type { Store, TenantStore } from "../../../storage/store/store.ts";
+import { insertUsageOp, threadsUsage, type UsageRow, usagePage, usageSummary } from "../../../storage/tables/usage.ts";
+import { dialects, testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const dayMs = 86_400_000;
+
+function row(id: string, ts: number, changes: Partial<UsageRow> = {}): UsageRow {
+  return {
+    id,
+    ts,
+    manifest_id: "m",
+    model_id: "fast",
+    wire_model_id: "fast-1",
+    kind: "tokens",
+    tokens_input: 10,
+    tokens_output: 20,
+    cache_creation: 1,
+    cache_read: 2,
+    cost_usd: 0.1,
+    thread_id: "acme:t1",
+    meta_json: "{}",
+    ...changes,
+  };
+}
+
+for (const dialect of dialects) {
+  describe(`usage on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let store: Store;
+    let count = 0;
+    before(async () => {
+      ({ store } = await testStore(dialect, atEnd));
+    });
+
+    async function tenantWith(rows: readonly UsageRow[]): Promise<TenantStore> {
+      const tenant = store.tenant(`usage-${++count}`);
+      await tenant.write(rows.map((each) => insertUsageOp(tenant, each)));
+      return tenant;
+    }
+
+    test("USAGE-001 rows come newest first as they were written, by pages, filters and cursor", async () => {
+      const rows = [
+        row("a", 1),
+        row("b", 2, { manifest_id: "n" }),
+        row("c", 2, { thread_id: "acme:t2", cost_usd: 1e-9 }),
+        row("d", 3),
+      ];
+      const tenant = await tenantWith(rows);
+
+      const first = await usagePage(tenant, {}, null, 3);
+      const second = await usagePage(tenant, {}, first.next_cursor, 3);
+      const ofManifest = await usagePage(tenant, { manifest_id: "n" }, null, 10);
+      const ofThread = await usagePage(tenant, { thread_id: "acme:t2", manifest_id: "m" }, null, 10);
+
+      assert.deepEqual(first.rows, [rows[3], rows[2], rows[1]]);
+      assert.deepEqual(second, { rows: [rows[0]], next_cursor: null });
+      assert.deepEqual(ofManifest, { rows: [rows[1]], next_cursor: null });
+      assert.deepEqual(ofThread, { rows: [rows[2]], next_cursor: null });
+      await assert.rejects(usagePage(tenant, {}, "nonsense", 3), { code: "invalid_cursor" });
+    });
+
+    test("USAGE-002 the summary is by manifest, model and UTC day, the newest day first; its totals are the sums of the rows", async () => {
+      const day = Date.UTC(2026, 1, 28);
+      const tenant = await tenantWith([
+        row("a", day),
+        row("b", day + dayMs - 1, { cost_usd: 0.2 }),
+        row("c", day + dayMs),
+        row("d", day + dayMs, { model_id: "slow" }),
+        row("e", day + dayMs, { manifest_id: "a-first" }),
+        row("before", day - 1),
+        row("at-end", day + 2 * dayMs),
+      ]);
+
+      const { items, totals } = await usageSummary(tenant, { since: day, until: day + 2 * dayMs }, null);
+
+      assert.deepEqual(
+        items.map(({ day: at, manifest_id, model_id, calls, cost_usd }) => [
+          at,
+          manifest_id,
+          model_id,
+          calls,
+          cost_usd,
+        ]),
+        [
+          ["2026-03-01", "a-first", "fast", 1, 0.1],
+          ["2026-03-01", "m", "fast", 1, 0.1],
+          ["2026-03-01", "m", "slow", 1, 0.1],
+          ["2026-02-28", "m", "fast", 2, 0.3],
+        ],
+      );
+      assert.deepEqual(totals, {
+        calls: 5,
+        tokens_input: 50,
+        tokens_output: 100,
+        cache_creation: 5,
+        cache_read: 10,
+        cost_usd: 0.6,
+      });
+      const one = await usageSummary(tenant, { since: day, until: day + 2 * dayMs }, "a-first");
+      assert.deepEqual([one.items.length, one.totals.calls], [1, 1]);
+    });
+
+    test("USAGE-002 costs are rounded to 8 decimals, and totals before that", async () => {
+      const tenant = await tenantWith(
+        Array.from({ length: 3 }, (_, i) => row(`r${i}`, i * dayMs, { cost_usd: 0.000_000_004 })),
+      );
+
+      const { items, totals } = await usageSummary(tenant, { since: 0, until: 10 * dayMs }, null);
+
+      assert.deepEqual(
+        items.map(({ cost_usd }) => cost_usd),
+        [0, 0, 0],
+      );
+      assert.equal(totals.cost_usd, 0.000_000_01);
+    });
+
+    test("USAGE-003 threads come most recently active first; totals count those that the limit cut off", async () => {
+      const tenant = await tenantWith([
+        row("a", 10, { thread_id: "acme:old" }),
+        row("b", 11, { thread_id: "acme:new" }),
+        row("c", 30, { thread_id: "acme:new" }),
+        row("d", 20, { thread_id: "acme:mid" }),
+        row("e", 20, { thread_id: "" }),
+        row("f", 40, { thread_id: "acme:after" }),
+      ]);
+
+      const all = await threadsUsage(tenant, { since: 10, until: 40 }, 10);
+      const cut = await threadsUsage(tenant, { since: 10, until: 40 }, 2);
+
+      assert.deepEqual(
+        all.items.map(({ thread_id, calls, first_ts, last_ts }) => [thread_id, calls, first_ts, last_ts]),
+        [
+          ["acme:new", 2, 11, 30],
+          ["acme:mid", 1, 20, 20],
+          ["acme:old", 1, 10, 10],
+        ],
+      );
+      assert.equal(all.truncated, false);
+      assert.deepEqual(cut.items, all.items.slice(0, 2));
+      assert.equal(cut.truncated, true);
+      assert.deepEqual(cut.totals, all.totals);
+      assert.deepEqual([all.totals.calls, all.totals.cost_usd], [4, 0.4]);
+    });
+
+    test("nothing used is nothing, with totals of zero", async () => {
+      const tenant = await tenantWith([]);
+      const zero = { calls: 0, tokens_input: 0, tokens_output: 0, cache_creation: 0, cache_read: 0, cost_usd: 0 };
+
+      assert.deepEqual(await usagePage(tenant, {}, null, 10), { rows: [], next_cursor: null });
+      assert.deepEqual(await usageSummary(tenant, { since: 0, until: 1 }, null), { items: [], totals: zero });
+      assert.deepEqual(await threadsUsage(tenant, { since: 0, until: 1 }, 10), {
+        items: [],
+        totals: zero,
+        truncated: false,
+      });
+    });
+  });
+}
