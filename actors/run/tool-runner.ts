@@ -3,7 +3,7 @@ import { policies } from "../../governance/controls/policies.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import type { RequestedCall } from "../models/provider.ts";
 import { soundJson } from "../models/sound-text.ts";
-import { checkArguments } from "../tools/arguments.ts";
+import { checkArguments, loggedArguments } from "../tools/arguments.ts";
 import { type Tool, type ToolResult, toolError } from "../tools/tool.ts";
 import { limitsControl, secretMaskingControl } from "./controls.ts";
 import type { JournalEntry } from "./journal.ts";
@@ -34,11 +34,12 @@ export class ToolRunner {
 
   /** The calls as the log keeps them: each with an id of its own, arguments parsed where they can be. */
   identify(requested: readonly RequestedCall[]): ToolCall[] {
-    return requested.map((call) => {
+    const args = loggedArguments(requested.map((call) => soundJson(call.arguments)));
+    return requested.map((call, at) => {
       let id = call.id;
       if (id === "" || id.length > callIdMax || this.#usedIds.has(id)) id = `call_${this.#scope.deps.env.id()}`;
       this.#usedIds.add(id);
-      return { id, name: presentableName(call.name), args: parsedArguments(call.arguments) };
+      return { id, name: presentableName(call.name), args: args[at] };
     });
   }
 
@@ -212,15 +213,4 @@ const unbound = { ok: false, refusal: toolError("permission_denied", "no tool of
 /** A name that the model made up would be sent back with every later turn of the thread. */
 function presentableName(name: string): string {
   return callNamePattern.test(name) ? name : name.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, 64) || "unnamed";
-}
-
-/** For the log and for people; what the tool gets is checked from the text itself. */
-function parsedArguments(text: string): unknown {
-  const sound = soundJson(text);
-  if (sound.trim() === "") return {};
-  try {
-    return JSON.parse(sound);
-  } catch {
-    return sound;
-  }
 }

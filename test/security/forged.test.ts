@@ -19,6 +19,10 @@ interface Item {
   readonly status?: string;
 }
 
+/** A list in a list, and so on. */
+const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
+const members = (count: number) => Array.from({ length: count }, (_, at) => `"k${at}":1`).join(",");
+
 describe("forged words", () => {
   const atEnd = cleanup();
   let server: TestServer;
@@ -140,6 +144,18 @@ describe("forged words", () => {
       ),
       of: /^\[tool error\/(invalid_arguments|permission_denied)\]/,
     },
+    "arguments nested or crowded beyond what JSON may be from anybody": {
+      manifest: "wide",
+      answer: calls(
+        ["calculator", `{"expression":${nested(4_200)}}`],
+        ["calculator", nested(100_000)],
+        ["calculator", '{"a":'.repeat(100_000)],
+        ["calculator", `{"expression":"1",${members(1_001)}}`],
+        ["calculator", `[${Array(100_001).fill("1").join(",")}]`],
+        ["no_such_tool", nested(4_200)],
+      ),
+      of: /^\[tool error\/(invalid_arguments|permission_denied)\]/,
+    },
     "paths that lead out of the workspace": {
       manifest: "wide",
       answer: calls(
@@ -178,6 +194,28 @@ describe("forged words", () => {
       );
     });
   }
+
+  test("threat 27: arguments that cannot be taken are told, kept and shown again as the text that they are", async () => {
+    const deep = `{"expression":${nested(4_200)}}`;
+    mock.answer("forging", inTurn(calls(["calculator", deep]), { text: "Done." }));
+    const body = turn("wide", "go", { thread_id: "deep", model: "forging" });
+
+    const stream = await server.stream("/chat/stream", body);
+    const frames = await stream.rest();
+    const stateless = await server.post("/chat", turn("wide", "go", { model: "forging" }));
+    const history = await server.get("/chat/history/deep");
+    const again = await server.post("/chat", body);
+
+    const started = frames.find(({ name }) => name === "tool_start");
+    assert.equal(started?.json.data.input, deep);
+    assert.deepEqual(
+      frames.slice(-2).map(({ name }) => name),
+      ["done", "[DONE]"],
+    );
+    assert.equal(history.json.messages[1].tool_calls[0].args, deep);
+    for (const { status, json } of [stateless, again]) assert.deepEqual([status, json.final?.content], [200, "Done."]);
+    assertNoErrorLogged(server);
+  });
 
   test("threat 27: calls that share an id, or have none, are told apart and each has its result", async () => {
     const toolCalls = ["1+1", "2+2", "3+3"].map((expression, at) => ({

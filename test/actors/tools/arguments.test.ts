@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { checkArguments } from "../../../actors/tools/arguments.ts";
+import { checkArguments, loggedArguments } from "../../../actors/tools/arguments.ts";
 import { todoWrite } from "../../../actors/tools/plans/todo-write.ts";
 import type { Tool } from "../../../actors/tools/tool.ts";
 import { listDir } from "../../../actors/tools/workspace/list-dir.ts";
@@ -85,6 +85,29 @@ for (const [name, tool, text, reason] of refused) {
     assert.match(refusalOf(tool, text), reason);
   });
 }
+
+test("the log has arguments parsed where a tool might take them, and else as the text that they are", () => {
+  const taken: [string, unknown][] = [
+    ['{"a":[1]}', { a: [1] }],
+    [" ", {}],
+    ["[]", []],
+  ];
+  const texts = ["{broken", '{"a":1,"a":2}', '{"__proto__":1}', `${"[".repeat(65)}${"]".repeat(65)}`, '"\\u0000"'];
+
+  assert.deepEqual(
+    loggedArguments(taken.map(([text]) => text)),
+    taken.map(([, value]) => value),
+  );
+  assert.deepEqual(loggedArguments(texts), texts);
+});
+
+test("of all calls of an answer no more arguments are parsed than one may have", () => {
+  const half = `{"content":"${"x".repeat(999_986)}"}`;
+
+  const [first, second, third] = loggedArguments([half, half, "{}"]);
+
+  assert.deepEqual([half.length, typeof first, typeof second, third], [1_000_000, "object", "object", "{}"]);
+});
 
 test("64 levels are taken", () => {
   assert.doesNotThrow(() => parseStrictJson(`${"[".repeat(64)}${"]".repeat(64)}`));
