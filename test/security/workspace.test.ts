@@ -10,6 +10,7 @@ import { checkArguments } from "../../actors/tools/arguments.ts";
 import { builtInTools } from "../../actors/tools/registry/built-in.ts";
 import { firstPlaces, nextPlaces, parsePattern } from "../../actors/tools/workspace/path-pattern.ts";
 import { regexQuery } from "../../actors/tools/workspace/text-query.ts";
+import { systemEnv } from "../../bus/env.ts";
 import { type Fixture, openFixture } from "../actors/tools/workspace/workspace-fixture.ts";
 
 describe("threat 21: regular expressions and globs that explode elsewhere", () => {
@@ -96,13 +97,87 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
     assert.ok(counter.steps <= 64 * parts.length * 5 * 255, `${counter.steps}`);
   });
 
-  test("a walk ends after 20,000 names and says so", async (t) => {
+  const looking: Readonly<Record<string, object>> = {
+    glob: { pattern: "**/nothing" },
+    search_files: { query: "nothing" },
+    list_dir: {},
+  };
+
+  test("50,000 names are looked at, and the result says when there are more", async (t) => {
     const fixture = openFixture(t);
-    for (let i = 0; i < 20_050; i++) fixture.put(`d${i % 4}/f${i}`, "");
+    // Links are passed by, so that nothing is spent on opening them.
+    for (let i = 0; i < 50_000; i++) symlinkSync("nowhere", fixture.at(`f${i}`));
+    // A clock that stands still.
+    const env = { ...systemEnv(), monotonic: () => 0 };
+    const results = async () => {
+      const texts: string[] = [];
+      for (const [tool, args] of Object.entries(looking)) texts.push(await fixture.text(tool, args, { env }));
+      return texts;
+    };
 
-    const text = await fixture.text("glob", { pattern: "**/nothing" });
+    const most = await results();
+    symlinkSync("nowhere", fixture.at("one more"));
+    const more = await results();
 
-    assert.equal(text, "[stopped after 20000 names: give a path]");
+    assert.deepEqual(most, ["[no matches]", "[no matches]", "[empty]"]);
+    assert.deepEqual(more, [
+      "[stopped after 50000 names: give a path]",
+      "[no matches]\n[stopped after 50000 names: give a path]",
+      "[stopped after 50000 names: there are more names, which may come before these]",
+    ]);
+  });
+
+  test("names of all directories count together", async (t) => {
+    const fixture = openFixture(t);
+    for (let d = 0; d < 11; d++) {
+      mkdirSync(fixture.at(`d${d}`));
+      for (let i = 0; i < 4_999; i++) symlinkSync("nowhere", fixture.at(`d${d}/f${i}`));
+    }
+    const env = { ...systemEnv(), monotonic: () => 0 };
+
+    const text = await fixture.text("glob", { pattern: "**/nothing" }, { env });
+
+    assert.equal(text, "[stopped after 50000 names: give a path]");
+  });
+
+  test("two seconds are looked, and what was found by then is given", async (t) => {
+    const fixture = openFixture(t);
+    for (let i = 0; i < 100; i++) fixture.put(`f${String(i).padStart(3, "0")}`, "needle\n");
+    let looks = 0;
+    /** Each look at the clock takes `stepMs`, the first none. */
+    const slow = (stepMs: number) => {
+      looks = 0;
+      return { env: { ...systemEnv(), monotonic: () => stepMs * looks++ } };
+    };
+
+    const inTime = await fixture.text("search_files", { query: "needle", max_hits: 50 }, slow(1));
+    const late = await fixture.text("search_files", { query: "needle" }, slow(15));
+    const globbed = await fixture.text("glob", { pattern: "f*" }, slow(15));
+    const listed = await fixture.text("list_dir", {}, slow(100));
+
+    assert.ok(!inTime.includes("stopped"), inTime);
+    const hits = late.split("\n");
+    assert.equal(hits.pop(), "[stopped after 2 seconds: give a path]");
+    assert.ok(hits.length > 0 && hits.length < 34, late);
+    assert.equal(hits[0], "f000:1: needle");
+    const found = globbed.split("\n");
+    assert.equal(found.pop(), "[stopped after 2 seconds: give a path]");
+    assert.ok(found.length > 0 && found.length < 34, globbed);
+    const lines = listed.split("\n");
+    assert.equal(lines.pop(), "[stopped after 2 seconds: there are more names, which may come before these]");
+    assert.ok(lines.length > 0 && lines.length < 20, listed);
+  });
+
+  test("a regular expression stops in the middle of a file when the time is over", async (t) => {
+    const fixture = openFixture(t);
+    fixture.put("long.txt", "no\n".repeat(80_000));
+    let looks = 0;
+    const env = { ...systemEnv(), monotonic: () => 2 * looks++ };
+
+    const text = await fixture.text("search_files", { query: "n.e+dle", regex: true, path: "long.txt" }, { env });
+
+    assert.equal(text, "[no matches]\n[stopped after 2 seconds: give a path]");
+    assert.ok(looks <= 1_010, `${looks}`);
   });
 });
 

@@ -2,6 +2,8 @@ import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, opendir, rename, stat, unlink } from "node:fs/promises";
 import { platform } from "node:os";
 import { explainFileError, ToolRefusal } from "./refusal.ts";
+import { sortByName } from "./sort-by-name.ts";
+import type { Survey } from "./survey.ts";
 import { canBeNamed, draftPrefix, isDraft, isReserved } from "./workspace-path.ts";
 
 // A directory that is held while it is worked in. A path is walked name by name; each name is looked up in the directory that is
@@ -115,14 +117,14 @@ export class Directory {
    * At most `max` names in this directory, sorted, without the service's own and those that no path can name. `more` says that
    * there are others; which ones were taken is then up to the file system.
    */
-  async list(max: number): Promise<{ entries: Entry[]; more: boolean }> {
+  async list(max: number, pace?: Pick<Survey, "isOver" | "breathe">): Promise<{ entries: Entry[]; more: boolean }> {
     const entries: Entry[] = [];
     let more = false;
     try {
       for await (const found of await opendir(this.#pin.path, { bufferSize: 256 })) {
         const { name } = found;
         if (!canBeNamed(name) || isReserved(name)) continue;
-        if (entries.length === max) {
+        if (entries.length === max || pace?.isOver()) {
           more = true;
           break;
         }
@@ -139,8 +141,7 @@ export class Directory {
     } catch (error) {
       throw explainFileError(error, this.label || ".");
     }
-    entries.sort((a, b) => (a.name < b.name ? -1 : 1));
-    return { entries, more };
+    return { entries: await sortByName(entries, () => pace?.breathe()), more };
   }
 
   /** Makes sure that there is a directory of that name, and holds it. */

@@ -2,7 +2,8 @@ import { Type } from "typebox";
 import { defineTool } from "../tool.ts";
 import { firstPlaces, fits, nextPlaces, parsePattern } from "./path-pattern.ts";
 import { answer, ToolRefusal } from "./refusal.ts";
-import { newWalk, walk } from "./walk.ts";
+import { Survey } from "./survey.ts";
+import { walk } from "./walk.ts";
 import { inDirectory } from "./workspace.ts";
 import { parseDirectoryPath } from "./workspace-path.ts";
 
@@ -43,7 +44,7 @@ export const glob = defineTool({
       const names = [...parseDirectoryPath(args.path), ...parseDirectoryPath(base.join("/"))];
       const max = args.max_results ?? resultsMax;
       const found: string[] = [];
-      const state = newWalk();
+      const survey = new Survey(context);
       const search = inDirectory(context, names, false, async (directory) => {
         if (directory === null) return;
         const walker = {
@@ -56,7 +57,7 @@ export const glob = defineTool({
             return found.length <= max;
           },
         };
-        await walk(directory, firstPlaces(parts), walker, context, state);
+        await walk(directory, firstPlaces(parts), walker, survey);
       });
       // A pattern that says outright what is not there finds nothing, like any other.
       await search.catch((error) => {
@@ -64,7 +65,7 @@ export const glob = defineTool({
       });
       const lines = found.slice(0, max).sort();
       if (found.length > max) lines.push(`[truncated at ${max}]`);
-      if (state.cut) lines.push(`[stopped after ${state.entries} names: give a path]`);
+      lines.push(...survey.told("give a path"));
       return lines.length === 0 ? "[no matches]" : lines.join("\n");
     }),
 });

@@ -1,13 +1,12 @@
 import { Type } from "typebox";
 import { defineTool } from "../tool.ts";
 import type { Directory } from "./directory.ts";
-import { answer, checkSignal } from "./refusal.ts";
+import { answer } from "./refusal.ts";
+import { Survey } from "./survey.ts";
 import { inDirectory } from "./workspace.ts";
 import { parseDirectoryPath } from "./workspace-path.ts";
 
 const entriesMax = 500;
-/** Names read before they are sorted and cut: in a larger directory the first names of all cannot be told. */
-const namesMax = 10_000;
 /** Sizes asked of the file system side by side. */
 const looksAtOnce = 32;
 
@@ -34,15 +33,20 @@ export const listDir = defineTool({
     answer(() =>
       inDirectory(context, parseDirectoryPath(args.path), false, async (directory) => {
         if (directory === null) return "[empty]";
-        const { entries, more } = await directory.list(namesMax);
+        const survey = new Survey(context);
+        const { entries, more } = await directory.list(survey.namesLeft, survey);
+        survey.names = entries.length;
+        if (more) survey.cut();
         const shown = entries.filter((entry) => entry.kind === "file" || entry.kind === "directory");
         const lines: string[] = [];
         for (let at = 0; at < Math.min(shown.length, entriesMax); at += looksAtOnce) {
-          checkSignal(context.signal);
+          survey.checkSignal();
           const batch = shown.slice(at, Math.min(at + looksAtOnce, entriesMax));
           lines.push(...(await Promise.all(batch.map((entry) => describe(directory, entry.name)))).flat());
         }
-        if (more || shown.length > entriesMax) lines.push(`[truncated at ${entriesMax}]`);
+        if (shown.length > entriesMax) lines.push(`[truncated at ${entriesMax}]`);
+        // Which names of a larger directory come first cannot be told.
+        lines.push(...survey.told("there are more names, which may come before these"));
         return lines.length === 0 ? "[empty]" : lines.join("\n");
       }),
     ),

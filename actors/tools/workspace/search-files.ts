@@ -1,10 +1,11 @@
 import { Type } from "typebox";
-import { defineTool, type ToolContext } from "../tool.ts";
+import { defineTool } from "../tool.ts";
 import type { Directory } from "./directory.ts";
-import { breathe, readAtMost } from "./file-content.ts";
-import { answer, checkSignal, ToolRefusal } from "./refusal.ts";
+import { readAtMost } from "./file-content.ts";
+import { answer, ToolRefusal } from "./refusal.ts";
+import { Survey } from "./survey.ts";
 import { literalQuery, queryCharsMax, regexQuery, type TextQuery } from "./text-query.ts";
-import { newWalk, passBy, walk } from "./walk.ts";
+import { passBy, walk } from "./walk.ts";
 import { inDirectory, inParent } from "./workspace.ts";
 import { isGitDirectory, parseDirectoryPath } from "./workspace-path.ts";
 
@@ -25,7 +26,7 @@ interface Search {
   readonly regex: boolean;
   readonly hits: string[];
   readonly max: number;
-  readonly context: ToolContext;
+  readonly survey: Survey;
   steps: number;
   stepsAtTurn: number;
   largeFiles: number;
@@ -76,19 +77,19 @@ export const searchFiles = defineTool({
       const query = regex ? regexQuery(args.query) : literalQuery(args.query);
       const max = args.max_hits ?? hitsMax;
       const counts = { steps: 0, stepsAtTurn: 0, largeFiles: 0, longLines: 0 };
-      const search: Search = { query, regex, hits: [], max, context, ...counts };
-      const state = newWalk();
+      const survey = new Survey(context);
+      const search: Search = { query, regex, hits: [], max, survey, ...counts };
       const below = async (directory: Directory | null) => {
         if (directory === null) return;
         const walker = {
           enter: (name: string) => (isGitDirectory(name) ? null : true),
           file: async (label: string, name: string, _carried: true, holder: Directory) => {
             await searchFile(search, holder, name, label).catch(passBy);
-            checkSignal(context.signal);
+            survey.checkSignal();
             return isOpen(search);
           },
         };
-        await walk(directory, true, walker, context, state);
+        await walk(directory, true, walker, survey);
       };
       if (names.length === 0) await inDirectory(context, names, false, below);
       else
@@ -101,9 +102,7 @@ export const searchFiles = defineTool({
             await directory.close();
           }
         });
-      return [...report(search), ...(state.cut ? [`[stopped after ${state.entries} names: give a path]`] : [])].join(
-        "\n",
-      );
+      return [...report(search), ...survey.told("give a path")].join("\n");
     }),
 });
 
@@ -162,8 +161,7 @@ async function searchLines(search: Search, text: string, label: string): Promise
     const steps = lineSteps + seen.length * search.query.stepsPerChar;
     if (search.steps + steps - search.stepsAtTurn > stepsPerTurn) {
       search.stepsAtTurn = search.steps;
-      await breathe(search.context.env);
-      checkSignal(search.context.signal);
+      await search.survey.breathe();
     }
     search.steps += steps;
     const at = search.query.find(seen);
@@ -178,7 +176,7 @@ function lineCharsMax(query: TextQuery): number {
 
 /** False when there are more hits than were asked for, or the work is too much. */
 function isOpen(search: Search): boolean {
-  return search.hits.length <= search.max && search.steps < stepsMax;
+  return search.hits.length <= search.max && search.steps < stepsMax && !search.survey.isOver();
 }
 
 function addHit(search: Search, label: string, line: number, text: string, at: number): void {

@@ -1,26 +1,10 @@
-import type { Env } from "../../../bus/env.ts";
 import type { Directory } from "./directory.ts";
-import { breathe } from "./file-content.ts";
-import { checkSignal, ToolRefusal } from "./refusal.ts";
+import { ToolRefusal } from "./refusal.ts";
+import type { Survey } from "./survey.ts";
 import { depthMax } from "./workspace-path.ts";
 
-/** What one walk may look at, however large the workspace is. */
-const entriesMax = 20_000;
 /** Names shown to the walker before others have a turn. */
-const entriesPerTurn = 500;
-
-/** How far a walk has come. */
-export interface WalkState {
-  /** Names looked at so far. */
-  entries: number;
-  /** True when the walk ended at a bound before it had seen everything. */
-  cut: boolean;
-}
-
-/** A walk that has not begun. */
-export function newWalk(): WalkState {
-  return { entries: 0, cut: false };
-}
+const namesPerTurn = 500;
 
 /** What a walker does with what it meets. `T` is what it carries from a directory into those below. */
 export interface Walker<T> {
@@ -31,28 +15,24 @@ export interface Walker<T> {
 }
 
 /**
- * Shows the walker what is below `directory`, in the order of names, each file with the directory that is held for it. Links and
- * special files are passed by, and so is what vanishes or cannot be opened meanwhile. Answers false when the walker ended it.
+ * Shows the walker what is below `directory`, in the order of names, each file with the directory that is held for it, as far as
+ * the survey goes. Links and special files are passed by, and so is what vanishes or cannot be opened meanwhile. Answers false
+ * when the walker or the survey ended it.
  */
-export async function walk<T>(
-  directory: Directory,
-  carried: T,
-  walker: Walker<T>,
-  run: { readonly env: Env; readonly signal: AbortSignal },
-  state: WalkState,
-): Promise<boolean> {
-  checkSignal(run.signal);
+export async function walk<T>(directory: Directory, carried: T, walker: Walker<T>, survey: Survey): Promise<boolean> {
+  survey.checkSignal();
   // Deeper than this nothing could be named.
   const depth = directory.label === "" ? 0 : directory.label.split("/").length;
-  if (state.entries >= entriesMax || depth >= depthMax) {
-    state.cut = true;
+  if (survey.namesLeft <= 0 || depth >= depthMax) {
+    survey.cut();
     return true;
   }
-  const { entries, more } = await directory.list(entriesMax - state.entries);
-  state.entries += entries.length;
-  if (more) state.cut = true;
+  const { entries, more } = await directory.list(survey.namesLeft, survey);
+  survey.names += entries.length;
+  if (more) survey.cut();
   for (const [at, { name, kind }] of entries.entries()) {
-    if (at % entriesPerTurn === entriesPerTurn - 1) await breathe(run.env);
+    if (survey.isOver()) return false;
+    if (at % namesPerTurn === namesPerTurn - 1) await survey.breathe();
     if (kind === "file") {
       if (!(await walker.file(directory.labelOf(name), name, carried, directory))) return false;
     } else if (kind === "directory") {
@@ -61,9 +41,9 @@ export async function walk<T>(
       const below = await directory.directory(name).catch(passBy);
       if (below === null) continue;
       try {
-        if (!(await walk(below, next, walker, run, state))) return false;
+        if (!(await walk(below, next, walker, survey))) return false;
       } catch (error) {
-        checkSignal(run.signal);
+        survey.checkSignal();
         passBy(error);
       } finally {
         await below.close();
