@@ -1,0 +1,131 @@
+// What a process that is gone has left open is closed by its successor, all of it, however long that takes.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import pino from "pino";
+import { type Env, systemEnv } from "../../bus/env.ts";
+import { AbandonedRuns } from "../../http/abandoned-runs.ts";
+import { claimKeyOp, idempotencyKey } from "../../storage/idempotency.ts";
+import { abandonedRuns, insertLiveRunOp } from "../../storage/live-runs.ts";
+import type { Store } from "../../storage/store.ts";
+import { insertThreadOp, reserveThreadKeys } from "../../storage/threads.ts";
+import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
+import { eventually } from "../support/eventually.ts";
+import { refusingStore } from "../support/refusing-store.ts";
+import { threadRow } from "../support/rows.ts";
+import { ScriptedModel } from "../support/scripted-model.ts";
+import { testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+const now = 1_700_000_000_000;
+const keyScope = JSON.stringify(["chat", "none", "", "alice", "key"]);
+
+describe("abandoned runs", () => {
+  const atEnd = cleanup();
+  let store: Store;
+  before(async () => {
+    ({ store } = await testStore("sqlite", atEnd));
+  });
+
+  /** A successor whose store refuses what the test says, and whose timers run when they are told to. */
+  function successor() {
+    const timers: { delayMs: number; work: () => void }[] = [];
+    const held: Env = {
+      ...systemEnv(),
+      timer(delayMs, work) {
+        timers.push({ delayMs, work });
+        return { cancel() {} };
+      },
+    };
+    const env: Env = { ...systemEnv(), now: () => now };
+    const refusing = refusingStore(store);
+    const process = new ActorProcess({
+      env,
+      store: refusing,
+      settings: processSettings(atEnd, { agent: {} }, { SVC_AUDIT_FLUSH_SECONDS: "3600" }),
+      model: new ScriptedModel(env, () => ({})),
+      bootId: env.id(),
+    });
+    atEnd.after(() => process.close());
+    return { timers, refusing, runs: new AbandonedRuns(process.bus, refusing, held, pino({ level: "silent" })) };
+  }
+
+  /** Threads with a live run of a process that is gone, and a key that it has claimed beside them. */
+  async function abandon(count: number): Promise<void> {
+    const tenant = store.tenant(tenantId);
+    const first = await reserveThreadKeys(store.system, count);
+    const ops = Array.from({ length: count }, (_, at) => first + at).flatMap((thread_key) => {
+      const suffix = `thread-${thread_key}`;
+      const run = { run_id: `run-${thread_key}`, owner: "gone:1:0", started_at: now, idempotency_scope: null };
+      return [
+        insertThreadOp(tenant, threadRow(thread_key, suffix)),
+        insertLiveRunOp(tenant, { thread_key, suffix, ...run }),
+      ];
+    });
+    const claim = { scope: keyScope, fingerprint: "f", owner: "gone:1:0", run_id: "r", answer: null };
+    await tenant.write([...ops, claimKeyOp(tenant, { ...claim, expires_at: now + 60_000 }, now)]);
+  }
+
+  const gone = { processesBut: "here" };
+  const left = async () => (await abandonedRuns(store.system, gone, 0, 10_000)).length;
+  const claimed = async () => (await idempotencyKey(store.tenant(tenantId), keyScope, now)) !== undefined;
+
+  test("are all closed, more of them than one page has, and then their process's keys are free", async () => {
+    await abandon(1_100);
+    const { timers, runs } = successor();
+
+    await runs.close(gone);
+
+    assert.deepEqual([await left(), await claimed()], [0, false]);
+    assert.deepEqual(timers, []);
+  });
+
+  test("that cannot be closed yet are tried again, and no key is freed before its run is closed", async () => {
+    await abandon(3);
+    const { timers, refusing, runs } = successor();
+    refusing.refused = "live_run_delete";
+
+    await runs.close(gone);
+    assert.deepEqual([await left(), await claimed()], [3, true]);
+    assert.deepEqual(
+      timers.map(({ delayMs }) => delayMs),
+      [500],
+    );
+    refusing.refused = null;
+    timers.shift()?.work();
+    await eventually("closed runs", async () => {
+      await nextTurn();
+      return ((await left()) === 0 && !(await claimed())) || undefined;
+    });
+
+    assert.deepEqual(timers, []);
+  });
+
+  test("are looked for at longer and longer intervals, up to 30 seconds, until it is told to stop", async () => {
+    await abandon(1);
+    const { timers, refusing, runs } = successor();
+    refusing.refused = "idempotency_release_of_others";
+    const delays: number[] = [];
+
+    void runs.close(gone);
+    for (let attempt = 0; attempt < 8; attempt++) {
+      const timer = await eventually("another attempt", async () => {
+        await nextTurn();
+        return timers.shift();
+      });
+      delays.push(timer.delayMs);
+      timer.work();
+    }
+    const last = await eventually("the last attempt", async () => {
+      await nextTurn();
+      return timers.shift();
+    });
+    runs.stop();
+    last.work();
+    await runs.close(gone);
+
+    assert.deepEqual(delays, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    assert.deepEqual(timers, []);
+    assert.equal(await claimed(), true);
+  });
+});
