@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import SqliteDatabase from "better-sqlite3";
 import { type Env, systemEnv } from "../../bus/env.ts";
 import { AuditLog } from "../../governance/audit.ts";
@@ -97,6 +98,7 @@ describe("a flush that fails", () => {
     allow();
     fire();
     const types = await eventually("the event", async () => {
+      await nextTurn();
       const seen = await typesOf(opened);
       return seen.length > 0 ? seen : undefined;
     });

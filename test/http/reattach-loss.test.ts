@@ -23,7 +23,9 @@ describe("a listener that is behind when its actor's thread dies", () => {
     mock.answer("plain", { text: ["The", " answer."] });
     // The model is shown little, so that a long thread costs it nothing.
     const manifests = manifestEnv(atEnd, { agent: { session: { strategy: "windowed:1" } } });
-    server = await startInProcess({ atEnd, env: { ...modelEnv(mock, ["plain"]), ...manifests } });
+    // What never comes is not waited for without end.
+    const env = { ...modelEnv(mock, ["plain"]), ...manifests, SVC_STREAM_RESUME_IDLE_SECONDS: "20" };
+    server = await startInProcess({ atEnd, env });
   });
 
   async function say(thread_id: string, text: string): Promise<void> {

@@ -76,25 +76,30 @@ for (const dialect of dialects)
       );
     });
 
-    test("IDEM-010 is free when the answer could not be kept: who was told of a failure may ask again", async () => {
-      const { model, refusing, submit } = start();
-      refusing.refused = "idempotency_settle";
-      const first = submit("lost");
-      await first.ended;
+    for (const [what, statement] of [
+      ["the answer", "idempotency_settle"],
+      ["anything of its end", "usage_insert"],
+    ] as const)
+      test(`IDEM-010 is free when ${what} could not be kept: who was told of a failure may ask again`, async () => {
+        const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
+        const { model, refusing, submit } = start({ text: ["Lost."], usage });
+        refusing.refused = statement;
+        const first = submit(`lost ${statement}`);
+        await first.ended;
 
-      refusing.refused = null;
-      const second = await eventually("a free key", async () => {
-        const turn = submit("lost");
-        const outcome = await outcomeOf(turn.accepted);
-        if ("refused" in outcome) return undefined;
-        await turn.ended;
-        return turn;
+        refusing.refused = null;
+        const second = await eventually("a free key", async () => {
+          const turn = submit(`lost ${statement}`);
+          const outcome = await outcomeOf(turn.accepted);
+          if ("refused" in outcome) return undefined;
+          await turn.ended;
+          return turn;
+        });
+
+        assert.deepEqual(
+          [first, second].map(({ text }) => decodeAnswer(text).status),
+          [503, 200],
+        );
+        assert.equal(model.requests.length, 2);
       });
-
-      assert.deepEqual(
-        [first, second].map(({ text }) => decodeAnswer(text).status),
-        [503, 200],
-      );
-      assert.equal(model.requests.length, 2);
-    });
   });
