@@ -1,0 +1,82 @@
+// A turn whose acceptance is not heard of in time: it is asked for again by the same run id, three times in all (decision 46).
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { defineActor } from "../../actors/runtime/define.ts";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { encodeAnswer, type SubmitTurn } from "../../bus/protocol/thread.ts";
+import { answerTurn } from "../../http/turns.ts";
+import { outcomeOf } from "../support/outcome.ts";
+import { SimNet } from "../support/sim-bus.ts";
+import { Sim } from "../support/sim-env.ts";
+
+const fields = {
+  surface: "chat",
+  manifest: "agent",
+  messages: [],
+  thread_suffix: null,
+  model: null,
+  template: null,
+  template_args: [],
+  max_tokens: null,
+  temperature: null,
+  include_usage: false,
+} as const;
+const principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;
+
+/** Runs a turn whose actor does not answer the first asks, and refuses or accepts the next one. */
+async function ask(unanswered: number, refusal: ErrorCode | null = null) {
+  const sim = new Sim(5);
+  const asks: { run_id: string; atMs: number }[] = [];
+  const actor = defineActor<"turn", null, undefined>({
+    kind: "turn",
+    mailboxLimit: 8,
+    interleaves: ["submit", "abort"],
+    reserved: [],
+    passivateAfterMs: 60_000,
+    load: () => null,
+    idle: () => false,
+    crashed: () => {},
+    on: {
+      submit(_state, turn: SubmitTurn, { bus }) {
+        asks.push({ run_id: turn.run_id, atMs: sim.now - startedAt });
+        if (asks.length <= unanswered) return new Promise<never>(() => {});
+        if (refusal !== null) throw new SvcError(refusal);
+        bus.channel(turn.channel).send(encodeAnswer(200, '{"said":true}'), true);
+        return { kind: "started" };
+      },
+      abort() {},
+    },
+  });
+  const net = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] });
+  const { bus, env } = net.node(10);
+  const startedAt = sim.now;
+  const turns = new Set();
+  const exchange = { onAborted() {}, head: { headers: {} } };
+  const request = { exchange, rawBody: Buffer.from("{}"), principal, requestId: "r", params: {}, query: {}, body: {} };
+  const outcome = await sim.until(outcomeOf(answerTurn(request as never, fields, { bus, env, turns } as never)));
+  return { asks, outcome, left: turns.size };
+}
+
+for (const unanswered of [0, 1, 2])
+  test(`answered at ask ${unanswered + 1}, it is one run and one answer`, async () => {
+    const { asks, outcome, left } = await ask(unanswered);
+
+    assert.deepEqual(outcome, { answer: { kind: "json", status: 200, body: '{"said":true}' } });
+    assert.equal(asks.length, unanswered + 1);
+    assert.equal(new Set(asks.map(({ run_id }) => run_id)).size, 1);
+    for (const [at, { atMs }] of asks.entries()) assert.ok(Math.abs(atMs - at * 10_000) < 1_000, `${atMs}`);
+    assert.equal(left, 0);
+  });
+
+test("never answered, it is given up after the third, and the client is told that nobody knows", async () => {
+  const { asks, outcome, left } = await ask(3);
+
+  assert.deepEqual([asks.length, outcome, left], [3, { refused: "deadline_exceeded" }, 0]);
+});
+
+for (const code of ["run_in_progress", "actor_lost", "storage_unavailable"] as const)
+  test(`refused with ${code}, it is not asked for again`, async () => {
+    const { asks, outcome, left } = await ask(0, code);
+
+    assert.deepEqual([asks.length, outcome, left], [1, { refused: code }, 0]);
+  });
