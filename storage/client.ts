@@ -7,6 +7,9 @@ import type { StoreConfig } from "./store/config.ts";
 import { StorePort } from "./store/port.ts";
 import { createStore, type Store } from "./store/store.ts";
 
+/** How long a look at the files counts for reads: a turn makes several, and each commit looks for itself. */
+const lookMs = 100;
+
 /**
  * A thread's own store over its port to the store thread. Writes always go there; on SQLite reads are made here, on a connection
  * of this thread, the long ones in a pool of threads, and on Postgres they go there too. It is not to be used after `close`.
@@ -19,15 +22,22 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
   const reader = new SqliteReader(path);
   const longReads = new LongReads(path);
   const files = new OwnFiles(lockPath === undefined ? [path] : [path, lockPath]);
+  let lookAt = Number.NEGATIVE_INFINITY;
+  function look(): void {
+    const now = env.monotonic();
+    if (now < lookAt) return;
+    files.check();
+    lookAt = now + lookMs;
+  }
   return createStore({
     inOrder: true,
     write: (ops, deadlineMs) => remote.write(ops, deadlineMs),
     async read(statement, params) {
-      files.check();
+      look();
       return reader.read(statement, params);
     },
     async readLong(statement, params) {
-      files.check();
+      look();
       return longReads.read(statement, params);
     },
     check: () => remote.check(),

@@ -1,6 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import { readCursor, writeCursor } from "./cursor.ts";
-import { type Param, type Statement, tenantSql } from "./statements.ts";
+import { type Statement, tenantSql } from "./statements.ts";
 import type { TenantStore } from "./store.ts";
 import type { Table } from "./table.ts";
 
@@ -34,17 +34,30 @@ export interface List<R, Name extends string> {
 /** Rows of one page of `all`. */
 const pageRows = 500;
 
+/** How the rows lie that a list is filtered by. */
+interface ListOptions<Name extends string> {
+  /**
+   * Values that so many rows have that the newest of them are found without an index. That of the column leaves those rows out, since
+   * every turn writes some.
+   */
+  readonly common?: { readonly [N in Name]?: readonly string[] };
+  /** Columns without an index: a page by one of them may pass over many rows. */
+  readonly unindexed?: readonly Name[];
+}
+
 /**
- * Declares a list over rows that have `ts` and `id`, with an index for each of the filters. A page by at most one filter is read
- * where it is asked for; one by several may pass over many rows, and is read where that keeps nobody waiting.
+ * Declares a list over rows that have `ts` and `id`, with an index for the filters, but for those that the options name. A page that
+ * may pass over many rows, by a column without an index or by several, is read where that keeps nobody waiting.
  */
 export function list<R extends { readonly ts: number; readonly id: string }, const Name extends keyof R & string>(
   of: Table<R>,
   filters: readonly Name[],
+  { common = {}, unindexed = [] }: ListOptions<Name> = {},
 ): List<R, Name> {
-  const statements = new Map<string, Statement>(
-    combinations(filters).map((names) => [names.join(), declarePage(of, names)]),
-  );
+  const commonOf = (name: Name): readonly string[] => common[name] ?? [];
+  const statements = new Map<string, Statement>();
+  for (const conditions of combinations(filters.map((name) => conditionsOn(name, commonOf(name)))))
+    statements.set(conditions.map(({ key }) => key).join(), declarePage(of, conditions));
 
   async function read(
     store: TenantStore,
@@ -56,10 +69,11 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
     const { since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
     if (until <= since) throw new SvcError("invalid_window");
     const names = filters.filter((name) => filter[name] !== undefined);
-    const values: Param[] = names.map((name) => filter[name] as string);
-    const params = [...values, ...before, since, until, limit];
-    const statement = statements.get(names.join()) as Statement;
-    const rows = await store[inPool || names.length > 1 ? "readLong" : "read"](statement, ...params);
+    const values = names.map((name) => filter[name] as string);
+    const keys = names.map((name, at) => keyOf(name, commonOf(name), values[at] as string));
+    const statement = statements.get(keys.join()) as Statement;
+    const isLong = inPool || names.length > 1 || names.some((name) => unindexed.includes(name));
+    const rows = await store[isLong ? "readLong" : "read"](statement, ...values, ...before, since, until, limit);
     return rows.map((row) => of.decode(row));
   }
 
@@ -89,18 +103,36 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
 /** Before this key comes everything. */
 const top: readonly [ts: number, id: string] = [Number.MAX_SAFE_INTEGER, ""];
 
-function declarePage<R>(of: Table<R>, filters: readonly string[]): Statement {
-  const conditions = filters.map((name) => `${name} = ? AND `).join("");
+/** A filter of a statement; the statement's name is made of the keys. */
+interface Condition {
+  readonly key: string;
+  readonly sql: string;
+}
+
+/** The ways in which a column can be filtered by. For values that are not common the SQL says so: only then is the index used. */
+function conditionsOn(name: string, common: readonly string[]): Condition[] {
+  const equal = { key: name, sql: `${name} = ?` };
+  if (common.length === 0) return [equal];
+  const rare = common.map((value) => `${name} <> '${value}'`).join(" AND ");
+  return [equal, { key: `rare_${name}`, sql: `${equal.sql} AND ${rare}` }];
+}
+
+function keyOf(name: string, common: readonly string[], value: string): string {
+  return common.length === 0 || common.includes(value) ? name : `rare_${name}`;
+}
+
+function declarePage<R>(of: Table<R>, conditions: readonly Condition[]): Statement {
   return tenantSql(
-    [of.name, "page", ...filters].join("_"),
-    `SELECT ${of.columns} FROM ${of.name} WHERE tenant_id = :tenant AND ${conditions}(ts, id) < (?, ?) AND ts >= ? AND ts < ?
+    [of.name, "page", ...conditions.map(({ key }) => key)].join("_"),
+    `SELECT ${of.columns} FROM ${of.name}
+     WHERE ${["tenant_id = :tenant", ...conditions.map(({ sql }) => sql), "(ts, id) < (?, ?) AND ts >= ? AND ts < ?"].join(" AND ")}
      ORDER BY ts DESC, id DESC LIMIT ?`,
   );
 }
 
-/** Every choice of these, each in their order. */
-function combinations<T>(all: readonly T[]): T[][] {
+/** Every choice of at most one of each of these lists, in their order. */
+function combinations<T>(lists: readonly (readonly T[])[]): T[][] {
   const chosen: T[][] = [[]];
-  for (const one of all) chosen.push(...chosen.map((before) => [...before, one]));
+  for (const list of lists) chosen.push(...chosen.flatMap((before) => list.map((one) => [...before, one])));
   return chosen;
 }

@@ -20,7 +20,10 @@ const insertAudit = insertInto(table("audit", { ...columns, tool: nullable(text)
 /** An audit row as it is kept; the tenant is the store's. */
 export type AuditRow = RowIn<typeof auditTable>;
 
-const audit = list(auditTable, ["event_type", "status", "manifest_id"]);
+const audit = list(auditTable, ["event_type", "status", "manifest_id"], {
+  common: { event_type: ["user_input", "final_response"], status: ["ok"] },
+  unindexed: ["manifest_id"],
+});
 
 /** Which rows are asked for: all that match every field that is given. */
 export type AuditFilter = Parameters<typeof audit.page>[1];
@@ -39,10 +42,12 @@ export interface ToolMetrics {
   readonly avg_latency_ms: number;
 }
 
+/** What the index of the types leaves out. */
+const isRareType = "event_type <> 'user_input' AND event_type <> 'final_response'";
 const selectToolMetrics = tenantSql(
   "audit_tool_metrics",
   `SELECT tool, COUNT(*) AS calls, SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS errors, AVG(latency_ms) AS latency
-   FROM audit WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ts >= ? AND tool IS NOT NULL
+   FROM audit WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ${isRareType} AND ts >= ? AND tool IS NOT NULL
    GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`,
 );
 

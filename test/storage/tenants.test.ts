@@ -87,15 +87,20 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       updated_by: text,
     }),
     kvSetOp(tenant, { key: "k", value: text, expires_at: 1000 }, 1),
-    insertAuditOp(tenant, {
-      id: "row",
-      ts: 5,
-      event_type: "tool_call",
-      manifest_id: "m",
-      principal_subj: text,
-      status: "ok",
-      payload: JSON.stringify({ tool: text, latency_ms: 1 }),
-    }),
+    // Of common and of rare types and statuses.
+    ...["user_input", "tool_call"].flatMap((event_type) =>
+      ["ok", "denied"].map((status) =>
+        insertAuditOp(tenant, {
+          id: `${event_type} ${status}`,
+          ts: 5,
+          event_type,
+          manifest_id: "m",
+          principal_subj: text,
+          status,
+          payload: JSON.stringify({ tool: text, latency_ms: 1 }),
+        }),
+      ),
+    ),
     // One whose names are guessed, and one whose names nobody knows.
     ...["t1", text].map((name) =>
       insertUsageOp(tenant, {
@@ -119,7 +124,9 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
 }
 
 const victimKey = 7;
-const texts = ["t1", "m", "k", "row", "run", "scope", "tool_call", "ok", '"canary"', "", null];
+const texts = ["t1", "m", "k", "row", "run", "scope", "tool_call", "user_input", "ok", "denied", '"canary"', "", null];
+/** What columns hold that lists are filtered by. */
+const likely = ["t1", "m", "tool_call", "user_input", "ok", "denied"];
 const numbers = [0, 1, 5, victimKey, victimKey * span, (victimKey + 1) * span, Number.MAX_SAFE_INTEGER];
 /** Reads are tried often where they are cheap: the last test shows that it is often enough to see an attack that works. */
 const readTries = { sqlite: 2500, postgres: 100 };
@@ -181,7 +188,15 @@ function params({ name, tenantAt }: Statement): fc.Arbitrary<Param[]> {
     if (type !== "text") return fc.constantFrom<Param>(0, Number.MAX_SAFE_INTEGER);
     return i === firstText ? fc.constantFrom<Param>(...texts) : fc.constant<Param>(null);
   });
-  return fc.oneof(fc.tuple(...any), fc.tuple(...generous));
+  // A page of a list: its filters, the key that it goes on after, a window, and a limit.
+  const lastText = wanted.lastIndexOf("text");
+  const [before = 0, since = 0] = wanted.flatMap((type, i) => (type === "text" ? [] : [i]));
+  const page = wanted.map((type, i) => {
+    if (i === lastText) return fc.constant<Param>("");
+    if (type === "text") return fc.constantFrom<Param>(...likely);
+    return fc.constant<Param>(i === since && i !== before ? 0 : Number.MAX_SAFE_INTEGER);
+  });
+  return fc.oneof(fc.tuple(...any), fc.tuple(...generous), fc.tuple(...page));
 }
 
 /** Whether it only reads. */
