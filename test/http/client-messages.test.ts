@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { takeMessages } from "../../actors/run/intake.ts";
+import { type Intake, takeMessages } from "../../actors/run/intake.ts";
 import { Bus, type Delivery } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
 import type { ClientMessage, SubmitTurn } from "../../bus/protocol/thread.ts";
@@ -90,6 +90,17 @@ test("lean messages become of a turn what the whole ones would, or are refused f
     }),
     { numRuns: 3000 },
   );
+});
+
+test("of a crowd of parts that are dropped the log is told twenty types", () => {
+  const content = Array.from({ length: 5_000 }, (_, at) => ({ type: `odd-${at % 100}` }));
+
+  const { droppedParts } = taken([
+    { role: "user", content: "hi" },
+    { role: "user", content },
+  ]) as Intake;
+
+  assert.deepEqual([droppedParts.length, droppedParts[0], droppedParts[19]], [20, "odd-0", "odd-19"]);
 });
 
 const crowd = Object.fromEntries(Array.from({ length: 900 }, (_, at) => [`k${at}`, { at }]));
