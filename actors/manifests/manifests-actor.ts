@@ -1,4 +1,5 @@
 import { nodeAddress } from "../../bus/address.ts";
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type {
   ManifestListing,
@@ -56,7 +57,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       for (const listed of await deps.manifests.list(key)) {
         items.push(await listing(key, listed, models, deps));
         // A tenant may have thousands of them: the turns of this thread are not to wait for all.
-        if (models) await new Promise<void>((resolve) => env.defer(resolve));
+        if (models) await turnOfOthers(env);
       }
       return { items };
     },
@@ -73,7 +74,10 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       const manifest: unknown = JSON.parse(text);
       const parsed = parseManifest(manifest);
       if (parsed.metadata.name !== name) throw new SvcError("name_mismatch");
+      // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.
+      await turnOfOthers(env);
       await deps.manifests.check(parsed, key);
+      await turnOfOthers(env);
       const pointer = (await manifestPointer(store, name)) ?? null;
       const [newest] = await manifestVersions(store, name, Number.MAX_SAFE_INTEGER, 1);
       const digest = digestJson(manifest);
@@ -124,6 +128,10 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
     },
   },
 });
+
+function turnOfOthers(env: Env): Promise<void> {
+  return new Promise((resolve) => env.defer(resolve));
+}
 
 /** A version that answers alone: activating one clears the canary. */
 function pointerTo(name: string, version: number, principal: Principal, { env }: Context): ManifestPointerRow {
