@@ -36,6 +36,7 @@ export const folders = [
   "storage",
   "manifests/schema",
   "manifests",
+  "governance/egress",
   "governance/secrets",
   "governance/settings",
   "governance",
