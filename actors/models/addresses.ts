@@ -1,3 +1,5 @@
+import type { Target } from "../../governance/egress/target.ts";
+
 // What in a provider's words says where something is: of the provider itself, and of what it is made of behind its door.
 
 /** What may follow a host: a port, and a path there. */
@@ -19,10 +21,10 @@ const patterns: readonly string[] = [
   String.raw`(?<=\bhost=['"]?)[\w.-]+`,
 ];
 
-/** Finds addresses in words, and the host and path of `url` wherever they stand. Take it out with `replaceAll`. */
-export function addressPattern(url: URL): RegExp {
-  const path = url.pathname.replace(/\/chat\/completions$/, "");
-  const known = [url.host, url.hostname, ...(path.length > "/v1".length ? [path] : [])].map(
+/** Finds addresses in words, and the host and path of `target` wherever they stand. Take it out with `replaceAll`. */
+export function addressPattern(target: Target): RegExp {
+  const path = target.pathname.replace(/\/chat\/completions$/, "");
+  const known = [target.host, target.hostname, ...(path.length > "/v1".length ? [path] : [])].map(
     (text) => String.raw`(?<![\w-])${text.replaceAll(/[^\w-]/g, String.raw`\$&`)}(?![\w-])`,
   );
   return new RegExp([...known, ...patterns].join("|"), "gi");

@@ -1,5 +1,6 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { Egress } from "../../governance/egress/egress.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import {
   type ModelProviderName,
@@ -32,6 +33,8 @@ export function createModels(settings: Settings, env: Env, mask = new SecretMask
     throw refusal("SVC_DEFAULT_MODEL_ID", `names no model route; known are ${known}`);
   }
   const secrets = new Secrets(settings, mask);
+  // Where models are is for the operator alone to say.
+  const egress = new Egress("operator");
   const providers = new Map<string, ModelProvider>();
   if (routes.has(demoRoute.id)) providers.set(demoRoute.provider, demoProvider(env));
   return {
@@ -40,7 +43,7 @@ export function createModels(settings: Settings, env: Env, mask = new SecretMask
     provider(route) {
       let provider = providers.get(route.provider);
       if (provider === undefined) {
-        provider = openProvider(route.provider, settings, env, secrets, mask);
+        provider = openProvider(route.provider, { settings, env, secrets, mask, egress });
         providers.set(route.provider, provider);
       }
       return provider;
@@ -120,7 +123,16 @@ function missingSetting(provider: string, settings: Settings): string {
   return "its account_id in SVC_MODEL_PROVIDER_OPTIONS";
 }
 
-function openProvider(name: string, settings: Settings, env: Env, secrets: Secrets, mask: SecretMask): ModelProvider {
+/** What a provider is opened with. */
+interface ProviderDeps {
+  readonly settings: Settings;
+  readonly env: Env;
+  readonly secrets: Secrets;
+  readonly mask: SecretMask;
+  readonly egress: Egress;
+}
+
+function openProvider(name: string, { settings, env, secrets, mask, egress }: ProviderDeps): ModelProvider {
   if (!isProvider(name) || !isConfigured(name, settings)) throw new SvcError("model_not_configured", { subject: name });
   const options = optionsOf(name, settings);
   const key = keyOf(name, settings);
@@ -139,6 +151,7 @@ function openProvider(name: string, settings: Settings, env: Env, secrets: Secre
       mask,
     },
     env,
+    egress,
   );
 }
 

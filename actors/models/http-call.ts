@@ -1,6 +1,6 @@
-import type { Dispatcher } from "undici";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import type { ResponseControl, ResponseHandler } from "../../governance/egress/egress.ts";
 import { ChunkError } from "./chunk.ts";
 import { ChunkReader, readWhole } from "./chunk-reader.ts";
 import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
@@ -18,15 +18,15 @@ interface CallContext {
   sendDifferently(failure: ModelFailure): boolean;
 }
 
-/** One call over HTTP, as undici drives it. */
-export class HttpCall implements ModelCall, Dispatcher.DispatchHandler {
+/** One call over HTTP, as the egress drives it. */
+export class HttpCall implements ModelCall, ResponseHandler {
   readonly reply: Promise<ModelReply>;
   readonly #events: ModelEvents;
   readonly #context: CallContext;
   readonly #reader: ChunkReader;
   #resolve!: (reply: ModelReply) => void;
   #reject!: (failure: Error) => void;
-  #controller: Dispatcher.DispatchController | null = null;
+  #controller: ResponseControl | null = null;
   #settled = false;
   #paused = false;
   #status = 0;
@@ -66,14 +66,14 @@ export class HttpCall implements ModelCall, Dispatcher.DispatchHandler {
     else this.#break(error);
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onRequestStart(controller: ResponseControl): void {
     this.#controller = controller;
     if (this.#settled) controller.abort(over);
     else if (this.#paused) controller.pause();
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    _controller: ResponseControl,
     statusCode: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
@@ -85,7 +85,7 @@ export class HttpCall implements ModelCall, Dispatcher.DispatchHandler {
     if (statusCode !== 200 || (type !== "" && !type.includes("text/event-stream"))) this.#whole = [];
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(_controller: ResponseControl, chunk: Buffer): void {
     if (this.#settled) return;
     if (this.#whole !== null) {
       this.#collect(this.#whole, chunk);
@@ -117,7 +117,7 @@ export class HttpCall implements ModelCall, Dispatcher.DispatchHandler {
     }
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  onResponseError(_controller: ResponseControl, error: Error): void {
     this.#break(error);
   }
 
@@ -153,5 +153,5 @@ export class HttpCall implements ModelCall, Dispatcher.DispatchHandler {
   }
 }
 
-/** Why undici is told to stop; nobody sees it. */
+/** Why the egress is told to stop; nobody sees it. */
 const over = new Error("the call is over");

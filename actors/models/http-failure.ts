@@ -1,4 +1,4 @@
-import { errors } from "undici";
+import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
 import { ChunkError, refusalText } from "./chunk.ts";
 import { ModelFailure } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
@@ -44,17 +44,17 @@ export function brokenCall(
   timeoutMs: number,
   discretion: Discretion,
 ): ModelFailure {
-  const readTimedOut = error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError;
+  const kind = egressFailure(error);
+  const readTimedOut = kind === "silent_head" || kind === "silent_body";
   const stated = error instanceof ChunkError ? error.status : 0;
-  const { message, told } = presentable(breakText(error, timeoutMs), discretion);
+  const { message, told } = presentable(breakText(error, kind, timeoutMs), discretion);
   return new ModelFailure(message, {
     ...answer,
     told,
     status: stated || answer.status,
     // A read that timed out is not made again: the provider may still be working on it.
-    retryable:
-      stated > 0 ? isRetryableStatus(stated) : !readTimedOut && !(error instanceof errors.InvalidArgumentError),
-    timedOut: readTimedOut || error instanceof errors.ConnectTimeoutError,
+    retryable: stated > 0 ? isRetryableStatus(stated) : !readTimedOut && kind !== "unsendable" && kind !== "blocked",
+    timedOut: readTimedOut || kind === "no_connection",
     cause: error,
   });
 }
@@ -80,15 +80,16 @@ function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 409 || status === 429 || status >= 500;
 }
 
-function breakText(error: unknown, timeoutMs: number): string {
+function breakText(error: unknown, kind: EgressFailure, timeoutMs: number): string {
   if (error instanceof ChunkError) return error.message;
-  if (error instanceof errors.ConnectTimeoutError) return "no connection in time";
-  if (error instanceof errors.HeadersTimeoutError) return `no answer within ${timeoutMs / 1000} seconds`;
-  if (error instanceof errors.BodyTimeoutError) return `the answer fell silent for ${timeoutMs / 1000} seconds`;
-  if (error instanceof errors.InvalidArgumentError) return `the request cannot be sent: ${error.message}`;
-  const code = codeOf(error);
+  if (kind === "blocked") return "egress_blocked: destination not permitted";
+  if (kind === "no_connection") return "no connection in time";
+  if (kind === "silent_head") return `no answer within ${timeoutMs / 1000} seconds`;
+  if (kind === "silent_body") return `the answer fell silent for ${timeoutMs / 1000} seconds`;
+  if (kind === "unsendable") return `the request cannot be sent: ${(error as Error).message}`;
   // The text of such an error names hosts and addresses of the operator's network.
-  if (code === "ECONNRESET" || code === "EPIPE" || code === "UND_ERR_SOCKET") return "the connection was lost";
+  if (kind === "lost") return "the connection was lost";
+  const code = codeOf(error);
   return code === "" ? "the connection failed" : `the connection failed (${code})`;
 }
 

@@ -1,5 +1,6 @@
-import { Pool } from "undici";
 import type { Env } from "../../bus/env.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
+import { readTarget } from "../../governance/egress/target.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import { addressPattern } from "./addresses.ts";
 import { HttpCall } from "./http-call.ts";
@@ -22,22 +23,11 @@ export interface HttpProviderConfig {
   readonly mask: SecretMask;
 }
 
-const connectTimeoutMs = 10_000;
-/** Much longer than undici's 4 s: a new TLS connection costs a turn several round trips. */
-const keepAliveMs = 60_000;
-
-/** Calls a provider over HTTP. Bodies are read with undici's dispatch: its streams and fetch cost three times as much. */
-export function httpProvider(config: HttpProviderConfig, env: Env): ModelProvider {
+/** Calls a provider over HTTP, through the given egress. */
+export function httpProvider(config: HttpProviderConfig, env: Env, egress: Egress): ModelProvider {
   const { apiKey, mask, timeoutMs } = config;
-  const url = new URL(`${config.baseUrl.replace(/\/+$/, "")}/chat/completions`);
-  const pool = new Pool(url.origin, {
-    connect: { timeout: connectTimeoutMs },
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    keepAliveTimeout: keepAliveMs,
-    allowH2: false,
-  });
-  const addresses = addressPattern(url);
+  const target = readTarget(`${config.baseUrl.replace(/\/+$/, "")}/chat/completions`);
+  const addresses = addressPattern(target);
   const literalHeaders = apiKey === null || typeof apiKey === "string" ? headersWith(apiKey) : null;
   /** Wire models that have refused to be given a temperature. */
   const untempered = new Set<string>();
@@ -65,10 +55,8 @@ export function httpProvider(config: HttpProviderConfig, env: Env): ModelProvide
       });
       const dispatch = (headers: string[]): void => {
         const withTemperature = tempered || request.temperature !== 0;
-        pool.dispatch(
-          { path: url.pathname, method: "POST", headers, body: requestBody(config, request, withTemperature) },
-          call,
-        );
+        const body = requestBody(config, request, withTemperature);
+        egress.dispatch(target, { method: "POST", headers, body, silenceMs: timeoutMs }, call);
       };
       const send = (): void => {
         if (literalHeaders !== null) dispatch(literalHeaders);

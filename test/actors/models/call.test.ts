@@ -6,6 +6,7 @@ import { ModelFailure, type ModelProvider } from "../../../actors/models/provide
 import { UsageMeter } from "../../../actors/run/usage-meter.ts";
 import { Cancellation } from "../../../actors/runtime/cancellation.ts";
 import { errorTable, SvcError } from "../../../bus/errors.ts";
+import { Egress } from "../../../governance/egress/egress.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import { failure } from "../../support/mock-model/behaviours.ts";
@@ -45,6 +46,7 @@ function prepare(routes: readonly ModelRoute[], options: { holdTimers?: boolean;
       mask: new SecretMask([]),
     },
     world.env,
+    new Egress("operator"),
   );
   const plan: CallPlan = {
     routes,

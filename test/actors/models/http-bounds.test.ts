@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { httpProvider } from "../../../actors/models/http-provider.ts";
 import { ModelFailure, type ModelProvider, type ModelReply } from "../../../actors/models/provider.ts";
+import { Egress } from "../../../governance/egress/egress.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import { type MockModel, startMockModel } from "../../support/mock-model.ts";
 import { listen, requestTo, stillEnv } from "./support.ts";
@@ -24,6 +25,7 @@ before(async () => {
       mask: new SecretMask([]),
     },
     stillEnv().env,
+    new Egress("operator"),
   );
 });
 after(() => mock.close());

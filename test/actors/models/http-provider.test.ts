@@ -5,6 +5,7 @@ import { retryAfterMs } from "../../../actors/models/http-failure.ts";
 import { type HttpProviderConfig, httpProvider } from "../../../actors/models/http-provider.ts";
 import { ModelFailure, type ModelProvider } from "../../../actors/models/provider.ts";
 import { systemEnv } from "../../../bus/env.ts";
+import { Egress } from "../../../governance/egress/egress.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import { jsonScript } from "../../support/mock-model/answer.ts";
 import { failure } from "../../support/mock-model/behaviours.ts";
@@ -32,7 +33,7 @@ function providerOf(more: Partial<HttpProviderConfig> = {}): ModelProvider {
     mask: new SecretMask([apiKey]),
     ...more,
   };
-  return httpProvider(config, stillEnv().env);
+  return httpProvider(config, stillEnv().env, new Egress("operator"));
 }
 
 async function ask(model: string, facts: Parameters<typeof requestTo>[1] = {}, of = provider) {
@@ -253,6 +254,17 @@ test("a Retry-After that is none is none", () => {
     assert.equal(retryAfterMs({ "retry-after": value, "retry-after-ms": "" }, 0), null, value);
   }
   assert.equal(retryAfterMs({ "retry-after": "Thu, 01 Jan 1970 00:00:00 GMT" }, 5000), 0);
+});
+
+test("a destination that is not permitted is a failure for good, which names no address", async () => {
+  for (const baseUrl of ["http://169.254.169.254/v1", "http://[fd00:ec2::254]:8080/v1", "http://0xa9fea9fe/v1"]) {
+    const failed = await failureOf("mock-text", {}, providerOf({ baseUrl }));
+
+    assert.equal(failed.message, "egress_blocked: destination not permitted");
+    assert.equal(failed.told, failed.message);
+    assert.equal(failed.retryable, false);
+    assert.equal(failed.timedOut, false);
+  }
 });
 
 test("a refused connection is a failure that may pass, and does not tell the address", async () => {
