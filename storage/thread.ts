@@ -5,8 +5,7 @@ import { systemEnv } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { StoreConfig } from "./store/config.ts";
 import { type Answer, type Request, request } from "./store/port.ts";
-import type { Param, Row } from "./store/statements.ts";
-import "./tables/all.ts";
+import { learnStatement, type Param, type Row, type Statement } from "./store/statements.ts";
 import type { WriteOutcome, Writer } from "./store/writer.ts";
 
 // The store thread: the only one that writes. On SQLite it commits what waits in groups; on Postgres it owns the process's
@@ -130,6 +129,10 @@ export function serveStore(writer: Writer): StoreControl {
   }
 
   function take(port: MessagePort, message: Request): void {
+    if (message[0] === request.learn) {
+      learnStatement(message[1] as Statement);
+      return;
+    }
     const id = message[1] as number;
     if (closed) refuse(port, id, new SvcError("storage_unavailable"));
     else if (message[0] === request.write) queue.push({ port, batch: message });

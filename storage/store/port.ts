@@ -7,11 +7,11 @@ import { requestMs, type WriteOp } from "./store.ts";
 // What passes between a thread and the store thread. Requests of one event-loop turn travel as one array, and so do the
 // answers of one commit.
 
-export const request = { write: 0, read: 1, check: 2 } as const;
+export const request = { write: 0, read: 1, check: 2, learn: 3 } as const;
 
 /**
  * `[request.write, id, name, params, expect, name, params, expect, …]`, expect -1 for none; `[request.read, id, name, params,
- * answerMs]`; or `[request.check, id]`.
+ * answerMs]`; `[request.check, id]`; or `[request.learn, statement]`, before the first request that names the statement.
  */
 export type Request = readonly unknown[];
 /** `[id, rows, null]` or `[id, null, error]`. Rows of a write are one list for each of its statements. */
@@ -41,8 +41,12 @@ export class StorePort {
   readonly inOrder = false;
   readonly #env: Env;
   readonly #port: MessagePort;
+  /** Statements that the store has been told: their text travels once, with their first use. */
+  readonly #told = new Set<Statement>();
   readonly #waiting = new Map<number, Waiting>();
   #outgoing: Request[] = [];
+  /** Introductions that go out before the next request. */
+  readonly #untold: Request[] = [];
   #unansweredChars = 0;
   #nextId = 1;
   #sweeping = false;
@@ -62,6 +66,7 @@ export class StorePort {
     const message: unknown[] = [request.write, id];
     let chars = 0;
     for (const { statement, params, expect } of ops) {
+      this.#tell(statement);
       message.push(statement.name, params, expect ?? -1);
       for (const param of params) if (typeof param === "string") chars += param.length;
     }
@@ -91,7 +96,14 @@ export class StorePort {
 
   #read(statement: Statement, params: readonly Param[], answerMs: number): Promise<Row[]> {
     const id = this.#nextId++;
+    this.#tell(statement);
     return this.#ask(id, [request.read, id, statement.name, params, answerMs], 0, answerMs);
+  }
+
+  #tell(statement: Statement): void {
+    if (this.#told.has(statement)) return;
+    this.#told.add(statement);
+    this.#untold.push([request.learn, statement]);
   }
 
   #ask<T>(id: number, message: Request, chars: number, deadlineMs: number): Promise<T> {
@@ -104,10 +116,12 @@ export class StorePort {
       this.#waiting.set(id, { chars, deadline: this.#env.monotonic() + deadlineMs, resolve, reject });
       if (deadlineMs !== Number.POSITIVE_INFINITY) this.#sweepLater();
       this.#unansweredChars += chars;
+      const isFirst = this.#outgoing.length === 0;
+      if (this.#untold.length > 0) this.#outgoing.push(...this.#untold.splice(0));
       this.#outgoing.push(message);
       // What the store is asked while it has nothing to do starts at once; the rest of the turn of the event loop goes together.
       if (this.#waiting.size === 1) this.#flush();
-      else if (this.#outgoing.length === 1) this.#env.defer(this.#flush);
+      else if (isFirst) this.#env.defer(this.#flush);
     });
   }
 

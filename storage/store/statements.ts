@@ -64,7 +64,12 @@ export function systemSql(name: string, text: SqlText): Statement {
   return statement;
 }
 
-/** Finds a statement that some repository has declared. */
+/** Takes a statement of another thread, so that it can be found by its name. */
+export function learnStatement(statement: Statement): void {
+  if (!declared.has(statement.name)) declared.set(statement.name, statement);
+}
+
+/** Finds a statement that was declared on this thread, or that another has told it. */
 export function statementNamed(name: string): Statement {
   const statement = declared.get(name);
   if (!statement) throw new Error(`no statement is declared under the name ${name}`);

@@ -10,14 +10,14 @@ import { appendOp, type LogEvent, readEvents } from "../../storage/tables/events
 import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/tables/kv.ts";
 import { manifestVersion, manifestVersions } from "../../storage/tables/manifests.ts";
 import { insertVersions } from "../support/rows.ts";
-import "../../storage/tables/all.ts";
+import "../support/all-tables.ts";
 import { createStore, type TenantStore, type WriteOp } from "../../storage/store/store.ts";
 import { reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { dialects, runStore, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
 /** Of this thread alone: the store thread does not know it. */
-const unknownThere = tenantSql("test_unknown_there", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ?");
+const nonsense = tenantSql("test_nonsense", "NONSENSE :tenant ?");
 
 for (const dialect of dialects) {
   describe(`the engine's contract on ${dialect}`, () => {
@@ -240,9 +240,20 @@ for (const dialect of dialects) {
       assert.equal((await kvGet(tenant, "a", 0))?.value, (await kvGet(tenant, "b", 0))?.value);
     });
 
-    test("a batch cannot name a statement that nobody declared; it is a defect and not a conflict", async () => {
+    test("a statement that only this thread has declared works: its text travels with its first use", async () => {
       const tenant = freshTenant();
-      const stranger = { ...statementNamed("kv_set"), name: "nobody_declared_this" };
+      const count = tenantSql(`count_of_${dialect}`, "SELECT COUNT(*) AS found FROM kv WHERE tenant_id = :tenant");
+
+      await tenant.write([set(tenant, "x", "1")]);
+      const counted = [await tenant.write([tenant.op(count, [])]), await tenant.write([tenant.op(count, [])])];
+
+      assert.deepEqual(counted, [[[{ found: 1 }]], [[{ found: 1 }]]]);
+    });
+
+    test("a batch with a statement that the engine does not understand is a defect and not a conflict", async () => {
+      const tenant = freshTenant();
+      const nonsense = { sqlite: "NONSENSE", postgres: "NONSENSE" };
+      const stranger = { ...statementNamed("kv_set"), name: `nonsense_on_${dialect}`, text: nonsense };
 
       await assert.rejects(
         tenant.write([
@@ -415,10 +426,10 @@ for (const dialect of dialects) {
       const tenant = freshTenant();
       const told = new Promise<string>((resolve) => running.thread.onDefect(resolve));
 
-      const refusal = await tenant.write([tenant.op(unknownThere, ["key"])]).catch((error: unknown) => error);
+      const refusal = await tenant.write([tenant.op(nonsense, ["key"])]).catch((error: unknown) => error);
 
       assert.deepEqual(refusal, new SvcError("internal_error"));
-      assert.match(await told, /test_unknown_there/);
+      assert.match(await told, /NONSENSE/);
     });
 
     test("a closed store refuses at once", async () => {

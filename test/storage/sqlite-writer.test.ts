@@ -8,7 +8,7 @@ import { SqliteReader } from "../../storage/sqlite/reader.ts";
 import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
 import { type Request, request } from "../../storage/store/port.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
-import "../../storage/tables/all.ts";
+import "../support/all-tables.ts";
 import { type Param, statementNamed } from "../../storage/store/statements.ts";
 import { createStore, type TenantStore } from "../../storage/store/store.ts";
 import type { WriteOutcome, Writer } from "../../storage/store/writer.ts";

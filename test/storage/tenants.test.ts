@@ -12,7 +12,7 @@ import { kvSetOp } from "../../storage/tables/kv.ts";
 import { insertLiveRunOp } from "../../storage/tables/live-runs.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
-import "../../storage/tables/all.ts";
+import "../support/all-tables.ts";
 import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { insertUsageOp } from "../../storage/tables/usage.ts";
 import { onServer } from "../support/postgres.ts";

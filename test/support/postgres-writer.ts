@@ -6,7 +6,7 @@ import { type Request, request } from "../../storage/store/port.ts";
 import type { Statement } from "../../storage/store/statements.ts";
 import { createStore, type Store } from "../../storage/store/store.ts";
 import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/tables/kv.ts";
-import "../../storage/tables/all.ts";
+import "./all-tables.ts";
 import type { Writer } from "../../storage/store/writer.ts";
 import { testDatabase } from "./postgres.ts";
 import type { Cleanup } from "./temp.ts";

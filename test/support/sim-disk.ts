@@ -5,7 +5,7 @@ import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
 import { request } from "../../storage/store/port.ts";
 import type { Param, Row } from "../../storage/store/statements.ts";
 import { createStore, type Engine, type Store, type WriteOp } from "../../storage/store/store.ts";
-import "../../storage/tables/all.ts";
+import "./all-tables.ts";
 import type { WriteOutcome, Writer } from "../../storage/store/writer.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 import { emptyDatabase } from "./stores.ts";

@@ -67,6 +67,8 @@ describe("the port to the store thread", () => {
     assert.deepEqual(arrived, [
       [[request.check, 1]],
       [
+        // Once, before its first use.
+        [request.learn, statementNamed("kv_set")],
         [request.write, 2, "kv_set", ["acme", "k", "1", 1, null], -1],
         [request.write, 3, "kv_set", ["acme", "k", "2", 1, null], -1, "kv_set", ["acme", "k", "3", 1, null], -1],
       ],

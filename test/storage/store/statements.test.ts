@@ -11,7 +11,7 @@ import {
   systemSql,
   tenantSql,
 } from "../../../storage/store/statements.ts";
-import "../../../storage/tables/all.ts";
+import "../../support/all-tables.ts";
 import { onServer } from "../../support/postgres.ts";
 import { emptyDatabase } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
