@@ -169,6 +169,41 @@ test("one file knows uWebSockets.js, and the storage layer alone knows the datab
   );
 });
 
+/** What is imported from the modules of the network outside governance/egress: none of it opens a connection. */
+const networkImports = [
+  // Tells addresses from names, and opens nothing.
+  'governance/settings/hosts.ts: import { isIP } from "node:net"',
+  // Finds a port that is free, by listening on it for a moment.
+  'host/serve.ts: import { type AddressInfo, createServer } from "node:net"',
+  // The words that belong to status codes.
+  'http/exchange/status-lines.ts: import { STATUS_CODES } from "node:http"',
+  'manifests/hosts.ts: import { isIP } from "node:net"',
+];
+
+test("what goes out goes through governance/egress; Postgres and uWebSockets.js have their own sockets, in places of their own", () => {
+  const modules = /^(?:undici(?:\/.*)?|(?:node:)?(?:net|tls|dns(?:\/promises)?|https?|http2|dgram))$/;
+  const outside = without(product, "governance/egress/");
+  const importers = outside.filter(({ imports }) => imports.some((specifier) => modules.test(specifier)));
+
+  const found = importers.flatMap(({ path, code, imports }) =>
+    imports
+      .filter((specifier) => modules.test(specifier))
+      .map((specifier) => {
+        const [statement = specifier] = new RegExp(`^import [^;]*"${specifier}"`, "m").exec(code) ?? [];
+        return `${path}: ${statement}`;
+      }),
+  );
+
+  assert.deepEqual(found.sort(), networkImports);
+  assert.deepEqual(
+    findIn(
+      outside,
+      /(?:globalThis\.|(?<![.\w]))(?:fetch|WebSocket|EventSource|XMLHttpRequest|createRequire|createRemoteJWKSet)\b(?!\s*:)/,
+    ),
+    [],
+  );
+});
+
 test("only svc.ts touches the process, and so only it reads the environment, for governance/settings", () => {
   assert.deepEqual(findIn(without(product, "svc.ts"), /(?<![.\w])process\s*[.[?]/), []);
   assert.deepEqual(findIn(product, /from "(?:node:)?process"/, "code"), []);
