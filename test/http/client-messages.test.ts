@@ -10,19 +10,9 @@ import type { HttpContext } from "../../http/context.ts";
 import type { Exchange } from "../../http/engines/uws.ts";
 import { streamTurn, type TurnFields } from "../../http/turns.ts";
 import { compileSpec } from "../manifests/support.ts";
+import { emptyTurn } from "../support/empty-turn.ts";
 
-const fields: TurnFields = {
-  surface: "chat_stream",
-  manifest: "x",
-  messages: [],
-  thread_suffix: null,
-  model: null,
-  template: null,
-  template_args: [],
-  max_tokens: null,
-  temperature: null,
-  include_usage: false,
-};
+const fields: TurnFields = { ...emptyTurn, manifest: "x" };
 const principal = { tenant_id: "default", sub: "someone", scopes: [], scheme: "anonymous", issuer: "" } as const;
 const agent = compileSpec({ prompts: [{ name: "greet", body: "Hello $1" }] });
 

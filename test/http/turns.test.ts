@@ -5,22 +5,12 @@ import { defineActor } from "../../actors/runtime/define.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import { encodeAnswer, type SubmitTurn } from "../../bus/protocol/thread.ts";
 import { answerTurn } from "../../http/turns.ts";
+import { emptyTurn } from "../support/empty-turn.ts";
 import { outcomeOf } from "../support/outcome.ts";
 import { SimNet } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
-const fields = {
-  surface: "chat",
-  manifest: "agent",
-  messages: [],
-  thread_suffix: null,
-  model: null,
-  template: null,
-  template_args: [],
-  max_tokens: null,
-  temperature: null,
-  include_usage: false,
-} as const;
+const fields = { ...emptyTurn, surface: "chat" } as const;
 const principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;
 
 /** Runs a turn whose actor does not answer the first asks, and refuses or accepts the next one. */

@@ -11,6 +11,7 @@ import { loadSettings, type Settings } from "../../governance/settings/settings.
 import { type ActorDeps, actorKinds, createActorDeps } from "../../host/actor-deps.ts";
 import { createResolver } from "../../manifests/resolve.ts";
 import type { Store } from "../../storage/store/store.ts";
+import { emptyTurn } from "./empty-turn.ts";
 import { manifestEnv, type Env as Settable } from "./server.ts";
 import { type Frame, FrameReader } from "./sse-frames.ts";
 import type { Cleanup } from "./temp.ts";
@@ -134,17 +135,11 @@ export class TestTurn {
     });
     this.runId = asked.run_id ?? env.id();
     const turn: SubmitTurn = {
+      ...emptyTurn,
       run_id: this.runId,
-      surface: "chat_stream",
       principal: { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" },
       request_id: env.id(),
       messages: asked.surface === "continue" ? [] : [{ role: "user", content: "go" }],
-      model: null,
-      template: null,
-      template_args: [],
-      max_tokens: null,
-      temperature: null,
-      include_usage: false,
       idempotency: null,
       channel,
       ...asked,
