@@ -164,7 +164,7 @@ describe("log lines for people", () => {
   function written(values: object, secrets: readonly string[] = []): string {
     const script = `
       import { createLogger } from "./governance/log.ts";
-      import { SecretMask } from "./governance/secrets.ts";
+      import { SecretMask } from "./governance/secret-mask.ts";
       const log = createLogger({ logLevel: "info", logFormat: "text" }, new SecretMask(${JSON.stringify(secrets)}), {});
       const { message, ...rest } = ${JSON.stringify(values)};
       log.info({ ...rest, ...(message && { err: new Error(message) }) }, "said");
