@@ -54,11 +54,18 @@ export function fromNumber(value: number): Rational {
   return value < 0 ? negate(magnitude) : magnitude;
 }
 
+/** Below two to this, floating-point numbers are whole multiples of the smallest, which is two to the minus 1074. */
+const smallestNormal = -1022;
+const smallestBits = 1074n;
+
 /** The nearest floating-point number. */
 export function toNumber({ num, den }: Rational): number {
   if (den === 1n) return Number(num);
+  const magnitude = bits(num) - bits(den);
+  // Near zero a number keeps fewer bits, and rounding it twice would be once too often: it is so many of the smallest one.
+  if (magnitude <= smallestNormal) return Number(nearest(num << smallestBits, den)) * Number.MIN_VALUE;
   // 64 bits more than the result keeps, so that dividing whole numbers loses nothing that counts.
-  const shift = 64 + 53 - (bits(num) - bits(den));
+  const shift = 64 + 53 - magnitude;
   const quotient = shift >= 0 ? (num << BigInt(shift)) / den : num / (den << BigInt(-shift));
   return scale(Number(quotient), -shift);
 }
@@ -195,6 +202,15 @@ function bits(value: bigint): number {
 function approximate(value: number): Rational {
   if (value === 0) throw new ArithmeticFault("the result is out of range");
   return fromNumber(value);
+}
+
+/** The whole number nearest to a quotient; of two that are as near the even one. */
+function nearest(num: bigint, den: bigint): bigint {
+  const size = num < 0n ? -num : num;
+  const quotient = size / den;
+  const twice = 2n * (size - quotient * den);
+  const rounded = twice > den || (twice === den && quotient % 2n === 1n) ? quotient + 1n : quotient;
+  return num < 0n ? -rounded : rounded;
 }
 
 /** `value` times two to the power of `exponent`, in two steps: the power alone may be out of range. */

@@ -152,6 +152,17 @@ test("a floating-point number survives the way to a fraction and back", () => {
   );
 });
 
+test("so does one near zero, which keeps fewer bits", () => {
+  for (const value of [1.220734650092114e-308, -1.220734650092114e-308, Number.MIN_VALUE, 2.2250738585072014e-308])
+    assert.equal(toNumber(fromNumber(value)), value);
+  fc.assert(
+    fc.property(fc.double({ min: -1e-307, max: 1e-307, noNaN: true }), (value) => {
+      assert.equal(toNumber(fromNumber(value)), value === 0 ? 0 : value);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
 test("what is shown reads back as the number, to the digits that are shown", () => {
   fc.assert(
     fc.property(fraction, (value) => {
