@@ -5,7 +5,6 @@ import { expose, type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
 import { describeDefault } from "../actors/models/create-models.ts";
-import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { type Env, systemEnv } from "../bus/env.ts";
 import { createLogger } from "../governance/log.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
@@ -18,12 +17,10 @@ import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { migrate } from "../storage/migrate.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
-import type { Store } from "../storage/store/store.ts";
-import { deleteLapsed } from "../storage/tables/lapsed.ts";
-import { indexEvents } from "../storage/tables/search.ts";
 import { type Actors, startActors } from "./actor-node.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
 import type { HttpControl, MainControl } from "./http-worker.ts";
+import { periodicTasks, startTasks } from "./periodic-tasks.ts";
 import { AbandonedRuns } from "./recovery.ts";
 import { ActorSystem } from "./system.ts";
 import { threadCounts } from "./worker-counts.ts";
@@ -128,7 +125,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   await abandoned.close({ processesBut: bootId });
   const port = await listenAll(main, workers, settings);
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
-  const stopHousekeeping = keepHouse(main.context.store, settings, env, log);
+  const stopTasks = startTasks(periodicTasks(main.context.store, settings, env), env, log);
   announce(url, settings, env, log, counts);
   options.onReady?.({ url, system });
 
@@ -149,7 +146,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
     throw error;
   }
   log.info("draining");
-  stopHousekeeping();
+  stopTasks();
   abandoned.stop();
   main.stopAccepting();
   for (const worker of workers) await worker.control.stopAccepting();
@@ -200,42 +197,6 @@ async function listenAll(main: HttpNode, workers: readonly HttpWorker[], { host,
   const shared = await probePort(host, port);
   for (const worker of workers) await worker.control.listen(shared);
   return shared;
-}
-
-const indexIdleMs = 2_000;
-const indexBusyMs = 50;
-/** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
-const indexPause = 20;
-const lapsedMs = 3_600_000;
-
-/** What no request waits for: the search index follows the log, and what has lapsed or was left behind is deleted. */
-function keepHouse(store: Store, { workspaceRoot }: Settings, env: Env, log: Logger): () => void {
-  let stopping = false;
-  const repeat = async (work: () => Promise<number>): Promise<void> => {
-    if (stopping) return;
-    const pauseMs = await work().catch((error: unknown) => {
-      log.warn({ err: error }, "housekeeping failed");
-      return lapsedMs / 60;
-    });
-    if (!stopping) env.timer(pauseMs, () => void repeat(work));
-  };
-  void repeat(async () => {
-    const startedAt = env.monotonic();
-    if (await indexEvents(store, 1)) return indexIdleMs;
-    return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
-  });
-  void repeat(async () => {
-    await deleteLapsed(store, env.now());
-    return lapsedMs;
-  });
-  if (workspaceRoot !== null)
-    void repeat(async () => {
-      await sweepDrafts(workspaceRoot, env);
-      return lapsedMs;
-    });
-  return () => {
-    stopping = true;
-  };
 }
 
 function announce(
