@@ -13,6 +13,7 @@ import OpenAI, {
   UnprocessableEntityError,
 } from "openai";
 import { calls, gate, inTurn, never, says, shown, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -429,6 +430,11 @@ describe("the OpenAI surface", () => {
       user: "openai-busy",
       stream: true,
     });
+    // The stream opens when the turn is accepted, which may be before the model is asked.
+    await eventually(
+      "the model is asked",
+      async () => mock.requests.some(({ model }) => model === "held") || undefined,
+    );
     const calledBefore = mock.requests.length;
 
     const error = await rejection(ConflictError, ask("plain", { user: "openai-busy" }));
