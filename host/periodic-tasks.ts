@@ -63,7 +63,7 @@ export function startTasks(tasks: readonly PeriodicTask[], env: Env, log: Logger
       log.warn({ err: error, task: task.name }, "a periodic task failed");
       return afterFailureMs;
     });
-    if (!stopped) env.timer(pauseMs, () => void repeat(task));
+    env.timer(pauseMs, () => void repeat(task));
   };
   for (const task of tasks) void repeat(task);
   return () => {
