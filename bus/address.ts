@@ -1,8 +1,15 @@
 import type { ActorKind } from "./protocol/kinds.ts";
+import type { NodeId } from "./protocol/node-id.ts";
 
 /** To whom a message goes: one actor of one kind. Keys of tenant-owned actors begin with the tenant. */
 export interface Address<K extends ActorKind = ActorKind> {
   readonly kind: K;
+  readonly key: string;
+}
+
+/** An address whose kind nobody has looked at. */
+export interface AnyAddress {
+  readonly kind: string;
   readonly key: string;
 }
 
@@ -11,9 +18,29 @@ export function threadAddress(tenantId: string, suffix: string): Address<"thread
   return { kind: "thread", key: `${tenantId}:${suffix}` };
 }
 
+/** One run: of a conversation, or of its own. */
+export function runAddress(tenantId: string, suffix: string | null, runId: string): Address<"run"> {
+  return { kind: "run", key: suffix === null ? `${tenantId}/${runId}` : `${tenantId}:${suffix}/${runId}` };
+}
+
+/** The parts of a run's key. */
+export function splitRunKey(key: string): { tenantId: string; suffix: string | null; runId: string } {
+  const slash = key.lastIndexOf("/");
+  const runId = key.slice(slash + 1);
+  const owner = key.slice(0, slash);
+  if (!owner.includes(":")) return { tenantId: owner, suffix: null, runId };
+  return { ...splitThreadId(owner), runId };
+}
+
+/** Whose place an actor shares: a run lives where its conversation does. */
+export function placedWith(address: AnyAddress): AnyAddress {
+  if (address.kind !== "run" || !address.key.includes(":")) return address;
+  return { kind: "thread", key: address.key.slice(0, address.key.lastIndexOf("/")) };
+}
+
 /** A node itself, wherever the others are. */
-export function nodeAddress(node: number): Address<"node"> {
-  return { kind: "node", key: String(node) };
+export function nodeAddress(node: NodeId): Address<"node"> {
+  return { kind: "node", key: node };
 }
 
 /** The topic on which an actor publishes. */

@@ -1,12 +1,16 @@
-import { type Address, topicOf } from "./address.ts";
+import { type Address, type AnyAddress, placedWith, topicOf } from "./address.ts";
+import { type PendingAsk, PendingAsks } from "./asks.ts";
 import type { Env } from "./env.ts";
-import { type Batch, type Receiver, unpack } from "./envelope.ts";
+import { protocolVersion, type Receiver, UnknownProtocol, unpack } from "./envelope.ts";
 import { SvcError, type WireError } from "./errors.ts";
-import type { Link, Slot } from "./link.ts";
-import { localLink } from "./local.ts";
-import { place } from "./placement.ts";
+import { Link, type Slot } from "./link.ts";
+import { localTransport } from "./local.ts";
+import { Placement } from "./placement.ts";
 import type { Channel, ChannelRef } from "./protocol/channel.ts";
 import type { ActorKind, AskType, Body, MessageType, Reply } from "./protocol/kinds.ts";
+import type { NodeId } from "./protocol/node-id.ts";
+import { Subscribers } from "./subscribers.ts";
+import type { Transport } from "./transport.ts";
 
 // Three ways to speak, all in order between two nodes:
 //
@@ -24,8 +28,8 @@ export interface Delivery {
   readonly body: unknown;
   /** Epoch ms after which nobody waits for the answer; 0 for a tell. */
   readonly deadline: number;
-  /** The node that asked, -1 for a tell. */
-  readonly from: number;
+  /** The node that asked, null for a tell. */
+  readonly from: NodeId | null;
   readonly correlation: number;
 }
 
@@ -36,30 +40,32 @@ export interface AskOptions {
   readonly bytes?: number;
   /** Called when the answer arrives, before anything that was sent after it; awaiting the promise comes later than that. */
   readonly onReply?: () => void;
+  /**
+   * Between actors that work together: on one node ask and answer arrive before anything else is read, and in no order with what goes
+   * the usual way. Whoever serves a crowd asks the usual way: what many ask in one turn of the event loop is then done together.
+   */
+  readonly prompt?: boolean;
 }
 
-interface PendingAsk {
-  readonly node: number;
-  readonly deadline: number;
-  readonly resolve: (value: never) => void;
-  readonly reject: (error: SvcError) => void;
-  readonly onReply: (() => void) | undefined;
+type LostListener = (node: NodeId, cause: Error | null) => void;
+
+interface Peer {
+  readonly link: Link;
+  readonly transport: Transport;
 }
 
 const defaultDeadlineMs = 10_000;
-/** How often overdue asks are looked for: a deadline is kept to within this. */
-const sweepMs = 100;
 /** Asks and channels of one incarnation are numbered below this; 2^53 leaves room for 8,192 incarnations. */
 const incarnationIds = 2 ** 40;
 
 /** What a node's end of the bus is made of. */
 export interface BusOptions {
   readonly env: Env;
-  readonly node: number;
+  readonly node: NodeId;
   /** How often this node was started before: what was meant for an earlier one is not taken for an answer to this one. */
   readonly incarnation: number;
   /** The nodes that hold actors, in the same order everywhere. */
-  readonly actorNodes: readonly number[];
+  readonly actorNodes: readonly NodeId[];
   /** Takes messages for actors of this node. */
   readonly deliver: (delivery: Delivery) => void;
 }
@@ -67,75 +73,98 @@ export interface BusOptions {
 /** A node's end of the bus. */
 export class Bus {
   readonly env: Env;
-  readonly node: number;
+  readonly node: NodeId;
   /** What nobody could take, by cause; for metrics. */
-  readonly dropped = { tell: 0, frame: 0, late_reply: 0 };
-  readonly #actorNodes: readonly number[];
+  readonly dropped = { tell: 0, frame: 0, late_reply: 0, batch: 0 };
+  #placement: Placement;
   readonly #deliver: (delivery: Delivery) => void;
-  readonly #links = new Map<number, Link>();
-  readonly #asks = new Map<number, PendingAsk>();
+  readonly #peers = new Map<NodeId, Peer>();
+  /** This node again, for what goes promptly. */
+  readonly #lane: NodeId;
+  readonly #asks: PendingAsks;
   readonly #channels = new Map<number, (text: string, last: boolean) => void>();
   readonly #topicHandlers = new Map<string, (text: string) => void>();
-  readonly #subscribers = new Map<string, number[]>();
-  readonly #lostListeners: ((node: number) => void)[] = [];
-  #nextCorrelation: number;
+  readonly #subscribers = new Subscribers();
+  readonly #lostListeners: LostListener[] = [];
+  readonly #placedListeners: (() => void)[] = [];
   #nextChannel: number;
-  #sweeping = false;
 
   constructor(options: BusOptions) {
     this.env = options.env;
     this.node = options.node;
-    this.#actorNodes = options.actorNodes;
+    this.#placement = new Placement(options.actorNodes);
     this.#deliver = options.deliver;
-    this.#nextCorrelation = options.incarnation * incarnationIds + 1;
-    this.#nextChannel = this.#nextCorrelation;
-    this.#links.set(
-      options.node,
-      localLink(options.env, (batch) => this.receive(options.node, batch)),
-    );
+    this.#nextChannel = options.incarnation * incarnationIds + 1;
+    this.#asks = new PendingAsks(options.env, this.#nextChannel, (correlation, ask) => this.#send(correlation, ask));
+    this.connect(options.node, localTransport(false));
+    this.#lane = `${options.node}!` as NodeId;
+    this.connect(this.#lane, localTransport(true));
   }
 
-  /** Connects another node, or the one that takes the place of a lost one. */
-  attach(node: number, link: Link): void {
-    this.#links.set(node, link);
+  /** Connects another node, or the one that takes the place of a lost one; it counts as lost when its transport closes. */
+  connect(node: NodeId, transport: Transport): void {
+    const link = new Link(this.env, transport);
+    this.#peers.set(node, { link, transport });
+    transport.onBatch((batch) => {
+      // What a lost node has sent before its end would be taken for words of its replacement.
+      if (link.closed) return;
+      if (batch.version !== protocolVersion) {
+        this.dropped.batch++;
+        this.lost(node, new UnknownProtocol(batch.version));
+        return;
+      }
+      link.received(batch);
+      unpack(node, batch.items, this.#receiver);
+    });
+    transport.onClosed(() => {
+      if (!link.closed) this.lost(node);
+    });
   }
 
-  /** Takes a batch that `from` has sent. */
-  receive(from: number, batch: Batch): void {
-    unpack(from, batch.items, this.#receiver);
+  /** A node is gone: what was asked of it fails as actor_lost, and who listens for that is told; `cause`, where this node gives it up. */
+  lost(node: NodeId, cause: Error | null = null): void {
+    const peer = this.#peers.get(node);
+    // Known already: its transport may close before who watches over the nodes says so.
+    if (!peer) return;
+    this.#peers.delete(node);
+    peer.link.close();
+    peer.transport.close();
+    this.#asks.lost(node, cause);
+    this.#subscribers.removeNode(node);
+    for (const listener of this.#lostListeners) listener(node, cause);
   }
 
-  /** A node is gone: what was asked of it fails as actor_lost, and who listens for that is told. */
-  lost(node: number): void {
-    this.#links.get(node)?.close();
-    this.#links.delete(node);
-    for (const [correlation, ask] of this.#asks) {
-      if (ask.node !== node) continue;
-      this.#asks.delete(correlation);
-      ask.reject(new SvcError("actor_lost"));
-    }
-    for (const [topic, nodes] of this.#subscribers) this.#removeSubscriber(topic, nodes, node);
-    for (const listener of this.#lostListeners) listener(node);
-  }
-
-  onLost(listener: (node: number) => void): void {
+  onLost(listener: LostListener): void {
     this.#lostListeners.push(listener);
   }
 
   /** The nodes that hold actors. */
-  get actorNodes(): readonly number[] {
-    return this.#actorNodes;
+  get actorNodes(): readonly NodeId[] {
+    return this.#placement.nodes;
+  }
+
+  /** Other nodes hold actors from now on. Every node is told, each at its own time; meanwhile asks are sent on. */
+  placeOver(actorNodes: readonly NodeId[]): void {
+    this.#placement = new Placement(actorNodes);
+    for (const listener of this.#placedListeners) listener();
+  }
+
+  /** Calls `listener` after actors have got other places. */
+  onPlaced(listener: () => void): void {
+    this.#placedListeners.push(listener);
   }
 
   /** Where an actor lives. */
-  nodeOf(address: Address): number {
-    if (address.kind === "node") return Number(address.key);
-    return place(address.kind, address.key, this.#actorNodes);
+  nodeOf(actor: AnyAddress): NodeId {
+    if (actor.kind === "node") return actor.key as NodeId;
+    const { kind, key } = placedWith(actor);
+    return this.#placement.nodeOf(kind, key);
   }
 
   /**
    * Asks an actor and waits for its answer. Refusals of the actor arrive as SvcError. `deadline_exceeded` and `actor_lost` mean
-   * that the outcome is unknown: ask again by id. `mailbox_full` means that nothing was done.
+   * that the outcome is unknown: ask again by id. `mailbox_full` means that nothing was done. An actor that has moved meanwhile is
+   * asked where it lives now; what was asked of it earlier may then be handled later.
    */
   ask<K extends ActorKind, T extends AskType<K>>(
     to: Address<K>,
@@ -143,34 +172,36 @@ export class Bus {
     body: Body<K, T>,
     options: AskOptions = {},
   ): Promise<Reply<K, T>> {
-    const node = this.nodeOf(to);
-    const link = this.#links.get(node);
-    if (!link) return Promise.reject(new SvcError("actor_lost"));
-    if (!link.writable) return Promise.reject(new SvcError("mailbox_full"));
-    const correlation = this.#nextCorrelation++;
-    const deadline = this.env.now() + (options.deadlineMs ?? defaultDeadlineMs);
-    return new Promise<Reply<K, T>>((resolve, reject) => {
-      this.#asks.set(correlation, { node, deadline, resolve, reject, onReply: options.onReply });
-      this.#sweepLater();
-      link.ask(correlation, to.kind, to.key, type, body, deadline, options.bytes ?? 256);
-    });
+    const { deadlineMs = defaultDeadlineMs, bytes = 256, onReply, prompt = false } = options;
+    const home = this.nodeOf(to);
+    const node = prompt && home === this.node ? this.#lane : home;
+    const deadline = this.env.now() + deadlineMs;
+    return new Promise<Reply<K, T>>((resolve, reject) =>
+      this.#asks.ask({ ...to, type, body, bytes, node, moves: 0, deadline, resolve, reject, onReply }),
+    );
   }
 
   /** Sends at most once, without an answer; counted in `dropped` when it cannot be sent. */
   tell<K extends ActorKind, T extends MessageType<K>>(to: Address<K>, type: T, body: Body<K, T>): void {
-    const link = this.#links.get(this.nodeOf(to));
+    const link = this.#linkTo(this.nodeOf(to));
     if (link?.writable) link.tell(to.kind, to.key, type, body);
     else this.dropped.tell++;
   }
 
   /** Answers a delivery. */
   reply(to: Delivery, value: unknown): void {
-    if (to.from >= 0) this.#links.get(to.from)?.reply(to.correlation, value);
+    if (to.from !== null) this.#linkTo(to.from)?.reply(to.correlation, value);
   }
 
   /** Answers a delivery with a refusal; one of a tell can only be counted. */
   refuse(to: Delivery, error: SvcError): void {
-    if (to.from >= 0) this.#links.get(to.from)?.refuse(to.correlation, error.toWire());
+    if (to.from !== null) this.#linkTo(to.from)?.refuse(to.correlation, error.toWire());
+    else this.dropped.tell++;
+  }
+
+  /** Answers a delivery for an actor that lives elsewhere: it is asked there. A tell can only be counted. */
+  moved(delivery: Delivery, to: NodeId): void {
+    if (delivery.from !== null) this.#linkTo(delivery.from)?.moved(delivery.correlation, to);
     else this.dropped.tell++;
   }
 
@@ -189,7 +220,7 @@ export class Bus {
   channel(ref: ChannelRef): Channel {
     const slot: Slot = { batch: 0, index: 0 };
     // Kept: the link to a replacement is another one, and nobody there knows the channel.
-    const link = this.#links.get(ref.node);
+    const link = this.#linkTo(ref.node);
     return {
       get writable() {
         return link?.writable ?? true;
@@ -209,37 +240,46 @@ export class Bus {
   subscribe(to: Address, onText: (text: string) => void): void {
     const topic = topicOf(to);
     this.#topicHandlers.set(topic, onText);
-    this.#links.get(this.nodeOf(to))?.subscribe(topic);
+    this.#linkTo(this.nodeOf(to))?.subscribe(topic);
   }
 
   unsubscribe(to: Address): void {
     const topic = topicOf(to);
     this.#topicHandlers.delete(topic);
-    this.#links.get(this.nodeOf(to))?.unsubscribe(topic);
+    this.#linkTo(this.nodeOf(to))?.unsubscribe(topic);
   }
 
   /** Whether anybody listens: what nobody hears need not be encoded. */
   hasSubscribers(topic: string): boolean {
-    return this.#subscribers.has(topic);
+    return this.#subscribers.of(topic) !== undefined;
   }
 
   /** Sends text to every node that listens to the topic of an address; see `topicOf`. */
   publish(topic: string, text: string): void {
-    const nodes = this.#subscribers.get(topic);
+    const nodes = this.#subscribers.of(topic);
     if (!nodes) return;
-    for (const node of nodes) this.#links.get(node)?.topic(topic, text);
+    for (const node of nodes) this.#linkTo(node)?.topic(topic, text);
   }
 
   readonly #receiver: Receiver = {
     onAsk: (from, correlation, kind, key, type, body, deadline) =>
       this.#deliver({ kind, key, type, body, deadline, from, correlation }),
-    onTell: (kind, key, type, body) => this.#deliver({ kind, key, type, body, deadline: 0, from: -1, correlation: 0 }),
+    onTell: (kind, key, type, body) =>
+      this.#deliver({ kind, key, type, body, deadline: 0, from: null, correlation: 0 }),
     onReply: (correlation, value) => {
-      const ask = this.#settle(correlation);
+      const ask = this.#asks.take(correlation);
+      if (!ask) this.dropped.late_reply++;
       ask?.onReply?.();
       ask?.resolve(value as never);
     },
-    onRefuse: (correlation, error: WireError) => this.#settle(correlation)?.reject(SvcError.fromWire(error)),
+    onRefuse: (correlation, error: WireError) => {
+      const ask = this.#asks.take(correlation);
+      if (!ask) this.dropped.late_reply++;
+      ask?.reject(SvcError.fromWire(error));
+    },
+    onMoved: (correlation, to) => {
+      if (!this.#asks.moved(correlation, to)) this.dropped.late_reply++;
+    },
     onFrame: (channel, text, last) => {
       const onText = this.#channels.get(channel);
       if (last) this.#channels.delete(channel);
@@ -247,44 +287,18 @@ export class Bus {
       else this.dropped.frame++;
     },
     onTopic: (topic, text) => this.#topicHandlers.get(topic)?.(text),
-    onSubscribe: (from, topic) => {
-      const nodes = this.#subscribers.get(topic);
-      if (!nodes) this.#subscribers.set(topic, [from]);
-      else if (!nodes.includes(from)) nodes.push(from);
-    },
-    onUnsubscribe: (from, topic) => {
-      const nodes = this.#subscribers.get(topic);
-      if (nodes) this.#removeSubscriber(topic, nodes, from);
-    },
+    onSubscribe: (from, topic) => this.#subscribers.add(topic, from),
+    onUnsubscribe: (from, topic) => this.#subscribers.remove(topic, from),
   };
 
-  #settle(correlation: number): PendingAsk | undefined {
-    const ask = this.#asks.get(correlation);
-    if (ask) this.#asks.delete(correlation);
-    else this.dropped.late_reply++;
-    return ask;
+  #send(correlation: number, { node, kind, key, type, body, deadline, bytes }: PendingAsk): void {
+    const link = this.#linkTo(node);
+    if (!link) throw new SvcError("actor_lost");
+    if (!link.writable) throw new SvcError("mailbox_full");
+    link.ask(correlation, kind, key, type, body, deadline, bytes);
   }
 
-  #removeSubscriber(topic: string, nodes: number[], node: number): void {
-    const left = nodes.filter((other) => other !== node);
-    if (left.length === 0) this.#subscribers.delete(topic);
-    else this.#subscribers.set(topic, left);
+  #linkTo(node: NodeId): Link | undefined {
+    return this.#peers.get(node)?.link;
   }
-
-  #sweepLater(): void {
-    if (this.#sweeping) return;
-    this.#sweeping = true;
-    this.env.timer(sweepMs, this.#sweep);
-  }
-
-  #sweep = (): void => {
-    this.#sweeping = false;
-    const now = this.env.now();
-    for (const [correlation, ask] of this.#asks) {
-      if (ask.deadline > now) continue;
-      this.#asks.delete(correlation);
-      ask.reject(new SvcError("deadline_exceeded"));
-    }
-    if (this.#asks.size > 0) this.#sweepLater();
-  };
 }

@@ -14,6 +14,8 @@ export interface Env {
   timer(delayMs: number, work: () => void): Timer;
   /** Calls `work` at the end of this turn of the event loop: after everything that is already there to be read. */
   defer(work: () => void): void;
+  /** Calls `work` as soon as what runs now has run: before anything else is read. Work that calls for itself this way starves the rest. */
+  soon(work: () => void): void;
 }
 
 /** Work that is due later. */
@@ -46,5 +48,6 @@ export function systemEnv(): Env {
       return { cancel: () => clearTimeout(handle) };
     },
     defer: (work) => void setImmediate(work),
+    soon: queueMicrotask,
   };
 }

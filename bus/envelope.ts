@@ -1,4 +1,8 @@
 import type { WireError } from "./errors.ts";
+import type { NodeId } from "./protocol/node-id.ts";
+
+/** Which operations there are and what their fields mean. A batch of another version is refused: who speaks it is another svc. */
+export const protocolVersion = 1;
 
 /**
  * What crosses from one node to another in one event-loop turn: one array, flat, because structured clone copies one array of
@@ -10,12 +14,15 @@ import type { WireError } from "./errors.ts";
  *   tell         kind  key  type  body
  *   reply        correlation  value
  *   refuse       correlation  WireError
+ *   moved        correlation  node
  *   frame        channel  text  last (0 or 1)
  *   topic        topic  text
  *   subscribe    topic
  *   unsubscribe  topic
  */
 export interface Batch {
+  /** Of the protocol; it stands first in every form. */
+  readonly version: number;
   /** Bytes of earlier batches of the other direction that have been handled: credit given back. */
   readonly ack: number;
   /** Rough size of this one, to be given back. */
@@ -32,12 +39,22 @@ export const op = {
   topic: 5,
   subscribe: 6,
   unsubscribe: 7,
+  moved: 8,
 } as const;
+
+/** A node speaks a version of the protocol that this one does not know. */
+export class UnknownProtocol extends Error {
+  override readonly name = "UnknownProtocol";
+
+  constructor(version: unknown) {
+    super(`speaks version ${String(version)} of the bus, not ${protocolVersion}`);
+  }
+}
 
 /** What a node does with the operations it is sent, in order. */
 export interface Receiver {
   onAsk(
-    from: number,
+    from: NodeId,
     correlation: number,
     kind: string,
     key: string,
@@ -48,14 +65,15 @@ export interface Receiver {
   onTell(kind: string, key: string, type: string, body: unknown): void;
   onReply(correlation: number, value: unknown): void;
   onRefuse(correlation: number, error: WireError): void;
+  onMoved(correlation: number, to: NodeId): void;
   onFrame(channel: number, text: string, last: boolean): void;
   onTopic(topic: string, text: string): void;
-  onSubscribe(from: number, topic: string): void;
-  onUnsubscribe(from: number, topic: string): void;
+  onSubscribe(from: NodeId, topic: string): void;
+  onUnsubscribe(from: NodeId, topic: string): void;
 }
 
 /** Hands every operation of a batch to `receiver`, in the order in which they were sent. */
-export function unpack(from: number, items: readonly unknown[], receiver: Receiver): void {
+export function unpack(from: NodeId, items: readonly unknown[], receiver: Receiver): void {
   for (let i = 0; i < items.length; ) {
     switch (items[i]) {
       case op.ask:
@@ -80,6 +98,10 @@ export function unpack(from: number, items: readonly unknown[], receiver: Receiv
         break;
       case op.refuse:
         receiver.onRefuse(items[i + 1] as number, items[i + 2] as WireError);
+        i += 3;
+        break;
+      case op.moved:
+        receiver.onMoved(items[i + 1] as number, items[i + 2] as NodeId);
         i += 3;
         break;
       case op.frame:

@@ -10,6 +10,9 @@ interface ErrorEntry {
 
 export const errorTable = {
   // Intake
+  malformed_request: { status: 400, help: "The bytes are no request that every server reads alike." },
+  request_timeout: { status: 408, retryable: true, help: "The head or the body of the request came too slowly." },
+  headers_too_large: { status: 431, help: "The line and headers are over the limit; see SVC_HTTP_MAX_HEADER_BYTES." },
   invalid_json: { status: 400, help: "The body is not JSON that every parser reads alike." },
   invalid_header: { status: 400, help: "A header is repeated or malformed." },
   invalid_path: { status: 400, help: "The path is not in its plain form, or leaves the place it belongs to." },

@@ -1,13 +1,13 @@
 import type { Env } from "./env.ts";
-import { type Batch, op } from "./envelope.ts";
+import { type Batch, op, protocolVersion } from "./envelope.ts";
 import type { WireError } from "./errors.ts";
+import type { NodeId } from "./protocol/node-id.ts";
+import type { Transport } from "./transport.ts";
 
-/** How many bytes may be on their way to another node before it has handled some of them. */
-const creditBytes = 8 * 1024 * 1024;
-/** Handled bytes are given back with the next batch, or at the latest at this many. */
-const acknowledgeBytes = creditBytes / 8;
 /** What one operation costs beside its text. */
 const operationBytes = 64;
+/** Of so many prompt batches in a row one waits for the end of the turn, so that actors that ask each other without end starve nobody. */
+const promptBatchesMax = 100;
 
 /** A place in the batch being built, so that frames of one stream join into one string. */
 export interface Slot {
@@ -15,29 +15,36 @@ export interface Slot {
   index: number;
 }
 
+/** What a link needs of its transport. */
+type Carrier = Pick<Transport, "creditBytes" | "prompt" | "post">;
+
 /**
  * One direction of the connection to another node. Operations of one event-loop turn leave as one batch: sent one by one they
- * cost three times as much. Credit bounds what may be on the way: without it everything waits here, frames of one stream
+ * cost three times as much (see `prompt` of Transport for where it costs nothing). Credit bounds what may be on the way: without it everything waits here, frames of one stream
  * growing into one, and `writable` tells senders to hold back.
  */
 export class Link {
   readonly #env: Env;
-  readonly #post: (batch: Batch) => void;
+  readonly #transport: Carrier;
   readonly #creditBytes: number;
+  readonly #prompt: boolean;
   #items: unknown[] = [];
   #bytes = 0;
   #outstanding = 0;
   #owed = 0;
   #scheduled = false;
+  #scheduledSoon = false;
+  #promptBatches = 0;
   #batch = 1;
   #topicSlots = new Map<string, number>();
   #waiting: (() => void)[] = [];
   #closed = false;
 
-  constructor(env: Env, post: (batch: Batch) => void, credit: number = creditBytes) {
+  constructor(env: Env, transport: Carrier) {
     this.#env = env;
-    this.#post = post;
-    this.#creditBytes = credit;
+    this.#transport = transport;
+    this.#creditBytes = transport.creditBytes;
+    this.#prompt = transport.prompt;
   }
 
   /** False while the other side is behind by more than the credit. */
@@ -66,23 +73,28 @@ export class Link {
     bytes: number,
   ): void {
     this.#items.push(op.ask, correlation, kind, key, type, body, deadline);
-    this.#grew(operationBytes + bytes);
+    this.#grew(operationBytes + bytes, this.#prompt);
   }
 
   tell(kind: string, key: string, type: string, body: unknown): void {
     this.#items.push(op.tell, kind, key, type, body);
-    this.#grew(operationBytes);
+    this.#grew(operationBytes, this.#prompt);
   }
 
   reply(correlation: number, value: unknown): void {
     this.#endTopicJoins();
     this.#items.push(op.reply, correlation, value);
-    this.#grew(operationBytes);
+    this.#grew(operationBytes, this.#prompt);
   }
 
   refuse(correlation: number, error: WireError): void {
     this.#items.push(op.refuse, correlation, error);
-    this.#grew(operationBytes);
+    this.#grew(operationBytes, this.#prompt);
+  }
+
+  moved(correlation: number, to: NodeId): void {
+    this.#items.push(op.moved, correlation, to);
+    this.#grew(operationBytes, this.#prompt);
   }
 
   /** `slot` belongs to the caller, one for each channel; frames of one turn of the event loop are joined through it. */
@@ -95,7 +107,7 @@ export class Link {
       slot.index = this.#items.length;
       this.#items.push(op.frame, channel, text, last ? 1 : 0);
     }
-    this.#grew(text.length);
+    this.#grew(text.length, false);
   }
 
   topic(topic: string, text: string): void {
@@ -106,28 +118,29 @@ export class Link {
     } else {
       this.#items[index + 2] += text;
     }
-    this.#grew(text.length);
+    this.#grew(text.length, false);
   }
 
   subscribe(topic: string): void {
     this.#items.push(op.subscribe, topic);
-    this.#grew(operationBytes);
+    this.#grew(operationBytes, false);
   }
 
   unsubscribe(topic: string): void {
     this.#items.push(op.unsubscribe, topic);
-    this.#grew(operationBytes);
+    this.#grew(operationBytes, false);
   }
 
   /** A batch of the other direction came in and will have been handled when this turn of the event loop ends. */
   received(batch: Batch): void {
     if (batch.ack > 0) {
       this.#outstanding -= batch.ack;
-      if (this.#items.length > 0) this.#schedule();
+      if (this.#items.length > 0 && !this.#scheduledSoon) this.#schedule();
       if (this.#waiting.length > 0 && this.writable) this.#wake();
     }
     this.#owed += batch.bytes;
-    if (this.#owed >= acknowledgeBytes) this.#schedule();
+    // Given back with the next batch, or at the latest now.
+    if (this.#owed >= this.#creditBytes / 8) this.#schedule();
   }
 
   /** The other node is gone. */
@@ -152,19 +165,37 @@ export class Link {
     for (const work of waiting) work();
   }
 
-  #grew(bytes: number): void {
+  #grew(bytes: number, soon: boolean): void {
     this.#bytes += bytes;
-    this.#schedule();
+    if (soon && this.#promptBatches < promptBatchesMax) this.#scheduleSoon();
+    else this.#schedule();
   }
 
   #schedule(): void {
     if (this.#scheduled || this.#closed) return;
     this.#scheduled = true;
-    this.#env.defer(this.#flush);
+    this.#env.defer(this.#endTurn);
   }
 
-  #flush = (): void => {
+  #scheduleSoon(): void {
+    if (this.#scheduledSoon || this.#closed) return;
+    this.#scheduledSoon = true;
+    this.#promptBatches++;
+    this.#env.soon(this.#goOn);
+  }
+
+  #endTurn = (): void => {
     this.#scheduled = false;
+    this.#promptBatches = 0;
+    this.#flush();
+  };
+
+  #goOn = (): void => {
+    this.#scheduledSoon = false;
+    this.#flush();
+  };
+
+  #flush(): void {
     if (this.#closed) return;
     const ack = this.#owed;
     if (this.#outstanding >= this.#creditBytes) {
@@ -181,10 +212,10 @@ export class Link {
     this.#endTopicJoins();
     this.#outstanding += bytes;
     this.#send(ack, bytes, items);
-  };
+  }
 
   #send(ack: number, bytes: number, items: unknown[]): void {
     this.#owed = 0;
-    this.#post({ ack, bytes, items });
+    this.#transport.post({ version: protocolVersion, ack, bytes, items });
   }
 }

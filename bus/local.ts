@@ -1,26 +1,33 @@
-import type { Env } from "./env.ts";
 import type { Batch } from "./envelope.ts";
-import { Link } from "./link.ts";
+import type { Transport } from "./transport.ts";
 
 /**
  * Bytes of one turn of the event loop beyond which senders hold back. More than to another node: here frames that go out and asks
  * that come in share one link, and an ask must not be refused because a thousand streams have said something.
  */
-const localCreditBytes = 32 * 1024 * 1024;
+const creditBytes = 32 * 1024 * 1024;
 
 /**
- * The link of a node to itself: batches arrive at the end of the turn in which they were sent, uncopied, so that delivery on
- * the same thread has the order of delivery to another. What is sent is not to be changed afterwards.
+ * Carries what a node sends to itself: a batch is handled when it is posted. It is not copied: what is sent is not to be changed
+ * afterwards. `prompt` as in `Transport`.
  */
-export function localLink(env: Env, onBatch: (batch: Batch) => void): Link {
-  const link = new Link(
-    env,
-    (batch) => {
-      onBatch(batch);
+export function localTransport(prompt: boolean): Transport {
+  let take: (batch: Batch) => void = () => {};
+  return {
+    creditBytes,
+    prompt,
+    post(batch) {
+      const { bytes } = batch;
+      take({ ...batch, bytes: 0 });
       // It has been handled: the credit comes back at once.
-      link.received({ ack: batch.bytes, bytes: 0, items: [] });
+      take({ ...batch, ack: bytes, bytes: 0, items: [] });
     },
-    localCreditBytes,
-  );
-  return link;
+    onBatch(taker) {
+      take = taker;
+    },
+    onClosed() {},
+    close() {
+      take = () => {};
+    },
+  };
 }

@@ -1,22 +1,42 @@
+import { type NodeId, splitNodeId } from "./protocol/node-id.ts";
+
 /**
- * Who lives where: rendezvous hashing (Thaler and Ravishankar, 1998). Every node computes the same answer without asking, and
- * when a node is added or taken away only the keys of that node move.
+ * Who lives where: rendezvous hashing (Thaler and Ravishankar, 1998) over the actor nodes of all hosts. Every node computes the same
+ * answer without asking, and when a node or a host is added or taken away only the keys of its nodes move.
  */
-export function place(kind: string, key: string, nodes: readonly number[]): number {
-  const first = nodes[0];
-  if (first === undefined) throw new Error("placement needs at least one node");
-  if (nodes.length === 1) return first;
-  const keyHash = hash(kind, hash(key, 0x811c9dc5));
-  let best = first;
-  let bestWeight = -1;
-  for (const node of nodes) {
-    const weight = mix(keyHash ^ Math.imul(node + 1, 0x9e3779b1));
-    if (weight > bestWeight) {
-      bestWeight = weight;
-      best = node;
-    }
+export class Placement {
+  readonly nodes: readonly NodeId[];
+  /** What each node adds to the hash of a key. */
+  readonly #salts: readonly number[];
+
+  constructor(nodes: readonly NodeId[]) {
+    this.nodes = nodes;
+    this.#salts = nodes.map(saltOf);
   }
-  return best;
+
+  /** The node on which an actor lives. */
+  nodeOf(kind: string, key: string): NodeId {
+    const { nodes } = this;
+    const first = nodes[0];
+    if (first === undefined) throw new Error("placement needs at least one node");
+    if (nodes.length === 1) return first;
+    const keyHash = hash(kind, hash(key, 0x811c9dc5));
+    let best = first;
+    let bestWeight = -1;
+    for (let i = 0; i < nodes.length; i++) {
+      const weight = mix(keyHash ^ (this.#salts[i] as number));
+      if (weight > bestWeight) {
+        bestWeight = weight;
+        best = nodes[i] as NodeId;
+      }
+    }
+    return best;
+  }
+}
+
+function saltOf(node: NodeId): number {
+  const { host, number } = splitNodeId(node);
+  return hash(host, 0) ^ Math.imul(number + 1, 0x9e3779b1);
 }
 
 /** FNV-1a over UTF-16 code units. */

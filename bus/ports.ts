@@ -1,24 +1,23 @@
 import { MessageChannel, type MessagePort } from "node:worker_threads";
-import type { Env } from "./env.ts";
 import type { Batch } from "./envelope.ts";
-import { Link } from "./link.ts";
+import type { Transport } from "./transport.ts";
 
-/** What a link needs of a MessagePort. */
-export interface BatchPort {
-  postMessage(batch: Batch): void;
-  on(event: "message", onBatch: (batch: Batch) => void): unknown;
-}
+const creditBytes = 8 * 1024 * 1024;
 
-/** A link over a MessagePort to another thread. `onBatch` gets what the other side sends, after the credit is booked. */
-export function portLink(env: Env, port: BatchPort, onBatch: (batch: Batch) => void): Link {
-  const link = new Link(env, (batch) => port.postMessage(batch));
-  port.on("message", (batch: Batch) => {
-    // What a lost node has sent before its end would be taken for words of its replacement.
-    if (link.closed) return;
-    link.received(batch);
-    onBatch(batch);
-  });
-  return link;
+/** Carries batches to another thread. */
+export function portTransport(port: MessagePort): Transport {
+  let closed = false;
+  return {
+    creditBytes,
+    prompt: false,
+    post: (batch) => port.postMessage(batch),
+    onBatch: (take) => void port.on("message", (batch: Batch) => closed || take(batch)),
+    onClosed: (work) => void port.on("close", () => closed || work()),
+    close() {
+      closed = true;
+      port.close();
+    },
+  };
 }
 
 /** Both ends of a new connection between two threads. */

@@ -1,6 +1,6 @@
 import { SvcError } from "../errors.ts";
 import type { Channel } from "../protocol/channel.ts";
-import { encodeAnswer } from "../protocol/thread.ts";
+import { encodeAnswer } from "../protocol/run.ts";
 import type { RunOutput, RunResult } from "./output.ts";
 
 /** POST /chat and POST /chat/continue: one JSON body at the end. `onBody` is given what a resend is to be answered with. */

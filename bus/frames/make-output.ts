@@ -1,5 +1,5 @@
 import type { Channel } from "../protocol/channel.ts";
-import type { SubmitTurn } from "../protocol/thread.ts";
+import type { SubmitTurn } from "../protocol/run.ts";
 import { jsonAnswer } from "./answer.ts";
 import { nativeStream } from "./native-stream.ts";
 import { openAiAnswer, openAiStream } from "./openai.ts";

@@ -1,6 +1,6 @@
 import type { Channel } from "../protocol/channel.ts";
 import type { StopReason } from "../protocol/model-reply.ts";
-import { encodeAnswer } from "../protocol/thread.ts";
+import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { doneMark } from "./frames.ts";
 import { failureText } from "./native-stream.ts";

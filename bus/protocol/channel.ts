@@ -1,6 +1,8 @@
+import type { NodeId } from "./node-id.ts";
+
 /** Names the receiving end of a channel, in a message. */
 export interface ChannelRef {
-  readonly node: number;
+  readonly node: NodeId;
   readonly id: number;
 }
 

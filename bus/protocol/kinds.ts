@@ -1,8 +1,8 @@
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
 import type { NodeMessages } from "./node.ts";
+import type { RunMessages } from "./run.ts";
 import type { ThreadMessages } from "./thread.ts";
-import type { TurnMessages } from "./turn.ts";
 
 /**
  * Every actor kind and its vocabulary: for each message its `body`, and a `reply` when it can be asked. A plugin adds its own by
@@ -12,8 +12,8 @@ export interface Protocols {
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
   node: NodeMessages;
+  run: RunMessages;
   thread: ThreadMessages;
-  turn: TurnMessages;
 }
 
 /** The kinds of actors that have a vocabulary. */

@@ -8,3 +8,8 @@ export interface Principal {
   /** Who vouched for the caller; two issuers may use one subject. Empty for keys and for none. */
   readonly issuer: string;
 }
+
+/** Who a principal is, in one text: a subject is one person's only within who vouched for it. */
+export function principalId({ scheme, issuer, sub }: Pick<Principal, "scheme" | "issuer" | "sub">): string {
+  return JSON.stringify([scheme, issuer, sub]);
+}

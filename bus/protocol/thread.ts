@@ -1,89 +1,24 @@
-import type { ChannelRef } from "./channel.ts";
-import type { Principal } from "./principal.ts";
+import type { AbortReason } from "./run.ts";
 
-/** One conversation: its log, its live run, who listens. */
+/**
+ * One conversation: the only writer of its log, and the only one to say which run may write. What runs and threads say to each
+ * other speaks of rows and stands in `actors/log/messages.ts`.
+ */
 export interface ThreadMessages {
-  /**
-   * Starts a turn, or answers an earlier one of the same idempotency key. Accepted means that the caller's messages are durable;
-   * the rest comes over the channel. Safe to ask again with the same run_id.
-   */
-  submit: { body: SubmitTurn; reply: TurnAccepted };
   /** Stops the live run and answers when it has stopped. */
   abort: { body: { reason: AbortReason }; reply: { aborted: boolean } };
-  /** The client that started the run is gone; the run goes on as long as the settings allow. */
-  detach: { body: { run_id: string } };
-  /** Where the log stands, and what the live run has said since. Subscribe before asking. */
-  attach: { body: Record<string, never>; reply: LiveThread };
+  /** Where the log stands and which run is live; ask that one for what it has said since. Subscribe before asking. */
+  attach: { body: Record<string, never>; reply: ThreadPosition };
   /** Deletes the conversation. Refuses with run_in_progress while one is live. */
   erase: { body: Record<string, never>; reply: { deleted: boolean } };
   /** Closes what a crash has left open; loading does it. */
   recover: { body: Record<string, never>; reply: Record<string, never> };
 }
 
-/** Who or what stopped a run. */
-export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
-
-/** What the answer of a turn looks like. `continue` has no messages of its own. */
-export type Surface = "chat" | "chat_stream" | "continue" | "openai" | "openai_stream";
-
-/** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
-export interface SubmitTurn {
-  readonly run_id: string;
-  readonly surface: Surface;
-  readonly principal: Principal;
-  readonly request_id: string;
-  readonly manifest: string;
-  readonly messages: readonly ClientMessage[];
-  /** The suffix; null for a stateless turn. */
-  readonly thread_suffix: string | null;
-  readonly model: string | null;
-  readonly template: string | null;
-  readonly template_args: readonly string[];
-  /** Of the OpenAI surface: lower than the manifest's only, and whether a last chunk carries usage. */
-  readonly max_tokens: number | null;
-  readonly temperature: number | null;
-  readonly include_usage: boolean;
-  readonly idempotency: { readonly key: string; readonly fingerprint: string } | null;
-  /** Where frames and the outcome go. */
-  readonly channel: ChannelRef;
-}
-
-/** A message of the client's, in the form of the OpenAI protocol. Its values are the client's word. */
-export interface ClientMessage {
-  readonly role: string;
-  readonly content?: unknown;
-  readonly name?: string;
-  readonly tool_calls?: unknown;
-  readonly tool_call_id?: string;
-  readonly attachments?: unknown;
-}
-
-/** What becomes of a turn that is not refused. */
-export type TurnAccepted =
-  /** A run has started; frames or the answer follow on the channel. */
-  | { readonly kind: "started" }
-  /** POST /chat sent again: the answer of the first time, as it was. */
-  | { readonly kind: "answer"; readonly status: number; readonly body: string }
-  /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */
-  | { readonly kind: "replay"; readonly frames: string };
-
 /** Where a thread stands, for those who come to listen. */
-export interface LiveThread {
+export interface ThreadPosition {
   /** The sequence number of the next event; everything below it can be read. */
   readonly next_seq: number;
-  readonly live: { readonly run_id: string; readonly text: string; readonly truncated: boolean } | null;
-}
-
-/**
- * What a run sends over its channel. Streams get frames as they are to be written. The other surfaces get one text at the end,
- * the status on its first line and the body after it.
- */
-export function encodeAnswer(status: number, body: string): string {
-  return `${status}\n${body}`;
-}
-
-/** The answer that `encodeAnswer` has packed. */
-export function decodeAnswer(text: string): { status: number; body: string } {
-  const end = text.indexOf("\n");
-  return { status: Number(text.slice(0, end)), body: text.slice(end + 1) };
+  /** The live run, null when there is none. */
+  readonly run_id: string | null;
 }

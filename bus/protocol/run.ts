@@ -1,0 +1,100 @@
+import type { ChannelRef } from "./channel.ts";
+import type { Principal } from "./principal.ts";
+
+/** One run: a turn from its request to its last frame. It lives beside its conversation, if it has one. */
+export interface RunMessages {
+  /**
+   * Starts the turn, or answers an earlier one of the same idempotency key. Accepted means that the caller's messages are durable;
+   * the rest comes over the channel. Safe to ask again with the same run_id.
+   */
+  start: { body: SubmitTurn; reply: TurnAccepted };
+  /** Stops the run and answers when it has stopped: true unless it had ended by itself before. */
+  abort: { body: { reason: AbortReason }; reply: { aborted: boolean } };
+  /** The client that started the run is gone; the run goes on as long as the settings allow. */
+  detach: { body: Record<string, never> };
+  /** Answers one of the questions that the run has put to the outside. The first answer wins. */
+  answer: { body: AnswerToWait; reply: { outcome: AnswerOutcome } };
+  /** Something that the run waits for may have come, or its time be over (`due`): it looks. */
+  resume: { body: { readonly due: boolean } };
+  /** What the run has said since its last durable event. */
+  status: { body: Record<string, never>; reply: RunStatus };
+}
+
+/** Who or what stopped a run. */
+export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
+
+/** What the answer of a turn looks like. `continue` has no messages of its own. */
+export type Surface = "chat" | "chat_stream" | "continue" | "openai" | "openai_stream";
+
+/** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
+export interface SubmitTurn {
+  readonly run_id: string;
+  readonly surface: Surface;
+  readonly principal: Principal;
+  readonly request_id: string;
+  readonly manifest: string;
+  readonly messages: readonly ClientMessage[];
+  /** The suffix; null for a stateless turn. */
+  readonly thread_suffix: string | null;
+  readonly model: string | null;
+  readonly template: string | null;
+  readonly template_args: readonly string[];
+  /** Of the OpenAI surface: lower than the manifest's only, and whether a last chunk carries usage. */
+  readonly max_tokens: number | null;
+  readonly temperature: number | null;
+  readonly include_usage: boolean;
+  readonly idempotency: { readonly key: string; readonly fingerprint: string } | null;
+  /** Where frames and the outcome go. */
+  readonly channel: ChannelRef;
+}
+
+/** A message of the client's, in the form of the OpenAI protocol. Its values are the client's word. */
+export interface ClientMessage {
+  readonly role: string;
+  readonly content?: unknown;
+  readonly name?: string;
+  readonly tool_calls?: unknown;
+  readonly tool_call_id?: string;
+  readonly attachments?: unknown;
+}
+
+/** What becomes of a turn that is not refused. */
+export type TurnAccepted =
+  /** A run has started; frames or the answer follow on the channel. */
+  | { readonly kind: "started" }
+  /** POST /chat sent again: the answer of the first time, as it was. */
+  | { readonly kind: "answer"; readonly status: number; readonly body: string }
+  /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */
+  | { readonly kind: "replay"; readonly frames: string };
+
+/** An answer to a wait, and who gives it. */
+export interface AnswerToWait {
+  readonly wait_id: string;
+  readonly value: unknown;
+  readonly principal: Principal;
+}
+
+/** `over`: answered before, too late, or no wait of this run. `not_allowed`: somebody else has to answer. */
+export type AnswerOutcome = "accepted" | "over" | "not_allowed";
+
+/** Where a run stands, for those who come to listen. */
+export interface RunStatus {
+  /** Null when the run is over. Text is left out when it is too long to be kept. */
+  readonly live: { readonly text: string; readonly truncated: boolean } | null;
+  /** The text was said after the events below this sequence number, and before any other. */
+  readonly since_seq: number;
+}
+
+/**
+ * What a run sends over its channel. Streams get frames as they are to be written. The other surfaces get one text at the end,
+ * the status on its first line and the body after it.
+ */
+export function encodeAnswer(status: number, body: string): string {
+  return `${status}\n${body}`;
+}
+
+/** The answer that `encodeAnswer` has packed. */
+export function decodeAnswer(text: string): { status: number; body: string } {
+  const end = text.indexOf("\n");
+  return { status: Number(text.slice(0, end)), body: text.slice(end + 1) };
+}
