@@ -28,17 +28,13 @@ export interface MigrateResult {
 
 /**
  * Brings the schema to a revision, each step in its own transaction. Safe when several processes do it at once: each step is
- * taken by one of them. Refuses with `MigrationRefused`.
+ * taken by one of them. `known` are all migrations of the deployment, in the order of their revisions; what plugins have made that
+ * are not loaded is left as it is. Refuses with `MigrationRefused`.
  */
-export async function migrate(config: StoreConfig, options: MigrateOptions): Promise<MigrateResult> {
-  return migrateThrough(config, options, migrations);
-}
-
-/** The same with another list of migrations, for those who bring their own. */
-export async function migrateThrough(
+export async function migrate(
   config: StoreConfig,
   { target, downgrade }: MigrateOptions,
-  known: readonly Migration[],
+  known: readonly Migration[] = migrations,
 ): Promise<MigrateResult> {
   const goal = target === "head" ? (known.at(-1)?.revision ?? baseRevision) : target;
   if (goal !== baseRevision && !known.some(({ revision }) => revision === goal))
@@ -47,7 +43,7 @@ export async function migrateThrough(
 
   const session = await openSchema(config);
   try {
-    const before = await session.revisions();
+    const before = withoutAbsent(await session.revisions(), known);
     refuseUnknown(before, known);
     const from = highest(before);
     if (downgrade && !isBelow(goal, from))
@@ -60,14 +56,15 @@ export async function migrateThrough(
     const applied: string[] = [];
     let more = true;
     while (more) {
-      more = await session.change((revisions) => {
+      more = await session.change((all) => {
+        const revisions = withoutAbsent(all, known);
         refuseUnknown(revisions, known);
         const change = downgrade ? nextDown(revisions, goal, known) : nextUp(revisions, goal, known);
         if (change) applied.push(change.revision);
         return change;
       });
     }
-    return { from, to: highest(await session.revisions()), applied };
+    return { from, to: highest(withoutAbsent(await session.revisions(), known)), applied };
   } finally {
     await session.close();
   }
@@ -78,10 +75,10 @@ export async function currentRevision(config: StoreConfig): Promise<string> {
   return highest(await appliedRevisions(config));
 }
 
-/** Whether the database lacks a revision that this version needs. Opens its own connection; `storage/tables/schema-revisions.ts` asks through the store. */
-export async function schemaBehind(config: StoreConfig): Promise<boolean> {
+/** Whether the database lacks a revision that is needed. Opens its own connection; `storage/tables/schema-revisions.ts` asks through the store. */
+export async function schemaBehind(config: StoreConfig, needed: readonly Migration[] = migrations): Promise<boolean> {
   const applied = await appliedRevisions(config);
-  return migrations.some(({ revision }) => !applied.includes(revision));
+  return needed.some(({ revision }) => !applied.includes(revision));
 }
 
 async function appliedRevisions(config: StoreConfig): Promise<string[]> {
@@ -108,6 +105,14 @@ function nextUp(revisions: readonly string[], goal: string, known: readonly Migr
 function nextDown(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange | undefined {
   const next = known.findLast(({ revision }) => isBelow(goal, revision) && revisions.includes(revision));
   return next && { revision: next.revision, name: next.name, direction: "down", steps: next.down };
+}
+
+/** Revisions of plugins begin with their names. */
+const ofPlugin = /^[a-z]/;
+
+/** The revisions without those of plugins that are not loaded: their tables are nobody's business now. */
+function withoutAbsent(revisions: readonly string[], known: readonly Migration[]): string[] {
+  return revisions.filter((revision) => !ofPlugin.test(revision) || known.some((one) => one.revision === revision));
 }
 
 function refuseUnknown(revisions: readonly string[], known: readonly Migration[]): void {

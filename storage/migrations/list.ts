@@ -5,6 +5,17 @@ import { migration as governance } from "./0003_governance.ts";
 import { migration as files } from "./0004_files.ts";
 import { migration as search } from "./0005_search.ts";
 import { migration as listIndexes } from "./0019_list_indexes.ts";
+import { migration as runs } from "./0020_runs.ts";
+import { migration as waits } from "./0021_waits.ts";
 
 /** Every migration, in the order of their revisions. */
-export const migrations: readonly Migration[] = [threads, manifests, governance, files, search, listIndexes];
+export const migrations: readonly Migration[] = [
+  threads,
+  manifests,
+  governance,
+  files,
+  search,
+  listIndexes,
+  runs,
+  waits,
+];

@@ -10,6 +10,15 @@ const schemaWords: Record<string, Record<Dialect, string>> = {
   float: { sqlite: "REAL", postgres: "DOUBLE PRECISION" },
 };
 
+/**
+ * The store's clock in epoch milliseconds, as the value of `:now` in a statement: what several processes agree on is compared with
+ * it, as their own clocks differ.
+ */
+export const storeClock: Readonly<Record<Dialect, string>> = {
+  sqlite: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+  postgres: "CAST(extract(epoch FROM now()) * 1000 AS BIGINT)",
+};
+
 /** A migration's text for one engine. Text columns compare byte by byte on both, whatever the database's own language is. */
 export function renderSchema(text: string, dialect: Dialect): string {
   const rendered = text.replace(/\{\{(\w+)\}\}/g, (_, word: string) => {

@@ -3,7 +3,10 @@ import { type Dialect, renderSchema } from "./dialect.ts";
 /** One statement of the schema: the same for both engines, or one for each, or for one alone. */
 export type Step = string | Readonly<Partial<Record<Dialect, string>>>;
 
-/** One step of the schema. Revisions are four digits; 0006 to 0018 belong to the commerce layer. */
+/**
+ * One step of the schema. Revisions are four digits, of which 0006 to 0018 belong to the commerce layer; those of a plugin begin
+ * with its name, as `notes_0001`, so that they come after all others.
+ */
 export interface Migration {
   readonly revision: string;
   readonly name: string;
@@ -37,6 +40,13 @@ export function statementsOf(steps: readonly Step[], dialect: Dialect): string[]
     const text = typeof step === "string" ? step : step[dialect];
     return text === undefined ? [] : [renderSchema(text, dialect)];
   });
+}
+
+/** The tables that a migration makes. */
+export function createdTables({ up }: Migration): string[] {
+  const text = [...statementsOf(up, "sqlite"), ...statementsOf(up, "postgres")].join("\n");
+  const found = text.matchAll(/\bCREATE\s+(?:VIRTUAL\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)/gi);
+  return [...new Set([...found].map(([, name = ""]) => name.toLowerCase()))];
 }
 
 /** Where an engine keeps the revisions it has, written by both engines' sessions. */

@@ -1,4 +1,4 @@
-import type { Dialect } from "./dialect.ts";
+import { type Dialect, storeClock } from "./dialect.ts";
 
 /** What a statement takes and gives, on both engines. Booleans are 0 and 1, times are epoch milliseconds, JSON is text. */
 export type Param = string | number | null;
@@ -6,8 +6,8 @@ export type Param = string | number | null;
 export type Row = Record<string, Param>;
 
 /**
- * SQL written once; a text for each engine where they do not read it alike. `?` marks a parameter and `:tenant` the tenant,
- * which the store fills in.
+ * SQL written once; a text for each engine where they do not read it alike. `?` marks a parameter, `:tenant` the tenant, which the
+ * store fills in, and `:now` the time by the store's own clock.
  */
 type SqlText = string | Record<Dialect, string>;
 
@@ -39,8 +39,8 @@ function declare(name: string, text: SqlText): Statement {
   const statement: Statement = {
     name,
     text: {
-      sqlite: texts.sqlite.replaceAll(":tenant", "?"),
-      postgres: numbered(texts.postgres.replaceAll(":tenant", "?")),
+      sqlite: filled(texts.sqlite, "sqlite"),
+      postgres: numbered(filled(texts.postgres, "postgres")),
     },
     tenantAt,
     paramCount,
@@ -90,6 +90,10 @@ function markers(text: string): { tenantAt: number[]; paramCount: number } {
     paramCount++;
   }
   return { tenantAt, paramCount };
+}
+
+function filled(text: string, dialect: Dialect): string {
+  return text.replaceAll(":tenant", "?").replace(/:now\b/g, storeClock[dialect]);
 }
 
 function numbered(text: string): string {

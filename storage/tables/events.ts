@@ -83,7 +83,7 @@ export function eventSeq(uid: string, id: string): number {
   return Number.parseInt(id.slice(20), 16);
 }
 
-const eventTable = table("events", {
+const eventColumns = {
   /** The thread's key and the sequence number in one integer. */
   event_key: integer,
   parent_seq: integer,
@@ -92,8 +92,10 @@ const eventTable = table("events", {
   role: nullable(oneOf(...roles)),
   content: text,
   extra: nullable(json<EventExtra>()),
-});
-const insertEvent = insertInto(eventTable);
+};
+const eventTable = table("events", eventColumns);
+/** With the run that the event belongs to, by its number in the thread: a byte or two, and no reader of a log asks for it. */
+const insertEvent = insertInto(table("events", { ...eventColumns, run: nullable(integer) }));
 const { columns } = eventTable;
 const selectForward = tenantSql(
   "events_forward",
@@ -116,9 +118,14 @@ const deleteEvents = tenantSql(
   "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
 );
 
-/** Appends an event. Refuses with conflict when its number is taken. */
-export function appendOp(store: TenantStore, threadKey: number, { seq, ...event }: LogEvent): WriteOp {
-  return insertEvent(store, { ...event, event_key: threadKey * eventsMax + seq });
+/** Appends an event, of the run that has this number in the thread, or of none. Refuses with conflict when its own number is taken. */
+export function appendOp(
+  store: TenantStore,
+  threadKey: number,
+  { seq, ...event }: LogEvent,
+  run: number | null = null,
+): WriteOp {
+  return insertEvent(store, { ...event, event_key: threadKey * eventsMax + seq, run });
 }
 
 /** Deletes the log of a thread. */

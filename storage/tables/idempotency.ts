@@ -1,7 +1,7 @@
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
-import type { Gone } from "./live-runs.ts";
+import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
 
 const keyTable = table("idempotency", {
   scope: text,
@@ -39,12 +39,12 @@ const releaseKey = tenantSql(
   "idempotency_release",
   "DELETE FROM idempotency WHERE tenant_id = :tenant AND scope = ? AND run_id = ? AND state = 'in_progress'",
 );
-const releaseOfOthers = systemSql(
-  "idempotency_release_of_others",
-  "DELETE FROM idempotency WHERE state = 'in_progress' AND substr(owner, 1, ?) <> ?",
+const releaseOfLapsed = systemSql(
+  "idempotency_release_of_lapsed_hosts",
+  `DELETE FROM idempotency WHERE state = 'in_progress' AND ${ownerIsGone("owner")}`,
 );
-const releaseOfOwner = systemSql(
-  "idempotency_release_of_owner",
+const releaseOfWorker = systemSql(
+  "idempotency_release_of_worker",
   "DELETE FROM idempotency WHERE state = 'in_progress' AND owner = ?",
 );
 const deleteLapsed = systemSql(
@@ -82,9 +82,7 @@ export function releaseKeyOp(store: TenantStore, scope: string, runId: string): 
 /** Forgets the claims of who is gone. Their interrupted runs must have been closed before. */
 export async function releaseAbandonedKeys(store: Scope, gone: Gone): Promise<void> {
   const release =
-    "worker" in gone
-      ? store.op(releaseOfOwner, [gone.worker])
-      : store.op(releaseOfOthers, [gone.processesBut.length, gone.processesBut]);
+    "worker" in gone ? store.op(releaseOfWorker, [gone.worker]) : store.op(releaseOfLapsed, othersThan(gone.hostsBut));
   await store.write([release]);
 }
 

@@ -1,6 +1,7 @@
 import type { Store } from "../store/store.ts";
 import { deleteLapsedKeys } from "./idempotency.ts";
 import { deleteLapsedEntries } from "./kv.ts";
+import { deleteEndedRuns } from "./runs.ts";
 
 /** Rows of one batch, so that nobody waits long behind it. */
 const batchRows = 500;
@@ -11,6 +12,11 @@ export async function deleteLapsed(store: Store, now: number): Promise<{ idempot
     idempotency: await inBatches((limit) => deleteLapsedKeys(store.system, now, limit)),
     kv: await inBatches((limit) => deleteLapsedEntries(store.system, now, limit)),
   };
+}
+
+/** Deletes the rows of runs that ended at or before a time, in batches. Answers how many there were. */
+export function deleteOldRuns(store: Store, until: number): Promise<number> {
+  return inBatches((limit) => deleteEndedRuns(store.system, until, limit));
 }
 
 async function inBatches(deleteSome: (limit: number) => Promise<number>): Promise<number> {

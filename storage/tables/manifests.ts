@@ -1,5 +1,5 @@
-import { tenantSql } from "../store/statements.ts";
-import type { TenantStore } from "../store/store.ts";
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, nullable, type RowIn, selectOne, table, text, upsertInto } from "../store/table.ts";
 
 const summaryColumns = {
@@ -42,6 +42,12 @@ const selectVersions = tenantSql(
    ORDER BY version DESC LIMIT ?`,
 );
 
+const selectChanges = systemSql("manifest_changes", "SELECT value FROM counters WHERE name = 'manifest_changes'");
+const countChange = systemSql(
+  "manifest_changes_count",
+  "UPDATE counters SET value = value + 1 WHERE name = 'manifest_changes'",
+);
+
 /** Which versions of a manifest are in effect, if the tenant has stored it. */
 export const manifestPointer = selectOne(pointerTable, ["name"]);
 
@@ -66,5 +72,16 @@ export async function manifestVersions(
 /** Refuses with conflict when the version exists. */
 export const insertManifestVersionOp = insertInto(versionTable);
 
-/** Puts other versions into effect, or the first. */
+/** Puts other versions into effect, or the first. `countManifestChangeOp` belongs into the same batch. */
 export const setManifestPointerOp = upsertInto(pointerTable, ["name"]);
+
+/** Tells everybody who keeps what is in effect, in any process, that it is not that any more. */
+export function countManifestChangeOp(store: Scope): WriteOp {
+  return store.op(countChange, [], 1);
+}
+
+/** A number that is another one after each change of what is in effect, of any tenant. */
+export async function manifestChanges(store: Scope): Promise<number> {
+  const [row] = await store.read(selectChanges);
+  return (row?.value as number | undefined) ?? 0;
+}

@@ -1,4 +1,5 @@
 import { migrations } from "../migrations/list.ts";
+import type { Migration } from "../store/migration.ts";
 import { systemSql } from "../store/statements.ts";
 import type { Scope } from "../store/store.ts";
 
@@ -8,10 +9,10 @@ const countTables = systemSql("schema_revisions_tables", {
 });
 const selectRevisions = systemSql("schema_revisions", "SELECT revision FROM schema_revisions");
 
-/** Whether the database of an open store lacks a revision that this version needs. */
-export async function isSchemaBehind(store: Scope): Promise<boolean> {
+/** Whether the database of an open store lacks a revision that is needed. */
+export async function isSchemaBehind(store: Scope, needed: readonly Migration[] = migrations): Promise<boolean> {
   const [found] = await store.read(countTables);
   const rows = found?.tables === 0 ? [] : await store.read(selectRevisions);
   const applied = new Set(rows.map((row) => row.revision));
-  return migrations.some(({ revision }) => !applied.has(revision));
+  return needed.some(({ revision }) => !applied.has(revision));
 }

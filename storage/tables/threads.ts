@@ -29,6 +29,8 @@ const columns = {
   /** The newest event of the active branch, -1 in an empty thread. */
   leaf_seq: integer,
   revision: integer,
+  /** How often the thread was taken: by each run that began or was resumed on it, and by each recovery. */
+  epoch: integer,
   manifest: nullable(text),
   model_id: nullable(text),
   session_name: nullable(text),
@@ -49,6 +51,7 @@ export interface ThreadProgress {
   readonly updated_at: number;
   readonly next_seq: number;
   readonly leaf_seq: number;
+  readonly epoch: number;
   readonly manifest: string | null;
   readonly model_id: string | null;
 }
@@ -61,10 +64,14 @@ export interface ThreadCursor {
 
 const updateProgress = tenantSql(
   "thread_progress",
-  `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, manifest = ?, model_id = ?, revision = revision + 1
-   WHERE tenant_id = :tenant AND thread_key = ?`,
+  `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, epoch = ?, manifest = ?, model_id = ?,
+     revision = revision + 1
+   WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?`,
 );
-const deleteThread = tenantSql("thread_delete", "DELETE FROM threads WHERE tenant_id = :tenant AND thread_key = ?");
+const deleteThread = tenantSql(
+  "thread_delete",
+  "DELETE FROM threads WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?",
+);
 const selectRecent = tenantSql(
   "threads_recent",
   `SELECT ${threadTable.columns} FROM threads WHERE tenant_id = :tenant AND (updated_at, suffix) < (?, ?)
@@ -83,25 +90,33 @@ export function insertThreadOp(store: TenantStore, thread: ThreadRow): WriteOp {
   return insertThread(store, { ...thread, indexed_seq: 0 });
 }
 
-/** Moves the thread on. Refuses with conflict when the thread is gone. */
-export function progressOp(store: TenantStore, progress: ThreadProgress): WriteOp {
+/**
+ * Moves the thread on. Refuses with conflict when the thread is gone, or was taken by another: its epoch is not `held` any more. Who
+ * takes it gives a higher one in `progress`.
+ */
+export function progressOp(store: TenantStore, progress: ThreadProgress, held: number = progress.epoch): WriteOp {
   return store.op(
     updateProgress,
     [
       progress.updated_at,
       progress.next_seq,
       progress.leaf_seq,
+      progress.epoch,
       progress.manifest,
       progress.model_id,
       progress.thread_key,
+      held,
     ],
     1,
   );
 }
 
-/** Deletes the thread's row; its log is another operation. */
-export function deleteThreadOp(store: TenantStore, threadKey: number): WriteOp {
-  return store.op(deleteThread, [threadKey]);
+/** Deletes the thread's row; its log and its runs are other operations. Refuses with conflict when it is gone or was taken by another. */
+export function deleteThreadOp(
+  store: TenantStore,
+  { thread_key, epoch }: Pick<ThreadRow, "thread_key" | "epoch">,
+): WriteOp {
+  return store.op(deleteThread, [thread_key, epoch], 1);
 }
 
 /** Threads after `cursor`, newest first. */

@@ -1,0 +1,138 @@
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
+import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
+
+// Every question that a run puts to the outside is a row until its run is over (decision 87): an answer is one guarded update by
+// whoever gets it, on any connection, host or day, and the first one wins. That somebody has answered is told to the run as a hint;
+// what it goes by is the row. Deadlines are compared with the store's clock.
+
+/** Who may answer. */
+export interface WaitAnswerers {
+  /** Whoever answers has all of them. */
+  readonly scopes: readonly string[];
+  /** The one principal who may; null for everybody with the scopes. */
+  readonly principal: string | null;
+  /** The one principal who may not, because it asked; null for none. */
+  readonly not_principal: string | null;
+}
+
+/** The call that waits, and where it goes on. */
+export interface WaitingCall {
+  readonly tool_call_id: string;
+  readonly tool: string;
+  /** As the controls have made them. */
+  readonly args: unknown;
+  /** The control that has asked; null when the tool itself has. */
+  readonly control: string | null;
+}
+
+/** An answer, and who gave it. */
+export interface WaitAnswer {
+  readonly value: unknown;
+  readonly by: string;
+}
+
+const waitTable = table("waits", {
+  wait_id: text,
+  thread_key: integer,
+  suffix: text,
+  run_id: text,
+  /** What is waited for: `approval`, `question` and the like. */
+  kind: text,
+  /** What is asked, for those who may answer. */
+  subject: text,
+  may_answer: json<WaitAnswerers>(),
+  call: json<WaitingCall>(),
+  opened_at: integer,
+  /** Epoch milliseconds of the store after which nobody may answer; null for none. */
+  deadline: nullable(integer),
+  state: oneOf("open", "answered", "expired", "closed"),
+  answer: nullable(json<WaitAnswer>()),
+});
+
+/** A wait as it is stored. */
+export type WaitRow = RowIn<typeof waitTable>;
+
+const insertWait = insertInto(waitTable);
+const answerWait = tenantSql(
+  "wait_answer",
+  `UPDATE waits SET state = 'answered', answer = ?
+   WHERE tenant_id = :tenant AND wait_id = ? AND state = 'open' AND (deadline IS NULL OR deadline > :now)`,
+);
+const expireWait = tenantSql(
+  "wait_expire",
+  `UPDATE waits SET state = 'expired'
+   WHERE tenant_id = :tenant AND run_id = ? AND state = 'open' AND deadline <= :now`,
+);
+const closeWait = tenantSql(
+  "wait_close",
+  "UPDATE waits SET state = 'closed' WHERE tenant_id = :tenant AND wait_id = ? AND state <> 'closed'",
+);
+const closeOfRun = tenantSql(
+  "waits_close",
+  "UPDATE waits SET state = 'closed' WHERE tenant_id = :tenant AND run_id = ? AND state <> 'closed'",
+);
+const selectOfRun = tenantSql(
+  "waits_of_run",
+  `SELECT ${waitTable.columns} FROM waits WHERE tenant_id = :tenant AND run_id = ? AND state <> 'closed'
+   ORDER BY opened_at, wait_id LIMIT ?`,
+);
+const deleteOfThread = tenantSql("waits_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND thread_key = ?");
+const selectDue = systemSql(
+  "waits_due",
+  `SELECT tenant_id, suffix, run_id, wait_id FROM waits WHERE state IN ('answered', 'expired') AND wait_id > ?
+   UNION ALL SELECT tenant_id, suffix, run_id, wait_id FROM waits WHERE state = 'open' AND deadline <= :now AND wait_id > ?
+   ORDER BY wait_id LIMIT ?`,
+);
+
+/** Questions that one run may have open (decision 105). */
+export const waitsOfRunMax = 64;
+
+/** A wait of a tenant by its id. */
+export const waitById = selectOne(waitTable, ["wait_id"]);
+
+/** A run begins to wait. */
+export function openWaitOp(store: TenantStore, wait: Omit<WaitRow, "state" | "answer">): WriteOp {
+  return insertWait(store, { ...wait, state: "open", answer: null });
+}
+
+/** Answers an open wait. Refuses with conflict when it is answered, over or unknown. */
+export function answerWaitOp(store: TenantStore, waitId: string, answer: WaitAnswer): WriteOp {
+  return store.op(answerWait, [JSON.stringify(answer), waitId], 1);
+}
+
+/** Marks the waits of a run whose deadline is over. */
+export function expireWaitsOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(expireWait, [runId]);
+}
+
+/** What came of a wait is in the log. Refuses with conflict when that was said before. */
+export function closeWaitOp(store: TenantStore, waitId: string): WriteOp {
+  return store.op(closeWait, [waitId], 1);
+}
+
+/** Closes all that a run waits for: it will not go on. */
+export function closeWaitsOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(closeOfRun, [runId]);
+}
+
+/** Deletes the waits of a thread. */
+export function deleteWaitsOp(store: TenantStore, threadKey: number): WriteOp {
+  return store.op(deleteOfThread, [threadKey]);
+}
+
+/** The waits of a run that are not closed, the oldest first. */
+export async function waitsOfRun(store: TenantStore, runId: string): Promise<WaitRow[]> {
+  const rows = await store.read(selectOfRun, runId, waitsOfRunMax);
+  return rows.map((row) => waitTable.decode(row));
+}
+
+/** Runs with a wait that is answered or due, in pages by the id of the wait. */
+export async function dueWaits(
+  store: Scope,
+  afterWaitId: string,
+  limit: number,
+): Promise<{ tenant_id: string; suffix: string; run_id: string; wait_id: string }[]> {
+  const rows = await store.read(selectDue, afterWaitId, afterWaitId, limit);
+  return rows as { tenant_id: string; suffix: string; run_id: string; wait_id: string }[];
+}
