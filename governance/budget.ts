@@ -1,5 +1,5 @@
-import type { RunLimits } from "../manifests/compiled.ts";
 import type { ModelPrice } from "../manifests/registries.ts";
+import type { RunLimits } from "../manifests/sections/limits.ts";
 import { costOf, type PricedTokens } from "./usage.ts";
 
 /** What was reached, in the words of the manifest. */
@@ -14,6 +14,14 @@ export interface Reservation {
   /** What the request may ask for at most; null when no limit is near enough to say. */
   readonly maxOutputTokens: number | null;
   readonly costUsd: number;
+}
+
+/** What a run has used of its limits. */
+export interface Spent {
+  readonly tool_calls: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cost_usd: number;
 }
 
 /** Output that a call is assumed to need when nobody bounds it. */
@@ -31,10 +39,25 @@ export class RunBudget {
   #output = 0;
   #cost = 0;
 
-  /** `startedAt` is epoch milliseconds. */
-  constructor(limits: RunLimits, startedAt: number) {
+  /** `startedAt` is epoch milliseconds; `spent` is what the run had used when it was put aside. */
+  constructor(limits: RunLimits, startedAt: number, spent: Spent | null = null) {
     this.#limits = limits;
     this.#deadline = startedAt + limits.max_wall_clock_seconds * 1000;
+    if (spent === null) return;
+    this.#toolCalls = spent.tool_calls;
+    this.#input = spent.input_tokens;
+    this.#output = spent.output_tokens;
+    this.#cost = spent.cost_usd;
+  }
+
+  /** What was used and what is set aside. */
+  get spent(): Spent {
+    return {
+      tool_calls: this.#toolCalls,
+      input_tokens: this.#input,
+      output_tokens: this.#output,
+      cost_usd: this.#cost,
+    };
   }
 
   /** Epoch milliseconds after which the run gets no more time. */

@@ -1,6 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { requireScopes } from "./scopes.ts";
 
 /** Schemes whose callers hold a JWT: a manifest that says `jwt` admits all of them. */

@@ -7,9 +7,13 @@ const demoModelId = "demo";
 /** Shorter keys can be guessed. */
 const apiKeyCharsMin = 16;
 
-/** Why a server with these settings does not start, each a sentence that names the setting; empty when it does. */
-export function bootRefusals(settings: Settings): readonly string[] {
+/**
+ * Why a server with these settings does not start, each a sentence that names the setting; empty when it does. `own` are the model
+ * providers of plugins.
+ */
+export function bootRefusals(settings: Settings, own: readonly string[] = []): readonly string[] {
   const refusals: string[] = [];
+  const providers: readonly string[] = [...modelProviders, ...own];
   const production = settings.environment === "production";
 
   if (settings.authMode === "none") {
@@ -30,13 +34,13 @@ export function bootRefusals(settings: Settings): readonly string[] {
     refusals.push("SVC_WORKERS above 1 needs Postgres and Redis, and this version has no Redis; use 1.");
   }
   for (const [id, { provider }] of Object.entries(settings.modelRoutes)) {
-    if (!isProvider(provider)) {
-      refusals.push(`SVC_MODEL_ROUTES: ${id} names an unknown provider; known are ${modelProviders.join(", ")}.`);
+    if (!providers.includes(provider)) {
+      refusals.push(`SVC_MODEL_ROUTES: ${id} names an unknown provider; known are ${providers.join(", ")}.`);
     }
   }
   for (const provider of Object.keys(settings.modelProviderOptions)) {
-    if (!isProvider(provider)) {
-      refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${modelProviders.join(", ")}.`);
+    if (!providers.includes(provider)) {
+      refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${providers.join(", ")}.`);
     }
   }
   if (settings.allowedTenants.length > 0) {
@@ -46,10 +50,6 @@ export function bootRefusals(settings: Settings): readonly string[] {
     }
   }
   return refusals;
-}
-
-function isProvider(name: string): boolean {
-  return (modelProviders as readonly string[]).includes(name);
 }
 
 /** What starts and is most likely not meant, each a sentence that names the setting. */

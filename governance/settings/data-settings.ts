@@ -32,6 +32,12 @@ export const dataSettings = {
   objectStorePath: path("OBJECT_STORE_PATH", "", "The directory of the fs object store.", {
     defaultWords: "SVC_DATA_DIR/objects",
   }),
+  fiberRetentionDays: int(
+    "FIBER_RETENTION_DAYS",
+    7,
+    [0, 3_650],
+    "Days for which the rows of runs are kept after their end; 0 keeps them. Conversations stay.",
+  ),
   workspaceRoot: optionalPath("WORKSPACE_ROOT", "The directory that workspace tools work in; unset, they fail."),
   workspaceDeploymentTenants: list(
     "WORKSPACE_DEPLOYMENT_TENANTS",

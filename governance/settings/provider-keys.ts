@@ -10,7 +10,6 @@ export function providerKeyNames(provider: ModelProviderName): readonly [string,
 export function readProviderKeys(environment: Readonly<Record<string, string | undefined>>): {
   keys: Readonly<Partial<Record<ModelProviderName, string>>>;
   names: readonly string[];
-  knownNames: readonly string[];
 } {
   const keys: Partial<Record<ModelProviderName, string>> = {};
   const names: string[] = [];
@@ -21,5 +20,5 @@ export function readProviderKeys(environment: Readonly<Record<string, string | u
     keys[provider] = key;
     names.push(name);
   }
-  return { keys, names, knownNames: modelProviders.flatMap(providerKeyNames) };
+  return { keys, names };
 }

@@ -23,13 +23,14 @@ export interface SecretValue {
 export function collectSecretValues(
   environment: Environment,
   values: SecretSources,
-  providerKeyNames: readonly string[],
+  /** Settings whose whole text is a secret: keys of providers, and what plugins declare as one. */
+  secretNames: readonly string[],
   secrets: Readonly<Record<string, string>>,
 ): readonly SecretValue[] {
   const of = (setting: string, texts: readonly string[]) => texts.map((text): SecretValue => ({ setting, text }));
   const options = Object.values(values.modelProviderOptions).flatMap(({ api_key }) => api_key ?? []);
   const found = [
-    ...providerKeyNames.flatMap((name) => of(name, [environment[name]?.trim() ?? ""])),
+    ...secretNames.flatMap((name) => of(name, [environment[name]?.trim() ?? ""])),
     ...Object.entries(secrets).flatMap(([name, text]) => of(`SVC_SECRET_${name}`, [text])),
     ...of("SVC_AUTH_API_KEYS", apiKeyTokens(environment)),
     ...of(

@@ -50,6 +50,7 @@ export const serverSettings = {
     "",
     "A directory of the operator's own manifests, seen by every tenant and re-read at once.",
   ),
+  plugins: list("PLUGINS", [], "Plugins to load at the start: files, by paths with a slash, or installed packages."),
   allowInsecure: bool("ALLOW_INSECURE", false, "Lets a staging deployment on loopback run with SVC_AUTH_MODE=none."),
   drainDelaySeconds: seconds(
     "DRAIN_DELAY_SECONDS",
@@ -62,6 +63,12 @@ export const serverSettings = {
     120,
     [0, 3600],
     "How long live turns may finish once the port is closed before they are interrupted.",
+  ),
+  httpEngine: oneOf(
+    "HTTP_ENGINE",
+    ["auto", "uws", "node"],
+    "auto",
+    "What speaks HTTP: uWebSockets.js or Node's own server; auto is uws where it has a binary.",
   ),
   httpThreads: int("HTTP_THREADS", 0, [0, 64], "Threads that speak HTTP; 0 is automatic."),
   httpMaxHeaderBytes: int(

@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { accessSettings } from "./access-settings.ts";
 import { dataSettings } from "./data-settings.ts";
 import { headerHost } from "./hosts.ts";
-import type { ModelProviderName } from "./model-options.ts";
+import { type ModelProviderName, modelProviders } from "./model-options.ts";
 import { modelSettings } from "./model-settings.ts";
-import { readProviderKeys } from "./provider-keys.ts";
+import { providerKeyNames, readProviderKeys } from "./provider-keys.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
 import { limitSettings, serverSettings } from "./server-settings.ts";
 import type { Setting } from "./setting.ts";
@@ -29,6 +29,8 @@ type Values = { readonly [K in keyof Table]: Table[K] extends Setting<infer T> ?
 
 /** Every setting by its name in camel case. Plain and frozen: it can be sent to any thread. */
 export interface Settings extends Values {
+  /** Those of the plugins, by their names in the environment; `settingOf` reads them. */
+  readonly pluginSettings: Readonly<Record<string, unknown>>;
   /** What the providers' keys are, where the environment has one. */
   readonly providerApiKeys: Readonly<Partial<Record<ModelProviderName, string>>>;
   /** What secret:NAME means with SVC_SECRETS_BACKEND=env. */
@@ -65,9 +67,12 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 const secretPrefix = "SVC_SECRET_";
 
-/** The settings of an environment. Throws a SettingsError that lists everything that is malformed or not built. */
-export function loadSettings(environment: Environment): Settings {
-  const { settings, issues } = readSettings(environment);
+/**
+ * The settings of an environment; `own` are those that plugins declare. Throws a SettingsError that lists everything that is
+ * malformed or not built.
+ */
+export function loadSettings(environment: Environment, own: readonly Setting<unknown>[] = []): Settings {
+  const { settings, issues } = readSettings(environment, own);
   if (issues.length > 0) throw new SettingsError(issues);
   return settings;
 }
@@ -80,23 +85,28 @@ export function withoutSigningKey(settings: Settings): Settings {
 }
 
 /** The settings as far as they can be read, with the default in the place of each that cannot, and what is wrong with those. */
-export function readSettings(environment: Environment): { settings: Settings; issues: readonly SettingIssue[] } {
+export function readSettings(
+  environment: Environment,
+  own: readonly Setting<unknown>[] = [],
+): { settings: Settings; issues: readonly SettingIssue[] } {
   const issues: SettingIssue[] = [];
   const fromEnvironment: string[] = [];
+  const read = (setting: Setting<unknown>): unknown => {
+    const value = environment[setting.name]?.trim() ?? "";
+    if (value === "") return setting.default;
+    try {
+      const found = setting.read(value);
+      fromEnvironment.push(setting.name);
+      return found;
+    } catch (error) {
+      issues.push({ name: setting.name, reason: (error as Error).message });
+      return setting.default;
+    }
+  };
   const values = Object.fromEntries(
-    Object.entries(table).map(([key, setting]: [string, Setting<unknown>]) => {
-      const value = environment[setting.name]?.trim() ?? "";
-      if (value === "") return [key, setting.default];
-      try {
-        const read = setting.read(value);
-        fromEnvironment.push(setting.name);
-        return [key, read];
-      } catch (error) {
-        issues.push({ name: setting.name, reason: (error as Error).message });
-        return [key, setting.default];
-      }
-    }),
+    Object.entries(table).map(([key, setting]) => [key, read(setting)]),
   ) as unknown as Values;
+  const pluginSettings = Object.fromEntries(own.map((setting) => [setting.name, read(setting)]));
 
   for (const setting of unbuiltSettings) {
     const value = environment[setting.name]?.trim() ?? "";
@@ -106,14 +116,12 @@ export function readSettings(environment: Environment): { settings: Settings; is
 
   const providers = readProviderKeys(environment);
   const secrets = readSecrets(environment);
-  const known = new Set([
-    ...Object.values(table).map((setting) => setting.name),
-    ...unbuiltSettings.map((setting) => setting.name),
-    ...providers.knownNames,
-  ]);
-  const secretValues = collectSecretValues(environment, values, providers.names, secrets);
+  const known = new Set([...settingNames(), ...own.map(({ name }) => name)]);
+  const ownSecrets = own.filter(({ secret }) => secret).map(({ name }) => name);
+  const secretValues = collectSecretValues(environment, values, [...providers.names, ...ownSecrets], secrets);
   const settings: Settings = {
     ...values,
+    pluginSettings,
     allowedHosts: values.allowedHosts.length > 0 ? values.allowedHosts : defaultHosts(values.host),
     objectStorePath: values.objectStorePath || join(values.dataDir, "objects"),
     trustedClientIpHeader: values.trustedClientIpHeader.toLowerCase(),
@@ -131,6 +139,21 @@ export function readSettings(environment: Environment): { settings: Settings; is
     ),
   };
   return { settings: freeze(settings), issues };
+}
+
+/** The value of a setting that a plugin declares. Throws where the plugin was not loaded when the settings were read. */
+export function settingOf<T>({ pluginSettings }: Pick<Settings, "pluginSettings">, { name }: Setting<T>): T {
+  if (!Object.hasOwn(pluginSettings, name)) throw new Error(`${name} is not a setting of a plugin that is loaded`);
+  return pluginSettings[name] as T;
+}
+
+/** Every name that means something to svc itself, built or not, but for those under SVC_SECRET_. */
+export function settingNames(): string[] {
+  return [
+    ...Object.values<Setting<unknown>>(table).map(({ name }) => name),
+    ...unbuiltSettings.map(({ name }) => name),
+    ...modelProviders.flatMap(providerKeyNames),
+  ];
 }
 
 function readSecrets(environment: Environment): Record<string, string> {

@@ -50,7 +50,7 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     TASK_RESULT_TTL_SECONDS: "3600",
     TRUSTED_PROXY_HOPS: "1",
   }),
-  ...unset("plugins", "PLUGINS", "POLICY_BUNDLE_PUBKEY"),
+  ...unset("policy bundles", "POLICY_BUNDLE_PUBKEY"),
   ...withDefaults("the commerce layer", { COMMERCE_ENABLED: "false" }),
   ...unset("the commerce layer", "ENTITY_SOURCES"),
 
@@ -98,7 +98,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...withDefaults("the retention sweep", {
     AUDIT_RETENTION_DAYS: "30",
     USAGE_RETENTION_DAYS: "365",
-    FIBER_RETENTION_DAYS: "7",
     SESSION_RETENTION_DAYS: "0",
     APPROVAL_RETENTION_DAYS: "0",
     ATTACHMENT_RETENTION_DAYS: "0",

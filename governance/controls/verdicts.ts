@@ -1,0 +1,72 @@
+import type { ControlName, Layer } from "./order.ts";
+
+// What controls answer. All of it is plain data.
+
+/** Nothing is in the way. */
+export interface Pass {
+  readonly verdict: "pass";
+}
+
+export const pass: Pass = { verdict: "pass" };
+
+/** Why something is refused. */
+export interface Refusal {
+  /** The rule or limit, for metrics and audit; of hooks its id. */
+  readonly rule: string;
+  /** For the model and for people; of approvals the note. */
+  readonly detail: string;
+  /** The part of the control that refuses, where it has parts; else the control itself. */
+  readonly layer?: Layer;
+}
+
+/** On a call that is about to be made. */
+export type CallVerdict =
+  | Pass
+  | ({ readonly verdict: "deny" } & Refusal)
+  /** Later controls and the tool get these arguments, and people are shown them. They are held against the tool's schema. */
+  | { readonly verdict: "replace"; readonly args: unknown; readonly rule?: string }
+  | { readonly verdict: "wait"; readonly wait: Wait; readonly rule: string };
+
+/** On what came of a call. */
+export type ResultVerdict =
+  | Pass
+  | { readonly verdict: "replace"; readonly result: GovernedResult; readonly rule?: string }
+  | ({ readonly verdict: "block" } & Refusal);
+
+/** On what the model has said. */
+export type ReplyVerdict =
+  | Pass
+  | { readonly verdict: "replace"; readonly text: string; readonly rule?: string }
+  | ({ readonly verdict: "block" } & Refusal);
+
+/** What a call gave. With `error`, a class of failures, it failed. */
+export interface GovernedResult {
+  readonly text: string;
+  readonly error?: string;
+}
+
+/** What a call waits for before it may be made (decision 87). */
+export interface Wait {
+  /** What is waited for: `approval`, `question` and the like. */
+  readonly kind: string;
+  /** What is asked, for those who may answer. */
+  readonly subject: string;
+  /** Epoch milliseconds after which nobody may answer any more; null for none. */
+  readonly deadline: number | null;
+  readonly may_answer: {
+    readonly scopes: readonly string[];
+    /** The one principal who may; null for everybody with the scopes. */
+    readonly principal: string | null;
+    /** The one principal who may not, because it asked; null for none. */
+    readonly not_principal: string | null;
+  };
+}
+
+/** A control that said something other than pass, for the record. */
+export interface Spoken {
+  readonly control: ControlName;
+  readonly verdict: "deny" | "replace" | "wait" | "block";
+  readonly rule?: string;
+  /** How long it took to say so, in milliseconds. */
+  readonly ms: number;
+}
