@@ -1,5 +1,4 @@
 import { SvcError } from "../bus/errors.ts";
-import type { CompiledPrompt } from "./compiled.ts";
 
 /** Slash commands that one request may hold. */
 export const commandsMax = 16;
@@ -7,6 +6,16 @@ export const commandsMax = 16;
 const quotedArgumentCharsMax = 16_000;
 /** Characters of one expansion: a body may repeat its arguments without end. */
 export const expansionCharsMax = 1_000_000;
+
+/** A prompt of the manifest, its body read. */
+export interface CompiledPrompt {
+  readonly name: string;
+  readonly body: string;
+  readonly description: string;
+  readonly argument_hint: string;
+  /** False for names with other characters than letters, digits, - and _: such a prompt is a template only. */
+  readonly command: boolean;
+}
 
 type Prompts = ReadonlyMap<string, CompiledPrompt>;
 

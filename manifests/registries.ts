@@ -1,7 +1,15 @@
 /** What lies above the manifests and is given to the compiler as plain data. */
 
 /** How often a tool call may run: `read` changes nothing, `idempotent` may run again with the same key, `once` may not. */
-export type ToolEffect = "read" | "idempotent" | "once";
+export type ToolEffect = (typeof toolEffects)[number];
+export const toolEffects = ["read", "idempotent", "once"] as const;
+
+/**
+ * The most that a call can do to others: `reads` changes nothing that they can see, `writes` changes what is kept, `spends` costs
+ * somebody money, `speaks` tells somebody outside something. Controls that need a tool's nature look here.
+ */
+export type ToolRisk = (typeof toolRisks)[number];
+export const toolRisks = ["reads", "writes", "spends", "speaks"] as const;
 
 /** A tool as the compiler and the model see it. */
 export interface ToolSpec {
@@ -11,6 +19,7 @@ export interface ToolSpec {
   /** JSON Schema of the arguments: an object, closed. */
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly effect: ToolEffect;
+  readonly risk: ToolRisk;
   /** True for tools that work on files of the thread's workspace. */
   readonly workspace: boolean;
 }
@@ -41,6 +50,8 @@ export interface ModelRoute {
 export interface Registries {
   readonly tools: ReadonlyMap<string, ToolSpec>;
   readonly routes: ReadonlyMap<string, ModelRoute>;
+  /** Names of the loops that an agent can have. */
+  readonly patterns: ReadonlySet<string>;
   /** The route of a manifest that names none. */
   readonly defaultModelId: string;
   /** `deployment` workspaces are for these tenants only. */

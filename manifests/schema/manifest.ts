@@ -1,102 +1,125 @@
-import Type, { type Static } from "typebox";
-import { auth } from "./auth.ts";
-import { decider, outputSchema, planExecute, reflect } from "./decisions.ts";
-import { execution, limits } from "./execution.ts";
-import { choice, closed, section } from "./fields.ts";
-import {
+import type { Static, TProperties } from "typebox";
+import { choice, closed, section } from "../fields/fields.ts";
+import { a2a } from "../sections/a2a.ts";
+import { anomaly } from "../sections/anomaly.ts";
+import { approvals } from "../sections/approvals.ts";
+import { artifacts } from "../sections/artifacts.ts";
+import { auth } from "../sections/auth.ts";
+import { browserTools } from "../sections/browser-tools.ts";
+import { clientTools } from "../sections/client-tools.ts";
+import { commandScreening } from "../sections/command-screening.ts";
+import { containers } from "../sections/containers.ts";
+import { contentScreening } from "../sections/content-screening.ts";
+import { decider } from "../sections/decider.ts";
+import { documentTools } from "../sections/document-tools.ts";
+import { execution } from "../sections/execution.ts";
+import { extensions } from "../sections/extensions.ts";
+import { githubPublish } from "../sections/github-publish.ts";
+import { governance } from "../sections/governance.ts";
+import { guardrails } from "../sections/guardrails.ts";
+import { hooks } from "../sections/hooks.ts";
+import { httpTools } from "../sections/http-tools.ts";
+import { imageTools } from "../sections/image-tools.ts";
+import { limits } from "../sections/limits.ts";
+import { mcpServers } from "../sections/mcp-servers.ts";
+import { memory } from "../sections/memory.ts";
+import { metadata } from "../sections/metadata.ts";
+import { model } from "../sections/model.ts";
+import { network } from "../sections/network.ts";
+import { observability } from "../sections/observability.ts";
+import { outputSchema } from "../sections/output-schema.ts";
+import { outputStyles } from "../sections/output-styles.ts";
+import { pattern } from "../sections/pattern.ts";
+import { peers } from "../sections/peers.ts";
+import { permissions } from "../sections/permissions.ts";
+import { planExecute } from "../sections/plan-execute.ts";
+import { policies } from "../sections/policies.ts";
+import { proceduralMemory } from "../sections/procedural-memory.ts";
+import { prompts } from "../sections/prompts.ts";
+import { queues } from "../sections/queues.ts";
+import { reflect } from "../sections/reflect.ts";
+import { sandboxes } from "../sections/sandboxes.ts";
+import { searchTools } from "../sections/search-tools.ts";
+import { session } from "../sections/session.ts";
+import { shellTools } from "../sections/shell-tools.ts";
+import { skills } from "../sections/skills.ts";
+import { systemPrompt } from "../sections/system-prompt.ts";
+import { toolEffects } from "../sections/tool-effects.ts";
+import { toolGuidance } from "../sections/tool-guidance.ts";
+import { tools } from "../sections/tools.ts";
+import { toolsRetrieval } from "../sections/tools-retrieval.ts";
+import { workspace } from "../sections/workspace.ts";
+
+/** Every section of `spec`, in the order in which its fields stand there and its problems are told. */
+export const sections = [
+  pattern,
+  model,
+  systemPrompt,
+  prompts,
+  outputStyles,
+  outputSchema,
+  tools,
+  workspace,
+  toolGuidance,
+  toolEffects,
+  toolsRetrieval,
+  clientTools,
+  artifacts,
+  skills,
+  mcpServers,
+  peers,
+  containers,
+  queues,
+  sandboxes,
+  shellTools,
+  httpTools,
+  searchTools,
+  documentTools,
+  imageTools,
+  browserTools,
+  githubPublish,
+  network,
+  memory,
+  proceduralMemory,
+  session,
+  decider,
+  reflect,
+  planExecute,
+  auth,
+  policies,
   approvals,
+  permissions,
   commandScreening,
   contentScreening,
-  governance,
   guardrails,
   hooks,
-  permissions,
-  policies,
-} from "./governance.ts";
-import { containers, mcpServers, peers, queues, sandboxes, shellTools } from "./integrations.ts";
-import { memory, proceduralMemory } from "./memory.ts";
-import { metadata } from "./metadata.ts";
-import { model } from "./model.ts";
-import { network } from "./network.ts";
-import { a2a, anomaly, observability } from "./observability.ts";
-import { aggregatorPrompt, delegation, maxTurns, pattern, recursionLimit, subAgents } from "./pattern.ts";
-import { outputStyles, prompts, systemPrompt } from "./prompts.ts";
-import { session } from "./session.ts";
-import { personalSkills, skillAuthoring, skillSuggestion, skills, skillsDeclaredOnly } from "./skills.ts";
-import { artifacts, clientTools, toolEffects, toolGuidance, tools, toolsRetrieval, workspace } from "./tools.ts";
-import { browserTools, documentTools, githubPublish, httpTools, imageTools, searchTools } from "./web-tools.ts";
+  governance,
+  limits,
+  execution,
+  observability,
+  anomaly,
+  a2a,
+  extensions,
+] as const;
+
+type Sections = (typeof sections)[number];
 
 /** Every field of a manifest, with its default, its limits and its help. */
 export const manifestSchema = closed("An agent of svc.", {
   apiVersion: choice("Version of this schema.", ["svc/v1"], "svc/v1"),
   kind: choice("What is described.", ["Agent"], "Agent"),
   metadata,
-  spec: section("What the agent does; left out, a minimal react agent.", {
-    pattern,
-    sub_agents: subAgents,
-    aggregator_prompt: aggregatorPrompt,
-    delegation,
-    max_turns: maxTurns,
-    recursion_limit: recursionLimit,
-    model,
-    system_prompt: systemPrompt,
-    prompts,
-    output_styles: outputStyles,
-    output_schema: outputSchema,
-    tools,
-    workspace,
-    tool_guidance: toolGuidance,
-    tool_effects: toolEffects,
-    tools_retrieval: toolsRetrieval,
-    client_tools: clientTools,
-    artifacts,
-    skills,
-    skills_declared_only: skillsDeclaredOnly,
-    personal_skills: personalSkills,
-    skill_authoring: skillAuthoring,
-    skill_suggestion: skillSuggestion,
-    mcp_servers: mcpServers,
-    peers,
-    containers,
-    queues,
-    sandboxes,
-    shell_tools: shellTools,
-    http_tools: httpTools,
-    search_tools: searchTools,
-    document_tools: documentTools,
-    image_tools: imageTools,
-    browser_tools: browserTools,
-    github_publish: githubPublish,
-    network,
-    memory,
-    procedural_memory: proceduralMemory,
-    session,
-    decider,
-    reflect,
-    plan_execute: planExecute,
-    auth,
-    policies,
-    approvals,
-    permissions,
-    command_screening: commandScreening,
-    content_screening: contentScreening,
-    guardrails,
-    hooks,
-    governance,
-    limits,
-    execution,
-    observability,
-    anomaly,
-    a2a,
-    extensions: Type.Unsafe<Record<string, unknown>>({
-      type: "object",
-      description: "Free values for plugins, a key for each.",
-      default: {},
-    }),
-  }),
+  spec: section("What the agent does; left out, a minimal react agent.", fieldsOf(sections)),
 });
 
 /** A parsed manifest: every default filled in. */
 export type Manifest = Static<typeof manifestSchema>;
-/** The part of a manifest that says what the agent is. */
-export type ManifestSpec = Manifest["spec"];
+/** What the sections give to a run. */
+export type CompiledSections = All<NonNullable<ReturnType<Sections["compile"]>>>;
+
+/** What is of every type of a union at once. */
+type All<U> = (U extends unknown ? (member: U) => void : never) extends (all: infer I) => void ? I : never;
+
+function fieldsOf<S extends { readonly fields: TProperties }>(list: readonly S[]): All<S["fields"]> {
+  return Object.assign({}, ...list.map(({ fields }) => fields));
+}

@@ -1,0 +1,164 @@
+import { Composer, type Document, isScalar, Lexer, LineCounter, Parser, visit } from "yaml";
+import { problemsMax } from "../../bus/schema-validator.ts";
+import { objectMembersMax, valuesMax } from "../../bus/strict-json.ts";
+import { depthMax, manifestBytesMax, manifestMembersMax } from "../bounds.ts";
+import { type Path, type Problem, refuseProblems } from "../problems.ts";
+
+// Text or a value of unknown origin becomes plain JSON that is ours alone. A text is YAML 1.2, of which JSON is a part. The
+// YAML library composes nodes recursively and dies, with its process, on deep nesting; so depth and amount are bounded while
+// its tokens are made, before anything is composed.
+
+const lexemesMax = 50_000;
+const aliasesMax = 100;
+
+/** The JSON value of a text in YAML or JSON. Throws invalid_manifest for anything that two parsers might read differently. */
+export function readText(text: string): unknown {
+  if (Buffer.byteLength(text) > manifestBytesMax) refuse("too_long", `is longer than ${manifestBytesMax} bytes`);
+  const lines = new LineCounter();
+  const document = compose(text, lines);
+  const problems: Problem[] = [];
+  const report = (offset: number | undefined, what: string) => {
+    const { line, col } = lines.linePos(offset ?? 0);
+    problems.push({ loc: [], msg: `Line ${line}, column ${col}: ${what}.`, type: "syntax" });
+  };
+  for (const { pos, message } of [...document.errors, ...document.warnings]) report(pos[0], message);
+  if (problems.length === 0) checkNodes(document, report);
+  refuseProblems(problems);
+  try {
+    return document.toJS({ maxAliasCount: aliasesMax });
+  } catch (cause) {
+    return refuse("syntax", "repeats its anchors too often", cause);
+  }
+}
+
+/** A copy of `value` that holds JSON and nothing else. Throws invalid_manifest. */
+export function copyJson(value: unknown): unknown {
+  const problems: Problem[] = [];
+  const copy = new JsonCopy(problems).of(value);
+  refuseProblems(problems);
+  return copy;
+}
+
+/** Null when the bytes are not UTF-8. */
+export function decodeUtf8(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function compose(text: string, lines: LineCounter): Document {
+  const composer = new Composer({
+    version: "1.2",
+    schema: "core",
+    stringKeys: true,
+    uniqueKeys: false,
+    resolveKnownTags: false,
+    merge: false,
+    logLevel: "silent",
+  });
+  const [document, second] = composer.compose(boundedTokens(text, lines), true, text.length);
+  if (second !== undefined) refuse("syntax", "holds more than one document");
+  return document as Document;
+}
+
+function* boundedTokens(text: string, lines: LineCounter) {
+  const parser = new Parser(lines.addNewLine);
+  lines.addNewLine(0);
+  let lexemes = 0;
+  for (const lexeme of new Lexer().lex(text)) {
+    if (++lexemes > lexemesMax) refuse("too_long", `has more than ${lexemesMax} words and marks`);
+    yield* parser.next(lexeme);
+    if (parser.stack.length > depthMax + 2) refuse("syntax", `is nested deeper than ${depthMax}`);
+  }
+  yield* parser.end();
+}
+
+/** Keys that are there twice, aliases beyond the bound, and whole numbers that JSON numbers cannot carry. */
+function checkNodes(document: Document, report: (offset: number | undefined, what: string) => void): void {
+  let aliases = 0;
+  visit(document, {
+    Map(_key, map) {
+      const seen = new Set<unknown>();
+      for (const { key } of map.items) {
+        const name = isScalar(key) ? key.value : key;
+        const offset = isScalar(key) ? key.range?.[0] : undefined;
+        if (seen.has(name)) report(offset, `the key ${JSON.stringify(name)} is there twice`);
+        seen.add(name);
+      }
+    },
+    Alias(_key, alias) {
+      if (++aliases === aliasesMax + 1) report(alias.range?.[0], `more than ${aliasesMax} aliases`);
+    },
+    Scalar(_key, { value, range }) {
+      if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value))
+        report(range?.[0], "the number is too large to be exact");
+    },
+  });
+}
+
+/** Copies a tree while it counts: what is shared or circular in the source is spelled out until a bound is hit. */
+class JsonCopy {
+  readonly #problems: Problem[];
+  /** Where in the manifest the copy has come to. */
+  readonly #path: (string | number)[] = [];
+  #values = 0;
+  #members = 0;
+
+  constructor(problems: Problem[]) {
+    this.#problems = problems;
+  }
+
+  of(value: unknown): unknown {
+    if (++this.#values > valuesMax) return refuse("too_long", `holds more than ${valuesMax} values`);
+    if (typeof value === "string") return this.#text(value);
+    if (typeof value === "number" && !Number.isFinite(value)) return this.#add("is not a finite number");
+    if (value === null || typeof value === "number" || typeof value === "boolean") return value;
+    if (typeof value !== "object") return this.#add("is not JSON");
+    if (this.#path.length >= depthMax)
+      return this.#add(`is nested deeper than ${depthMax}`, "syntax", this.#path.slice(0, 8));
+    if (Array.isArray(value)) return value.map((item, at) => this.#below(at, item));
+    const prototype: unknown = Object.getPrototypeOf(value);
+    if (prototype !== Object.prototype && prototype !== null) return this.#add("is not a plain object");
+    return this.#object(Object.entries(value));
+  }
+
+  #object(members: readonly [string, unknown][]): unknown {
+    this.#members += members.length;
+    if (this.#members > manifestMembersMax) return refuse("too_long", `holds more than ${manifestMembersMax} members`);
+    if (members.length > objectMembersMax) return this.#add(`has more than ${objectMembersMax} members`, "too_long");
+    const copy: Record<string, unknown> = {};
+    for (const [key, item] of members) {
+      this.#text(key, key);
+      if (key === "__proto__") this.#add("is a key that is never taken", "extra_forbidden", [...this.#path, key]);
+      else copy[key] = this.#below(key, item);
+    }
+    return copy;
+  }
+
+  #below(step: string | number, item: unknown): unknown {
+    this.#path.push(step);
+    const copy = this.of(item);
+    this.#path.pop();
+    return copy;
+  }
+
+  /** `key` when the text is one. */
+  #text(value: string, ...key: string[]): string {
+    if (value.includes("\0") || !value.isWellFormed())
+      this.#add("holds a NUL character or half of a surrogate pair", "syntax", [...this.#path, ...key]);
+    return value;
+  }
+
+  #add(what: string, type: Problem["type"] = "syntax", loc: Path = [...this.#path]): null {
+    this.#problems.push({ loc, msg: `The value ${what}.`, type });
+    if (this.#problems.length === problemsMax) refuseProblems(this.#problems);
+    return null;
+  }
+}
+
+function refuse(type: Problem["type"], what: string, cause?: unknown): never {
+  refuseProblems([{ loc: [], msg: `The manifest ${what}.`, type }], cause);
+  throw new Error("a refusal without a problem");
+}

@@ -1,0 +1,27 @@
+import { closed, flag, list, optionalText, section, text, unbuilt } from "../fields/fields.ts";
+import { type Rule, uniqueIn } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+
+const fields = {
+  a2a: unbuilt(
+    section("How other agents see this one.", {
+      publish: unbuilt(flag("False withholds the agent card.", true), {
+        promises: "true, but no agent card is served.",
+      }),
+      capabilities: list(
+        "What the card says it can do.",
+        closed("One capability.", {
+          id: text("Its id.", { maxLength: 128 }),
+          description: optionalText("In words."),
+          input_schema_ref: optionalText("Where the schema of its input is."),
+        }),
+      ),
+    }),
+  ),
+};
+
+const rules: readonly Rule<SpecOf<typeof fields>>[] = [
+  uniqueIn("spec.a2a.capabilities", "id", (spec) => spec.a2a.capabilities),
+];
+
+export const a2a = defineSection({ fields, rules });

@@ -1,0 +1,47 @@
+import { flag, section, texts } from "../fields/fields.ts";
+import { blank, each, isBlank, type Rule } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+
+const fields = {
+  auth: section("Who may call the agent, and which providers it may call.", {
+    inbound: section("Who may call.", {
+      schemes: texts("Kinds of caller; empty is any. jwt covers every JWT scheme."),
+      required_scopes: texts("Scopes that every caller must hold."),
+      allow_anonymous: flag("Admits callers without credentials."),
+    }),
+    outbound: section("Which providers.", {
+      providers: texts("Providers that the model and every fallback must be of; empty is any."),
+    }),
+  }),
+};
+
+/** What of `spec` is declared here. */
+export type AuthSpec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<AuthSpec>[] = [
+  {
+    says: blank,
+    type: "too_short",
+    broken: ({ auth: { inbound } }) => each("spec.auth.inbound.required_scopes", inbound.required_scopes, isBlank),
+  },
+];
+
+/** What a run goes by. */
+interface CompiledAuth {
+  readonly inbound: {
+    readonly schemes: readonly string[];
+    readonly required_scopes: readonly string[];
+    readonly allow_anonymous: boolean;
+  };
+  /** Providers that the model may be called at; empty for any. Also holds for a model override. */
+  readonly outboundProviders: readonly string[];
+}
+
+export const auth = defineSection({
+  fields,
+  rules,
+  compile: ({ auth: { inbound, outbound } }: AuthSpec): CompiledAuth => ({
+    inbound,
+    outboundProviders: outbound.providers,
+  }),
+});

@@ -1,0 +1,28 @@
+import Type from "typebox";
+import { choice, closed, flag, list, nullable, number, section, text, toolGlobs, unbuilt } from "../fields/fields.ts";
+import { defineSection } from "../fields/section.ts";
+
+export const commandScreening = defineSection({
+  fields: {
+    command_screening: unbuilt(
+      section("Looks at commands before they run.", {
+        enabled: flag("Switches it on."),
+        include_defaults: flag("Adds the built-in rules.", true),
+        rules: list(
+          "Rules, the first that matches decides.",
+          closed("One rule.", {
+            pattern: text("Part of a command.", { maxLength: 256 }),
+            decision: choice("What happens.", ["allow", "deny", "require_approval"]),
+            reason: nullable(Type.String({ description: "Told to whoever decides." })),
+          }),
+        ),
+        target_tools: toolGlobs("Tools that are looked at."),
+        approval_ttl_seconds: number("How long the question stands.", {
+          exclusiveMinimum: 0,
+          maximum: 3600,
+          default: 300,
+        }),
+      }),
+    ),
+  },
+});

@@ -1,0 +1,34 @@
+import { choice, endpointId, integer, list, nullable, section, unbuilt } from "../fields/fields.ts";
+import { type Rule, when } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+
+const fields = {
+  execution: section("How runs are carried out.", {
+    mode: unbuilt(
+      choice("transient answers at once; durable survives restarts.", ["transient", "durable"], "transient"),
+    ),
+    resume_token_ttl_seconds: unbuilt(
+      nullable(integer("How long the token of a durable run is good.", { minimum: 1, maximum: 86_400 })),
+    ),
+    tools: choice("Whether calls of one reply run one after another.", ["sequential", "parallel"], "sequential"),
+    webhooks: unbuilt(
+      list("Endpoints told when a durable run ends.", endpointId("Id of an endpoint."), { maxItems: 8 }),
+    ),
+  }),
+};
+
+type Spec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<Spec>[] = [
+  {
+    says: "goes with spec.execution.mode durable only",
+    broken: ({ execution }) =>
+      when(execution.webhooks.length > 0 && execution.mode !== "durable", "spec.execution.webhooks"),
+  },
+];
+
+export const execution = defineSection({
+  fields,
+  rules,
+  compile: (spec: Spec) => ({ parallelTools: spec.execution.tools === "parallel" }),
+});

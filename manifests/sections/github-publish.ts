@@ -1,0 +1,23 @@
+import { closed, nullable, optionalText, text, unbuilt } from "../fields/fields.ts";
+import { defineSection } from "../fields/section.ts";
+
+export const githubPublish = defineSection({
+  fields: {
+    github_publish: unbuilt(
+      nullable(
+        closed("Lets the agent publish commits.", {
+          repo: nullable(
+            text("owner/name.", {
+              maxLength: 256,
+              pattern: "^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$",
+              patternHelp: "must be owner/name",
+            }),
+          ),
+          auth: text("secret:NAME.", { maxLength: 4096 }),
+          base: text("Branch that is published onto.", { maxLength: 256, default: "main" }),
+          branch_prefix: optionalText("Put before the name of every branch.", { maxLength: 256 }),
+        }),
+      ),
+    ),
+  },
+});

@@ -1,0 +1,56 @@
+import Type from "typebox";
+import {
+  choice,
+  closed,
+  flag,
+  list,
+  modelIdHelp,
+  optionalText,
+  section,
+  share,
+  text,
+  toolGlobs,
+  unbuilt,
+} from "../fields/fields.ts";
+import { each, type Rule, uniqueIn } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+import { type DeciderSpec, needsDecider } from "./decider.ts";
+
+const fields = {
+  guardrails: unbuilt(
+    section("Looks for what must not pass.", {
+      providers: list("Detectors.", choice("A detector.", ["pii"])),
+      block_on_match: flag("True blocks, false masks what was found."),
+      targets: Type.Unsafe<("input" | "output" | "final_response")[]>({
+        type: "array",
+        description: "Where to look.",
+        items: choice("A place.", ["input", "output", "final_response"]),
+        default: ["input", "output"],
+      }),
+      judges: list(
+        "Models that judge.",
+        closed("One judge.", {
+          name: text("Its name.", { maxLength: 128 }),
+          criteria: text("What is judged."),
+          threshold: share("A lower score is a refusal.", 0.7),
+          model: optionalText(`${modelIdHelp} Empty is the agent's own.`, { maxLength: 256 }),
+          target_tools: toolGlobs("Tools whose calls are judged."),
+          final_response: flag("Judges the reply."),
+          decider: flag("Lets the decider judge."),
+        }),
+      ),
+    }),
+  ),
+};
+
+/** What of `spec` is declared here. */
+export type GuardrailsSpec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<GuardrailsSpec & DeciderSpec>[] = [
+  needsDecider(({ guardrails: { judges } }) =>
+    each("spec.guardrails.judges", judges, (judge) => judge.decider, "decider"),
+  ),
+  uniqueIn("spec.guardrails.judges", "name", (spec) => spec.guardrails.judges),
+];
+
+export const guardrails = defineSection({ fields, rules });

@@ -1,0 +1,28 @@
+import Type from "typebox";
+import { closed, list, nullable, optionalText, text, texts } from "../fields/fields.ts";
+import { manifestNameCharsMax, manifestNamePattern } from "../fields/names.ts";
+
+export const metadata = closed("What the agent is called and how it presents itself.", {
+  name: text("The manifest's id; also the model value of OpenAI clients.", {
+    maxLength: manifestNameCharsMax,
+    pattern: manifestNamePattern,
+    patternHelp: "may hold letters, digits, . _ and - only, and not be one or two dots",
+  }),
+  version: Type.String({ description: "Free text for people; the store counts its own versions.", default: "1.0.0" }),
+  description: optionalText("Shown in lists of models and on the agent card."),
+  tags: texts("Free words to find it by."),
+  starters: list(
+    "Openings that a client may offer.",
+    closed("One opening.", {
+      title: text("On the button.", { maxLength: 60 }),
+      prompt: text("What is sent.", { maxLength: 2000 }),
+    }),
+    { maxItems: 8 },
+  ),
+  greeting: nullable(
+    closed("What a client may show over an empty conversation; plain text.", {
+      headline: text("First line.", { maxLength: 80 }),
+      subtitle: Type.Optional(text("Second line.", { maxLength: 300 })),
+    }),
+  ),
+});

@@ -1,0 +1,180 @@
+import Type from "typebox";
+import {
+  choice,
+  flag,
+  integer,
+  modelIdHelp,
+  nullable,
+  number,
+  optionalText,
+  section,
+  text,
+  texts,
+  unbuilt,
+} from "../fields/fields.ts";
+import { type Rule, when } from "../fields/rules.ts";
+import { type CompileContext, defineSection, type SpecOf } from "../fields/section.ts";
+import { type Path, writePath } from "../problems.ts";
+import type { ModelPrice, ModelRoute } from "../registries.ts";
+import type { AuthSpec } from "./auth.ts";
+import { type DeciderSpec, needsDecider } from "./decider.ts";
+import type { LimitsSpec } from "./limits.ts";
+import { loopOnly, type PatternSpec } from "./pattern.ts";
+
+/** Phrases of a reply that is not sure of itself. */
+const hedges = ["i'm not sure", "i am not certain", "i don't know", "it's unclear", "cannot determine"] as const;
+
+const fields = {
+  model: section("Which model answers, and how it is called.", {
+    id: nullable(text(`${modelIdHelp} Null is SVC_DEFAULT_MODEL_ID.`, { maxLength: 256 })),
+    temperature: number("Sampling temperature.", { minimum: 0, maximum: 2, default: 0 }),
+    max_tokens: nullable(integer("Most tokens of one reply.", { minimum: 1 })),
+    cache: unbuilt(flag("Marks the prompt for the provider's cache.")),
+    thinking_budget: unbuilt(nullable(integer("Tokens for thinking.", { minimum: 128, maximum: 64_000 }))),
+    thinking_level: unbuilt(
+      nullable(
+        choice("Effort of thinking; goes before thinking_budget.", [
+          "off",
+          "minimal",
+          "low",
+          "medium",
+          "high",
+          "xhigh",
+          "max",
+        ]),
+      ),
+    ),
+    fallbacks: texts("Routes that are tried in order when the provider fails."),
+    vision_model: unbuilt(
+      nullable(
+        text("Route for turns with an image when id takes text only. Null is SVC_DEFAULT_VISION_MODEL_ID.", {
+          maxLength: 256,
+        }),
+      ),
+      { promises: "null, but SVC_DEFAULT_VISION_MODEL_ID is not used either." },
+    ),
+    confidence_escalation: unbuilt(
+      section("Asks a stronger model when the reply is not sure of itself.", {
+        enabled: flag("Switches it on."),
+        escalate_to: optionalText(modelIdHelp, { maxLength: 256 }),
+        low_confidence_markers: Type.Array(Type.String({ minLength: 1 }), {
+          description: "Phrases that make a reply doubtful.",
+          default: [...hedges],
+        }),
+        min_response_chars: integer("A shorter reply is doubtful.", { minimum: 0, default: 40 }),
+        decider: flag("Lets the decider judge instead."),
+      }),
+    ),
+    price: section("Rates in the place of the built-in ones.", {
+      input: rate("Input tokens"),
+      output: rate("Output tokens"),
+      cache_read: rate("Input tokens read from the provider's cache"),
+      cache_write: rate("Input tokens written to the provider's cache"),
+    }),
+  }),
+};
+
+type Spec = SpecOf<typeof fields> & PatternSpec & DeciderSpec & AuthSpec & LimitsSpec;
+
+const rules: readonly Rule<Spec>[] = [
+  loopOnly("spec.model.confidence_escalation", ({ model }) => model.confidence_escalation.enabled),
+  loopOnly("spec.model.confidence_escalation.decider", ({ model }) => model.confidence_escalation.decider),
+  {
+    says: "needs spec.model.confidence_escalation.escalate_to",
+    broken: ({ model: { confidence_escalation: escalation } }) =>
+      when(escalation.enabled && escalation.escalate_to === "", "spec.model.confidence_escalation.enabled"),
+  },
+  {
+    says: "needs enabled and escalate_to beside it",
+    broken: ({ model: { confidence_escalation: escalation } }) =>
+      when(
+        escalation.decider && !(escalation.enabled && escalation.escalate_to !== ""),
+        "spec.model.confidence_escalation.decider",
+      ),
+  },
+  needsDecider(({ model }) => when(model.confidence_escalation.decider, "spec.model.confidence_escalation.decider")),
+];
+
+/** What a run calls. */
+interface CompiledModel {
+  readonly model: {
+    readonly route: ModelRoute;
+    readonly fallbacks: readonly ModelRoute[];
+    readonly temperature: number;
+    readonly max_tokens: number | null;
+    /** spec.model.price, merged over the route's own rates; for the manifest's own route only. */
+    readonly price: ModelPrice | null;
+  };
+}
+
+export const model = defineSection({
+  fields,
+  rules,
+  compile(spec: Spec, context): CompiledModel | null {
+    const { id, fallbacks, temperature, max_tokens, price } = spec.model;
+    const { defaultModelId } = context.registries;
+    const own = findRoute(id ?? defaultModelId, ["spec", "model", "id"], context);
+    const others = fallbacks.map((fallback, at) => findRoute(fallback, ["spec", "model", "fallbacks", at], context));
+    for (const [at, route] of [own, ...others].entries()) {
+      if (route === null) continue;
+      const loc: Path = at === 0 ? ["spec", "model", "id"] : ["spec", "model", "fallbacks", at - 1];
+      checkProvider(spec, route, loc, context);
+      checkRates(spec, route, at === 0 && Object.keys(price).length > 0, loc, context);
+    }
+    if (own === null) return null;
+    return {
+      model: {
+        route: own,
+        fallbacks: others.filter((route) => route !== null),
+        temperature,
+        max_tokens,
+        price: mergePrice(spec, own, context),
+      },
+    };
+  },
+});
+
+function findRoute(id: string, loc: Path, { registries, refuse }: CompileContext): ModelRoute | null {
+  const route = registries.routes.get(id);
+  if (route === undefined) refuse(loc, `leads to the model route ${id}, which is not there`, "unresolved");
+  return route ?? null;
+}
+
+function checkProvider({ auth }: AuthSpec, route: ModelRoute, loc: Path, { refuse }: CompileContext): void {
+  const allowed = auth.outbound.providers;
+  if (allowed.length === 0 || allowed.includes(route.provider)) return;
+  refuse(loc, `leads to the provider ${route.provider}, which spec.auth.outbound.providers does not list`, "conflict");
+}
+
+/** A declared cap on cost means nothing on a route whose calls cannot be priced. */
+function checkRates(
+  { limits }: LimitsSpec,
+  route: ModelRoute,
+  priced: boolean,
+  loc: Path,
+  { refuse }: CompileContext,
+): void {
+  if (limits.max_cost_usd === null || route.price !== null || priced) return;
+  const says = `cannot be held: ${writePath(loc)} leads to the route ${route.id}, whose rates are not known`;
+  refuse(["spec", "limits", "max_cost_usd"], says, "conflict");
+}
+
+/** The manifest's rates over the route's. Without rates of the route, input and output must be given; the cache costs as input. */
+function mergePrice({ model: { price } }: Spec, route: ModelRoute, { refuse }: CompileContext): ModelPrice | null {
+  if (Object.keys(price).length === 0) return route.price;
+  if (route.price !== null) return { ...route.price, ...price };
+  const { input, output } = price;
+  for (const key of ["input", "output"] as const)
+    if (price[key] === undefined)
+      refuse(
+        ["spec", "model", "price", key],
+        `is required: the rates of the route ${route.id} are not known`,
+        "missing",
+      );
+  if (input === undefined || output === undefined) return null;
+  return { input, output, cache_read: input, cache_write: input, ...price };
+}
+
+function rate(of: string) {
+  return Type.Optional(number(`${of}: USD for a million tokens.`, { minimum: 0 }));
+}

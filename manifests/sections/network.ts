@@ -1,0 +1,69 @@
+import Type from "typebox";
+import { references, referencesMax, section, text, unbuilt } from "../fields/fields.ts";
+import { each, type Rule, when } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+import { admitsHost, isHostEntry } from "../hosts.ts";
+
+const fields = {
+  network: unbuilt(
+    section("Which hosts the agent's tools may reach.", {
+      allow_hosts: Type.Unsafe<string[] | null>({
+        type: ["array", "null"],
+        description: "Hosts, *.host or IP addresses; null is unrestricted, an empty list allows nothing.",
+        items: text("A host, *.host or an IP address.", { maxLength: 255 }),
+        maxItems: referencesMax,
+        default: null,
+      }),
+      credentials: references("Ids of the operator's egress credentials.", text("An id.", { maxLength: 128 })),
+    }),
+  ),
+};
+
+/** What of `spec` is declared here. */
+export type NetworkSpec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<NetworkSpec>[] = [
+  {
+    says: "must be a host, *. before a host, or an IP address, without scheme, port and path and in ASCII",
+    type: "pattern",
+    broken: ({ network }) =>
+      each("spec.network.allow_hosts", network.allow_hosts ?? [], (entry) => !isHostEntry(entry)),
+  },
+  {
+    says: "needs spec.network.allow_hosts with the host of each credential",
+    broken: ({ network }) =>
+      when(network.credentials.length > 0 && !network.allow_hosts?.length, "spec.network.credentials"),
+  },
+];
+
+export const network = defineSection({ fields, rules });
+
+/** What holds for the URL in `key` of every entry of `spec.<field>`, unless it is left out or empty. */
+export function urlRules<F extends string, K extends string>(
+  field: F,
+  key: K,
+): Rule<NetworkSpec & Readonly<Record<F, readonly Readonly<Record<K, string | null>>[]>>>[] {
+  const path = `spec.${field}`;
+  return [
+    {
+      says: "must be an http or https URL",
+      type: "pattern",
+      broken: (spec) => each(path, spec[field], ({ [key]: url }) => Boolean(url) && webUrl(url) === null, key),
+    },
+    {
+      says: "is a URL whose host is not in spec.network.allow_hosts",
+      broken(spec) {
+        const allowed = spec.network.allow_hosts;
+        if (allowed === null) return [];
+        const isOutside = (url: URL | null) => url !== null && !admitsHost(allowed, url.hostname);
+        return each(path, spec[field], ({ [key]: url }) => isOutside(webUrl(url)), key);
+      },
+    },
+  ];
+}
+
+/** Null when the text is not an http or https URL. */
+function webUrl(text: string | null): URL | null {
+  const url = URL.parse(text ?? "");
+  return url?.protocol === "http:" || url?.protocol === "https:" ? url : null;
+}

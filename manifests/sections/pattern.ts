@@ -1,0 +1,106 @@
+import { closed, flag, integer, nullable, optionalText, references, text, unbuilt } from "../fields/fields.ts";
+import { each, type Rule, uniqueIn, when } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+
+/** Patterns that are one agent. */
+const singlePatterns = ["react", "deep", "reflect", "plan_execute"] as const;
+/** Patterns that are made of other manifests. */
+const multiPatterns = ["router", "parallel", "groupchat"] as const;
+
+/** Every pattern that the specification names; plugins have others. */
+export const specifiedPatterns: readonly string[] = [...singlePatterns, ...multiPatterns];
+
+const fields = {
+  /** Which names there are is known where manifests are compiled: plugins bring some. */
+  pattern: unbuilt(text("How the agent works.", { default: "react", maxLength: 64, examples: specifiedPatterns }), {
+    but: { pattern: `^(?!(?:${specifiedPatterns.join("|")})$)`, words: "a pattern of a plugin" },
+  }),
+  sub_agents: unbuilt(
+    references(
+      "Manifests that router, parallel and groupchat are made of.",
+      text("Name of a manifest.", { maxLength: 128 }),
+    ),
+  ),
+  aggregator_prompt: unbuilt(optionalText("Tells parallel and groupchat how to merge the answers.")),
+  delegation: unbuilt(
+    nullable(
+      closed("Manifests that the agent may hand tasks to.", {
+        agents: references(
+          "Who may be asked.",
+          closed("One of them.", {
+            name: text("Name of a manifest.", { maxLength: 128 }),
+            description: optionalText("Told to the model."),
+          }),
+          { minItems: 1 },
+        ),
+        worktree: flag("Gives each task its own checkout of the thread's repository."),
+        background: flag("Lets tasks run beside the conversation."),
+        max_background: integer("Background tasks in flight for one conversation.", {
+          minimum: 1,
+          maximum: 16,
+          default: 3,
+        }),
+      }),
+    ),
+  ),
+  max_turns: unbuilt(integer("Rounds of a multi-agent pattern.", { minimum: 1, maximum: 100, default: 4 })),
+  recursion_limit: integer("Model calls of one react run.", { minimum: 1, maximum: 50, default: 10 }),
+};
+
+/** What of `spec` is declared here. */
+export type PatternSpec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<PatternSpec>[] = [
+  {
+    says: "is required by the patterns router, parallel and groupchat",
+    type: "missing",
+    broken: (spec) => when(isMulti(spec) && spec.sub_agents.length === 0, "spec.sub_agents"),
+  },
+  {
+    says: "goes with the patterns router, parallel and groupchat only",
+    broken: (spec) => when(!isMulti(spec) && spec.sub_agents.length > 0, "spec.sub_agents"),
+  },
+  {
+    says: "cannot name the manifest itself",
+    broken: ({ sub_agents }, manifestName) => each("spec.sub_agents", sub_agents, (name) => name === manifestName),
+  },
+  {
+    says: "does not go with sub_agents",
+    broken: (spec) => when(spec.delegation !== null && spec.sub_agents.length > 0, "spec.delegation"),
+  },
+  uniqueIn("spec.delegation.agents", "name", (spec) => spec.delegation?.agents ?? []),
+];
+
+/** How the agent works, and which other manifests it works with. */
+export const pattern = defineSection({
+  fields,
+  rules,
+  compile({ pattern: name, recursion_limit }: PatternSpec, { registries: { patterns }, refuse }) {
+    const known = new Set([...specifiedPatterns, ...patterns]);
+    if (!known.has(name)) refuse(["spec", "pattern"], `must be one of ${[...known].join(", ")}`, "enum");
+    return {
+      /** Model calls of one run. */
+      recursion_limit,
+    };
+  },
+});
+
+/** The list goes with patterns that are one agent only. */
+export function notInMulti<F extends string>(field: F): Rule<PatternSpec & Readonly<Record<F, readonly unknown[]>>> {
+  return {
+    says: "does not go with the patterns router, parallel and groupchat",
+    broken: (spec) => when(isMulti(spec) && spec[field].length > 0, `spec.${field}`),
+  };
+}
+
+/** What is at `path` goes with a loop of model and tools only; `isSet` says whether anything is. */
+export function loopOnly<S extends PatternSpec>(path: string, isSet: (spec: S) => boolean): Rule<S> {
+  return {
+    says: "goes with the patterns react and deep only",
+    broken: (spec) => when(spec.pattern !== "react" && spec.pattern !== "deep" && isSet(spec), path),
+  };
+}
+
+function isMulti(spec: PatternSpec): boolean {
+  return (multiPatterns as readonly string[]).includes(spec.pattern);
+}

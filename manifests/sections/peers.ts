@@ -1,0 +1,28 @@
+import { closed, references, toolName, unbuilt } from "../fields/fields.ts";
+import { credential, timeoutMs, urlText } from "../fields/remote.ts";
+import { type Rule, unique } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+import { type NetworkSpec, urlRules } from "./network.ts";
+import { notInMulti, type PatternSpec } from "./pattern.ts";
+
+const fields = {
+  peers: unbuilt(
+    references(
+      "Agents elsewhere, each the tool peer__<name>.",
+      closed("One agent.", {
+        name: toolName("Last part of the tool's name."),
+        url: urlText("Its A2A endpoint."),
+        auth: credential(),
+        timeout_ms: timeoutMs("For one call; null is 60 seconds."),
+      }),
+    ),
+  ),
+};
+
+const rules: readonly Rule<SpecOf<typeof fields> & PatternSpec & NetworkSpec>[] = [
+  notInMulti("peers"),
+  unique("peers", "name"),
+  ...urlRules("peers", "url"),
+];
+
+export const peers = defineSection({ fields, rules });

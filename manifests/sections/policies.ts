@@ -1,0 +1,58 @@
+import { closed, optionalText, references, text, texts, toolGlobs } from "../fields/fields.ts";
+import { blank, each, isBlank, type Rule, unique } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+import { matchAnyGlob, matchGlob } from "../glob.ts";
+
+const fields = {
+  policies: references(
+    "Scopes that callers need for tools.",
+    closed("One policy.", {
+      id: text("Its id.", { maxLength: 128 }),
+      description: optionalText("For people."),
+      required_scopes: texts("Scopes that the caller must hold.", { minItems: 1 }),
+      tools: toolGlobs("Tools it guards.", { minItems: 1 }),
+    }),
+  ),
+};
+
+/** What of `spec` is declared here. */
+export type PoliciesSpec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<PoliciesSpec>[] = [
+  unique("policies", "id"),
+  {
+    says: blank,
+    type: "too_short",
+    broken: ({ policies }) =>
+      policies.flatMap(({ required_scopes }, at) =>
+        each(["spec", "policies", at, "required_scopes"], required_scopes, isBlank),
+      ),
+  },
+];
+
+/** A policy, with the tools that it selects. */
+interface CompiledPolicy {
+  readonly id: string;
+  readonly required_scopes: readonly string[];
+  /** Names of bound tools that the policy's globs select. */
+  readonly tools: ReadonlySet<string>;
+}
+
+export const policies = defineSection({
+  fields,
+  rules,
+  compile(spec: PoliciesSpec, { tools, selectsNothing }) {
+    const names = tools.map(({ name }) => name);
+    for (const { id, tools: globs } of spec.policies)
+      for (const glob of globs)
+        if (!names.some((name) => matchGlob(glob, name))) selectsNothing(`${id}: ${glob}`, "policy");
+    const policies = spec.policies.map(
+      ({ id, required_scopes, tools: globs }): CompiledPolicy => ({
+        id,
+        required_scopes,
+        tools: new Set(names.filter((name) => matchAnyGlob(globs, name))),
+      }),
+    );
+    return { policies };
+  },
+});

@@ -1,0 +1,43 @@
+import Type from "typebox";
+import {
+  closed,
+  fatal,
+  flag,
+  references,
+  referencesMax,
+  texts,
+  timeoutMsMax,
+  toolName,
+  unbuilt,
+} from "../fields/fields.ts";
+import { toldToTheModel } from "../fields/remote.ts";
+import { unique } from "../fields/rules.ts";
+import { defineSection } from "../fields/section.ts";
+
+export const shellTools = defineSection({
+  fields: {
+    shell_tools: unbuilt(
+      references(
+        "Commands that the agent may start.",
+        closed("One tool.", {
+          name: toolName("Name of the tool."),
+          commands: texts("How an allowed command begins, matched token by token; no shell reads it.", {
+            minItems: 1,
+            maxItems: referencesMax,
+          }),
+          description: toldToTheModel(),
+          timeout_ms: Type.Unsafe<number | null>({
+            type: ["integer", "null"],
+            description: "For one command. Milliseconds.",
+            minimum: 1,
+            maximum: timeoutMsMax,
+            default: 300_000,
+          }),
+          fatal: fatal(),
+          background: flag("Lets commands run on beside the conversation."),
+        }),
+      ),
+    ),
+  },
+  rules: [unique("shell_tools", "name")],
+});

@@ -1,0 +1,44 @@
+import { flag, list, nullable, objectKey, optionalText, section, text } from "../fields/fields.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+import { type ToolGuidanceSpec, toolGuidanceText } from "./tool-guidance.ts";
+
+/** Most characters of one part of the system prompt. */
+export const promptPartCharsMax = 200_000;
+
+const part = { maxLength: promptPartCharsMax };
+
+const fields = {
+  system_prompt: section("What the model is told before the conversation.", {
+    inline: optionalText("The agent's own instructions.", part),
+    soul: flag("Puts the tenant's soul prompt first."),
+    base: optionalText("Instructions before the inline ones.", part),
+    files: list("Texts of the object store that follow.", objectKey("Object key.")),
+    system_md: nullable(text("Stands in the place of soul, base, inline and files.", { ...part, minLength: 0 })),
+    append_system_md: nullable(text("Follows all of these.", { ...part, minLength: 0 })),
+    include_tool_guidance: flag("Adds the lines of tool_guidance.", true),
+  }),
+};
+
+type Spec = SpecOf<typeof fields> & ToolGuidanceSpec;
+
+/** What the model is told first. */
+interface CompiledSystemPrompt {
+  /** Ready for the model, with tool guidance; the same for every turn. */
+  readonly systemPrompt: string;
+}
+
+/** Soul, base, inline and files, or system_md in their place; then append_system_md and the tool guidance. Empty parts are left out. */
+export const systemPrompt = defineSection({
+  fields,
+  compile(spec: Spec, { tools, soul, readText }): CompiledSystemPrompt {
+    const prompt = spec.system_prompt;
+    const readFiles = () => prompt.files.map((file, at) => readText(file, ["spec", "system_prompt", "files", at]));
+    const parts =
+      prompt.system_md === null
+        ? [prompt.soul ? soul : "", prompt.base, prompt.inline, ...readFiles()]
+        : [prompt.system_md];
+    parts.push(prompt.append_system_md ?? "");
+    if (prompt.include_tool_guidance) parts.push(toolGuidanceText(spec.tool_guidance, tools));
+    return { systemPrompt: parts.filter((text) => text.trim() !== "").join("\n\n---\n\n") };
+  },
+});

@@ -1,0 +1,120 @@
+import { type BigIntStats, readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, dirname, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { manifestBytesMax } from "../bounds.ts";
+import { isManifestName } from "../fields/names.ts";
+import { parseNamed } from "../parse/parse-named.ts";
+import { refuseProblems } from "../problems.ts";
+import type { Manifest } from "../schema/manifest.ts";
+import { FileMemory, type FileStats } from "./file-memory.ts";
+
+const extensions = [".yaml", ".yml", ".json"];
+
+/** Manifests as files, each named for the manifest that is in it. */
+export interface FileLayer {
+  /** Null when there is no such file. Throws invalid_manifest, naming the file. `name` has passed isManifestName. */
+  get(name: string): Manifest | null;
+  /** In no certain order. Not every one of them need be valid. */
+  names(): readonly string[];
+}
+
+/**
+ * The manifests of a directory, which need not exist. A file is read again as soon as it has changed; as long as nothing has, the
+ * same object is given out. It is looked at with synchronous calls: for local files they take a tenth of the time of asynchronous
+ * ones, and this is done for every turn. `now` is the clock's.
+ */
+export function openManifestDirectory(directory: string, now: () => number): FileLayer {
+  const known = new Map<string, FileMemory<Manifest>>();
+  return {
+    get(name) {
+      const [file, second] = extensions.flatMap((extension) => findFile(directory, `${name}${extension}`));
+      if (file === undefined) return null;
+      if (second !== undefined) refuseFile(file.name, `${second.name} is there too, and only one of them can count`);
+      const key = file.name;
+      let memory = known.get(key);
+      if (memory === undefined) {
+        memory = new FileMemory((bytes) => parseNamed(bytes, name, key));
+        known.set(key, memory);
+      }
+      return memory.get(file, now(), () => readBytes(directory, file));
+    },
+    names: () => manifestNames(directory),
+  };
+}
+
+/**
+ * The manifest in one file that is there, as it would be read in its directory; a file of another extension may be called anything.
+ * Null when it is a directory. Throws invalid_manifest.
+ */
+export function readManifestFile(path: string, now: () => number): Manifest | null {
+  const fileName = basename(path);
+  const extension = extname(fileName);
+  const name = basename(fileName, extension);
+  // It may also be a pipe.
+  if (!extensions.includes(extension))
+    return statSync(path).isDirectory() ? null : parseNamed(readFileSync(path), null, fileName);
+  if (!isManifestName(name)) refuseFile(fileName, "no manifest can have this name");
+  return openManifestDirectory(dirname(path), now).get(name);
+}
+
+/** The manifests that come with the service. Each is read once in a thread, by the first who asks: it changes with the service only. */
+export function bundledManifests(): FileLayer {
+  const names = manifestNames(bundledDirectory);
+  return {
+    get(name) {
+      let manifest = bundled.get(name);
+      if (manifest === undefined && names.includes(name)) {
+        const path = join(bundledDirectory, `${name}.yaml`);
+        manifest = parseNamed(readFileSync(path), name, basename(path));
+        bundled.set(name, manifest);
+      }
+      return manifest ?? null;
+    },
+    names: () => names,
+  };
+}
+
+const bundledDirectory = fileURLToPath(new URL("../bundled/", import.meta.url));
+const bundled = new Map<string, Manifest>();
+
+interface FoundFile extends FileStats {
+  readonly name: string;
+  readonly bytes: number;
+}
+
+function findFile(directory: string, name: string): FoundFile[] {
+  let stats: BigIntStats | undefined;
+  try {
+    stats = statSync(join(directory, name), { bigint: true, throwIfNoEntry: false });
+  } catch (cause) {
+    refuseFile(name, "it cannot be read", cause);
+  }
+  if (!stats?.isFile()) return [];
+  const stamp = `${stats.mtimeNs} ${stats.ctimeNs} ${stats.size} ${stats.ino}`;
+  return [{ name, bytes: Number(stats.size), stamp, changedAt: Number(stats.ctimeMs) }];
+}
+
+function readBytes(directory: string, file: FoundFile): Uint8Array {
+  if (file.bytes > manifestBytesMax) refuseFile(file.name, `it is longer than ${manifestBytesMax} bytes`);
+  try {
+    return readFileSync(join(directory, file.name));
+  } catch (cause) {
+    return refuseFile(file.name, "it cannot be read", cause);
+  }
+}
+
+function manifestNames(directory: string): string[] {
+  let files: string[];
+  try {
+    files = readdirSync(directory);
+  } catch {
+    return [];
+  }
+  const names = files.filter((file) => extensions.includes(extname(file))).map((file) => basename(file, extname(file)));
+  return [...new Set(names.filter(isManifestName))];
+}
+
+function refuseFile(file: string, why: string, cause?: unknown): never {
+  refuseProblems([{ loc: [], msg: `${file}: ${why}.`, type: "syntax" }], cause);
+  throw new Error("a refusal without a problem");
+}
