@@ -1,10 +1,10 @@
 import type { Metrics } from "../../governance/metrics.ts";
-import { type CompileSource, compile } from "../../manifests/compile.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
+import { type CompileSource, compile } from "../../manifests/compile/compile.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { Registries } from "../../manifests/registries.ts";
-import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve.ts";
+import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve/resolve.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
-import { neededTexts, type ObjectSource, readTexts } from "../../manifests/texts.ts";
+import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
 
 /** How long an answer counts before all layers are asked again: many turns begin together. Files are looked at for each. */
 const answerFreshMs = 20;

@@ -11,10 +11,11 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
-import { parseManifest } from "../../manifests/parse.ts";
-import type { ListedManifest } from "../../manifests/resolve.ts";
+import { parseManifest } from "../../manifests/parse/parse.ts";
+import type { ListedManifest } from "../../manifests/resolve/resolve.ts";
 import { requestMs, type Store, type TenantStore } from "../../storage/store/store.ts";
 import {
+  countManifestChangeOp,
   insertManifestVersionOp,
   type ManifestPointerRow,
   type ManifestVersionRow,
@@ -99,7 +100,10 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       };
       const makeActive = activate || pointer === null;
       const ops = [insertManifestVersionOp(store, row)];
-      if (makeActive) ops.push(setManifestPointerOp(store, pointerTo(name, row.version, principal, context)));
+      if (makeActive) {
+        const pointer = pointerTo(name, row.version, principal, context);
+        ops.push(setManifestPointerOp(store, pointer), countManifestChangeOp(deps.store.system));
+      }
       await store.write(ops, requestMs);
       if (makeActive) await forgetEverywhere(name, context);
       audit("manifest_published", name, principal, { version: row.version, active: makeActive }, context);
@@ -164,7 +168,8 @@ async function move(
   principal: Principal,
   context: Context,
 ): Promise<ManifestPointerView> {
-  await store.write([setManifestPointerOp(store, pointer)], requestMs);
+  const { system } = context.deps.store;
+  await store.write([setManifestPointerOp(store, pointer), countManifestChangeOp(system)], requestMs);
   await forgetEverywhere(pointer.name, context);
   audit(event_type, pointer.name, principal, payload, context);
   return pointerView(context.key, pointer);

@@ -1,5 +1,5 @@
 import type { ModelCard } from "../../bus/protocol/manifests.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 
 /** What GET /v1/models tells of an agent. */
 export function modelCard(agent: CompiledAgent): ModelCard {

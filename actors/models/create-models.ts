@@ -16,21 +16,27 @@ import { demoProvider } from "./demo.ts";
 import { httpProvider } from "./http-provider.ts";
 import type { Models } from "./models.ts";
 import type { ModelProvider } from "./provider.ts";
+import type { ProviderDefinition, ProviderDeps } from "./provider-definition.ts";
 
 /**
- * The models that these settings allow. `mask` learns keys that are looked up in files. Throws a SettingsError when the settings
- * contradict each other or name what is not there.
+ * The models that these settings allow, with the providers of plugins, `own`. `mask` learns keys that are looked up in files. Throws
+ * a SettingsError when the settings contradict each other or name what is not there.
  */
-export function createModels(settings: Settings, env: Env, mask = new SecretMask(settings.secretValues)): Models {
-  checkOptions(settings);
-  const routes = new Map(allRoutes(settings).map((route) => [route.id, route]));
-  const defaultModelId = pickDefault(settings, routes);
+export function createModels(
+  settings: Settings,
+  env: Env,
+  mask = new SecretMask(settings.secretValues),
+  own: readonly ProviderDefinition[] = [],
+): Models {
+  const known = [...modelProviders, ...own.map(({ name }) => name)];
+  checkOptions(settings, known);
+  const routes = new Map(allRoutes(settings, known).map((route) => [route.id, route]));
+  const defaultModelId = pickDefault(settings, routes, own);
   if (demoAllowed(settings) && (settings.demoModel || defaultModelId === demoRoute.id)) {
     routes.set(demoRoute.id, demoRoute);
   }
   if (!routes.has(defaultModelId)) {
-    const known = [...routes.keys()].join(", ");
-    throw refusal("SVC_DEFAULT_MODEL_ID", `names no model route; known are ${known}`);
+    throw refusal("SVC_DEFAULT_MODEL_ID", `names no model route; known are ${[...routes.keys()].join(", ")}`);
   }
   const secrets = new Secrets(settings, mask);
   // Where models are is for the operator alone to say.
@@ -43,7 +49,11 @@ export function createModels(settings: Settings, env: Env, mask = new SecretMask
     provider(route) {
       let provider = providers.get(route.provider);
       if (provider === undefined) {
-        provider = openProvider(route.provider, { settings, env, secrets, mask, egress });
+        const deps: ProviderDeps = { settings, env, secrets, mask, egress };
+        const ofPlugin = own.find(({ name }) => name === route.provider);
+        provider = ofPlugin
+          ? ofPlugin.open({ ...deps, options: optionsOf(route.provider, settings) })
+          : openProvider(route.provider, deps);
         providers.set(route.provider, provider);
       }
       return provider;
@@ -52,45 +62,51 @@ export function createModels(settings: Settings, env: Env, mask = new SecretMask
 }
 
 /** The default model in words for a log line: its id and who answers for it. */
-export function describeDefault(settings: Settings, env: Env): string {
-  const { routes, defaultModelId } = createModels(settings, env);
+export function describeDefault(settings: Settings, env: Env, own: readonly ProviderDefinition[] = []): string {
+  const { routes, defaultModelId } = createModels(settings, env, undefined, own);
   const { id, provider } = routes.get(defaultModelId) as ModelRoute;
   if (provider === demoRoute.provider) {
     return `${id} (offline; set OPENAI_API_KEY, ANTHROPIC_API_KEY or the key of another provider)`;
   }
+  if (own.some(({ name }) => name === provider)) return `${id} (${provider}, of a plugin)`;
   if (settings.litellmBaseUrl !== "") return `${id} (${provider}, through the gateway of SVC_LITELLM_BASE_URL)`;
   if (isConfigured(provider, settings)) return `${id} (${provider})`;
   return `${id} (${provider}, which has no credential: turns answer model_not_configured; set ${missingSetting(provider, settings)})`;
 }
 
 /** The operator's routes in their order, then those that are built in and not replaced. */
-function allRoutes(settings: Settings): ModelRoute[] {
+function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
   const builtIn = new Map(builtInRoutes.map((route) => [route.id, route]));
   const own = Object.entries(settings.modelRoutes).map(([id, given]): ModelRoute => {
     if (id === demoRoute.id)
       throw refusal("SVC_MODEL_ROUTES", `${id}: this is the built-in offline model; use another id`);
-    if (!isProvider(given.provider)) {
-      throw refusal("SVC_MODEL_ROUTES", `${id}: names an unknown provider; known are ${modelProviders.join(", ")}`);
+    if (!known.includes(given.provider)) {
+      throw refusal("SVC_MODEL_ROUTES", `${id}: names an unknown provider; known are ${known.join(", ")}`);
     }
-    const known = builtIn.get(id) ?? unknownFigures;
+    const figures = builtIn.get(id) ?? unknownFigures;
     builtIn.delete(id);
     return {
       id,
       provider: given.provider,
       model: given.model,
-      modalities: given.modalities ?? known.modalities,
-      context_window: given.context_window ?? known.context_window,
-      price: given.price ?? known.price,
+      modalities: given.modalities ?? figures.modalities,
+      context_window: given.context_window ?? figures.context_window,
+      price: given.price ?? figures.price,
     };
   });
   return [...own, ...builtIn.values()];
 }
 
 /** Decision 6: what the operator says, else the first route that can be called, else the offline model. */
-function pickDefault(settings: Settings, routes: ReadonlyMap<string, ModelRoute>): string {
+function pickDefault(
+  settings: Settings,
+  routes: ReadonlyMap<string, ModelRoute>,
+  own: readonly ProviderDefinition[],
+): string {
   if (settings.defaultModelId !== "") return settings.defaultModelId;
   const all = [...routes.values()];
-  const callable = all.find((route) => isConfigured(route.provider, settings));
+  const isOwn = (provider: string): boolean => own.some(({ name }) => name === provider);
+  const callable = all.find(({ provider }) => isOwn(provider) || isConfigured(provider, settings));
   if (callable !== undefined) return callable.id;
   return demoAllowed(settings) ? demoRoute.id : (all[0] as ModelRoute).id;
 }
@@ -99,10 +115,10 @@ function demoAllowed({ environment }: Settings): boolean {
   return environment !== "production";
 }
 
-function checkOptions({ modelProviderOptions }: Settings): void {
+function checkOptions({ modelProviderOptions }: Settings, known: readonly string[]): void {
   for (const [name, options] of Object.entries(modelProviderOptions)) {
     const refuse = (reason: string) => refusal("SVC_MODEL_PROVIDER_OPTIONS", `${name}: ${reason}`);
-    if (!isProvider(name)) throw refuse(`is an unknown provider; known are ${modelProviders.join(", ")}`);
+    if (!known.includes(name)) throw refuse(`is an unknown provider; known are ${known.join(", ")}`);
     if (options.gateway_id !== undefined && options.account_id === undefined)
       throw refuse("gateway_id needs account_id");
     if (options.base_url !== undefined && options.account_id !== undefined) {
@@ -121,15 +137,6 @@ function isConfigured(provider: string, settings: Settings): boolean {
 function missingSetting(provider: string, settings: Settings): string {
   if (keyOf(provider, settings) === undefined) return providerKeyNames(provider as ModelProviderName)[0];
   return "its account_id in SVC_MODEL_PROVIDER_OPTIONS";
-}
-
-/** What a provider is opened with. */
-interface ProviderDeps {
-  readonly settings: Settings;
-  readonly env: Env;
-  readonly secrets: Secrets;
-  readonly mask: SecretMask;
-  readonly egress: Egress;
 }
 
 function openProvider(name: string, { settings, env, secrets, mask, egress }: ProviderDeps): ModelProvider {

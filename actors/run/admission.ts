@@ -1,7 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
-import type { SubmitTurn } from "../../bus/protocol/thread.ts";
+import type { SubmitTurn } from "../../bus/protocol/run.ts";
 import { admit } from "../../governance/auth/inbound.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 import type { RunDeps } from "./deps.ts";
 

@@ -1,14 +1,15 @@
 import type { Logger } from "pino";
 import type { Env } from "../../bus/env.ts";
-import type { AbortReason } from "../../bus/protocol/thread.ts";
+import type { AbortReason } from "../../bus/protocol/run.ts";
 import type { AuditLog } from "../../governance/audit.ts";
+import type { MakeControl } from "../../governance/controls/control.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
-import type { Tool } from "../tools/tool.ts";
+import type { ToolSource } from "../tools/source.ts";
 import type { TextPace } from "./output/text-pace.ts";
 
 /** What the parts of a run need. Made once, at the start of the thread. */
@@ -17,7 +18,10 @@ export interface RunDeps {
   readonly settings: Settings;
   readonly store: Store;
   readonly models: Models;
-  readonly tools: ReadonlyMap<string, Tool>;
+  /** Where runs get their tools from. */
+  readonly toolSources: readonly ToolSource[];
+  /** What stands around the calls and replies of every run. */
+  readonly controls: readonly MakeControl[];
   readonly manifests: ManifestLibrary;
   readonly audit: AuditLog;
   readonly metrics: Metrics;
@@ -27,6 +31,6 @@ export interface RunDeps {
   readonly log: Logger;
   /** Every run of this thread that has not ended. */
   readonly liveRuns: Set<{ abort(reason: AbortReason): void }>;
-  /** This process and worker, as live runs and claimed keys name them. */
+  /** This process and worker, as runs and claimed keys name them: see `Owner`. */
   readonly owner: string;
 }

@@ -1,13 +1,26 @@
 import type { StopReason } from "../../bus/protocol/model-reply.ts";
 import type { Breach } from "../../governance/budget.ts";
+import { denialOf } from "../../governance/controls/denial.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
-import type { ModelFailure, ModelReply } from "../models/provider.ts";
-import { contextMessage } from "./context/message.ts";
-import type { JournalEntry } from "./journal.ts";
+import { interruptedEntry, type JournalEntry } from "../log/entry.ts";
+import { contextMessage } from "../log/message.ts";
+import type { ModelFailure } from "../models/provider.ts";
+import type { ReleasedReply } from "./held-reply.ts";
 import type { RunScope } from "./scope.ts";
 
-/** How the loop of a turn was left: what the client is told and what is still to be written. */
-export interface Ending {
+/** How the loop of a turn was left. */
+export type Ending = Finished | Suspended;
+
+/** The run is put aside until somebody outside has answered. */
+export interface Suspended {
+  readonly kind: "suspended";
+}
+
+export const suspended: Suspended = { kind: "suspended" };
+
+/** The turn is over: what the client is told and what is still to be written. */
+export interface Finished {
+  readonly kind: "finished";
   readonly final: string | null;
   readonly stop_reason: StopReason;
   /** The model's failure in words for the client. */
@@ -18,43 +31,46 @@ export interface Ending {
 }
 
 /** The model has answered. */
-export function answered(scope: RunScope, reply: ModelReply): Ending {
+export function answered(scope: RunScope, reply: ReleasedReply): Finished {
   scope.remember([contextMessage({ role: "assistant", content: reply.text })]);
   return {
+    kind: "finished",
     final: reply.text,
     stop_reason: reply.stop_reason,
     failure: null,
     entries: [assistantEntry(scope, reply, [])],
-    ok: !scope.endedOnDenial,
+    ok: !scope.endedOnDenial && !reply.isRefused,
   };
 }
 
 /** The model asks for tools in its last step, and they were not run. */
-export function outOfSteps(reply: ModelReply): Ending {
+export function outOfSteps(reply: ReleasedReply): Finished {
   return {
+    kind: "finished",
     final: reply.text === "" ? null : reply.text,
     stop_reason: "max_turns",
     failure: null,
     entries: [],
-    ok: true,
+    ok: !reply.isRefused,
   };
 }
 
-/** The provider failed; what it had said is kept (decision 33). */
-export function failedCall(scope: RunScope, failure: ModelFailure): Ending {
+/** The provider failed; what was shown of its words by then is kept (decision 33). */
+export function failedCall(scope: RunScope, failure: ModelFailure, partial: string): Finished {
   const { deps, plan } = scope;
   deps.log.warn({ run_id: plan.run_id, model: scope.route.id, cause: failure.message }, "model call failed");
   return {
-    final: failure.partial === "" ? null : failure.partial,
+    kind: "finished",
+    final: partial === "" ? null : partial,
     stop_reason: "unknown",
     failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
-    entries: partialEntries(scope, failure.partial, "error"),
+    entries: partialEntries(scope, partial, "error"),
     ok: false,
   };
 }
 
 /** Somebody stopped the run, or its time was over, while the model had said `partial`. */
-export function stopped(scope: RunScope, partial: string): Ending {
+export function stopped(scope: RunScope, partial: string): Finished {
   if (scope.abortReason === null) {
     const limit = "max_wall_clock_seconds";
     return limited(scope, { limit, detail: `${limit} (${scope.plan.agent.limits[limit]}) reached` }, partial);
@@ -62,6 +78,7 @@ export function stopped(scope: RunScope, partial: string): Ending {
   const interrupted = scope.abortReason === "shutdown";
   const entries = partialEntries(scope, partial, interrupted ? "interrupted" : "aborted");
   return {
+    kind: "finished",
     final: partial === "" ? null : partial,
     stop_reason: "unknown",
     failure: null,
@@ -71,13 +88,13 @@ export function stopped(scope: RunScope, partial: string): Ending {
 }
 
 /** A limit other than the one on tool calls is in the way: the reply says so, and the denial is audited. */
-export function limited(scope: RunScope, breach: Breach, partial: string): Ending {
+export function limited(scope: RunScope, breach: Breach, partial: string): Finished {
   const words = `run limit reached: ${breach.limit}`;
   const text = partial === "" ? words : `\n\n${words}`;
   scope.say(text);
-  scope.audit("policy_deny", "denied", { control: "limits", reason: breach.detail });
-  scope.metrics.count("svc_policy_deny_total", [scope.metrics.label, breach.limit, ""]);
+  scope.denied(denialOf("limits", { rule: breach.limit, detail: breach.detail }), null);
   return {
+    kind: "finished",
     final: partial + text,
     stop_reason: "unknown",
     failure: null,
@@ -86,26 +103,17 @@ export function limited(scope: RunScope, breach: Breach, partial: string): Endin
   };
 }
 
-/** Marks a turn that did not end by itself; outside the model's context. */
-export function interruptedEntry(runId: string, reason: string): JournalEntry {
-  return {
-    kind: "audit",
-    role: null,
-    content: "",
-    extra: { metadata: { type: "run_interrupted", run_id: runId, reason } },
-  };
-}
-
 /** The model's message for the log. */
 export function assistantEntry(
   scope: RunScope,
-  reply: ModelReply,
+  reply: ReleasedReply,
   calls: readonly ToolCall[],
   marks: Readonly<Record<string, unknown>> = {},
 ): JournalEntry {
   const metadata: Record<string, unknown> = { model: scope.route.id, stop_reason: reply.stop_reason, ...marks };
   if (reply.usage !== null) metadata.usage = reply.usage;
   if (reply.reasoning !== "") metadata.thinking = [{ type: "thinking", thinking: reply.reasoning }];
+  if (reply.spoken.length > 0) metadata.controls = reply.spoken;
   if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
   return {
     kind: "message",

@@ -1,8 +1,8 @@
 import { SvcError } from "../../bus/errors.ts";
-import type { ClientMessage, SubmitTurn } from "../../bus/protocol/thread.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { ClientMessage, SubmitTurn } from "../../bus/protocol/run.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { expandCommands, expandTemplate } from "../../manifests/prompts.ts";
-import type { JournalEntry } from "./journal.ts";
+import type { JournalEntry } from "../log/entry.ts";
 
 // What a client sends becomes entries of the log here. Only user messages have the client's authority: the rest is context
 // (decision 13). A client's system text is kept as such and shown below the manifest's own; its assistant turns keep their

@@ -1,13 +1,6 @@
 import type { WriteOp } from "../../storage/store/store.ts";
-import type { EventExtra, EventKind, EventRole } from "../../storage/tables/events.ts";
-
-/** An event to be appended; its sequence number, parent and time are given by the log. */
-export interface JournalEntry {
-  readonly kind: EventKind;
-  readonly role: EventRole | null;
-  readonly content: string;
-  readonly extra: EventExtra | null;
-}
+import type { RunEnding, RunSpent } from "../../storage/tables/runs.ts";
+import type { JournalEntry } from "../log/entry.ts";
 
 /**
  * Where a run writes what must not be lost. Appends become durable in the order in which they are made; after one has failed
@@ -22,10 +15,15 @@ export interface Journal {
   readonly threadId: string;
   /** Id that the newest event will have after `count` more entries, empty without a thread. */
   leafIdAfter(count: number): string;
-  /** Resolves when the entries are durable, and `ops` with them. Refuses with storage_unavailable or conflict. */
-  append(entries: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<void>;
-  /** The last append of the run, in one batch with `ops`; the run is no longer marked as live after it. */
-  end(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<void>;
+  /**
+   * Resolves when the entries are durable, and `ops` with them, with the sequence number behind them: what a frame of theirs may
+   * name, while `durableSeq` may have gone on. Refuses with storage_unavailable or conflict.
+   */
+  append(entries: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<number>;
+  /** Puts the run aside. Only for a run on a thread. */
+  park(spent: RunSpent): Promise<void>;
+  /** The last append of the run, in one batch with `ops` and the end of its row. */
+  end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<void>;
   /** Frames for those who listen to the thread without having started the turn; made only when somebody does. */
   publish(frames: () => string): void;
 }

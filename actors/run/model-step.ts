@@ -1,18 +1,23 @@
 import { type Breach, isBreach } from "../../governance/budget.ts";
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+import { type ContextMessage, contextMessage } from "../log/message.ts";
 import { type CallObserver, callModel } from "../models/call.ts";
-import { ModelFailure, type ModelReply } from "../models/provider.ts";
-import { type ContextMessage, contextMessage } from "./context/message.ts";
+import { type ModelEvents, ModelFailure, type ModelReply } from "../models/provider.ts";
 import { systemText, wireMessages } from "./context/working-set.ts";
+import { type ReleasedReply, releaseReply, tellReleased, unheld } from "./held-reply.ts";
 import type { RunPlan } from "./plan.ts";
 import type { RunScope } from "./scope.ts";
 import { toolListJson } from "./tool-list.ts";
 
-/** What a model call came to: a reply, a limit that did not allow it, or the provider's failure. */
+/**
+ * What a model call came to: a reply, a limit that did not allow it, the provider's failure, or that somebody stopped it.
+ * `partial` is what was shown of it by then.
+ */
 export type StepOutcome =
-  | { readonly kind: "reply"; readonly reply: ModelReply }
+  | { readonly kind: "reply"; readonly reply: ReleasedReply }
   | { readonly kind: "breach"; readonly breach: Breach }
-  | { readonly kind: "failure"; readonly failure: ModelFailure };
+  | { readonly kind: "failure"; readonly failure: ModelFailure; readonly partial: string }
+  | { readonly kind: "stopped"; readonly partial: string };
 
 /** Calls the model with what it is to be shown, within the run's budget, and meters what was used. `nudge` comes last and is not kept. */
 export async function modelStep(
@@ -28,8 +33,10 @@ export async function modelStep(
   const estimate = estimateTokens(messages.length + (tools?.length ?? 0));
   const reserved = scope.budget.reserve(estimate, plan.max_tokens, dearest(plan), deps.env.now());
   if (isBreach(reserved)) return { kind: "breach", breach: reserved };
+  const isHeld = scope.pipeline.holdsReplies;
+  let reply: ModelReply;
   try {
-    const { reply, route } = await callModel(
+    const called = await callModel(
       {
         routes: plan.routes,
         provider: (wanted) => deps.models.provider(wanted),
@@ -40,7 +47,7 @@ export async function modelStep(
           temperature: plan.temperature,
           max_tokens: reserved.maxOutputTokens,
         }),
-        events: { text: (delta) => scope.say(delta), reasoning: (delta) => scope.think(delta) },
+        events: isHeld ? held(scope) : { text: (delta) => scope.say(delta), reasoning: (delta) => scope.think(delta) },
         cancellation: scope.cancellation,
         observer: observer(scope),
         onCall: (call) => {
@@ -50,17 +57,34 @@ export async function modelStep(
       deps.env,
     );
     scope.passOn();
-    scope.route = route;
-    const price = priceOf(plan, route);
-    scope.budget.settle(reserved, reply.usage, price);
-    meter(scope, reply, route, price);
-    return { kind: "reply", reply };
+    scope.route = called.route;
+    reply = called.reply;
   } catch (error) {
     scope.passOn();
     scope.budget.settle(reserved, null, null);
-    if (error instanceof ModelFailure) return { kind: "failure", failure: error };
-    throw error;
+    if (!(error instanceof ModelFailure)) throw error;
+    // What was held and not released was not said.
+    const partial = isHeld ? "" : error.partial;
+    return scope.cancellation.cancelled ? { kind: "stopped", partial } : { kind: "failure", failure: error, partial };
   }
+  const price = priceOf(plan, scope.route);
+  scope.budget.settle(reserved, reply.usage, price);
+  meter(scope, reply, scope.route, price);
+  if (!isHeld) return { kind: "reply", reply: unheld(reply) };
+  const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
+  if (released === null) return { kind: "stopped", partial: "" };
+  tellReleased(scope, released);
+  return { kind: "reply", reply: released };
+}
+
+/** What the model says is gathered by its provider; those who wait are told once that it speaks. */
+function held(scope: RunScope): ModelEvents {
+  let isTold = false;
+  const tell = (): void => {
+    if (!isTold) scope.tellHeld();
+    isTold = true;
+  };
+  return { text: tell, reasoning: tell };
 }
 
 /** The rates of a route in this run: the manifest's own prices are for the manifest's own model. */

@@ -1,3 +1,4 @@
+import type { Gate } from "../runtime/gate.ts";
 import type { RunDeps } from "./deps.ts";
 import type { Ending } from "./endings.ts";
 import type { RunScope } from "./scope.ts";
@@ -10,4 +11,6 @@ export type Pattern = (scope: RunScope, tools: ToolRunner) => Promise<Ending>;
 export interface PatternDeps extends RunDeps {
   /** The loops that an agent can have, by spec.pattern. */
   readonly patterns: ReadonlyMap<string, Pattern>;
+  /** How many runs that were put aside are taken up at once. */
+  readonly resumes: Gate;
 }

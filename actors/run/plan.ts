@@ -1,11 +1,14 @@
 import type { SvcError } from "../../bus/errors.ts";
 import type { RunResult } from "../../bus/frames/output.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { Surface } from "../../bus/protocol/thread.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { Surface } from "../../bus/protocol/run.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
-import type { WriteOp } from "../../storage/store/store.ts";
-import type { ContextMessage } from "./context/message.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
+import type { RunSpent } from "../../storage/tables/runs.ts";
+import type { WaitRow } from "../../storage/tables/waits.ts";
+import type { ContextMessage } from "../log/message.ts";
+import type { AskedKey } from "../log/messages.ts";
 
 /** A turn that was admitted: everything about it is known and allowed. */
 export interface RunPlan {
@@ -30,8 +33,33 @@ export interface RunPlan {
   readonly startedAt: number;
   /** Put into the metadata of every event of the turn, when it may be replayed. */
   readonly origin: string | null;
-  /** What is to be written with the turn's last batch, knowing how it ended and the sequence number after its last event. */
-  settle(outcome: RunOutcome, endSeq: number): readonly WriteOp[];
+  /** Where its rows belong in the store, -1 without a thread. */
+  readonly thread_key: number;
+  /** What a run that was put aside goes on with; null for one that begins. */
+  readonly resumed: Resumed | null;
+  /** The key that is settled with the turn's last batch. */
+  readonly idempotency: AskedKey | null;
+  /** The sequence number of the turn's first event. */
+  readonly fromSeq: number;
+}
+
+/** Where a run was that was put aside. */
+export interface Resumed {
+  /** How often it has asked its model. */
+  readonly step: number;
+  /** The calls of the last time that have no result. */
+  readonly calls: readonly PendingCall[];
+  /** The ids of all its calls. */
+  readonly callIds: readonly string[];
+  readonly spent: RunSpent | null;
+}
+
+/** A call that is to be made, or to go on where it waits. */
+export interface PendingCall {
+  readonly call: ToolCall;
+  /** The arguments as the model wrote them; those of a call from the log are as the log has them. */
+  readonly argumentsText?: string;
+  readonly wait: WaitRow | null;
 }
 
 /** How a run is over: with a result, be it an aborted one, or without one, because the server stops or refuses something on the way. */

@@ -2,23 +2,27 @@ import type { Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { turnStartedFrame } from "../../bus/frames/frames.ts";
 import type { RunOutput, RunResult } from "../../bus/frames/output.ts";
-import type { AbortReason } from "../../bus/protocol/thread.ts";
+import type { AbortReason, AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
+import { interruptedEntry } from "../log/entry.ts";
 import { clientMessages } from "./context/working-set.ts";
-import { type Ending, interruptedEntry } from "./endings.ts";
+import type { Finished } from "./endings.ts";
 import type { Journal } from "./journal.ts";
 import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
 import { RunScope } from "./scope.ts";
+import { settleOps } from "./settlement.ts";
 import { ToolRunner } from "./tool-runner.ts";
 
 // One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the journal
 // before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
 
+/** How a run has left: it is over and was told so, it is put aside, or its end could not be written. */
+export type RunExit = "finished" | "suspended" | "lost";
+
 /** One turn on its way, owned by the actor that started it. */
 export class Run {
-  readonly id: string;
-  /** Resolves when the run is over and its output was told; false when it could not write its end. Never rejects. */
-  readonly ended: Promise<boolean>;
+  /** Resolves when nothing of the run goes on here. Never rejects. */
+  readonly ended: Promise<RunExit>;
   readonly #scope: RunScope;
   readonly #output: RunOutput;
   readonly #patterns: PatternDeps["patterns"];
@@ -28,7 +32,6 @@ export class Run {
   #isEnding = false;
 
   constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: PatternDeps) {
-    this.id = plan.run_id;
     this.#scope = new RunScope(plan, journal, output, deps);
     this.#output = output;
     this.#patterns = deps.patterns;
@@ -37,8 +40,8 @@ export class Run {
   }
 
   /** What the run has said since the last committed event, for those who come to listen now. */
-  get live(): { run_id: string; text: string; truncated: boolean } {
-    return { run_id: this.id, ...this.#scope.liveText };
+  get liveText(): { text: string; truncated: boolean } {
+    return this.#scope.liveText;
   }
 
   /** Whether somebody has stopped the run before it was over. */
@@ -53,6 +56,11 @@ export class Run {
     this.#scope.cancellation.cancel();
   }
 
+  /** Answers what a run without a thread waits for. */
+  answer(answer: AnswerToWait): AnswerOutcome {
+    return this.#scope.waits.answer(answer);
+  }
+
   /** The client that started the run is gone. The run goes on as long as it may with nobody watching. */
   detach(): void {
     const { deps } = this.#scope;
@@ -61,27 +69,29 @@ export class Run {
     else if (seconds !== null) this.#unwatched ??= deps.env.timer(seconds * 1000, () => this.abort("detached"));
   }
 
-  async #run(): Promise<boolean> {
+  async #run(): Promise<RunExit> {
     const { deps, plan, journal, cancellation, budget, metrics } = this.#scope;
     // The actor finishes its own step before the first frame and the first model call.
     await null;
     this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.now()), () => cancellation.cancel());
     try {
       if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
-      this.#output.started();
+      if (plan.resumed === null) this.#output.started();
       journal.publish(() => turnStartedFrame);
       const { pattern } = plan.agent.manifest.spec;
       const loop = this.#patterns.get(pattern);
       if (!loop) throw new Error(`no pattern is called ${pattern}`);
-      await this.#finish(await loop(this.#scope, new ToolRunner(this.#scope)));
-      return true;
+      const ending = await loop(this.#scope, new ToolRunner(this.#scope));
+      if (ending.kind === "suspended") await this.#park();
+      else await this.#finish(ending);
+      return ending.kind;
     } catch (error) {
       const refusal = SvcError.from(error);
       deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
       metrics.count("svc_runs_total", [metrics.label, "failed"]);
       const written = error instanceof SvcError && (await this.#writeFailure(error));
       this.#output.failed(refusal);
-      return written;
+      return written ? "finished" : "lost";
     } finally {
       this.#deadline.cancel();
       this.#unwatched?.cancel();
@@ -92,17 +102,30 @@ export class Run {
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
   async #writeFailure(error: SvcError): Promise<boolean> {
     const { plan, journal } = this.#scope;
-    const settled = plan.settle({ kind: "failed", error }, journal.nextSeq + 1);
+    const settled = settleOps(this.#scope.store, plan, { kind: "failed", error }, journal.nextSeq + 1);
+    const usage = this.#scope.meter.total;
     try {
-      await journal.end([interruptedEntry(plan.run_id, error.code)], [...this.#scope.billing(), ...settled]);
+      await journal.end([interruptedEntry(plan.run_id, error.code)], [...this.#scope.billing(), ...settled], {
+        status: "failed",
+        stop_reason: null,
+        error: error.code,
+        usage,
+      });
       return true;
     } catch {
       return false;
     }
   }
 
+  /** Puts the run aside: all that it has is in the store. */
+  async #park(): Promise<void> {
+    const { budget, meter, journal } = this.#scope;
+    this.#isEnding = true;
+    await journal.park({ ...budget.spent, usage: meter.total });
+  }
+
   /** Writes the last batch, then tells how the turn ended. */
-  async #finish(ending: Ending): Promise<void> {
+  async #finish(ending: Finished): Promise<void> {
     const scope = this.#scope;
     const { plan, journal, deps, metrics } = scope;
     scope.passOn();
@@ -123,8 +146,16 @@ export class Run {
     const endSeq = journal.nextSeq + ending.entries.length;
     // An Error takes its stack trace when it is made: not in every turn.
     const stopping = interrupted ? new SvcError("shutting_down") : null;
-    const settled = plan.settle(stopping ? { kind: "failed", error: stopping } : { kind: "finished", result }, endSeq);
-    await journal.end(ending.entries, [...scope.billing(), ...settled]);
+    const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
+    const settled = settleOps(scope.store, plan, outcome, endSeq);
+    const label = outcomeLabel(ending, scope.abortReason);
+    const isDone = label === "ok" || label === "limited";
+    await journal.end(ending.entries, [...scope.billing(), ...settled], {
+      status: isDone ? "completed" : "failed",
+      stop_reason: ending.stop_reason,
+      error: isDone ? null : label,
+      usage: scope.meter.total,
+    });
     scope.committed();
 
     if (ending.stop_reason === "max_turns") scope.frame("max_turns", { limit: plan.agent.recursion_limit });
@@ -137,13 +168,13 @@ export class Run {
     });
     if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
       metrics.count("svc_run_stop_reason_total", [metrics.label, ending.stop_reason]);
-    metrics.count("svc_runs_total", [metrics.label, outcomeLabel(ending, scope.abortReason)]);
+    metrics.count("svc_runs_total", [metrics.label, label]);
     if (stopping) this.#output.failed(stopping);
     else this.#output.finished(result, journal.durableSeq);
   }
 }
 
-function outcomeLabel(ending: Ending, abortReason: AbortReason | null): string {
+function outcomeLabel(ending: Finished, abortReason: AbortReason | null): string {
   if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";
   if (ending.failure !== null) return "model_failed";
   return ending.ok ? "ok" : "limited";

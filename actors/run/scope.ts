@@ -1,16 +1,19 @@
 import { frame, textFrames, thinkingFrames } from "../../bus/frames/frames.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
-import type { AbortReason } from "../../bus/protocol/thread.ts";
+import type { AbortReason } from "../../bus/protocol/run.ts";
+import { AgentMetrics } from "../../governance/agent-metrics.ts";
 import { RunBudget } from "../../governance/budget.ts";
-import type { WriteOp } from "../../storage/store/store.ts";
+import { type Denial, denialPayload } from "../../governance/controls/denial.ts";
+import { Pipeline } from "../../governance/controls/pipeline.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import type { ContextMessage } from "../log/message.ts";
 import type { ModelCall } from "../models/provider.ts";
 import { Cancellation } from "../runtime/cancellation.ts";
-import { AgentMetrics } from "./agent-metrics.ts";
-import type { ContextMessage } from "./context/message.ts";
 import type { RunDeps } from "./deps.ts";
 import type { Journal } from "./journal.ts";
 import type { RunPlan } from "./plan.ts";
 import { UsageMeter } from "./usage-meter.ts";
+import { MemoryWaits } from "./waits.ts";
 
 /** Text since the last committed event that a late listener can still be given. */
 const liveTextMax = 256 * 1024;
@@ -20,10 +23,16 @@ export class RunScope {
   readonly plan: RunPlan;
   readonly deps: RunDeps;
   readonly journal: Journal;
+  /** What the tenant of the run keeps. */
+  readonly store: TenantStore;
   readonly cancellation = new Cancellation();
   readonly budget: RunBudget;
-  readonly meter = new UsageMeter();
+  readonly meter: UsageMeter;
   readonly metrics: AgentMetrics;
+  /** What a run without a thread waits for. */
+  readonly waits: MemoryWaits;
+  /** The controls of this run. */
+  readonly pipeline: Pipeline;
   /** Why somebody stopped the run; null while nobody has, also when its time was over. */
   abortReason: AbortReason | null = null;
   /** The model call under way. */
@@ -46,10 +55,19 @@ export class RunScope {
     this.journal = journal;
     this.#output = output;
     this.deps = deps;
+    this.store = deps.store.tenant(plan.principal.tenant_id);
     this.route = plan.routes[0] as RunPlan["routes"][number];
     this.#shownUpTo = plan.branch.length;
-    this.budget = new RunBudget(plan.agent.limits, plan.startedAt);
+    const spent = plan.resumed?.spent ?? null;
+    this.budget = new RunBudget(plan.agent.limits, plan.startedAt, spent);
+    this.meter = new UsageMeter(spent?.usage ?? null);
+    this.waits = new MemoryWaits(deps.env);
     this.metrics = new AgentMetrics(deps.metrics, plan.agent);
+    const governed = { agent: plan.agent, budget: this.budget, mask: deps.mask, metrics: this.metrics };
+    this.pipeline = new Pipeline(
+      deps.controls.flatMap((make) => make(governed) ?? []),
+      () => deps.env.monotonic(),
+    );
   }
 
   /** What was said since the last committed event. */
@@ -90,16 +108,24 @@ export class RunScope {
     }
   }
 
+  /** Tells those who listen that the model speaks, when what it says is still held. */
+  tellHeld(): void {
+    this.passOn();
+    const [name, data] = ["session_progress", { phase: "held" }] as const;
+    this.#output.frame(name, data, -1);
+    this.journal.publish(() => frame(name, data, -1));
+  }
+
   think(delta: string): void {
     this.passOn();
     this.#output.thinking(delta);
     this.journal.publish(() => thinkingFrames(delta));
   }
 
-  /** Sends a structural frame to the one who started the turn. */
-  frame(name: string, data: unknown): void {
+  /** Sends a structural frame to the one who started the turn. `id` is the sequence number behind the events that it tells of. */
+  frame(name: string, data: unknown, id: number = this.journal.durableSeq): void {
     this.passOn();
-    this.#output.frame(name, data, this.journal.durableSeq);
+    this.#output.frame(name, data, id);
   }
 
   /** Sends a frame to the one who started the turn and to everybody who listens to the thread. */
@@ -128,7 +154,13 @@ export class RunScope {
 
   /** What is to be written with what the model has said: the rows of what it has used. */
   billing(): WriteOp[] {
-    return this.meter.takeOps(this.deps.store.tenant(this.plan.principal.tenant_id));
+    return this.meter.takeOps(this.store);
+  }
+
+  /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */
+  denied(denial: Denial, call: { readonly tool: string; readonly tool_call_id: string } | null): void {
+    this.audit("policy_deny", "denied", denialPayload(denial, call));
+    this.metrics.count("svc_policy_deny_total", [this.metrics.label, denial.rule, call?.tool ?? ""]);
   }
 
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {

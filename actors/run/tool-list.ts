@@ -1,4 +1,4 @@
-import type { CompiledAgent } from "../../manifests/compiled.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 
 const lists = new WeakMap<CompiledAgent, string>();
 

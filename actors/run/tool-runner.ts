@@ -1,14 +1,27 @@
-import { denyText, type GovernedCall, Pipeline } from "../../governance/controls/pipeline.ts";
-import { policies } from "../../governance/controls/policies.ts";
+import type { GovernedCall } from "../../governance/controls/control.ts";
+import { type Denial, denialOf, denyText } from "../../governance/controls/denial.ts";
+import type { Admission, Pipeline, Released } from "../../governance/controls/pipeline.ts";
+import type { GovernedResult, Spoken, Wait } from "../../governance/controls/verdicts.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
+import { closeWaitOp, openWaitOp, type WaitRow, waitsOfRunMax } from "../../storage/tables/waits.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import { resultText, type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "../log/tool-outcome.ts";
 import type { RequestedCall } from "../models/provider.ts";
 import { soundJson } from "../models/sound-text.ts";
-import { checkArguments, loggedArguments } from "../tools/arguments.ts";
-import { type Tool, type ToolResult, toolError } from "../tools/tool.ts";
-import { limitsControl, secretMaskingControl } from "./controls.ts";
-import type { JournalEntry } from "./journal.ts";
+import { argumentsProblem, checkArguments, loggedArguments } from "../tools/arguments.ts";
+import { type BoundTools, bindTools } from "../tools/source.ts";
+import {
+  type Tool,
+  type ToolContext,
+  type ToolResult,
+  type ToolWait,
+  toolError,
+  type WaitOutcome,
+} from "../tools/tool.ts";
+import type { PendingCall } from "./plan.ts";
 import type { RunScope } from "./scope.ts";
-import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "./tool-outcome.ts";
+import { endedEntry, openedWait, outcomeOf } from "./waits.ts";
 
 /** Ids of calls are the model's own words and end up in rows and frames. */
 const callIdMax = 256;
@@ -19,17 +32,20 @@ const callNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
 export class ToolRunner {
   readonly #scope: RunScope;
   readonly #pipeline: Pipeline;
-  readonly #bound: ReadonlySet<string>;
+  /** Asked for when the first call comes, and kept for the run. */
+  #boundTools: BoundTools | null = null;
   readonly #usedIds = new Set<string>();
+  #openWaits = 0;
 
   constructor(scope: RunScope) {
     this.#scope = scope;
-    this.#bound = new Set(scope.plan.agent.tools.map((tool) => tool.name));
-    this.#pipeline = new Pipeline([
-      secretMaskingControl(scope.deps.mask, scope.metrics),
-      limitsControl(scope.budget),
-      policies,
-    ]);
+    this.#pipeline = scope.pipeline;
+    for (const id of scope.plan.resumed?.callIds ?? []) this.#usedIds.add(id);
+  }
+
+  get #bound(): BoundTools {
+    this.#boundTools ??= bindTools(this.#scope.deps.toolSources, this.#scope.plan.agent);
+    return this.#boundTools;
   }
 
   /** The calls as the log keeps them: each with an id of its own, arguments parsed where they can be. */
@@ -43,85 +59,178 @@ export class ToolRunner {
     });
   }
 
-  /** Results in the order of the calls. Refuses only when the journal does. */
-  async runAll(calls: readonly ToolCall[], requested: readonly RequestedCall[]): Promise<ToolOutcome[]> {
-    const one = (call: ToolCall, index: number) => this.#run(call, requested[index]?.arguments ?? "");
-    let outcomes: ToolOutcome[];
+  /**
+   * Results in the order of the calls, as far as there are any: `waits` says that a call waits for somebody outside. Of parallel
+   * calls the others come to their end first; of others none begins behind it. Refuses only when the journal does.
+   */
+  async runAll(calls: readonly PendingCall[]): Promise<{ outcomes: ToolOutcome[]; waits: boolean }> {
+    const found: (ToolOutcome | null)[] = [];
     if (this.#scope.plan.agent.parallelTools) {
-      outcomes = await Promise.all(calls.map(one));
+      found.push(...(await Promise.all(calls.map((pending) => this.#run(pending)))));
     } else {
-      outcomes = [];
-      for (const [index, call] of calls.entries()) outcomes.push(await one(call, index));
+      for (const pending of calls) {
+        const outcome = await this.#run(pending);
+        found.push(outcome);
+        if (outcome === null) break;
+      }
     }
+    const outcomes = found.filter((outcome) => outcome !== null);
     this.#scope.endedOnDenial = outcomes.at(-1)?.status === "denied";
-    return outcomes;
+    return { outcomes, waits: outcomes.length < found.length };
   }
 
-  async #run(call: ToolCall, argumentsText: string): Promise<ToolOutcome> {
+  /** Null while the call waits. */
+  async #run({ call, argumentsText, wait }: PendingCall): Promise<ToolOutcome | null> {
     const scope = this.#scope;
+    if (wait !== null) return this.#goOn(call, wait);
     if (scope.cancellation.cancelled) return this.#stopped(call);
-    const governed: GovernedCall = {
-      tool: call.name,
-      tool_call_id: call.id,
-      args: call.args,
-      agent: scope.plan.agent,
-      principal: scope.plan.principal,
-      now: scope.deps.env.now(),
-    };
-    const denial = await this.#pipeline.admit(governed);
-    if (denial) {
-      this.#started(call);
-      scope.audit("policy_deny", "denied", {
-        tool: call.name,
-        tool_call_id: call.id,
-        control: denial.control,
-        reason: denial.detail,
-      });
-      scope.metrics.count("svc_policy_deny_total", [scope.metrics.label, denial.rule, this.#toolLabel(call.name)]);
-      scope.metrics.count("svc_tool_calls_total", ["local", "denied", scope.metrics.label, ""]);
-      return this.#close(toolOutcome(call, denyText(denial), "denied", scope.plan.origin));
-    }
-    const tool = this.#bound.has(call.name) ? scope.deps.tools.get(call.name) : undefined;
-    const checked = tool ? checkArguments(tool, argumentsText) : unbound;
+    const tool = this.#bound.get(call.name);
+    const checked = tool ? checkArguments(tool, argumentsText ?? writtenArguments(call)) : unbound;
     if (!tool || !checked.ok) {
       this.#started(call);
-      return this.#record(governed, call, checked.ok ? unbound.refusal : checked.refusal, 0);
+      return this.#record(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
     }
-    await scope.journal.append([this.#intent(call, tool)]);
-    if (scope.cancellation.cancelled) return this.#stopped(call);
-    this.#started(call);
+    const governed = this.#governed(call, tool, checked.args);
+    const admission = await scope.cancellation.orStopped(this.#pipeline.admit(governed));
+    if (admission === null) return this.#stopped(call);
+    const { args, spoken } = admission;
+    // From here on the call is what the controls have made of it; what the model wrote is in the log.
+    const isReplaced = args !== checked.args;
+    const made = isReplaced ? { ...call, args } : call;
+    if (admission.kind !== "pass") {
+      this.#started(made);
+      if (admission.kind === "misfit") return this.#record(made, misfit(admission), 0, null, spoken);
+      return this.#deny(made, denialBy(admission), spoken);
+    }
+    const at = await scope.journal.append([this.#intent(made, tool, isReplaced)]);
+    if (scope.cancellation.cancelled) return this.#stopped(made);
+    this.#started(made, at);
     const startedAt = scope.deps.env.monotonic();
-    const result = await this.#execute(tool, checked.args);
-    return this.#record(governed, call, result, scope.deps.env.monotonic() - startedAt);
+    const result = await this.#execute(tool, args);
+    if ("wait" in result) return this.#wait(made, tool, result.wait);
+    const latencyMs = scope.deps.env.monotonic() - startedAt;
+    const released = await this.#pipeline.release({ ...governed, args }, result);
+    return this.#record(made, result, latencyMs, released, [...spoken, ...released.spoken]);
+  }
+
+  /** Puts a tool's question to the outside. On a thread the call is left here, and goes on when the run is taken up. */
+  async #wait(call: ToolCall, tool: Tool, wait: Wait): Promise<ToolOutcome | null> {
+    const { plan, deps, journal, store, budget, waits, cancellation } = this.#scope;
+    const wait_id = deps.env.id();
+    const latest = budget.deadline;
+    if (plan.thread_suffix === null) {
+      const outcome = await waits.ask(wait_id, wait, latest, (stop) => cancellation.onCancel(stop));
+      return outcome === null ? this.#stopped(call) : this.#answered(call, tool, outcome, [], []);
+    }
+    if (this.#openWaits >= waitsOfRunMax)
+      return this.#record(call, toolError("rate_limited", "too many questions are open"), 0, null, []);
+    this.#openWaits++;
+    const { thread_key, thread_suffix: suffix, run_id } = plan;
+    const asking = { tool_call_id: call.id, tool: call.name, args: call.args, control: null };
+    const opened_at = deps.env.now();
+    const { row, entry } = openedWait(wait, asking, { wait_id, thread_key, suffix, run_id, opened_at, latest });
+    await journal.append([entry], [openWaitOp(store, row)]);
+    return null;
+  }
+
+  /** A call whose question was put aside goes on, if the question is answered or over. */
+  async #goOn(call: ToolCall, wait: WaitRow): Promise<ToolOutcome | null> {
+    const { cancellation, store } = this.#scope;
+    const closing = [closeWaitOp(store, wait.wait_id)];
+    this.#openWaits++;
+    if (cancellation.cancelled) return this.#stopped(call, [endedEntry(wait, "aborted")], closing);
+    const outcome = outcomeOf(wait);
+    if (outcome === null) return null;
+    this.#openWaits--;
+    const made = { ...call, args: wait.call.args };
+    const ended = [endedEntry(wait, outcome.kind)];
+    return this.#answered(made, this.#bound.get(call.name), outcome, ended, closing);
+  }
+
+  /** The tool makes its result of the answer. `entries` and `ops` are written with it. */
+  async #answered(
+    call: ToolCall,
+    tool: Tool | undefined,
+    outcome: WaitOutcome,
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    const scope = this.#scope;
+    if (tool === undefined) return this.#record(call, unbound.refusal, 0, null, [], entries, ops);
+    const startedAt = scope.deps.env.monotonic();
+    const { resume } = tool;
+    const result = await this.#timed(tool, (context) =>
+      resume === undefined ? plainResult(outcome) : resume(call.args as never, outcome, context),
+    );
+    const latencyMs = scope.deps.env.monotonic() - startedAt;
+    const released = await this.#pipeline.release(this.#governed(call, tool, call.args), result);
+    return this.#record(call, result, latencyMs, released, released.spoken, entries, ops);
+  }
+
+  #governed(call: ToolCall, tool: Tool, args: unknown): GovernedCall {
+    const { plan, deps } = this.#scope;
+    return {
+      tool: call.name,
+      tool_call_id: call.id,
+      asked: call.args,
+      args,
+      misfit: (other) => argumentsProblem(tool, other),
+      agent: plan.agent,
+      principal: plan.principal,
+      now: deps.env.now(),
+    };
+  }
+
+  /** Audits, counts and closes a call that was refused. */
+  #deny(call: ToolCall, denial: Denial, spoken: readonly Spoken[]): Promise<ToolOutcome> {
+    const scope = this.#scope;
+    scope.denied(denial, { tool: call.name, tool_call_id: call.id });
+    scope.metrics.count("svc_tool_calls_total", ["local", "denied", scope.metrics.label, ""]);
+    return this.#close(toolOutcome(call, denyText(denial, call.name), "denied", scope.plan.origin, spoken));
   }
 
   /** Closes calls that are not run, with the frames of calls that were: clients see every call begin and end. */
-  async leave(calls: readonly ToolCall[], why: string): Promise<ToolOutcome[]> {
+  async leave(
+    calls: readonly ToolCall[],
+    why: string,
+    entries: readonly JournalEntry[] = [],
+    ops: readonly WriteOp[] = [],
+  ): Promise<ToolOutcome[]> {
     const outcomes = calls.map((call) => unrunTool(call, why, this.#scope.plan.origin));
-    await this.#scope.journal.append(outcomes.map((outcome) => outcome.entry));
+    const at = await this.#scope.journal.append([...entries, ...outcomes.map((outcome) => outcome.entry)], ops);
     for (const outcome of outcomes) {
-      this.#started(outcome.call);
-      this.#ended(outcome);
+      this.#started(outcome.call, at);
+      this.#ended(outcome, at);
     }
     return outcomes;
   }
 
-  async #stopped(call: ToolCall): Promise<ToolOutcome> {
+  async #stopped(call: ToolCall, entries?: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
     this.#countInterrupted();
-    const [outcome] = await this.leave([call], "the run was stopped");
+    const [outcome] = await this.leave([call], "the run was stopped", entries, ops);
     return outcome as ToolOutcome;
   }
 
-  #started(call: ToolCall): void {
-    this.#scope.frame("tool_start", { name: call.name, input: call.args, id: call.id });
-    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" });
+  /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
+  #started(call: ToolCall, at?: number): void {
+    this.#scope.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
+    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
   }
 
-  /** Audits and counts a call that was made, or could not be made as asked, and closes it. */
-  async #record(governed: GovernedCall, call: ToolCall, result: ToolResult, latencyMs: number): Promise<ToolOutcome> {
+  /**
+   * Audits and counts a call that was made, or could not be made as asked, and closes it. What it did is on record whatever may
+   * be shown of it; `released` is null where the server's own words are the result.
+   */
+  #record(
+    call: ToolCall,
+    result: ToolResult,
+    latencyMs: number,
+    released: Released<GovernedResult> | null,
+    spoken: readonly Spoken[],
+    entries: readonly JournalEntry[] = [],
+    ops: readonly WriteOp[] = [],
+  ): Promise<ToolOutcome> {
     const scope = this.#scope;
-    const text = result.error === undefined ? result.text : `[tool error/${result.error}] ${result.text}`;
-    const released = await this.#pipeline.release(governed, text);
     const status = result.error === undefined ? "ok" : "error";
     scope.audit("tool_call", status, {
       tool: call.name,
@@ -133,7 +242,11 @@ export class ToolRunner {
     scope.metrics.count("svc_tool_calls_total", ["local", status, scope.metrics.label, result.error ?? ""]);
     if (result.error === "interrupted") this.#countInterrupted();
     scope.metrics.observe("svc_tool_call_seconds", ["local", scope.metrics.label], latencyMs / 1000);
-    return this.#close(toolOutcome(call, released, status, scope.plan.origin));
+    const { shown, denial } = released ?? { shown: result, denial: null };
+    if (denial !== null) scope.denied(denial, { tool: call.name, tool_call_id: call.id });
+    const shownStatus = shown.error === undefined ? "ok" : "error";
+    const told = denial === null ? shownStatus : "denied";
+    return this.#close(toolOutcome(call, resultText(shown), told, scope.plan.origin, spoken), entries, ops);
   }
 
   #countInterrupted(): void {
@@ -142,31 +255,42 @@ export class ToolRunner {
   }
 
   /** The result becomes durable, and then the client is told. */
-  async #close(outcome: ToolOutcome): Promise<ToolOutcome> {
-    await this.#scope.journal.append([outcome.entry]);
-    this.#ended(outcome);
+  async #close(
+    outcome: ToolOutcome,
+    entries: readonly JournalEntry[] = [],
+    ops: readonly WriteOp[] = [],
+  ): Promise<ToolOutcome> {
+    this.#ended(outcome, await this.#scope.journal.append([...entries, outcome.entry], ops));
     return outcome;
   }
 
-  #ended({ call, text }: ToolOutcome): void {
-    this.#scope.frame("tool_end", { name: call.name, output: text, id: call.id });
-    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" });
+  #ended({ call, text }: ToolOutcome, at: number): void {
+    this.#scope.frame("tool_end", { name: call.name, output: text, id: call.id }, at);
+    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
   }
 
-  /** Written before the call runs: what is found without a result after a crash may have run (decision 15). */
-  #intent(call: ToolCall, tool: Tool): JournalEntry {
+  /**
+   * Written before the call runs: what is found without a result after a crash may have run (decision 15). It keeps arguments that
+   * are not the model's own, which stand in no other row.
+   */
+  #intent(call: ToolCall, tool: Tool, isReplaced: boolean): JournalEntry {
     const { origin } = this.#scope.plan;
     const metadata: Record<string, unknown> = { key: `${this.#scope.plan.run_id}.${call.id}`, effect: tool.effect };
+    if (isReplaced) metadata.args = call.args;
     if (origin !== null) metadata.origin_request = origin;
     return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
   }
 
   /** Runs the tool until it answers, its time is over, or the run, which goes on yet, is stopped. A throw is a defect of the tool, and data here. */
-  #execute(tool: Tool, args: unknown): Promise<ToolResult> {
+  #execute(tool: Tool, args: unknown): Promise<ToolResult | ToolWait> {
+    return this.#timed(tool, (context) => tool.execute(args as never, context));
+  }
+
+  #timed<R>(tool: Tool, work: (context: ToolContext) => R | Promise<R>): Promise<R | ToolResult> {
     const { deps, plan, cancellation } = this.#scope;
     const controller = new AbortController();
     return new Promise((resolve) => {
-      const finish = (result: ToolResult): void => {
+      const finish = (result: R | ToolResult): void => {
         timer.cancel();
         stopListening();
         resolve(result);
@@ -184,7 +308,7 @@ export class ToolRunner {
         finish({ error: "internal", text: "the tool failed" });
       };
       try {
-        const result = tool.execute(args as never, {
+        const result = work({
           env: deps.env,
           tenantId: plan.principal.tenant_id,
           threadSuffix: plan.thread_suffix,
@@ -200,11 +324,28 @@ export class ToolRunner {
       }
     });
   }
+}
 
-  /** Names that the model made up do not become metric labels. */
-  #toolLabel(name: string): string {
-    return this.#bound.has(name) ? name : "unbound";
-  }
+/** Why a call is not made. Nobody can be asked yet, so a call that would have to wait for somebody is refused. */
+function denialBy(admission: Extract<Admission, { kind: "deny" | "wait" }>): Denial {
+  if (admission.kind === "deny") return admission.denial;
+  return denialOf(admission.after, { rule: admission.rule, detail: "nobody can be asked" });
+}
+
+/** What the model is told when a control has put arguments into its call that the tool would not take. */
+function misfit({ by, problem }: Extract<Admission, { kind: "misfit" }>): ToolResult {
+  return toolError("invalid_arguments", `changed by ${by}: ${problem}`);
+}
+
+/** The answer itself, of a tool that makes nothing else of it. */
+function plainResult(outcome: WaitOutcome): ToolResult {
+  if (outcome.kind === "expired") return toolError("timeout", "nobody has answered in time");
+  return { text: typeof outcome.value === "string" ? outcome.value : JSON.stringify(outcome.value) };
+}
+
+/** The arguments of a call from the log, as the model may have written them. */
+function writtenArguments({ args }: ToolCall): string {
+  return typeof args === "string" ? args : JSON.stringify(args);
 }
 
 /** A model may ask for a tool that exists and is not this agent's; it is told no more than for one that does not exist. */

@@ -11,7 +11,12 @@ export class UsageMeter {
   readonly #rows: UsageRow[] = [];
   /** Rows that have been given out to be written. */
   #taken = 0;
-  #total: TurnUsage | null = null;
+  #total: TurnUsage | null;
+
+  /** `before` is what was used before the run was put aside. */
+  constructor(before: TurnUsage | null = null) {
+    this.#total = before;
+  }
 
   /** Null while no provider has reported any. */
   get total(): TurnUsage | null {

@@ -15,6 +15,21 @@ export class Cancellation {
     for (const listener of listeners ?? []) listener();
   }
 
+  /** What `promise` comes to; null as soon as the switch is thrown. */
+  orStopped<T>(promise: Promise<T>): Promise<T | null> {
+    return new Promise((resolve, reject) => {
+      const stopListening = this.onCancel(() => resolve(null));
+      const settle = (done: () => void): void => {
+        stopListening();
+        done();
+      };
+      promise.then(
+        (value) => settle(() => resolve(value)),
+        (error: unknown) => settle(() => reject(error)),
+      );
+    });
+  }
+
   /** Calls `listener` when the switch is thrown, at once when it was. Answers how to stop listening. */
   onCancel(listener: () => void): () => void {
     if (this.#cancelled) {

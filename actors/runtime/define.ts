@@ -10,6 +10,8 @@ export interface ActorContext<Deps> {
   readonly deps: Deps;
   /** Drops the state: the next message loads it again from what is stored. */
   discard(): void;
+  /** Leaves memory now, if nothing waits for it: nobody will ask for what it still knows. */
+  leave(): void;
   /** For work that the actor owns and that has failed in a way nobody foresaw: like a throw in a handler. */
   crash(error: unknown): void;
 }

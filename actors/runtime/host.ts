@@ -5,9 +5,9 @@ import { Mailbox } from "../../bus/mailbox.ts";
 import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 
-// The actors of one node. A message finds its actor by kind and key; an actor that is not in memory is loaded first. What a
-// handler throws decides what happens: a SvcError is told to the asker and the state stays; anything else is a crash, after
-// which the state is dropped and loaded again for the next message.
+// The actors of one node. A message finds its actor by kind and key; an actor that is not in memory is loaded first, and for one that
+// lives on another node the answer is where. What a handler throws decides what happens: a SvcError is told to the asker and the
+// state stays; anything else is a crash, after which the state is dropped and loaded again for the next message.
 
 /** How often the host looks for actors that can leave memory, and how many it looks at each time. */
 export const sweepMs = 1_000;
@@ -60,6 +60,7 @@ export class ActorHost {
     this.#deps = options.deps;
     this.#onCrash = options.onCrash;
     for (const definition of options.definitions) this.#definitions.set(definition.kind, definition);
+    options.bus.onPlaced(() => this.#release());
     this.#sweepLater();
   }
 
@@ -79,6 +80,11 @@ export class ActorHost {
   deliver(delivery: Delivery): void {
     const now = this.#env.now();
     if (isOverdue(delivery, now)) return;
+    const home = this.#bus.nodeOf(delivery);
+    if (home !== this.#bus.node) {
+      this.#bus.moved(delivery, home);
+      return;
+    }
     const definition = this.#definitions.get(delivery.kind);
     const id = `${delivery.kind}/${delivery.key}`;
     if (!definition?.on[delivery.type])
@@ -90,6 +96,19 @@ export class ActorHost {
   close(): void {
     this.#closed = true;
     this.#sweepTimer?.cancel();
+  }
+
+  /**
+   * Lets go of actors that live elsewhere from now on: what waits for them is asked there. What they are at they bring to an end, and
+   * should they come back they are loaded anew.
+   */
+  #release(): void {
+    for (const [id, cell] of this.#cells) {
+      const home = this.#bus.nodeOf({ kind: cell.definition.kind, key: cell.key });
+      if (home === this.#bus.node) continue;
+      this.#cells.delete(id);
+      for (let waiting = cell.mailbox.shift(); waiting; waiting = cell.mailbox.shift()) this.#bus.moved(waiting, home);
+    }
   }
 
   #cellOf(definition: AnyActorDefinition, id: string, key: string): Cell {
@@ -105,9 +124,11 @@ export class ActorHost {
   #admit(cell: Cell, delivery: Delivery, now: number): void {
     const { definition, mailbox } = cell;
     cell.lastUsed = now;
-    const mayInterleave = cell.phase === "ready" && cell.busy && cell.interleaved < definition.mailboxLimit;
-    if (mayInterleave && definition.interleaves.includes(delivery.type)) this.#interleave(cell, delivery);
-    else if (mailbox.push(delivery, definition.reserved.includes(delivery.type))) this.#pump(cell);
+    const isReserved = definition.reserved.includes(delivery.type);
+    const hasRoom = isReserved || cell.interleaved < definition.mailboxLimit;
+    const isBeside = cell.phase === "ready" && cell.busy && definition.interleaves.includes(delivery.type);
+    if (isBeside && hasRoom) this.#interleave(cell, delivery);
+    else if (mailbox.push(delivery, isReserved)) this.#pump(cell);
     else this.#bus.refuse(delivery, new SvcError("mailbox_full"));
   }
 
@@ -119,6 +140,9 @@ export class ActorHost {
       deps: this.#deps,
       discard: () => {
         if (cell.context === context) this.#drop(cell);
+      },
+      leave: () => {
+        if (cell.context === context && isIdle(cell)) this.#cells.delete(cell.id);
       },
       crash: (error) => this.#crash(cell, context, error),
     };

@@ -1,9 +1,9 @@
 import type { ToolEffect } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
-import { branchEvents } from "../run/context/branch.ts";
-import type { ContextMessage } from "../run/context/message.ts";
-import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "../run/tool-outcome.ts";
+import { branchEvents } from "../log/branch.ts";
+import type { ContextMessage } from "../log/message.ts";
+import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "../log/tool-outcome.ts";
 
 /** Whether a branch ends in calls of which some have no result. */
 export function hasOpenCalls(branch: readonly ContextMessage[]): boolean {

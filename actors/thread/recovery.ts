@@ -1,53 +1,89 @@
-import type { WriteOp } from "../../storage/store/store.ts";
+import { countInterrupted } from "../../governance/agent-metrics.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
-import { deleteLiveRunOp, type LiveRun } from "../../storage/tables/live-runs.ts";
+import { deleteLiveRunOp } from "../../storage/tables/live-runs.ts";
+import { endRunOp, type InterruptedRun, interruptedRun, runNumber } from "../../storage/tables/runs.ts";
 import { progressOp } from "../../storage/tables/threads.ts";
-import { countInterrupted } from "../run/agent-metrics.ts";
-import type { RunDeps } from "../run/deps.ts";
-import { interruptedEntry } from "../run/endings.ts";
-import { interruptedFrame, type StreamAnswer } from "../run/idempotency.ts";
+import { closeWaitsOp } from "../../storage/tables/waits.ts";
+import { interruptedFrame, type StreamAnswer } from "../log/earlier-answer.ts";
+import { interruptedEntry } from "../log/entry.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import type { ThreadDeps } from "./deps.ts";
+import { publishEvents } from "./log-writer.ts";
 import { closeOpenCalls } from "./open-calls.ts";
 import { appendAll } from "./thread-log.ts";
 import type { ThreadState } from "./thread-state.ts";
 
+/** Closes a run that is gone without an end while its thread is in memory. False when the store knows of none that runs. */
+export async function closeLost(state: ThreadState, context: ActorContext<ThreadDeps>): Promise<boolean> {
+  const left = state.head === null ? undefined : await interruptedRun(state.store, state.head.thread_key);
+  if (left) await closeInterrupted(state, left, context);
+  return left !== undefined;
+}
+
 /**
- * Closes a run that a crash has cut off: each of its calls gets a result, the log says that it was interrupted, the mark is taken
- * away, its idempotency key is settled, and the thread is free. Called while the thread is loaded, when no run of this process
- * can be live on it.
+ * Closes a run that a crash has cut off: each of its calls gets a result, the log and its row say that it was interrupted, its
+ * idempotency key is settled, and the thread is free and taken from whoever may still believe to have it.
  */
-export async function closeInterrupted(state: ThreadState, live: LiveRun, deps: RunDeps): Promise<void> {
+export async function closeInterrupted(
+  state: ThreadState,
+  left: InterruptedRun,
+  { deps, env, bus }: ActorContext<ThreadDeps>,
+): Promise<void> {
   const { store } = state;
-  const { env } = deps;
   if (state.head === null) return;
-  const { thread_key, leaf_seq, manifest } = state.head;
-  const origin = live.idempotency_scope === null ? null : live.run_id;
+  const { thread_key, leaf_seq, manifest, epoch } = state.head;
+  const origin = left.idempotency_scope === null ? null : left.run_id;
   const closing = await closeOpenCalls(store, thread_key, leaf_seq, origin);
-  const entries = [...closing.map((outcome) => outcome.entry), interruptedEntry(live.run_id, "crash")];
+  const entries = [...closing.map((outcome) => outcome.entry), interruptedEntry(left.run_id, "crash")];
   // A log that is full is freed all the same.
-  const { head, events } = appendAll(state.head, entries.slice(0, eventsMax - state.head.next_seq), env.now());
+  const room = entries.slice(0, eventsMax - state.head.next_seq);
+  const { head, events } = appendAll({ ...state.head, epoch: epoch + 1 }, room, env.now());
+  const number = left.run_key === null ? null : runNumber(left.run_key);
   await store.write([
-    deleteLiveRunOp(store, thread_key),
-    ...events.map((event) => appendOp(store, thread_key, event)),
-    progressOp(store, head),
-    ...(await settleInterrupted(state, live, head.next_seq, env.now())),
+    endOp(store, thread_key, left, head.next_seq - 1, env.now()),
+    closeWaitsOp(store, left.run_id),
+    ...events.map((event) => appendOp(store, thread_key, event, number)),
+    progressOp(store, head, epoch),
+    ...(await settleInterrupted(state, left, head.next_seq, env.now())),
   ]);
   state.head = head;
   state.committedSeq = head.next_seq;
+  state.recent?.push(...events);
+  publishEvents(bus, state, events);
   if (closing.length === 0 || manifest === null) return;
   // Its agent may be gone; then nobody is there to count for.
   const agent = await deps.manifests.resolve(store.tenantId, manifest, state.suffix).catch(() => null);
   if (agent) countInterrupted(deps, agent, closing.length);
 }
 
+/** What makes the thread free again, at most once. */
+function endOp(
+  store: TenantStore,
+  threadKey: number,
+  { run_key, epoch }: InterruptedRun,
+  last_seq: number,
+  ended_at: number,
+): WriteOp {
+  if (run_key === null) return deleteLiveRunOp(store, threadKey);
+  const ending = { status: "failed", stop_reason: null, error: "interrupted", usage: null } as const;
+  return endRunOp(store, { run_key, epoch }, { ...ending, ended_at, last_seq });
+}
+
 /** A stream can be replayed as far as it got; a JSON answer was never given, so its request may be sent again. */
-async function settleInterrupted(state: ThreadState, live: LiveRun, toSeq: number, now: number): Promise<WriteOp[]> {
-  const scope = live.idempotency_scope;
+async function settleInterrupted(
+  state: ThreadState,
+  left: InterruptedRun,
+  toSeq: number,
+  now: number,
+): Promise<WriteOp[]> {
+  const scope = left.idempotency_scope;
   if (scope === null) return [];
   const row = await idempotencyKey(state.store, scope, now);
-  if (!row || row.run_id !== live.run_id || row.answer === null) return [];
-  if (!scope.startsWith('["stream"')) return [releaseKeyOp(state.store, scope, live.run_id)];
+  if (!row || row.run_id !== left.run_id || row.answer === null) return [];
+  if (!scope.startsWith('["stream"')) return [releaseKeyOp(state.store, scope, left.run_id)];
   const provisional = JSON.parse(row.answer) as StreamAnswer;
   const answer: StreamAnswer = { from_seq: provisional.from_seq, to_seq: toSeq, error: interruptedFrame };
-  return [settleKeyOp(state.store, scope, live.run_id, JSON.stringify(answer))];
+  return [settleKeyOp(state.store, scope, left.run_id, JSON.stringify(answer))];
 }

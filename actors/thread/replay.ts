@@ -1,8 +1,8 @@
 import { doneMark } from "../../bus/frames/frames.ts";
-import type { TurnAccepted } from "../../bus/protocol/thread.ts";
+import type { TurnAccepted } from "../../bus/protocol/run.ts";
 import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { readEvents } from "../../storage/tables/events.ts";
-import type { StreamAnswer } from "../run/idempotency.ts";
+import type { StreamAnswer } from "../log/earlier-answer.ts";
 import type { ThreadState } from "./thread-state.ts";
 
 /** What a stream that is asked for again gets: the events that the first request appended, how it ended, and the end mark. */

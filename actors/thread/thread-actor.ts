@@ -1,70 +1,102 @@
-import { splitThreadId } from "../../bus/address.ts";
+import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { requestMs } from "../../storage/store/store.ts";
 import { deleteEventsOp } from "../../storage/tables/events.ts";
+import { deleteRunsOp, waitingRun } from "../../storage/tables/runs.ts";
 import { deleteWordsOp } from "../../storage/tables/search.ts";
 import { deleteThreadOp } from "../../storage/tables/threads.ts";
-import { defineActor } from "../runtime/define.ts";
+import { deleteWaitsOp } from "../../storage/tables/waits.ts";
+import "../log/messages.ts";
+import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
-import { closeInterrupted } from "./recovery.ts";
-import { submitTurn } from "./submit.ts";
-import { loadThreadState, type ThreadState } from "./thread-state.ts";
+import type { LogWriter } from "./log-writer.ts";
+import { beginRun, dropState, openLog, takeRun } from "./open.ts";
+import { closeInterrupted, closeLost } from "./recovery.ts";
+import { loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
 
-/** Owns one conversation: its log, its live run, and the topic on which others listen. One turn at a time (decision 14). */
+/** How long a run that is being stopped gets to write its last batch, before who stops it is told that nobody knows. */
+const abortMs = 60_000;
+
+/** Owns one conversation: its log, who may write it, and the topic on which others listen. One turn at a time (decision 14). */
 export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
   kind: "thread",
   mailboxLimit: 256,
-  interleaves: ["abort", "attach", "detach"],
-  reserved: ["abort", "detach"],
+  interleaves: ["begin", "append", "park", "take", "end", "release", "abort", "attach"],
+  // What a run writes must get in, and in its order.
+  reserved: ["begin", "append", "park", "take", "end", "release", "abort"],
   passivateAfterMs: 30_000,
 
-  async load({ key, deps }) {
-    const { tenantId, suffix } = splitThreadId(key);
-    const { state, live } = await loadThreadState(deps.store, tenantId, suffix);
-    if (live) await closeInterrupted(state, live, deps);
+  async load(context) {
+    const { state, left } = await loadThreadState(context.deps.store, { kind: "thread", key: context.key });
+    if (left) await closeInterrupted(state, left, context);
     return state;
   },
 
-  idle: (state) => state.run === null,
+  idle: ({ live, opening }) => live === null && opening === null,
 
-  crashed(state, _context, _error) {
+  crashed(state, { bus }, _error) {
+    const { live, tenantId, suffix } = state;
     state.replaced = true;
-    state.journal?.break(new SvcError("actor_lost"));
-    state.run?.abort("worker_lost");
+    state.opening?.close();
+    if (live === null) return;
+    live.break(new SvcError("actor_lost"));
+    bus.tell(runAddress(tenantId, suffix, live.runId), "abort", { reason: "worker_lost" });
   },
 
   on: {
-    submit: submitTurn,
+    open: openLog,
+    begin: beginRun,
 
-    async abort(state, { reason }) {
-      const { run } = state;
-      if (run === null) return { aborted: false };
-      run.abort(reason);
-      await run.ended;
-      return { aborted: run.aborted };
+    append: (state, { run_id, entries, ops }) => writerOf(state, run_id).append(entries, ops),
+
+    async park(state, { run_id, spent }) {
+      const position = await writerOf(state, run_id).park(spent);
+      state.parked = (await waitingRun(state.store, state.head?.thread_key ?? -1)) ?? null;
+      state.live = null;
+      trimBranch(state);
+      return position;
     },
 
-    detach(state, { run_id }) {
-      if (state.run?.id === run_id) state.run.detach();
+    take: takeRun,
+
+    async end(state, { run_id, entries, ops, ending }) {
+      const position = await writerOf(state, run_id).end(entries, ops, ending);
+      ended(state);
+      return position;
     },
 
-    attach({ committedSeq, run, journal }) {
-      if (run === null) return { next_seq: committedSeq, live: null };
-      // What is said before the caller's messages are durable is published after them: who comes now will hear it.
-      const live = journal?.hasBegun === false ? { ...run.live, text: "", truncated: false } : run.live;
-      return { next_seq: committedSeq, live };
+    async release(state, { run_id }, context) {
+      const { opening, live } = state;
+      if (opening?.runId === run_id) {
+        state.opening = null;
+        opening.close();
+      }
+      if (live?.runId !== run_id) return;
+      state.closing = closeRun(state, live, context);
+      await state.closing;
     },
+
+    async abort({ live, parked, tenantId, suffix }, { reason }, { bus }) {
+      const run_id = live?.runId ?? parked?.run_id;
+      if (run_id === undefined) return { aborted: false };
+      return bus.ask(runAddress(tenantId, suffix, run_id), "abort", { reason }, { deadlineMs: abortMs });
+    },
+
+    attach: ({ committedSeq, live }) => ({ next_seq: committedSeq, run_id: live?.runId ?? null }),
 
     async erase(state, _body, { discard }) {
-      const { head, store } = state;
-      if (state.run) throw new SvcError("run_in_progress", { subject: state.run.id });
+      const { head, store, live, opening, parked } = state;
+      const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;
+      if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
       if (head === null) return { deleted: false };
       const { thread_key } = head;
       // The words first: on SQLite the log says which there are.
       const ops = [
         deleteWordsOp(store, thread_key),
         deleteEventsOp(store, thread_key),
-        deleteThreadOp(store, thread_key),
+        deleteRunsOp(store, thread_key),
+        deleteWaitsOp(store, thread_key),
+        deleteThreadOp(store, head),
       ];
       try {
         await store.write(ops, requestMs);
@@ -78,3 +110,30 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     recover: () => ({}),
   },
 });
+
+/** Closes a run that is gone without an end, when what it has sent is written. */
+async function closeRun(state: ThreadState, live: LogWriter, context: ActorContext<ThreadDeps>): Promise<void> {
+  await live.written();
+  try {
+    if (live.broken) return dropState(state, context);
+    if (await closeLost(state, context)) ended(state);
+    else dropState(state, context);
+  } catch (error) {
+    // Who loads the thread next tries again.
+    dropState(state, context);
+    throw error;
+  }
+}
+
+/** Refuses with actor_lost when another run, or none, is the live one. */
+function writerOf({ live }: ThreadState, runId: string): LogWriter {
+  if (live?.runId !== runId) throw new SvcError("actor_lost");
+  return live;
+}
+
+function ended(state: ThreadState): void {
+  state.lastRunId = state.live?.runId ?? "";
+  state.live = null;
+  state.closing = null;
+  trimBranch(state);
+}

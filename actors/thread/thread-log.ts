@@ -12,6 +12,8 @@ export interface ThreadLog {
   head: ThreadRow | null;
   /** Events below it are durable. */
   committedSeq: number;
+  /** Durable events that the messages in memory do not show yet; null when none are in memory. */
+  recent: LogEvent[] | null;
 }
 
 /** The entries as they will stand in the log, and the head moved on behind them. */

@@ -1,82 +1,115 @@
-import { topicOf } from "../../bus/address.ts";
+import { type Address, splitThreadId, topicOf } from "../../bus/address.ts";
 import type { Store } from "../../storage/store/store.ts";
-import { type LiveRun, liveRunOf } from "../../storage/tables/live-runs.ts";
+import { type InterruptedRun, interruptedRun, type RunRow, waitingRun } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
-import { loadBranch } from "../run/context/branch.ts";
-import type { ContextMessage } from "../run/context/message.ts";
-import type { Run } from "../run/run.ts";
-import type { ThreadJournal } from "./thread-journal.ts";
+import { addEvents, loadBranch } from "../log/branch.ts";
+import type { ContextMessage } from "../log/message.ts";
+import type { LogWriter } from "./log-writer.ts";
+import type { Opening } from "./opening.ts";
 import type { ThreadLog } from "./thread-log.ts";
 
 /** A conversation in memory. What is not here is in the store, and everything here can be read from there again. */
 export interface ThreadState extends ThreadLog {
+  readonly tenantId: string;
   readonly suffix: string;
   /** Newest messages of the active branch, null when they are not loaded; `branchNeeded` says for how many it is enough. */
   branch: ContextMessage[] | null;
   branchNeeded: number;
-  run: Run | null;
-  journal: ThreadJournal | null;
-  /** The run before, so that a submit that is asked again does not run again. */
+  /** The run that has opened the log and not begun yet. */
+  opening: Opening | null;
+  /** What the live run writes with. */
+  live: LogWriter | null;
+  /** The run that was put aside: nobody else may start. */
+  parked: RunRow | null;
+  /** A run that is gone is being closed. */
+  closing: Promise<void> | null;
+  /** The run before, so that one that is started again does not run again. */
   lastRunId: string;
+  /** What a conversation that is not stored yet will be called by the store. */
+  unborn: { readonly thread_key: number; readonly uid: string } | null;
   /** True when another state has taken this one's place. */
   replaced: boolean;
 }
 
-/** Loads a thread without its log. `live` is what a run that is no more has left behind. */
+/** Loads a thread without its log. `left` is what a run that is no more has left behind. */
 export async function loadThreadState(
   store: Store,
-  tenantId: string,
-  suffix: string,
-): Promise<{ state: ThreadState; live: LiveRun | undefined }> {
+  address: Address<"thread">,
+): Promise<{ state: ThreadState; left: InterruptedRun | undefined }> {
+  const { tenantId, suffix } = splitThreadId(address.key);
   const tenant = store.tenant(tenantId);
   const head = (await threadBySuffix(tenant, suffix)) ?? null;
-  const live = head === null ? undefined : await liveRunOf(tenant, head.thread_key);
-  const threadId = `${tenantId}:${suffix}`;
+  const left = head === null ? undefined : await interruptedRun(tenant, head.thread_key);
+  const parked = head === null || left ? undefined : await waitingRun(tenant, head.thread_key);
   const state: ThreadState = {
     store: tenant,
+    tenantId,
     suffix,
-    threadId,
-    topic: topicOf({ kind: "thread", key: threadId }),
+    threadId: address.key,
+    topic: topicOf(address),
     head,
     committedSeq: head?.next_seq ?? 0,
     branch: null,
     branchNeeded: 0,
-    run: null,
-    journal: null,
+    recent: null,
+    opening: null,
+    live: null,
+    parked: parked ?? null,
+    closing: null,
     lastRunId: "",
+    unborn: null,
     replaced: false,
   };
-  return { state, live };
+  return { state, left };
 }
 
 /** The newest messages of the active branch, at least `needed` of them if there are as many; with `withUser` the last of a user too. */
-export async function branchOf(state: ThreadState, needed: number, withUser: boolean): Promise<ContextMessage[]> {
-  const { branch: kept, head } = state;
+export async function branchOf(
+  state: ThreadState,
+  needed: number,
+  withUser: boolean,
+): Promise<readonly ContextMessage[]> {
+  const { head } = state;
+  const kept = keptBranch(state);
   const isEnough = state.branchNeeded >= needed && (!withUser || kept?.some(({ role }) => role === "user"));
   if (kept !== null && isEnough) return kept;
   const branch = head === null ? [] : await loadBranch(state.store, head.thread_key, head.leaf_seq, needed, withUser);
   state.branch = branch;
   state.branchNeeded = needed;
+  state.recent = [];
   return branch;
+}
+
+/** What is in memory, with what was written since. A new list when it has grown: earlier ones have been given away. */
+function keptBranch(state: ThreadState): ContextMessage[] | null {
+  const { branch, recent } = state;
+  if (branch === null || recent === null) return null;
+  if (recent.length === 0) return branch;
+  state.recent = [];
+  state.branch = addEvents(branch, recent);
+  return state.branch;
 }
 
 /** Keeps what the next turn needs; a long conversation that is replayed in full is read again instead of kept. */
 export function trimBranch(state: ThreadState): void {
-  const { branch } = state;
-  if (branch === null) return;
+  const { branch, recent } = state;
+  if (branch === null || recent === null) return;
   if (Number.isFinite(state.branchNeeded)) {
-    const extra = branch.length - state.branchNeeded;
     // Twice the window, so that the list is not copied at every turn.
-    if (extra > state.branchNeeded) {
-      let start = extra;
-      while (start > 0 && branch[start]?.role === "tool") start--;
-      state.branch = branch.slice(start);
+    if (branch.length + recent.length > 2 * state.branchNeeded) {
+      const all = keptBranch(state) as ContextMessage[];
+      let start = Math.max(0, all.length - state.branchNeeded);
+      while (start > 0 && all[start]?.role === "tool") start--;
+      state.branch = all.slice(start);
     }
     return;
   }
   let characters = 0;
-  for (const message of branch) characters += message.content.length;
-  if (characters > keptCharactersMax) state.branch = null;
+  for (const { content } of branch) characters += content.length;
+  for (const { content } of recent) characters += content.length;
+  if (characters <= keptCharactersMax) return;
+  state.branch = null;
+  state.recent = null;
 }
 
 /** Text of one conversation that stays in memory between turns. */

@@ -39,11 +39,15 @@ export function checkArguments(tool: Pick<ToolSpec, "name" | "parameters">, text
     if (!(error instanceof JsonFault)) throw error;
     return refuse(`the JSON of the arguments ${error.message}`);
   }
-  if (typeof args !== "object" || args === null || Array.isArray(args))
-    return refuse("the arguments are not an object");
+  const problem = argumentsProblem(tool, args);
+  return problem === null ? { ok: true, args: args as Record<string, unknown> } : refuse(problem);
+}
+
+/** What is wrong with arguments as a value, in words for the model; null when they fit their tool. */
+export function argumentsProblem(tool: Pick<ToolSpec, "parameters">, args: unknown): string | null {
+  if (typeof args !== "object" || args === null || Array.isArray(args)) return "the arguments are not an object";
   const validate = validatorOf(tool);
-  if (validate(args)) return { ok: true, args: args as Record<string, unknown> };
-  return refuse(describe(validate.errors?.[0]));
+  return validate(args) ? null : describe(validate.errors?.[0]);
 }
 
 function readArguments(text: string, refusedKeys?: ReadonlySet<string>): unknown {

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from "typebox";
 import type { Env } from "../../bus/env.ts";
+import type { Wait } from "../../governance/controls/verdicts.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 
 /** Classes of failure that a tool reports; the model sees `[tool error/<code>] <text>`. */
@@ -19,6 +20,17 @@ export interface ToolResult {
   readonly text: string;
   readonly error?: ToolErrorCode;
 }
+
+/** Instead of a result: somebody outside has to answer first. `deadline` is epoch milliseconds, null for none. */
+export interface ToolWait {
+  readonly wait: Wait;
+}
+
+/** What came of a tool's wait. */
+export type WaitOutcome =
+  | { readonly kind: "answered"; readonly value: unknown; readonly by: string }
+  /** Nobody has answered in time. */
+  | { readonly kind: "expired" };
 
 /** What a tool may know of the run that calls it. */
 export interface ToolContext {
@@ -42,10 +54,15 @@ export interface WorkspaceConfig {
 }
 
 /** A tool that runs in this process. Its arguments have passed its schema before `execute` is called. */
-export interface Tool extends ToolSpec {
+export interface Tool<Context = ToolContext> extends ToolSpec {
   /** After this the call is given up and the model is told `timeout`. */
   readonly timeoutMs: number;
-  execute(args: never, context: ToolContext): ToolResult | Promise<ToolResult>;
+  execute(args: never, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
+  /**
+   * Goes on after a wait, maybe in another process: what it needs is in the arguments and the answer. Without it the answer itself
+   * is the result.
+   */
+  resume?(args: never, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
 }
 
 /** A refusal of a tool in words for the model. */
@@ -54,19 +71,21 @@ export function toolError(error: ToolErrorCode, text: string): ToolResult {
 }
 
 /** Declares a tool; the arguments of `execute` have the type of `parameters`. */
-export function defineTool<S extends TSchema>(
-  tool: Omit<Tool, "execute" | "parameters" | "workspace" | "timeoutMs"> & {
+export function defineTool<S extends TSchema, Context = ToolContext>(
+  tool: Omit<Tool, "execute" | "resume" | "parameters" | "workspace" | "timeoutMs"> & {
     readonly parameters: S;
     readonly workspace?: boolean;
     readonly timeoutMs?: number;
-    execute(args: Static<S>, context: ToolContext): ToolResult | Promise<ToolResult>;
+    execute(args: Static<S>, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
+    resume?(args: Static<S>, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
   },
-): Tool {
+): Tool<Context> {
   return {
     workspace: false,
     timeoutMs: 30_000,
     ...tool,
     parameters: tool.parameters as unknown as ToolSpec["parameters"],
-    execute: tool.execute as Tool["execute"],
+    execute: tool.execute as Tool<Context>["execute"],
+    ...(tool.resume && { resume: tool.resume as NonNullable<Tool<Context>["resume"]> }),
   };
 }

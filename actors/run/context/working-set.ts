@@ -1,5 +1,5 @@
-import type { SessionStrategy } from "../../../manifests/compiled.ts";
-import type { ContextMessage } from "./message.ts";
+import type { SessionStrategy } from "../../../manifests/sections/session.ts";
+import type { ContextMessage } from "../../log/message.ts";
 
 /** How many messages of the branch a strategy can use at most. */
 export function messagesNeeded(strategy: SessionStrategy): number {

@@ -19,6 +19,7 @@ export const calculator = defineTool({
     { additionalProperties: false },
   ),
   effect: "read",
+  risk: "reads",
   execute({ expression }) {
     try {
       return { text: format(evaluate(expression)) };

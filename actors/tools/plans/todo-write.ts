@@ -33,6 +33,7 @@ export const todoWrite = defineTool({
     "whenever one begins or is completed. At most 100 items, at most one of them in_progress.",
   parameters,
   effect: "idempotent",
+  risk: "writes",
   execute(args, context) {
     const todos = todosOf(args);
     const blank = todos.find((todo) => todo.content.trim() === "");

@@ -1,5 +1,6 @@
 import { calculator } from "../calculator/calculator.ts";
 import { todoWrite } from "../plans/todo-write.ts";
+import { toolList } from "../source.ts";
 import type { Tool } from "../tool.ts";
 import { editFile } from "../workspace/edit-file.ts";
 import { glob } from "../workspace/glob.ts";
@@ -21,3 +22,6 @@ export const builtInTools: readonly Tool[] = [
   glob,
   todoWrite,
 ];
+
+/** Where those come from. */
+export const builtInSource = toolList("svc", builtInTools);

@@ -1,14 +1,22 @@
 import type { Settings } from "../../../governance/settings/settings.ts";
 import type { Registries } from "../../../manifests/registries.ts";
 import type { Models } from "../../models/models.ts";
-import type { Tool } from "../tool.ts";
-import { builtInTools } from "./built-in.ts";
+import { offeredTools, type ToolSource } from "../source.ts";
 
-/** What the manifests of a deployment may name: its tools and the routes of its models. */
-export function registriesOf(settings: Settings, models: Models): Registries & { tools: ReadonlyMap<string, Tool> } {
+/** What a deployment has that manifests may name. */
+export interface Nameable {
+  readonly models: Models;
+  readonly toolSources: readonly Pick<ToolSource, "name" | "offers">[];
+  /** By their names. */
+  readonly patterns: ReadonlyMap<string, unknown>;
+}
+
+/** The same as data for the compiler. */
+export function registriesOf(settings: Settings, { models, toolSources, patterns }: Nameable): Registries {
   return {
-    tools: new Map(builtInTools.map((tool) => [tool.name, tool])),
+    tools: offeredTools(toolSources),
     routes: models.routes,
+    patterns: new Set(patterns.keys()),
     defaultModelId: models.defaultModelId,
     workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
   };

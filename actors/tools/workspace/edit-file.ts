@@ -23,6 +23,7 @@ export const editFile = defineTool({
     { additionalProperties: false },
   ),
   effect: "once",
+  risk: "writes",
   workspace: true,
   execute: (args, context) =>
     answer(() =>

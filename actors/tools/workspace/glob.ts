@@ -37,6 +37,7 @@ export const glob = defineTool({
     { additionalProperties: false },
   ),
   effect: "read",
+  risk: "reads",
   workspace: true,
   execute: (args, context) =>
     answer(async () => {

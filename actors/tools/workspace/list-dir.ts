@@ -28,6 +28,7 @@ export const listDir = defineTool({
     { additionalProperties: false },
   ),
   effect: "read",
+  risk: "reads",
   workspace: true,
   execute: (args, context) =>
     answer(() =>

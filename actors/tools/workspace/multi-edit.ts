@@ -25,6 +25,7 @@ export const multiEdit = defineTool({
     { additionalProperties: false },
   ),
   effect: "once",
+  risk: "writes",
   workspace: true,
   execute: (args, context) =>
     answer(() =>

@@ -24,6 +24,7 @@ export const readFile = defineTool({
     { additionalProperties: false },
   ),
   effect: "read",
+  risk: "reads",
   workspace: true,
   execute: (args, context) =>
     answer(() =>

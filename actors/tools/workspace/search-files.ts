@@ -69,6 +69,7 @@ export const searchFiles = defineTool({
     { additionalProperties: false },
   ),
   effect: "read",
+  risk: "reads",
   workspace: true,
   execute: (args, context) =>
     answer(async () => {

@@ -1,5 +1,5 @@
-import type { TenantStore } from "../../../storage/store/store.ts";
-import { type LogEvent, pageRows, readEventsBefore } from "../../../storage/tables/events.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { type LogEvent, pageRows, readEventsBefore } from "../../storage/tables/events.ts";
 import { type ContextMessage, messageOf } from "./message.ts";
 
 /**
@@ -24,7 +24,39 @@ export async function loadBranch(
     hasUser ||= message.role === "user";
     if (hasUser && newestFirst.length >= needed && message.role !== "tool") break;
   }
-  return newestFirst.reverse();
+  return inCallOrder(newestFirst.reverse(), 0);
+}
+
+/** A branch with what was appended to it since. */
+export function addEvents(branch: readonly ContextMessage[], events: readonly LogEvent[]): ContextMessage[] {
+  const longer = [...branch];
+  for (const event of events) {
+    const message = messageOf(event);
+    if (message) longer.push(message);
+  }
+  return inCallOrder(longer, branch.length);
+}
+
+/**
+ * Puts the results from `from` on into the order of their calls, as the model saw them in the turn: parallel calls end in any
+ * order. So a later turn begins with the same words, which providers keep in their caches.
+ */
+export function inCallOrder(messages: ContextMessage[], from: number): ContextMessage[] {
+  let at = from;
+  while (at > 0 && messages[at]?.role !== "assistant") at--;
+  while (at < messages.length) {
+    const calls = messages[at]?.tool_calls ?? [];
+    let end = at + 1;
+    while (messages[end]?.role === "tool") end++;
+    if (calls.length > 1 && end - at > 2) {
+      const place = new Map(calls.map(({ id }, index) => [id, index]));
+      const results = messages.slice(at + 1, end);
+      results.sort((a, b) => (place.get(a.tool_call_id ?? "") ?? 0) - (place.get(b.tool_call_id ?? "") ?? 0));
+      messages.splice(at + 1, results.length, ...results);
+    }
+    at = end;
+  }
+  return messages;
 }
 
 /** Events of the active branch from the leaf to the root. */

@@ -1,8 +1,10 @@
+import type { GovernedResult, Spoken } from "../../governance/controls/verdicts.ts";
 import type { ToolEffect } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { soundText } from "../models/sound-text.ts";
-import { type ContextMessage, contextMessage } from "./context/message.ts";
-import type { JournalEntry } from "./journal.ts";
+import { toolError } from "../tools/tool.ts";
+import type { JournalEntry } from "./entry.ts";
+import { type ContextMessage, contextMessage } from "./message.ts";
 
 /** What became of one tool call. */
 export interface ToolOutcome {
@@ -14,17 +16,19 @@ export interface ToolOutcome {
 }
 
 /**
- * The outcome of a call, with the entry that keeps it in the log. `origin` is the request that asked for the turn, if it
- * is kept.
+ * The outcome of a call, with the entry that keeps it in the log and what controls have said of it. `origin` is the request that
+ * asked for the turn, if it is kept.
  */
 export function toolOutcome(
   call: ToolCall,
   text: string,
   status: ToolOutcome["status"],
   origin: string | null,
+  spoken: readonly Spoken[] = [],
 ): ToolOutcome {
   const sound = soundText(text);
   const metadata: Record<string, unknown> = { status };
+  if (spoken.length > 0) metadata.controls = spoken;
   if (origin !== null) metadata.origin_request = origin;
   return {
     call,
@@ -39,6 +43,11 @@ export function toolOutcome(
   };
 }
 
+/** A result in words for the model. */
+export function resultText(result: GovernedResult): string {
+  return result.error === undefined ? result.text : `[tool error/${result.error}] ${result.text}`;
+}
+
 /** What is said of a call that has begun and of whose end nothing is known (decision 75). */
 export function unknownOutcome(effect: ToolEffect): string {
   return `outcome unknown: it may have run (${effect})`;
@@ -46,7 +55,7 @@ export function unknownOutcome(effect: ToolEffect): string {
 
 /** A call that will never run, closed so that every call in the log has a result. */
 export function unrunTool(call: ToolCall, why: string, origin: string | null): ToolOutcome {
-  return toolOutcome(call, `[tool error/interrupted] not run: ${why}`, "error", origin);
+  return toolOutcome(call, resultText(toolError("interrupted", `not run: ${why}`)), "error", origin);
 }
 
 /** The outcome as the model reads it at its next step. */

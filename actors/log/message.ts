@@ -1,4 +1,4 @@
-import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
+import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
 
 /** One message of the model's context. Its texts are made once and joined for every call and answer of the turn. */
 export interface ContextMessage {

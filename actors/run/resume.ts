@@ -1,0 +1,136 @@
+import { threadAddress } from "../../bus/address.ts";
+import type { RunOutput } from "../../bus/frames/output.ts";
+import { silentOutput } from "../../bus/frames/silent-output.ts";
+import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { ModelRoute } from "../../manifests/registries.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { readEvents, type ToolCall } from "../../storage/tables/events.ts";
+import type { RunRow } from "../../storage/tables/runs.ts";
+import { expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
+import { loadBranch } from "../log/branch.ts";
+import { messageOf } from "../log/message.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
+import type { PatternDeps } from "./pattern.ts";
+import type { RunPlan } from "./plan.ts";
+import { Run } from "./run.ts";
+import { ThreadLink } from "./thread-link.ts";
+
+// A run that was put aside begins again at the step that its log says, in this process or in another: its plan is made from its row,
+// what it was told from its log, what it waits for from the rows of its waits.
+
+/** Which run of which conversation. */
+export interface RunPlace {
+  readonly tenantId: string;
+  readonly suffix: string;
+  readonly runId: string;
+}
+
+/** Why a run is taken up: `due` when the time of a wait may be over, `stop` when it is to end as soon as it is there. */
+export interface WhyResume {
+  readonly due: boolean;
+  readonly stop: AbortReason | null;
+}
+
+/** The run, or null when it does not wait, or has nothing to go on with. */
+export async function resumeRun(
+  { tenantId, suffix, runId }: RunPlace,
+  output: RunOutput | null,
+  { due, stop }: WhyResume,
+  { deps, bus }: ActorContext<PatternDeps>,
+): Promise<{ run: Run; log: ThreadLink; plan: RunPlan } | null> {
+  const store = deps.store.tenant(tenantId);
+  if (due) await store.write([expireWaitsOp(store, runId)]);
+  const waits = await waitsOfRun(store, runId);
+  // A hint may come late, or for a wait that was taken up already.
+  if (stop === null && waits.every(({ state }) => state === "open")) return null;
+  const log = new ThreadLink(bus, threadAddress(tenantId, suffix), runId);
+  const taken = await log.take(deps.owner);
+  if (taken.kind !== "taken") return null;
+  try {
+    const plan = await planOf(taken.run, taken.thread, waits, { tenantId, suffix, runId }, store, deps);
+    const run = new Run(plan, log, output ?? silentOutput, deps);
+    if (stop !== null) run.abort(stop);
+    return { run, log, plan };
+  } catch (error) {
+    // It cannot go on: its manifest is gone, or its model.
+    log.release();
+    throw error;
+  }
+}
+
+type Waits = Awaited<ReturnType<typeof waitsOfRun>>;
+
+async function planOf(
+  row: RunRow,
+  thread: { readonly thread_key: number; readonly next_seq: number; readonly leaf_seq: number },
+  waits: Waits,
+  { tenantId, suffix, runId }: RunPlace,
+  store: TenantStore,
+  deps: PatternDeps,
+): Promise<RunPlan> {
+  const { asked } = row;
+  const agent = await deps.manifests.resolve(tenantId, row.manifest, suffix);
+  const fromSeq = row.first_seq ?? 0;
+  const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
+  const continues = asked.surface === "continue";
+  const needed = messagesNeeded(agent.session) + tail.messages;
+  const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
+  const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);
+  deps.models.provider((routes[0] ?? agent.model.route) as ModelRoute);
+  const key = row.idempotency_scope;
+  return {
+    run_id: runId,
+    request_id: asked.request_id,
+    surface: asked.surface,
+    principal: { ...asked.principal, tenant_id: tenantId },
+    agent,
+    routes: routes.length > 0 ? routes : [agent.model.route],
+    temperature: asked.temperature,
+    max_tokens: asked.max_tokens,
+    thread_suffix: suffix,
+    thread_key: thread.thread_key,
+    branch,
+    turnStart: continues ? lastUserMessage(branch) : turnStartOf(branch, Math.max(0, branch.length - tail.messages)),
+    nudge: null,
+    userText: null,
+    startedAt: row.started_at,
+    origin: key === null ? null : runId,
+    idempotency: key === null ? null : { scope: key, fingerprint: "", stream: key.startsWith('["stream"') },
+    fromSeq,
+    resumed: {
+      step: tail.steps,
+      calls: tail.open.map((call) => ({
+        call,
+        wait: waits.find((wait) => wait.call.tool_call_id === call.id) ?? null,
+      })),
+      callIds: tail.callIds,
+      spent: row.spent,
+    },
+  };
+}
+
+/** What a run has in its log: how often it has asked its model, and which calls of the last time have no result. */
+async function readTail(store: TenantStore, threadKey: number, fromSeq: number, nextSeq: number) {
+  let steps = 0;
+  let messages = 0;
+  let calls: readonly ToolCall[] = [];
+  const callIds: string[] = [];
+  const ended = new Set<string | undefined>();
+  for (let seq = fromSeq; seq < nextSeq; ) {
+    const page = await readEvents(store, threadKey, seq, nextSeq);
+    for (const event of page) {
+      if (messageOf(event) !== null) messages++;
+      if (event.kind === "tool_result") ended.add(event.extra?.tool_call_id);
+      const asked = event.extra?.tool_calls;
+      if (event.kind !== "message" || event.role !== "assistant" || asked === undefined) continue;
+      steps++;
+      calls = asked;
+      callIds.push(...asked.map(({ id }) => id));
+    }
+    const last = page.at(-1);
+    if (!last) break;
+    seq = last.seq + 1;
+  }
+  return { steps, messages, callIds, open: calls.filter(({ id }) => !ended.has(id)) };
+}

@@ -1,0 +1,95 @@
+import { splitRunKey } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { type ActorContext, defineActor } from "../runtime/define.ts";
+import type { PatternDeps } from "./pattern.ts";
+import { resumeRun, type WhyResume } from "./resume.ts";
+import type { Run } from "./run.ts";
+import { ownRun, type RunState, startRun } from "./start.ts";
+import { answerStored } from "./waits.ts";
+
+/**
+ * One turn. It asks its thread to write what must not be lost, and says its text itself to the stream that waits for it. Without
+ * a thread its words are not kept, and it ends when its client leaves (decision 32). One that waits for somebody outside may leave
+ * memory, and goes on from what is stored.
+ */
+export const runActor = defineActor<"run", RunState, PatternDeps>({
+  kind: "run",
+  mailboxLimit: 64,
+  interleaves: ["abort", "detach", "status", "answer"],
+  reserved: ["abort", "detach", "resume"],
+  passivateAfterMs: 10_000,
+  load: () => ({ run: null, output: null, parked: false, log: null, key: null, accepted: false }),
+  // Whoever has started a run that waits may still listen, and then its stream is known here only.
+  idle: ({ run, parked, output }) => run === null && !(parked && output !== null),
+
+  crashed({ run, log, key }) {
+    run?.abort("worker_lost");
+    log?.release(key);
+  },
+
+  on: {
+    start: startRun,
+
+    async abort(state, { reason }, context) {
+      for (;;) {
+        const run = state.run ?? (await takeUp(state, { due: false, stop: reason }, context));
+        // Somebody else has taken it up meanwhile.
+        if (run === null && state.run !== null) continue;
+        if (run === null) return { aborted: false };
+        run.abort(reason);
+        // It may have been on its way out, to be put aside.
+        if ((await run.ended) !== "suspended") return { aborted: run.aborted };
+      }
+    },
+
+    detach(state) {
+      state.output = null;
+      state.run?.detach();
+    },
+
+    async answer(state, answer, context) {
+      const { tenantId, suffix, runId } = splitRunKey(context.key);
+      if (suffix === null) return { outcome: state.run?.answer(answer) ?? "over" };
+      const outcome = await answerStored(context.deps.store.tenant(tenantId), runId, answer);
+      if (outcome === "accepted") context.bus.tell({ kind: "run", key: context.key }, "resume", { due: false });
+      return { outcome };
+    },
+
+    async resume(state, { due }, context) {
+      if (state.run === null) await takeUp(state, { due, stop: null }, context);
+    },
+
+    status({ run, log }) {
+      const since_seq = log?.durableSeq ?? -1;
+      if (run === null) return { live: null, since_seq };
+      // What is said before the caller's messages are durable is published after them: who comes now will hear it.
+      return { live: log?.hasBegun === false ? { text: "", truncated: false } : run.liveText, since_seq };
+    },
+  },
+});
+
+/** Makes a run that was put aside a live one, if it has anything to go on with or is to be stopped. */
+async function takeUp(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
+  const { tenantId, suffix, runId } = splitRunKey(context.key);
+  if (suffix === null) return null;
+  const place = { tenantId, suffix, runId };
+  try {
+    const taken = await context.deps.resumes.run(() => resumeRun(place, state.output, why, context));
+    if (taken === null) return null;
+    const { run, log, plan } = taken;
+    state.log = log;
+    state.key = plan.idempotency;
+    state.accepted = true;
+    ownRun(state, run, log, context);
+    return run;
+  } catch (error) {
+    const refusal = SvcError.from(error);
+    // Nobody knows yet whether it goes on when the store or its thread was away; any other refusal is its end.
+    if (!["storage_unavailable", "actor_lost", "deadline_exceeded", "mailbox_full"].includes(refusal.code)) {
+      state.output?.failed(refusal);
+      state.output = null;
+      state.parked = false;
+    }
+    throw error;
+  }
+}

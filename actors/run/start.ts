@@ -1,0 +1,236 @@
+import { threadAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { outputFor } from "../../bus/frames/make-output.ts";
+import type { RunOutput } from "../../bus/frames/output.ts";
+import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
+import { countInterrupted } from "../../governance/agent-metrics.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { readEventsBefore } from "../../storage/tables/events.ts";
+import { threadBySuffix } from "../../storage/tables/threads.ts";
+import { askedKey } from "../log/earlier-answer.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import { type ContextMessage, contextMessage } from "../log/message.ts";
+import type { AskedKey, OpenThread } from "../log/messages.ts";
+import { toolMessage } from "../log/tool-outcome.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import { admitCaller, admitMaxTokens, admitModel } from "./admission.ts";
+import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
+import { type Intake, takeMessages } from "./intake.ts";
+import { newRun } from "./new-run.ts";
+import type { PatternDeps } from "./pattern.ts";
+import type { RunPlan } from "./plan.ts";
+import { Run } from "./run.ts";
+import type { RunLog } from "./run-log.ts";
+import { claimOps } from "./settlement.ts";
+import { statelessLog } from "./stateless-log.ts";
+import { ThreadLink } from "./thread-link.ts";
+
+// From a request to a live run: who may, whether it was asked before, whether the thread is free, what it says, and then one
+// batch that makes the caller's messages durable together with the row of the run and the claim of its key.
+
+/** Characters of the first user message that the list of sessions shows. */
+const previewMax = 120;
+
+/** A run actor's state: empty until its turn is accepted, and after it is over. */
+export interface RunState {
+  run: Run | null;
+  /** To the client that has started it, while it is there. */
+  output: RunOutput | null;
+  /** The run is put aside. */
+  parked: boolean;
+  log: RunLog | null;
+  key: AskedKey | null;
+  accepted: boolean;
+}
+
+/**
+ * Takes a turn, or refuses it before anything was changed. Asked again with the same run id, it answers the same and
+ * runs nothing.
+ */
+export async function startRun(
+  state: RunState,
+  sent: SubmitTurn,
+  context: ActorContext<PatternDeps>,
+): Promise<TurnAccepted> {
+  if (state.accepted) return { kind: "started" };
+  const { deps, env, bus } = context;
+  const { tenant_id } = sent.principal;
+  const store = deps.store.tenant(tenant_id);
+  const turn = await withManifest(sent, store);
+  const agent = await admitCaller(turn, deps);
+  const key = askedKey(turn);
+  const log =
+    turn.thread_suffix === null
+      ? statelessLog(deps.store, tenant_id, turn.run_id, env)
+      : new ThreadLink(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id);
+  state.log = log;
+  state.key = key;
+  const opened = await log.open(key, messagesNeeded(agent.session), turn.surface === "continue");
+  if (opened.kind === "earlier") return opened.accepted;
+  if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
+  if (opened.kind === "open") {
+    try {
+      await begin(state, withoutAnswered(turn, opened.thread), { agent, key, log, thread: opened.thread }, context);
+    } catch (error) {
+      log.release(key);
+      throw error;
+    }
+  }
+  state.accepted = true;
+  return { kind: "started" };
+}
+
+/** What is known of a turn when its log is open. */
+interface Admitted {
+  readonly agent: CompiledAgent;
+  readonly key: AskedKey | null;
+  readonly log: RunLog;
+  readonly thread: OpenThread;
+}
+
+async function begin(
+  state: RunState,
+  turn: SubmitTurn,
+  { agent, key, log, thread }: Admitted,
+  context: ActorContext<PatternDeps>,
+): Promise<void> {
+  const { deps, env, bus } = context;
+  const store = deps.store.tenant(turn.principal.tenant_id);
+  const routes = admitModel(turn, agent, deps);
+  const intake = turn.surface === "continue" ? null : takeMessages(turn, agent);
+  if (intake && intake.droppedParts.length > 0)
+    deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
+  const branch = [...thread.branch];
+  const nudge = intake === null ? await nudgeFor(store, thread) : null;
+
+  countInterrupted(deps, agent, thread.closing.length);
+  branch.push(...thread.closing.map(toolMessage));
+  const requestStart = branch.length;
+  branch.push(...messagesOf(intake?.entries ?? []));
+  const startedAt = env.now();
+  const plan: RunPlan = {
+    run_id: turn.run_id,
+    request_id: turn.request_id,
+    surface: turn.surface,
+    principal: turn.principal,
+    agent,
+    routes,
+    temperature: turn.temperature ?? agent.model.temperature,
+    max_tokens: admitMaxTokens(turn, agent),
+    thread_suffix: turn.thread_suffix,
+    branch,
+    turnStart: intake === null ? lastUserMessage(branch) : turnStartOf(branch, requestStart),
+    nudge,
+    userText: intake?.userText ?? null,
+    startedAt,
+    origin: turn.idempotency !== null && thread.thread_key >= 0 ? turn.run_id : null,
+    thread_key: thread.thread_key,
+    resumed: null,
+    idempotency: key,
+    fromSeq: Math.max(0, thread.next_seq),
+  };
+  const begun = log.begin({
+    entries: [...thread.closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
+    ops: claimOps(store, plan, {
+      owner: deps.owner,
+      now: startedAt,
+      ttlSeconds: deps.settings.idempotencyTtlSeconds,
+      fromSeq: plan.fromSeq,
+    }),
+    run: newRun(plan, deps.owner),
+    manifest: agent.name,
+    model_id: routes[0]?.id ?? "",
+    preview: previewOf(intake, deps),
+  });
+  // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
+  // nothing is shown before the write is acknowledged.
+  if (key !== null) await accepted(begun, key);
+  state.output = outputFor(turn, bus.channel(turn.channel), agent.name, startedAt);
+  const run = new Run(plan, log, state.output, deps);
+  ownRun(state, run, log, context);
+  await accepted(begun, key, run);
+}
+
+/** The state follows the run. One that is put aside is looked at once more: somebody may have answered meanwhile. */
+export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorContext<PatternDeps>): void {
+  state.run = run;
+  state.parked = false;
+  void run.ended.then((exit) => {
+    state.run = null;
+    state.parked = exit === "suspended";
+    if (state.parked) context.bus.tell({ kind: "run", key: context.key }, "resume", { due: false });
+    else state.output = null;
+    if (exit === "lost") log.release(state.key);
+    // Whoever asks for it again is answered by its thread, which knows its last run.
+    if (exit === "finished" && log.threadId !== "") context.leave();
+  });
+}
+
+/** Waits for the first batch. */
+async function accepted(begun: Promise<void>, key: AskedKey | null, run?: Run): Promise<void> {
+  try {
+    await begun;
+  } catch (error) {
+    run?.abort("worker_lost");
+    const refusal = SvcError.from(error);
+    if (refusal.code !== "conflict") throw refusal;
+    // With a key: it was claimed by the same request on another connection, a moment ago.
+    throw new SvcError(key === null ? "conflict" : "idempotency_in_progress");
+  }
+}
+
+/**
+ * A continuation may leave out the manifest: then it is the conversation's last. Refuses the name of a new conversation that no
+ * path could name in one way only: what is read twice on its way is another thread after an escape in it, and
+ * `/chat/sessions/search` is the search. Threads that have such an id already keep it.
+ */
+async function withManifest(turn: SubmitTurn, store: TenantStore): Promise<SubmitTurn> {
+  const { thread_suffix: suffix } = turn;
+  if (suffix === null) return turn;
+  const isReserved = suffix === "search" || suffix.includes("%");
+  const needsManifest = turn.surface === "continue" && turn.manifest === "";
+  if (!isReserved && !needsManifest) return turn;
+  const row = await threadBySuffix(store, suffix);
+  if (!row && isReserved) throw new SvcError("invalid_thread_id");
+  return needsManifest ? { ...turn, manifest: row?.manifest ?? "" } : turn;
+}
+
+/** On a thread, the OpenAI surface says again what was said before. */
+function withoutAnswered(turn: SubmitTurn, { exists }: OpenThread): SubmitTurn {
+  if (!exists || (turn.surface !== "openai" && turn.surface !== "openai_stream")) return turn;
+  const lastAssistant = turn.messages.findLastIndex((message) => message.role === "assistant");
+  return { ...turn, messages: turn.messages.slice(lastAssistant + 1) };
+}
+
+function previewOf(intake: Intake | null, { mask }: PatternDeps): string | null {
+  if (intake === null) return null;
+  return mask.forms
+    .text(intake.userText)
+    .slice(0, previewMax * 4)
+    .replace(/\s+/g, " ")
+    .trim()
+    .slice(0, previewMax)
+    .toWellFormed();
+}
+
+function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
+  return entries.map((entry) =>
+    contextMessage({ role: entry.role ?? "user", content: entry.content, name: entry.extra?.name }),
+  );
+}
+
+/**
+ * What a continuation says to the model: nothing after a user's message, which only waits for its answer; a word after calls, and
+ * after an answer that was cut off. Refuses with nothing_to_continue and already_complete.
+ */
+async function nudgeFor(store: TenantStore, thread: OpenThread): Promise<string | null> {
+  const last = thread.branch.at(-1);
+  if (!last || !thread.exists) throw new SvcError("nothing_to_continue");
+  if (last.role === "tool" || last.tool_calls !== null) return "[continue]";
+  if (last.role !== "assistant") return null;
+  const newest = await readEventsBefore(store, thread.thread_key, thread.leaf_seq + 1, 16);
+  const answer = newest.find((event) => event.kind === "message" && event.role === "assistant");
+  if (answer?.extra?.metadata?.status === undefined) throw new SvcError("already_complete");
+  return "Continue.";
+}

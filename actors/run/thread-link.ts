@@ -1,0 +1,149 @@
+import { type Address, topicOf } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
+import { eventId } from "../../storage/tables/events.ts";
+import type { RunEnding, RunSpent } from "../../storage/tables/runs.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import type { AskedKey, BeginRun, LogPosition, OpenedLog, OpenThread, TakenRun } from "../log/messages.ts";
+import type { RunLog } from "./run-log.ts";
+
+/** What a run writes waits as long as the store does, and for nothing else. */
+const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
+/** Attempts to open a log whose thread loses its state on the way. */
+const openAttempts = 3;
+
+/** The log of a conversation, written by asking its thread. Sequence numbers are known as entries are sent. */
+export class ThreadLink implements RunLog {
+  readonly threadId: string;
+  readonly #bus: Bus;
+  readonly #runId: string;
+  readonly #address: Address<"thread">;
+  readonly #topic: string;
+  #uid = "";
+  #nextSeq = 0;
+  #leafSeq = -1;
+  #durableSeq = 0;
+  #begun: Promise<void> = Promise.resolve();
+  /** What the run says while its first events are being written; null when they are durable. */
+  #early: (() => string)[] | null = [];
+
+  constructor(bus: Bus, address: Address<"thread">, runId: string) {
+    this.#bus = bus;
+    this.#runId = runId;
+    this.#address = address;
+    this.#topic = topicOf(address);
+    this.threadId = address.key;
+  }
+
+  get nextSeq(): number {
+    return this.#nextSeq;
+  }
+
+  get durableSeq(): number {
+    return this.#durableSeq;
+  }
+
+  get hasBegun(): boolean {
+    return this.#early === null;
+  }
+
+  leafIdAfter(count: number): string {
+    const seq = count === 0 ? this.#leafSeq : this.#nextSeq + count - 1;
+    return seq < 0 ? "" : eventId(this.#uid, seq);
+  }
+
+  async open(idempotency: AskedKey | null, needed: number, withUser: boolean): Promise<OpenedLog> {
+    const asked = { run_id: this.#runId, idempotency, needed, withUser };
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const opened = await this.#bus.ask(this.#address, "open", asked, { prompt: true });
+        if (opened.kind === "open") this.#opened(opened.thread);
+        return opened;
+      } catch (error) {
+        const lost = error instanceof SvcError && error.code === "actor_lost";
+        if (!lost || attempt === openAttempts) throw error;
+      }
+    }
+  }
+
+  begin(first: Omit<BeginRun, "run_id">): Promise<void> {
+    this.#begun = this.#begin(first);
+    return this.#begun;
+  }
+
+  async #begin(first: Omit<BeginRun, "run_id">): Promise<void> {
+    this.#sent(first.entries);
+    const position = await this.#bus.ask(this.#address, "begin", { run_id: this.#runId, ...first }, written);
+    this.#durable(position);
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const frames of early) this.publish(frames);
+  }
+
+  async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = []): Promise<number> {
+    const ready = this.#ready(entries);
+    if (ready !== null) await ready;
+    const asked = { run_id: this.#runId, entries, ops };
+    const position = await this.#bus.ask(this.#address, "append", asked, written);
+    this.#durable(position);
+    return position.durable_seq;
+  }
+
+  async end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<void> {
+    const ready = this.#ready(entries);
+    if (ready !== null) await ready;
+    this.#durable(await this.#bus.ask(this.#address, "end", { run_id: this.#runId, entries, ops, ending }, written));
+  }
+
+  /** Takes up a run that was put aside. */
+  async take(owner: string): Promise<TakenRun> {
+    const taken = await this.#bus.ask(this.#address, "take", { run_id: this.#runId, owner }, { prompt: true });
+    if (taken.kind !== "taken") return taken;
+    this.#opened(taken.thread);
+    this.#early = null;
+    return taken;
+  }
+
+  async park(spent: RunSpent): Promise<void> {
+    await this.#bus.ask(this.#address, "park", { run_id: this.#runId, spent }, written);
+  }
+
+  release(): void {
+    this.#bus.tell(this.#address, "release", { run_id: this.#runId });
+  }
+
+  publish(frames: () => string): void {
+    if (this.#early !== null) this.#early.push(frames);
+    else if (this.#bus.hasSubscribers(this.#topic)) this.#bus.publish(this.#topic, frames());
+  }
+
+  /**
+   * Numbers the entries, and waits for the first batch where somebody listens: what was said meanwhile is to be heard before what
+   * follows in the log. Where nobody does it is forgotten, as who comes later is told by the log.
+   */
+  #ready(entries: readonly JournalEntry[]): Promise<void> | null {
+    this.#sent(entries);
+    if (this.#early === null) return null;
+    if (this.#bus.hasSubscribers(this.#topic)) return this.#begun;
+    this.#early.length = 0;
+    return null;
+  }
+
+  #opened({ uid, next_seq, leaf_seq }: Pick<OpenThread, "uid" | "next_seq" | "leaf_seq">): void {
+    this.#uid = uid;
+    this.#nextSeq = next_seq;
+    this.#durableSeq = next_seq;
+    this.#leafSeq = leaf_seq;
+  }
+
+  #sent(entries: readonly JournalEntry[]): void {
+    if (entries.length === 0) return;
+    this.#nextSeq += entries.length;
+    this.#leafSeq = this.#nextSeq - 1;
+  }
+
+  #durable({ durable_seq }: LogPosition): void {
+    this.#durableSeq = Math.max(this.#durableSeq, durable_seq);
+  }
+}

@@ -1,0 +1,118 @@
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { type Principal, principalId } from "../../bus/protocol/principal.ts";
+import type { AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
+import type { Wait } from "../../governance/controls/verdicts.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import {
+  answerWaitOp,
+  type WaitAnswerers,
+  type WaitingCall,
+  type WaitRow,
+  waitById,
+} from "../../storage/tables/waits.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import type { WaitOutcome } from "../tools/tool.ts";
+
+// Questions that a run puts to the outside (decision 87). On a thread each is a row, and its opening and its end are events outside
+// the model's context. Without a thread it is kept in memory, and gone with the run.
+
+/** A wait as a run opens it: the row is to be written together with the entry. */
+export function openedWait(
+  wait: Wait,
+  call: WaitingCall,
+  place: Pick<WaitRow, "wait_id" | "thread_key" | "suffix" | "run_id" | "opened_at"> & { readonly latest: number },
+): { row: Omit<WaitRow, "state" | "answer">; entry: JournalEntry } {
+  const { latest, ...at } = place;
+  const { kind, subject, may_answer } = wait;
+  // It ends with the run's own time, if that comes first (decision 88).
+  const deadline = Math.min(wait.deadline ?? latest, latest);
+  const { tool_call_id } = call;
+  return {
+    row: { ...at, kind, subject, may_answer, call, deadline },
+    entry: waitEntry({ type: "wait_opened", wait_id: at.wait_id, kind, subject, tool_call_id, deadline }),
+  };
+}
+
+/** What the log says when a wait is over; the row is closed with it. */
+export function endedEntry({ wait_id, answer, call }: WaitRow, how: "answered" | "expired" | "aborted"): JournalEntry {
+  const by = how === "answered" ? { by: answer?.by ?? "" } : {};
+  return waitEntry({ type: "wait_ended", wait_id, how, tool_call_id: call.tool_call_id, ...by });
+}
+
+/** What came of a wait, as its row says it; null while it is open. */
+export function outcomeOf({ state, answer }: WaitRow): WaitOutcome | null {
+  if (state === "open") return null;
+  if (state === "answered" && answer !== null) return { kind: "answered", ...answer };
+  return { kind: "expired" };
+}
+
+/** Whether a principal is one of those who may answer. */
+function mayAnswer({ scopes, principal, not_principal }: WaitAnswerers, who: Principal): boolean {
+  const id = principalId(who);
+  if (principal !== null && principal !== id) return false;
+  return not_principal !== id && scopes.every((scope) => who.scopes.includes(scope));
+}
+
+/** Answers a wait of this run in its row: the first who does so wins. */
+export async function answerStored(
+  store: TenantStore,
+  runId: string,
+  { wait_id, value, principal }: AnswerToWait,
+): Promise<AnswerOutcome> {
+  const row = await waitById(store, wait_id);
+  if (row?.run_id !== runId || row.state !== "open") return "over";
+  if (!mayAnswer(row.may_answer, principal)) return "not_allowed";
+  try {
+    await store.write([answerWaitOp(store, wait_id, { value, by: principalId(principal) })]);
+    return "accepted";
+  } catch (error) {
+    if (error instanceof SvcError && error.code === "conflict") return "over";
+    throw error;
+  }
+}
+
+interface Asked {
+  readonly mayAnswer: WaitAnswerers;
+  readonly end: (outcome: WaitOutcome | null) => void;
+}
+
+/** The waits of a run without a thread. */
+export class MemoryWaits {
+  readonly #env: Env;
+  #asked: Map<string, Asked> | null = null;
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  /** Resolves with the answer, at the deadline, or with null when `onStop` calls back. */
+  ask(id: string, wait: Wait, latest: number, onStop: (stop: () => void) => () => void): Promise<WaitOutcome | null> {
+    const { promise, resolve } = Promise.withResolvers<WaitOutcome | null>();
+    const deadline = Math.min(wait.deadline ?? latest, latest);
+    const end = (outcome: WaitOutcome | null): void => {
+      if (!this.#asked?.delete(id)) return;
+      timer.cancel();
+      stopListening();
+      resolve(outcome);
+    };
+    this.#asked ??= new Map();
+    this.#asked.set(id, { mayAnswer: wait.may_answer, end });
+    const timer = this.#env.timer(Math.max(0, deadline - this.#env.now()), () => end({ kind: "expired" }));
+    let stopListening = (): void => {};
+    stopListening = onStop(() => end(null));
+    return promise;
+  }
+
+  answer({ wait_id, value, principal }: AnswerToWait): AnswerOutcome {
+    const asked = this.#asked?.get(wait_id);
+    if (!asked) return "over";
+    if (!mayAnswer(asked.mayAnswer, principal)) return "not_allowed";
+    asked.end({ kind: "answered", value, by: principalId(principal) });
+    return "accepted";
+  }
+}
+
+function waitEntry(metadata: Readonly<Record<string, unknown>>): JournalEntry {
+  return { kind: "audit", role: null, content: "", extra: { metadata } };
+}

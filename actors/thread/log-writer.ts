@@ -1,0 +1,175 @@
+import type { Bus } from "../../bus/bus.ts";
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { sessionEventFrame } from "../../storage/frames/session-event.ts";
+import { requestMs, type WriteOp } from "../../storage/store/store.ts";
+import { appendOp, eventsMax, type LogEvent } from "../../storage/tables/events.ts";
+import {
+  endRunOp,
+  type HeldRun,
+  insertRunOp,
+  parkRunOp,
+  type RunEnding,
+  type RunRow,
+  type RunSpent,
+  resumeRunOp,
+  runKey,
+  runNumber,
+  runsMax,
+} from "../../storage/tables/runs.ts";
+import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import type { BeginRun, LogPosition } from "../log/messages.ts";
+import { appendAll, type ThreadLog } from "./thread-log.ts";
+
+/**
+ * Writes the log of one thread for one run. Sequence numbers are given out as entries are appended, and batches are written in
+ * that order; a number that somebody else has taken is a conflict, after which this writer writes no more.
+ */
+export class LogWriter {
+  readonly runId: string;
+  readonly #log: ThreadLog;
+  readonly #env: Env;
+  readonly #bus: Bus;
+  /** The thread's epoch as this run has taken it, which is its claim. */
+  #epoch = 0;
+  /** The epoch as the run has begun, which is its number in the thread. */
+  #number = 0;
+  #broken: SvcError | null = null;
+  /** The batch before: where the store does not keep the order by itself, and for who waits until all is written. */
+  #before: Promise<unknown> = Promise.resolve();
+
+  constructor(runId: string, log: ThreadLog, env: Env, bus: Bus) {
+    this.runId = runId;
+    this.#log = log;
+    this.#env = env;
+    this.#bus = bus;
+  }
+
+  /** Whether the state is ahead of what is stored: it has to be read again. */
+  get broken(): boolean {
+    return this.#broken !== null;
+  }
+
+  /** No more writing: somebody else is about to own the thread. */
+  break(error: SvcError): void {
+    this.#broken ??= error;
+  }
+
+  /** Resolves when nothing is being written. */
+  async written(): Promise<void> {
+    await this.#before.catch(() => {});
+  }
+
+  /** The first batch of a turn takes the thread: what the caller said, and the row of the run. `created` is a thread to be made. */
+  begin(created: ThreadRow | null, { entries, ops, run, manifest, model_id }: BeginRun): Promise<LogPosition> {
+    const { store } = this.#log;
+    const before = created ?? this.#head();
+    const epoch = before.epoch + 1;
+    if (epoch >= runsMax) throw threadFull();
+    const events = this.#advance(entries, { ...before, epoch, manifest, model_id });
+    this.#epoch = epoch;
+    this.#number = epoch;
+    const head = this.#head();
+    const { thread_key } = head;
+    const thread = created === null ? progressOp(store, head, before.epoch) : insertThreadOp(store, head);
+    const row = insertRunOp(store, run, { thread_key, epoch, first_seq: before.next_seq });
+    return this.#write([...ops, thread, row, ...this.#appends(events)], events, requestMs);
+  }
+
+  append(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<LogPosition> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    const events = this.#advance(entries);
+    return this.#write([this.#progress(), ...this.#appends(events), ...ops], events);
+  }
+
+  end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<LogPosition> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    const events = this.#advance(entries);
+    const { next_seq } = this.#head();
+    const over = { ...ending, ended_at: this.#env.now(), last_seq: next_seq - 1 };
+    const ended = endRunOp(this.#log.store, this.#held(), over);
+    return this.#write([this.#progress(), ended, ...this.#appends(events), ...ops], events);
+  }
+
+  /** Puts the run aside. */
+  park(spent: RunSpent): Promise<LogPosition> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    return this.#write([this.#progress(), parkRunOp(this.#log.store, this.#held(), spent)], []);
+  }
+
+  /** Takes the thread for a run that was put aside. */
+  async take(run: RunRow, owner: string): Promise<void> {
+    const { store } = this.#log;
+    const before = this.#head();
+    const epoch = before.epoch + 1;
+    if (epoch >= runsMax) throw threadFull();
+    this.#log.head = { ...before, epoch };
+    this.#epoch = epoch;
+    this.#number = runNumber(run.run_key);
+    const taken = [progressOp(store, this.#head(), before.epoch), resumeRunOp(store, run, { owner, epoch })];
+    await this.#write(taken, [], requestMs);
+  }
+
+  /** The run as it holds its row. */
+  #held(): HeldRun {
+    return { run_key: runKey(this.#head().thread_key, this.#number), epoch: this.#epoch };
+  }
+
+  /** Who has taken the thread since writes no more: its epoch is another one then. */
+  #progress(): WriteOp {
+    return progressOp(this.#log.store, this.#head(), this.#epoch);
+  }
+
+  #head(): ThreadRow {
+    const { head } = this.#log;
+    if (head === null) throw new Error("a writer without a thread");
+    return head;
+  }
+
+  #advance(entries: readonly JournalEntry[], from: ThreadRow = this.#head()): LogEvent[] {
+    const { head, events } = appendAll(from, entries, this.#env.now());
+    if (head.next_seq > eventsMax) throw threadFull();
+    this.#log.head = head;
+    return events;
+  }
+
+  #appends(events: readonly LogEvent[]): WriteOp[] {
+    const { thread_key } = this.#head();
+    return events.map((event) => appendOp(this.#log.store, thread_key, event, this.#number));
+  }
+
+  /** What follows a run that is under way waits as long as it takes; only who waits for its beginning has a deadline. */
+  async #write(ops: readonly WriteOp[], events: readonly LogEvent[], deadlineMs?: number): Promise<LogPosition> {
+    const { store } = this.#log;
+    try {
+      const write = store.inOrder
+        ? store.write(ops, deadlineMs)
+        : this.#before.then(() => store.write(ops, deadlineMs));
+      this.#before = write;
+      await write;
+    } catch (error) {
+      const refusal = SvcError.from(error);
+      this.break(refusal);
+      throw refusal;
+    }
+    const last = events.at(-1);
+    const durable_seq = last ? last.seq + 1 : this.#log.committedSeq;
+    if (last) {
+      this.#log.committedSeq = durable_seq;
+      this.#log.recent?.push(...events);
+      publishEvents(this.#bus, this.#log, events);
+    }
+    return { durable_seq };
+  }
+}
+
+function threadFull(): SvcError {
+  return new SvcError("storage_unavailable", { subject: "thread_full" });
+}
+
+/** Tells those who listen to a thread what was written. */
+export function publishEvents(bus: Bus, { topic, head }: ThreadLog, events: readonly LogEvent[]): void {
+  if (head === null || !bus.hasSubscribers(topic)) return;
+  bus.publish(topic, events.map((event) => sessionEventFrame(head.uid, event)).join(""));
+}

@@ -1,0 +1,130 @@
+import { SvcError } from "../../bus/errors.ts";
+import { threadUid } from "../../storage/tables/events.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
+import { earlierAnswer, storedAnswer } from "../log/earlier-answer.ts";
+import type { ContextMessage } from "../log/message.ts";
+import type { BeginRun, LogPosition, OpenedLog, OpenLog, TakenRun } from "../log/messages.ts";
+import type { ToolOutcome } from "../log/tool-outcome.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import type { ThreadDeps } from "./deps.ts";
+import { LogWriter } from "./log-writer.ts";
+import { closeOpenCalls, hasOpenCalls } from "./open-calls.ts";
+import { Opening } from "./opening.ts";
+import { replayStream } from "./replay.ts";
+import { branchOf, type ThreadState } from "./thread-state.ts";
+
+/** How long the run before is waited for: who has waited longer is not there any more to begin. */
+const patienceMs = 9_000;
+
+/** Reserves the log for a run, after those that came before it have begun or given up. */
+export async function openLog(
+  state: ThreadState,
+  { run_id, idempotency, needed, withUser }: OpenLog,
+  { env, deps }: ActorContext<ThreadDeps>,
+): Promise<OpenedLog> {
+  if ([state.live?.runId, state.parked?.run_id, state.lastRunId].includes(run_id)) return { kind: "known" };
+  const { opening } = state;
+  if (state.closing !== null || (opening !== null && opening.runId !== run_id)) {
+    const askedAt = env.monotonic();
+    await state.closing;
+    await opening?.over();
+    // What began did not, and with it went this state.
+    if (state.replaced) throw new SvcError("actor_lost");
+    if (env.monotonic() - askedAt > patienceMs) throw new SvcError("deadline_exceeded");
+  }
+  const earlier = await earlierAnswer(state.store, idempotency, env.now());
+  if (earlier !== null) {
+    const accepted = idempotency?.stream ? await replayStream(state, earlier) : storedAnswer(earlier.answer);
+    return { kind: "earlier", accepted };
+  }
+  const busy = state.live?.runId ?? state.parked?.run_id;
+  if (busy !== undefined) return { kind: "busy", run_id: busy };
+  const branch = await branchOf(state, needed, withUser);
+  const closing = await openCallsClosed(state, branch);
+  const { head } = state;
+  state.unborn ??= head === null ? { thread_key: await deps.threadKeys.next(), uid: threadUid(env.id()) } : null;
+  const { thread_key, uid } = head ?? (state.unborn as NonNullable<ThreadState["unborn"]>);
+  state.opening = new Opening(run_id, env);
+  const { next_seq, leaf_seq } = head ?? { next_seq: 0, leaf_seq: -1 };
+  return { kind: "open", thread: { exists: head !== null, thread_key, uid, next_seq, leaf_seq, branch, closing } };
+}
+
+/** The first batch of the run that has opened the log. When it is refused, the state is read again, for it is ahead of the log. */
+export async function beginRun(
+  state: ThreadState,
+  first: BeginRun,
+  context: ActorContext<ThreadDeps>,
+): Promise<LogPosition> {
+  const { opening } = state;
+  if (opening?.runId !== first.run_id) throw new SvcError("conflict");
+  const { env, bus } = context;
+  const writer = new LogWriter(first.run_id, state, env, bus);
+  state.live = writer;
+  try {
+    return await writer.begin(state.head === null ? newThread(state, first, env.now()) : null, first);
+  } catch (error) {
+    dropState(state, context);
+    throw error;
+  } finally {
+    state.opening = null;
+    opening.close();
+  }
+}
+
+/** Makes a run that was put aside the live one again. */
+export async function takeRun(
+  state: ThreadState,
+  { run_id, owner }: { readonly run_id: string; readonly owner: string },
+  context: ActorContext<ThreadDeps>,
+): Promise<TakenRun> {
+  const { parked, head } = state;
+  if (parked?.run_id !== run_id || head === null) return { kind: "not_waiting" };
+  const writer = new LogWriter(run_id, state, context.env, context.bus);
+  state.live = writer;
+  state.parked = null;
+  try {
+    await writer.take(parked, owner);
+  } catch (error) {
+    dropState(state, context);
+    throw error;
+  }
+  const { thread_key, uid, next_seq, leaf_seq } = head;
+  return { kind: "taken", run: parked, thread: { exists: true, thread_key, uid, next_seq, leaf_seq } };
+}
+
+/** What is in memory is not what is stored: the next message reads it again. */
+export function dropState(state: ThreadState, { discard }: Pick<ActorContext<ThreadDeps>, "discard">): void {
+  if (state.replaced) return;
+  state.replaced = true;
+  state.opening?.close();
+  discard();
+}
+
+/** What closes the calls that a run has left without a result, when it failed in a way that recovery has not seen. */
+async function openCallsClosed(
+  { store, head }: ThreadState,
+  branch: readonly ContextMessage[],
+): Promise<readonly ToolOutcome[]> {
+  if (head === null || !hasOpenCalls(branch)) return [];
+  return closeOpenCalls(store, head.thread_key, head.leaf_seq, null);
+}
+
+function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
+  if (unborn === null) throw new Error("a thread without a number");
+  return {
+    ...unborn,
+    suffix,
+    created_at: now,
+    updated_at: now,
+    next_seq: 0,
+    leaf_seq: -1,
+    revision: 0,
+    epoch: 0,
+    manifest: first.manifest,
+    model_id: first.model_id,
+    session_name: null,
+    preview: first.preview,
+    parent_session_id: null,
+    meta: {},
+  };
+}
