@@ -4,7 +4,8 @@ import type { Principal } from "../bus/protocol/principal.ts";
 import { type Authenticator, type Identity, principalOf } from "../governance/auth/authenticator.ts";
 import { requireChat, requireScopes } from "../governance/auth/scopes.ts";
 import type { HttpContext } from "./context.ts";
-import type { Exchange, OnRequest } from "./engines/uws.ts";
+import type { OnRequest } from "./engines/engine.ts";
+import type { Exchange } from "./engines/exchange.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
@@ -60,7 +61,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const { head } = exchange;
     if (settings.hstsMaxAgeSeconds > 0 && isTls(exchange)) exchange.extraHeaders.push(hsts());
     for (const [name, value] of origins.check(head)) exchange.extraHeaders.push([name, value]);
-    if (head.fault !== null) throw new SvcError("invalid_header", { detail: head.fault });
+    if (head.fault !== null) throw head.fault;
     if (origins.isPreflight(head))
       return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders };
 

@@ -1,4 +1,4 @@
-import type { ClientMessage } from "../bus/protocol/thread.ts";
+import type { ClientMessage } from "../bus/protocol/run.ts";
 
 /**
  * The messages without what no turn reads. A client may write what it likes beside that, and structured clone, on the way to the

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { SvcError } from "../bus/errors.ts";
+import type { NodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import type { SecretMask } from "../governance/secret-mask.ts";
 import type { Settings } from "../governance/settings/settings.ts";
@@ -14,7 +15,7 @@ import type { ThreadHubs } from "./thread-hubs.ts";
 /** A turn that is under way, as those see it who must end it. */
 export interface LiveTurn {
   /** A node is gone; it may have been the one that runs the turn. */
-  lost(node: number): void;
+  lost(node: NodeId): void;
   /** Tells the client that the turn ends here. */
   fail(error: SvcError): void;
 }

@@ -107,7 +107,14 @@ interface PossibleRefusal {
 /** Every refusal that a request of this route may meet: in the house's form until it is admitted, then in the route's own. */
 function refusalsOf(route: Route): readonly PossibleRefusal[] {
   const { access } = route;
-  const admission: ErrorCode[] = ["invalid_header", "host_not_allowed", "origin_not_allowed", "payload_too_large"];
+  const admission: ErrorCode[] = [
+    "malformed_request",
+    "invalid_header",
+    "headers_too_large",
+    "host_not_allowed",
+    "origin_not_allowed",
+    "payload_too_large",
+  ];
   if (route.params) admission.push("invalid_path");
   if (!route.unlimited) admission.push("rate_limited");
   if (access !== "public") admission.push("unauthorized", "shutting_down");
@@ -115,7 +122,7 @@ function refusalsOf(route: Route): readonly PossibleRefusal[] {
 
   const handling: ErrorCode[] = [...route.fails, "internal_error"];
   if (route.params || route.query || route.body) handling.push("invalid_request");
-  if (route.body) handling.push("invalid_json", "unsupported_media_type");
+  if (route.body) handling.push("request_timeout", "invalid_json", "unsupported_media_type");
 
   const scopes = typeof access === "string" ? ["chat"] : access;
   return [

@@ -16,7 +16,7 @@ server has too. A request whose answer did not come may be sent again when the c
 \`rate_limited\`, \`mailbox_full\`, \`actor_lost\`, \`deadline_exceeded\`, \`shutting_down\`, \`storage_unavailable\`; a turn only with an
 \`Idempotency-Key\`.`;
 
-const tags: Readonly<Record<string, string>> = {
+const ownTags: Readonly<Record<string, string>> = {
   Chat: "Turns of a conversation, and streams of what happens in one.",
   Sessions: "Conversations as they are kept.",
   "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
@@ -26,8 +26,13 @@ const tags: Readonly<Record<string, string>> = {
   System: "Probes, metrics, keys and this reference.",
 };
 
-/** Describes the routes; `version` is the release. Refuses tags that are not described. */
-export function openApiDocument(routes: readonly Route[], version: string): Json {
+/** Describes the routes; `version` is the release, `more` the words for tags of plugins. Refuses tags that are not described. */
+export function openApiDocument(
+  routes: readonly Route[],
+  version: string,
+  more: Readonly<Record<string, string>> = {},
+): Json {
+  const tags: Readonly<Record<string, string>> = { ...ownTags, ...more };
   const used = [...new Set(routes.map((route) => route.tag))];
   const paths: Record<string, Json> = {};
   for (const route of routes) {

@@ -1,7 +1,7 @@
-import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
+import { type Address, runAddress, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
-import { keepAlive, turnReplayFrames } from "../bus/frames/frames.ts";
-import type { LiveThread } from "../bus/protocol/thread.ts";
+import { doneMark, keepAlive, turnReplayFrames } from "../bus/frames/frames.ts";
+import type { RunStatus } from "../bus/protocol/run.ts";
 import { sessionEventFrame } from "../storage/frames/session-event.ts";
 import { readEvents } from "../storage/tables/events.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
@@ -73,8 +73,8 @@ export class Reattachment implements ThreadListener {
     if (this.#held !== null || env.monotonic() - this.#stream.lastFrameAt < settings.streamResumeIdleSeconds * 1000)
       return;
     // Asked before it is ended: a tool may be at work for longer than that without a word.
-    const { live } = await bus.ask(this.#address, "attach", {}).catch(() => ({ live: null }));
-    if (live === null) this.#stream.end("data: [DONE]\n\n");
+    const { run_id } = await bus.ask(this.#address, "attach", {}).catch(() => ({ run_id: null }));
+    if (run_id === null) this.#stream.end(doneMark);
     else this.#stream.lastFrameAt = env.monotonic();
   }
 
@@ -92,16 +92,15 @@ export class Reattachment implements ThreadListener {
 
   /** Sends the past and goes over to what happens. Begins again when the actor is lost meanwhile, never twice at a time. */
   async #follow(): Promise<void> {
-    const { hubs, bus, log } = this.#context;
+    const { hubs, log } = this.#context;
     if (this.#stream.closed) return;
     this.#stale = false;
     hubs.join(this.#address, this);
     try {
-      // What was heard before the answer is in the log that is read now.
-      const thread = await bus.ask(this.#address, "attach", {}, { onReply: () => this.#holdBack() });
-      await this.#sendPast(thread);
+      const { next_seq, live } = await this.#position();
+      await this.#sendPast(next_seq, live !== null);
       if (this.#stale) return this.#followLater();
-      if (thread.live !== null) this.#stream.write(turnReplayFrames(thread.live.text, thread.live.truncated));
+      if (live !== null) this.#stream.write(turnReplayFrames(live.text, live.truncated));
       this.#stream.hold(0);
       this.#stream.write(this.#held ?? "");
       this.#cursor = this.#heldCursor ?? this.#cursor;
@@ -116,8 +115,25 @@ export class Reattachment implements ThreadListener {
     }
   }
 
+  /** Where the log stands and what the live run has said since. What was heard before is in one of both. */
+  async #position(): Promise<{ next_seq: number; live: RunStatus["live"] }> {
+    const { bus } = this.#context;
+    const { next_seq, run_id } = await bus.ask(this.#address, "attach", {}, { onReply: () => this.#holdBack() });
+    if (run_id === null) return { next_seq, live: null };
+    const { tenantId, suffix } = splitThreadId(this.#address.key);
+    let heard: number | null = null;
+    const onReply = (): void => {
+      heard = this.#heldCursor;
+      this.#holdBack();
+    };
+    const { live, since_seq } = await bus.ask(runAddress(tenantId, suffix, run_id), "status", {}, { onReply });
+    const upTo = Math.max(next_seq, heard ?? 0);
+    // A run says nothing while it waits for an append: its text is in the log when the log has gone on without its knowing.
+    return { next_seq: upTo, live: live !== null && upTo > since_seq ? { text: "", truncated: false } : live };
+  }
+
   /** The snapshot, or the events from the cursor on, up to where the thread said its log stands. */
-  async #sendPast({ next_seq, live }: LiveThread): Promise<void> {
+  async #sendPast(next_seq: number, isLive: boolean): Promise<void> {
     const { store } = this.#context;
     const { tenantId, suffix } = splitThreadId(this.#address.key);
     const tenant = store.tenant(tenantId);
@@ -126,7 +142,7 @@ export class Reattachment implements ThreadListener {
     this.#cursor = next_seq;
     if (from === null || from > next_seq) {
       await this.#write(`id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`);
-      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, live)) {
+      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, isLive)) {
         // Nobody is there to read the rest for.
         if (this.#stream.closed) return;
         await this.#write(piece);

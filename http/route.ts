@@ -3,7 +3,7 @@ import type { ErrorCode, SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { membersMaxDefault } from "../bus/strict-json.ts";
 import type { HttpContext } from "./context.ts";
-import type { Exchange } from "./engines/uws.ts";
+import type { Exchange } from "./engines/exchange.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
 
 /** The methods that routes have. HEAD and OPTIONS are answered for all of them. */

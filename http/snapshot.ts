@@ -1,6 +1,5 @@
 import { type Address, splitThreadId } from "../bus/address.ts";
 import { todosOf } from "../bus/frames/todos.ts";
-import type { LiveThread } from "../bus/protocol/thread.ts";
 import { readableThinking } from "../storage/frames/session-event.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { eventId, type LogEvent, readEvents, type ToolCall } from "../storage/tables/events.ts";
@@ -18,7 +17,7 @@ export async function* snapshotPieces(
   threadId: string,
   thread: ThreadRow | null,
   upTo: number,
-  live: LiveThread["live"],
+  isLive: boolean,
 ): AsyncGenerator<string> {
   const facts = new LogFacts();
   yield `${JSON.stringify(headOf(threadId, thread)).slice(0, -1)},"transcript":[`;
@@ -36,7 +35,7 @@ export async function* snapshotPieces(
   }
   const leafSeq = thread === null ? -1 : Math.min(thread.leaf_seq, upTo - 1);
   const { wake, todos, aborted } = facts.of(leafSeq, upTo);
-  const phase = live !== null ? "turn" : aborted ? "aborted" : "idle";
+  const phase = isLive ? "turn" : aborted ? "aborted" : "idle";
   const tail = { leafId: thread === null || leafSeq < 0 ? null : eventId(thread.uid, leafSeq), phase, wake, todos };
   yield `],${JSON.stringify(tail).slice(1)}`;
 }
@@ -166,8 +165,8 @@ export async function snapshotText(context: HttpContext, address: Address<"threa
 /** The same in pieces. */
 export async function* currentSnapshot(context: HttpContext, address: Address<"thread">): AsyncGenerator<string> {
   const { tenantId, suffix } = splitThreadId(address.key);
-  const { next_seq, live } = await context.bus.ask(address, "attach", {});
+  const { next_seq, run_id } = await context.bus.ask(address, "attach", {});
   const store = context.store.tenant(tenantId);
   const thread = (await threadBySuffix(store, suffix)) ?? null;
-  yield* snapshotPieces(store, address.key, thread, next_seq, live);
+  yield* snapshotPieces(store, address.key, thread, next_seq, run_id !== null);
 }

@@ -1,5 +1,6 @@
 import type { Address } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
+import type { NodeId } from "../bus/protocol/node-id.ts";
 
 // Listeners to conversations on this http thread. However many streams listen to one conversation, the bus brings its frames
 // here once, and they are handed to each.
@@ -49,7 +50,7 @@ export class ThreadHubs {
   }
 
   /** The node that held some of the conversations is gone: its listeners ask again, and then its successor answers. */
-  #lost(node: number): void {
+  #lost(node: NodeId): void {
     for (const hub of [...this.#hubs.values()]) {
       if (this.#bus.nodeOf(hub.address) !== node) continue;
       this.#hubs.delete(hub.address.key);

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { threadAddress } from "../bus/address.ts";
+import { type Address, runAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
 import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
-import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/thread.ts";
+import type { NodeId } from "../bus/protocol/node-id.ts";
+import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/run.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
 import { jsonText, type Reply } from "./exchange/reply.ts";
@@ -52,7 +53,8 @@ export async function streamTurn(
 class Turn implements LiveTurn {
   readonly #context: HttpContext;
   readonly #submit: SubmitTurn;
-  readonly #node: number;
+  readonly #address: Address<"run">;
+  readonly #node: NodeId;
   readonly #bytes: number;
   /** What came over the channel and went nowhere yet. */
   #waiting = "";
@@ -76,7 +78,8 @@ class Turn implements LiveTurn {
       idempotency: idempotencyOf(request, fields),
       channel,
     };
-    this.#node = context.bus.nodeOf(this.#address());
+    this.#address = runAddress(request.principal.tenant_id, fields.thread_suffix, this.#submit.run_id);
+    this.#node = context.bus.nodeOf(this.#address);
     context.turns.add(this);
     request.exchange.onAborted(() => this.#clientGone());
   }
@@ -112,7 +115,7 @@ class Turn implements LiveTurn {
   }
 
   /** The node that runs the turn is gone. */
-  lost(node: number): void {
+  lost(node: NodeId): void {
     if (node === this.#node) this.fail(new SvcError("actor_lost"));
   }
 
@@ -133,9 +136,7 @@ class Turn implements LiveTurn {
     const options = { deadlineMs: submitDeadlineMs, bytes: this.#bytes };
     for (let attempt = 1; ; attempt++) {
       try {
-        return submit.thread_suffix === null
-          ? await bus.ask({ kind: "turn", key: submit.run_id }, "submit", submit, options)
-          : await bus.ask(threadAddress(submit.principal.tenant_id, submit.thread_suffix), "submit", submit, options);
+        return await bus.ask(this.#address, "start", submit, options);
       } catch (error) {
         const unknownOutcome = error instanceof SvcError && error.code === "deadline_exceeded";
         if (!unknownOutcome || attempt === submitAttempts) throw error;
@@ -166,21 +167,14 @@ class Turn implements LiveTurn {
     this.#over = true;
     this.#close();
     const { bus } = this.#context;
-    const { run_id, thread_suffix, principal, idempotency } = this.#submit;
-    if (thread_suffix !== null) bus.tell(threadAddress(principal.tenant_id, thread_suffix), "detach", { run_id });
-    else if (idempotency === null) bus.tell({ kind: "turn", key: run_id }, "abort", { reason: "client" });
+    const { thread_suffix, idempotency } = this.#submit;
+    if (thread_suffix !== null) bus.tell(this.#address, "detach", {});
+    else if (idempotency === null) bus.tell(this.#address, "abort", { reason: "client" });
   }
 
   #close(): void {
     this.#context.turns.delete(this);
     this.#context.bus.closeChannel(this.#submit.channel);
-  }
-
-  #address() {
-    const { thread_suffix, principal, run_id } = this.#submit;
-    return thread_suffix === null
-      ? ({ kind: "turn", key: run_id } as const)
-      : threadAddress(principal.tenant_id, thread_suffix);
   }
 }
 

@@ -10,17 +10,36 @@ export class BodyReader {
   #complete = false;
   #maxBytes = keptBytesMax;
   #waiting: { resolve(body: Buffer): void; reject(error: SvcError): void } | null = null;
+  #failure: SvcError | null = null;
 
   /** Whether all of it has come. */
   get complete(): boolean {
     return this.#complete;
   }
 
+  /** Whether somebody has asked for it who has no answer yet. */
+  get awaited(): boolean {
+    return this.#waiting !== null;
+  }
+
+  /** How much has come so far. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** Takes the next piece of the body, which is only lent for this call. */
-  take(chunk: ArrayBuffer, isLast: boolean): void {
+  take(chunk: ArrayBuffer | Uint8Array, isLast: boolean): void {
+    if (this.#failure !== null) return;
     this.#bytes += chunk.byteLength;
     this.#complete = isLast;
-    if (this.#bytes <= this.#maxBytes) this.#chunks.push(Buffer.from(Buffer.from(chunk)));
+    if (this.#bytes <= this.#maxBytes) this.#chunks.push(copied(chunk));
+    this.#settle();
+  }
+
+  /** Nothing of it can be believed any more, or nobody waits for the rest: who asks, or has asked, is told why. */
+  fail(failure: SvcError): void {
+    if (this.#complete) return;
+    this.#failure = failure;
     this.#settle();
   }
 
@@ -36,7 +55,11 @@ export class BodyReader {
   #settle(): void {
     const waiting = this.#waiting;
     if (waiting === null) return;
-    if (this.#bytes > this.#maxBytes) {
+    if (this.#failure !== null) {
+      this.#waiting = null;
+      this.#chunks = [];
+      waiting.reject(this.#failure);
+    } else if (this.#bytes > this.#maxBytes) {
       this.#waiting = null;
       this.#chunks = [];
       waiting.reject(new SvcError("payload_too_large"));
@@ -47,4 +70,8 @@ export class BodyReader {
       this.#chunks = [];
     }
   }
+}
+
+function copied(chunk: ArrayBuffer | Uint8Array): Buffer {
+  return chunk instanceof Uint8Array ? Buffer.from(chunk) : Buffer.from(Buffer.from(chunk));
 }

@@ -28,7 +28,7 @@ export class Lingering {
   }
 
   /** Drops the next piece of the body. */
-  take(chunk: ArrayBuffer, isLast: boolean): void {
+  take(chunk: ArrayBuffer | Uint8Array, isLast: boolean): void {
     this.#bytes += chunk.byteLength;
     this.#heardAt = this.#env.monotonic();
     if (isLast || this.#bytes > lingerBytesMax) this.#end();

@@ -1,3 +1,5 @@
+import { SvcError } from "../../bus/errors.ts";
+
 // A request line and its headers, copied out of the server's own request, which is gone when its callback returns.
 
 /** A request line and the headers that anything here reads; names in lower case. */
@@ -8,8 +10,8 @@ export interface RequestHead {
   readonly path: string;
   readonly query: string;
   readonly headers: RequestHeaders;
-  /** Why two readers could see two requests in it, in words for a refusal; null when they could not. */
-  readonly fault: string | null;
+  /** The refusal of a request in which two readers could see two requests; null where they could not. */
+  readonly fault: SvcError | null;
   /** The fault is about where the request ends, so what stands behind it is not the next request. */
   readonly endUnknown: boolean;
 }
@@ -59,7 +61,7 @@ export const forgottenHead: RequestHead = {
 };
 
 /** What is read from: the server's own request. */
-interface RawRequest {
+export interface RawRequest {
   getMethod(): string;
   getUrl(): string;
   getQuery(): string | undefined;
@@ -74,26 +76,28 @@ export function copiedHeaders(trustedHeader: string): ReadonlySet<string> {
 /** Copies a request's head, and says what is wrong with it. */
 export function readHead(request: RawRequest, copied: ReadonlySet<string>): RequestHead {
   const headers: Record<string, string> = {};
-  let fault: string | null = null;
+  let detail: string | null = null;
   let endUnknown = false;
   request.forEach((name, value) => {
     if (!copied.has(name)) return;
+    // The only control character that uWebSockets.js lets pass inside a value, but for a tab.
+    if (value.includes("\x7f")) detail ??= `${name} has a control character in it`;
     if (headers[name] === undefined) headers[name] = value;
     else if (!singleHeaders.has(name)) headers[name] += `, ${value}`;
     else {
-      fault = `${name} is there more than once`;
+      detail = `${name} is there more than once`;
       endUnknown ||= name === "content-length" || name === "transfer-encoding";
     }
   });
   // uWebSockets.js reads as much of a length as looks like a number. For it any transfer coding is chunks, and an empty one is none.
   const length = headers["content-length"];
   if (length !== undefined && !/^\d{1,15}$/.test(length)) {
-    fault ??= "content-length is not a number";
+    detail ??= "content-length is not a number";
     endUnknown = true;
   }
   const coding = headers["transfer-encoding"];
   if (coding !== undefined && !/^chunked$/i.test(coding)) {
-    fault ??= "transfer-encoding is not chunked";
+    detail ??= "transfer-encoding is not chunked";
     endUnknown = true;
   }
   return {
@@ -101,7 +105,7 @@ export function readHead(request: RawRequest, copied: ReadonlySet<string>): Requ
     path: request.getUrl(),
     query: request.getQuery() ?? "",
     headers,
-    fault,
+    fault: detail === null ? null : new SvcError("invalid_header", { detail }),
     endUnknown,
   };
 }

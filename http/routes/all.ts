@@ -10,8 +10,17 @@ import { systemRoutes } from "./system.ts";
 import { usageRoutes } from "./usage.ts";
 import { wellKnownRoutes } from "./well-known.ts";
 
-/** Every route that a server with these settings has. */
-export function allRoutes({ manifestSource }: Pick<Settings, "manifestSource">): readonly Route[] {
+/** Routes that are not built in, and what the reference says of their tags. */
+export interface MoreRoutes {
+  readonly routes: readonly Route[];
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+/** Every route that a server with these settings has, with those of plugins. */
+export function allRoutes(
+  { manifestSource }: Pick<Settings, "manifestSource">,
+  more: MoreRoutes = { routes: [], tags: {} },
+): readonly Route[] {
   const routes: readonly Route[] = [
     ...chatRoutes,
     ...sessionRoutes,
@@ -21,8 +30,9 @@ export function allRoutes({ manifestSource }: Pick<Settings, "manifestSource">):
     ...manifestRoutes(manifestSource),
     ...systemRoutes,
     ...wellKnownRoutes,
+    ...more.routes,
     // The reference describes itself too.
-    ...docsRoutes(() => routes),
+    ...docsRoutes(() => routes, more.tags),
   ];
   return routes;
 }

@@ -69,8 +69,11 @@ function distributed(name: string): () => Promise<Buffer> {
   };
 }
 
-/** The routes of the reference. `routes` is asked for at the first request, when the table is whole. */
-export function docsRoutes(routes: () => readonly Route[]): readonly Route[] {
+/**
+ * The routes of the reference. `routes` is asked for at the first request, when the table is whole; `tags` describes those that the
+ * reference does not know by itself.
+ */
+export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record<string, string>>): readonly Route[] {
   let document: string | null = null;
 
   const openApi = route({
@@ -81,7 +84,7 @@ export function docsRoutes(routes: () => readonly Route[]): readonly Route[] {
     access: "docs",
     reply: { description: "OpenAPI 3.1.", schema: OpenObject },
     handle(_request, { version }) {
-      document ??= JSON.stringify(openApiDocument(routes(), version));
+      document ??= JSON.stringify(openApiDocument(routes(), version, tags));
       return jsonText(document);
     },
   });

@@ -1,0 +1,144 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { type AnswerHead, securityHeaders, type Wire } from "./wire.ts";
+
+/** How long a client that is behind may take nothing, as uWebSockets.js has it. */
+const stalledMs = 10_000;
+
+/** What the answer to a request has to know of its connection. */
+export interface AnsweredConnection {
+  /** Whether nothing comes on it behind this answer. */
+  readonly endsHere: boolean;
+}
+
+/** An answer over a socket of Node's. */
+export class NodeWire implements Wire {
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #socket: Socket;
+  readonly #connection: AnsweredConnection;
+  #answer: AnswerHead | null = null;
+  /** Whether pieces are framed as chunks: HTTP/1.0 has none, and its answer ends with the connection. */
+  #inChunks = false;
+  #behind = false;
+  #onWritable: (() => void) | null = null;
+
+  constructor(request: IncomingMessage, response: ServerResponse, connection: AnsweredConnection) {
+    this.#request = request;
+    this.#response = response;
+    this.#socket = request.socket;
+    this.#connection = connection;
+  }
+
+  remoteAddress(): string {
+    return this.#socket.remoteAddress ?? "";
+  }
+
+  askForBody(): void {
+    if (this.#request.headers.expect !== undefined && this.#isNew) this.#response.writeContinue();
+  }
+
+  together(work: () => void): void {
+    this.#socket.cork();
+    work();
+    this.#socket.uncork();
+  }
+
+  head(answer: AnswerHead): void {
+    this.#answer = answer;
+  }
+
+  endWith(body: string | Uint8Array, closes: boolean): void {
+    this.#begin(Buffer.byteLength(body), closes);
+    this.#response.end(body);
+    this.#lookForStall();
+  }
+
+  endWithoutBody(bytes: number | null): void {
+    this.#begin(bytes, false);
+    this.#response.end();
+  }
+
+  endBeforeBody(body: string | Uint8Array): void {
+    this.#begin(Buffer.byteLength(body), true);
+    // Ended, Node would close the connection at once.
+    if (body.length === 0) this.#response.flushHeaders();
+    else this.#response.write(body);
+  }
+
+  /**
+   * Writes to the socket itself. `ServerResponse.write` makes four writes of a chunk, and keeps 64 KiB back before it says that
+   * the client is behind.
+   */
+  write(text: string): boolean {
+    const socket = this.#socket;
+    if (socket.destroyed) return true;
+    if (!this.#response.headersSent) {
+      this.#begin(null, false);
+      this.#response.flushHeaders();
+    }
+    socket.write(this.#inChunks ? `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n` : text, this.#onTaken);
+    if (socket.writableLength === 0) return true;
+    this.#behind = true;
+    this.#lookForStall();
+    return false;
+  }
+
+  onWritable(work: () => void): void {
+    this.#onWritable = work;
+  }
+
+  end(text: string): void {
+    if (text !== "") this.write(text);
+    if (!this.#response.headersSent) this.#begin(null, false);
+    this.#response.end();
+    this.#lookForStall();
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  /** Writes what means nothing to a client that has said its last, while it is not answered: who is gone resets the connection. */
+  probe(): void {
+    if (this.#request.httpVersionMinor > 0 && this.#isNew) this.#response.writeProcessing();
+  }
+
+  /** Whether nothing was said yet. */
+  get #isNew(): boolean {
+    return !this.#response.headersSent && !this.#socket.destroyed;
+  }
+
+  readonly #onTaken = (): void => {
+    if (!this.#behind || this.#socket.destroyed || this.#socket.writableLength > 0) return;
+    this.#behind = false;
+    this.#socket.setTimeout(0);
+    this.#onWritable?.();
+  };
+
+  /** Node drops a socket on which nothing moves for as long. */
+  #lookForStall(): void {
+    if (this.#socket.writableLength > 0) this.#socket.setTimeout(stalledMs);
+  }
+
+  /** Writes the head: of a body of as many bytes, or of one in pieces. */
+  #begin(bytes: number | null, closes: boolean): void {
+    const { status, contentType, requestId, noStore, extraHeaders, headers } = this.#answer as AnswerHead;
+    const request = this.#request;
+    const hasNone = request.method === "HEAD" || status === 204;
+    this.#inChunks = bytes === null && request.httpVersionMinor > 0 && !hasNone;
+    const lines = ["content-type", contentType, "x-request-id", requestId];
+    for (const [name, value] of securityHeaders) lines.push(name, value);
+    if (noStore) lines.push("cache-control", "no-store");
+    for (const [name, value] of extraHeaders) lines.push(name, value);
+    if (headers) for (const name of Object.keys(headers)) lines.push(name, headers[name] as string);
+    if (bytes !== null && status !== 204) lines.push("content-length", String(bytes));
+    if (this.#inChunks) lines.push("transfer-encoding", "chunked");
+    // Behind a request that was not read to its end nobody knows where the next one begins.
+    const stays = request.complete && request.httpVersionMinor > 0 && this.#response.shouldKeepAlive;
+    if (closes || !stays || this.#connection.endsHere) lines.push("connection", "close");
+    // Else Node would say that the connection stays and for how long, which HTTP/1.1 takes for granted.
+    else this.#response.removeHeader("connection");
+    this.#response.writeHead(status, STATUS_CODES[status] ?? "", lines);
+  }
+}
