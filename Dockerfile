@@ -15,9 +15,10 @@ COPY manifests ./manifests
 COPY governance ./governance
 COPY actors ./actors
 COPY http ./http
+COPY plugins ./plugins
 COPY host ./host
 # Loads every file once, so that its stripped text is in node_modules/.cache, which cannot be written to later.
-RUN ["node", "--import", "./strip-types.js", "--input-type=module", "--eval", "import { globSync } from 'node:fs'; for (const file of globSync('{bus,storage,manifests,governance,actors,http}/**/*.ts')) await import(`./${file}`).catch(() => {});"]
+RUN ["node", "--import", "./strip-types.js", "--input-type=module", "--eval", "import { globSync } from 'node:fs'; for (const file of globSync('{bus,storage,manifests,governance,actors,http,plugins}/**/*.ts')) await import(`./${file}`).catch(() => {});"]
 RUN ["node", "svc.js", "version"]
 
 FROM node:22-bookworm-slim

@@ -10,6 +10,9 @@ import { threadId } from "node:worker_threads";
 
 const cacheDir = fileURLToPath(new URL(`./node_modules/.cache/svc-strip-types/${process.version}/`, import.meta.url));
 
+/** This installation, with a slash at its end. */
+const root = new URL("./", import.meta.url).href;
+
 /** When a thread has loaded what it needs. */
 const compiledMs = 3_000;
 
@@ -49,6 +52,21 @@ function quietly(work) {
 enableCompileCache(`${cacheDir}v8`);
 setTimeout(flushCompileCache, compiledMs).unref();
 registerHooks({
+  // Plugins lie anywhere. They name the files of this installation as svc/…, and find its packages where they have none of their own.
+  resolve(specifier, context, nextResolve) {
+    if (specifier.startsWith("svc/")) return nextResolve(new URL(specifier.slice("svc/".length), root).href, context);
+    if (context.parentURL === undefined || context.parentURL.startsWith(root) || !/^@?[a-z]/i.test(specifier))
+      return nextResolve(specifier, context);
+    try {
+      return nextResolve(specifier, context);
+    } catch (error) {
+      try {
+        return nextResolve(specifier, { ...context, parentURL: import.meta.url });
+      } catch {
+        throw error;
+      }
+    }
+  },
   load(url, context, nextLoad) {
     if (!url.startsWith("file:") || !url.endsWith(".ts") || url.includes("/node_modules/"))
       return nextLoad(url, context);

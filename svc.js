@@ -11,17 +11,18 @@ const [major, minor] = process.versions.node.split(".").map(Number);
 /** How often we look whether npm is still there: nothing says so by itself. */
 const npmLookMs = 500;
 
-// uWebSockets.js has binaries for Node 22 and not for newer ones, so exactly this major.
-if (major === 22 && minor >= 18) {
+const pinned = fileURLToPath(new URL("./node_modules/node/bin/node", import.meta.url));
+
+// uWebSockets.js has binaries for Node 22 and not for newer ones: those are taken where there is nothing else, with Node's own server.
+if ((major === 22 && minor >= 18) || (major >= 24 && !existsSync(pinned))) {
   await import(stripTypes.href);
   // As the server is told it by a launcher that ends.
   whenNpmEnds(() => process.emit("disconnect"));
   await import(main.href);
 } else {
-  const pinned = fileURLToPath(new URL("./node_modules/node/bin/node", import.meta.url));
   if (!existsSync(pinned)) {
     process.stderr.write(
-      `svc needs Node 22.18 or newer of the 22 line and found ${process.versions.node}. Run "npm ci" first.\n`,
+      `svc needs Node 22.18 or newer of the 22 line, or 24 or newer, and found ${process.versions.node}. Run "npm ci" first.\n`,
     );
     process.exit(1);
   }

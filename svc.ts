@@ -4,9 +4,10 @@ import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
-import { loadSettings, type Settings } from "./governance/settings/settings.ts";
 import { type Command, textOption, UsageError } from "./host/cli/command.ts";
 import { type Commands, dispatch } from "./host/cli/dispatch.ts";
+import { pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
+import { type Deployment, loadDeployment } from "./host/plugins.ts";
 import type { Registries } from "./manifests/registries.ts";
 
 const env = systemEnv();
@@ -23,8 +24,9 @@ const serveCommand: Command = {
   async run(args, { environment, stop }) {
     const role = textOption(args, "role", "all");
     if (!roles.includes(role)) throw new UsageError(`--role is one of ${roles.join(", ")}.`);
-    const settings = loadSettings(environment);
-    const refusals = [...bootRefusals(settings)];
+    const { settings, plugins } = await loadDeployment(environment);
+    const providers = pluginProviders(plugins).map(({ name }) => name);
+    const refusals = [...bootRefusals(settings, providers)];
     if (role !== "all") {
       refusals.push(`--role ${role} needs Postgres and Redis, and this version has no Redis; leave it out.`);
     }
@@ -64,10 +66,16 @@ const commands: Commands = {
 };
 
 /** For the commands that check manifests. */
-async function loadRegistries(settings: Settings): Promise<Registries> {
+async function loadRegistries({ settings, plugins }: Deployment): Promise<Registries> {
   const { createModels } = await import("./actors/models/create-models.ts");
+  const { builtInSource } = await import("./actors/tools/registry/built-in.ts");
   const { registriesOf } = await import("./actors/tools/registry/registries.ts");
-  return registriesOf(settings, createModels(settings, env));
+  const { patterns } = await import("./actors/run/patterns/patterns.ts");
+  return registriesOf(settings, {
+    models: createModels(settings, env, undefined, pluginProviders(plugins)),
+    toolSources: [builtInSource, ...pluginOffers(plugins)],
+    patterns: new Map([...patterns, ...pluginPatterns(plugins)]),
+  });
 }
 
 /** One Ctrl-C comes twice under npm: from the terminal, and from npm, which passes on what it gets itself. */

@@ -4,50 +4,71 @@ import { type ManifestsDeps, manifestsActor } from "../actors/manifests/manifest
 import { createModels } from "../actors/models/create-models.ts";
 import { type NodeDeps, nodeActor } from "../actors/node/node-actor.ts";
 import { TextPace } from "../actors/run/output/text-pace.ts";
-import { patterns } from "../actors/run/patterns/patterns.ts";
+import type { PatternDeps } from "../actors/run/pattern.ts";
+import { patterns as builtInPatterns } from "../actors/run/patterns/patterns.ts";
+import { runActor } from "../actors/run/run-actor.ts";
+import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
 import { threadActor } from "../actors/thread/thread-actor.ts";
+import { builtInSource } from "../actors/tools/registry/built-in.ts";
 import { registriesOf } from "../actors/tools/registry/registries.ts";
-import { turnActor } from "../actors/turn/turn-actor.ts";
+import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
+import type { NodeId } from "../bus/protocol/node-id.ts";
 import { AuditLog } from "../governance/audit.ts";
+import { builtInControls } from "../governance/controls/built-in.ts";
 import { createLogger } from "../governance/log.ts";
 import { Metrics } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secret-mask.ts";
 import { objectStoreConfigOf } from "../governance/settings/object-store-config.ts";
 import type { Settings } from "../governance/settings/settings.ts";
-import { createResolver } from "../manifests/resolve.ts";
+import { createResolver } from "../manifests/resolve/resolve.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import type { StoreConfig } from "../storage/store/config.ts";
 import type { Store } from "../storage/store/store.ts";
 import { ThreadKeys } from "../storage/tables/thread-keys.ts";
+import { type LoadedPlugin, pluginHooks, pluginPatterns, pluginProviders, pluginToolSources } from "./plugin-seams.ts";
 
 /** What a thread is started with; it crosses to the thread as it is. */
 export interface NodeConfig {
+  /** Its number in this process. */
   readonly node: number;
   /** The nodes that hold actors, in the same order everywhere. */
-  readonly actorNodes: readonly number[];
+  readonly actorNodes: readonly NodeId[];
   readonly settings: Settings;
   readonly store: StoreConfig;
-  /** Random, new at every start of the process. */
+  /** Names this process among the hosts; random, new at every start. */
   readonly bootId: string;
   /** How often this node was started before, in this process. */
   readonly incarnation: number;
 }
 
 /** What the actors of one thread need, each kind its part of it. */
-export type ActorDeps = LimiterDeps & ManifestsDeps & NodeDeps & ThreadDeps;
+export type ActorDeps = LimiterDeps & ManifestsDeps & NodeDeps & PatternDeps & ThreadDeps;
 
 /** Every kind of actor that a node can hold. */
-export const actorKinds = [limiterActor, manifestsActor, nodeActor, threadActor, turnActor];
+export const actorKinds = [limiterActor, manifestsActor, nodeActor, runActor, threadActor];
 
-/** Builds what the actors of one node share. */
-export function createActorDeps(config: NodeConfig, env: Env, store: Store): ActorDeps {
+/** Runs that were put aside and are taken up at once on one node (decision 87). */
+const resumesMax = 256;
+
+/** Builds what the actors of one node share, those of plugins too. */
+export function createActorDeps(
+  config: NodeConfig,
+  env: Env,
+  store: Store,
+  bus: Bus,
+  plugins: readonly LoadedPlugin[] = [],
+): ActorDeps {
   const { settings } = config;
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
-  const models = createModels(settings, env, mask);
-  const registries = registriesOf(settings, models);
+  const log = createLogger(settings, mask, { node: config.node });
+  const services = { env, settings, store, bus, log };
+  const models = createModels(settings, env, mask, pluginProviders(plugins));
+  const toolSources = [builtInSource, ...pluginToolSources(plugins, services)];
+  const patterns = new Map([...builtInPatterns, ...pluginPatterns(plugins)]);
+  const registries = registriesOf(settings, { models, toolSources, patterns });
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
   const fromStore = settings.manifestSource === "store";
   const resolver = createResolver({
@@ -61,8 +82,10 @@ export function createActorDeps(config: NodeConfig, env: Env, store: Store): Act
     settings,
     store,
     models,
-    tools: registries.tools,
+    toolSources,
+    controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,
+    resumes: new Gate(resumesMax),
     manifests: new ManifestLibrary(resolver, registries, objects, metrics, () => env.monotonic()),
     threadKeys: new ThreadKeys(store),
     audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
@@ -71,7 +94,7 @@ export function createActorDeps(config: NodeConfig, env: Env, store: Store): Act
     metrics,
     pace: new TextPace(env),
     mask,
-    log: createLogger(settings, mask, { node: config.node }),
+    log,
     liveRuns: new Set(),
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,
   };

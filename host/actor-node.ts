@@ -1,12 +1,15 @@
 import type { MessagePort } from "node:worker_threads";
+import type { Logger } from "pino";
 import { ActorHost } from "../actors/runtime/host.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
-import { portLink } from "../bus/ports.ts";
+import { portTransport } from "../bus/ports.ts";
+import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import { openStore } from "../storage/client.ts";
 import type { Store } from "../storage/store/store.ts";
 import { type ActorDeps, actorKinds, createActorDeps, type NodeConfig } from "./actor-deps.ts";
+import { type LoadedPlugin, pluginKinds } from "./plugin-seams.ts";
 
 /** The actors of one node. */
 export interface Actors {
@@ -15,6 +18,7 @@ export interface Actors {
   /** Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and the audit rows are written. */
   drain(graceMs: number): Promise<void>;
   metrics(): MetricSnapshot;
+  readonly log: Logger;
   /** Nothing of them happens by itself any more. */
   close(): void;
 }
@@ -22,8 +26,8 @@ export interface Actors {
 /** What the main thread asks of a thread that holds actors; comlink carries it. */
 export interface NodeControl extends Pick<Actors, "drain" | "metrics"> {
   /** Connects another node, or the one that takes a lost one's place. */
-  connect(node: number, port: MessagePort): void;
-  lost(node: number): void;
+  connect(node: NodeId, port: MessagePort): void;
+  lost(node: NodeId): void;
 }
 
 /** How often a draining node looks whether its runs have ended. */
@@ -32,21 +36,25 @@ const drainLookMs = 20;
 const interruptMs = 5_000;
 
 /** Starts a node that holds actors and nothing else. */
-export function startActorNode(config: NodeConfig, env: Env, storePort: MessagePort): NodeControl {
+export function startActorNode(
+  config: NodeConfig,
+  env: Env,
+  storePort: MessagePort,
+  plugins: readonly LoadedPlugin[],
+): NodeControl {
   const bus: Bus = new Bus({
     env,
-    node: config.node,
+    node: nodeId(config.bootId, config.node),
     incarnation: config.incarnation,
     actorNodes: config.actorNodes,
     deliver: (delivery) => actors.deliver(delivery),
   });
-  const actors = startActors(config, env, openStore(env, config.store, storePort), bus);
+  const actors = startActors(config, env, openStore(env, config.store, storePort), bus, plugins);
+  bus.onLost((node, cause) => {
+    if (cause) actors.log.error({ err: cause, node }, "node is given up");
+  });
   return {
-    connect: (node, port) =>
-      bus.attach(
-        node,
-        portLink(env, port, (batch) => bus.receive(node, batch)),
-      ),
+    connect: (node, port) => bus.connect(node, portTransport(port)),
     lost: (node) => bus.lost(node),
     drain: actors.drain,
     metrics: actors.metrics,
@@ -54,13 +62,19 @@ export function startActorNode(config: NodeConfig, env: Env, storePort: MessageP
 }
 
 /** Starts the actors of a node that has a bus already. What the bus takes for them is to be given to `deliver`. */
-export function startActors(config: NodeConfig, env: Env, store: Store, bus: Bus): Actors {
-  const deps = createActorDeps(config, env, store);
+export function startActors(
+  config: NodeConfig,
+  env: Env,
+  store: Store,
+  bus: Bus,
+  plugins: readonly LoadedPlugin[],
+): Actors {
+  const deps = createActorDeps(config, env, store, bus, plugins);
   const host = new ActorHost({
     env,
     bus,
     deps,
-    definitions: actorKinds,
+    definitions: [...actorKinds, ...pluginKinds(plugins)],
     onCrash(kind, key, error) {
       deps.metrics.count("svc_actor_crashes_total", [kind]);
       deps.log.error({ err: error, kind, key }, "actor crashed");
@@ -71,9 +85,10 @@ export function startActors(config: NodeConfig, env: Env, store: Store, bus: Bus
   return {
     deliver: (delivery) => host.deliver(delivery),
     drain: (graceMs) => drain(deps, host, env, graceMs),
+    log: deps.log,
     close: () => host.close(),
     metrics() {
-      for (const kind of ["tell", "frame", "late_reply"] as const) {
+      for (const kind of ["tell", "frame", "late_reply", "batch"] as const) {
         deps.metrics.count("svc_bus_dropped_total", [kind], bus.dropped[kind]);
         bus.dropped[kind] = 0;
       }

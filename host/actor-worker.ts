@@ -4,7 +4,9 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { systemEnv } from "../bus/env.ts";
 import type { NodeConfig } from "./actor-deps.ts";
 import { startActorNode } from "./actor-node.ts";
+import { importPlugins } from "./plugins.ts";
 
 // Entry of a thread that holds actors.
 const { config, storePort } = workerData as { config: NodeConfig; storePort: MessagePort };
-if (parentPort) expose(startActorNode(config, systemEnv(), storePort), nodeEndpoint(parentPort));
+const plugins = await importPlugins(config.settings.plugins);
+if (parentPort) expose(startActorNode(config, systemEnv(), storePort, plugins), nodeEndpoint(parentPort));

@@ -2,7 +2,8 @@ import type { MessagePort } from "node:worker_threads";
 import { Bus, type Delivery } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
-import { portLink } from "../bus/ports.ts";
+import { portTransport } from "../bus/ports.ts";
+import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import { createAuthenticator } from "../governance/auth/authenticator.ts";
 import { createLogger } from "../governance/log.ts";
 import { type MetricSnapshot, Metrics } from "../governance/metrics.ts";
@@ -12,7 +13,8 @@ import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { createApp } from "../http/app.ts";
 import type { HttpContext } from "../http/context.ts";
-import { type Listener, listen } from "../http/engines/uws.ts";
+import { chooseEngine } from "../http/engines/choose.ts";
+import type { Listener } from "../http/engines/engine.ts";
 import { StreamRegistry } from "../http/exchange/sse.ts";
 import { Probe } from "../http/probe.ts";
 import { allRoutes } from "../http/routes/all.ts";
@@ -20,11 +22,14 @@ import { ThreadHubs } from "../http/thread-hubs.ts";
 import { openStore } from "../storage/client.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
+import { allMigrations, type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
 
 /** What an http thread is started with; it crosses to the thread as it is. */
 export interface HttpNodeConfig {
   readonly node: number;
-  readonly actorNodes: readonly number[];
+  readonly actorNodes: readonly NodeId[];
+  /** Names this process among the hosts; random, new at every start. */
+  readonly bootId: string;
   /** How many threads share what is bounded for the process. */
   readonly httpThreads: number;
   readonly settings: Settings;
@@ -36,8 +41,8 @@ export interface HttpNodeConfig {
 export interface HttpNode {
   readonly bus: Bus;
   readonly context: HttpContext;
-  connect(node: number, port: MessagePort): void;
-  lost(node: number): void;
+  connect(node: NodeId, port: MessagePort): void;
+  lost(node: NodeId): void;
   /** Answers the port. Rejects when it cannot be listened on. */
   listen(port: number): Promise<number>;
   metrics(): MetricSnapshot;
@@ -63,19 +68,21 @@ export function createHttpNode(
   config: HttpNodeConfig,
   env: Env,
   storePort: MessagePort,
+  plugins: readonly LoadedPlugin[],
   allMetrics: () => Promise<readonly MetricSnapshot[]>,
   deliver?: (delivery: Delivery) => void,
 ): HttpNode {
   const { settings } = config;
   const bus: Bus = new Bus({
     env,
-    node: config.node,
+    node: nodeId(config.bootId, config.node),
     incarnation: 0,
     actorNodes: config.actorNodes,
     // Nobody addresses an actor of a node that holds none.
     deliver: deliver ?? ((delivery) => bus.refuse(delivery, new SvcError("not_found"))),
   });
   const store = openStore(env, storeConfigOf(settings), storePort);
+  const migrations = allMigrations(plugins);
   const streams = new StreamRegistry(settings.streamBufferBytes / config.httpThreads, () => env.monotonic());
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
@@ -100,7 +107,7 @@ export function createHttpNode(
     allMetrics,
     draining: () => draining,
     closing: () => closing,
-    schemaBehind: () => isSchemaBehind(store.system),
+    schemaBehind: () => isSchemaBehind(store.system, migrations),
     probes: {
       database: new Probe(env, async () => {
         await store.check();
@@ -112,12 +119,13 @@ export function createHttpNode(
       }),
     },
   };
-  bus.onLost((node) => {
+  bus.onLost((node, cause) => {
+    if (cause) context.log.error({ err: cause, node }, "node is given up");
     for (const turn of [...context.turns]) turn.lost(node);
   });
   metrics.gauge("svc_open_streams", () => streams.size);
   metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting);
-  const onRequest = createApp(allRoutes(settings), context, createAuthenticator(settings, env));
+  const onRequest = createApp(allRoutes(settings, pluginRoutes(plugins)), context, createAuthenticator(settings, env));
   let listener: Listener | null = null;
   let closed = false;
 
@@ -132,19 +140,18 @@ export function createHttpNode(
   return {
     bus,
     context,
-    connect: (node, port) =>
-      bus.attach(
-        node,
-        portLink(env, port, (batch) => bus.receive(node, batch)),
-      ),
+    connect: (node, port) => bus.connect(node, portTransport(port)),
     lost: (node) => bus.lost(node),
     async listen(port) {
-      listener = await listen(
-        { host: settings.host, port, trustedHeader: settings.trustedClientIpHeader },
-        env,
-        streams,
-        onRequest,
-      );
+      const engine = await chooseEngine(settings.httpEngine);
+      const options = {
+        host: settings.host,
+        port,
+        shared: config.httpThreads > 1,
+        trustedHeader: settings.trustedClientIpHeader,
+        headBytesMax: settings.httpMaxHeaderBytes,
+      };
+      listener = await engine.listen(options, env, streams, onRequest);
       return listener.port;
     },
     metrics() {

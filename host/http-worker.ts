@@ -4,6 +4,7 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { systemEnv } from "../bus/env.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
+import { importPlugins } from "./plugins.ts";
 
 // Entry of an http thread, when there are more of them than the main thread itself.
 
@@ -23,9 +24,10 @@ const { config, storePort, mainPort } = workerData as {
   storePort: MessagePort;
   mainPort: MessagePort;
 };
+const plugins = await importPlugins(config.settings.plugins);
 if (parentPort) {
   const main: Remote<MainControl> = wrap<MainControl>(nodeEndpoint(mainPort));
-  const node = createHttpNode(config, systemEnv(), storePort, () => main.allMetrics());
+  const node = createHttpNode(config, systemEnv(), storePort, plugins, () => main.allMetrics());
   const { connect, lost, listen, metrics, announceEnd, stopAccepting, close } = node;
   const control: HttpControl = { connect, lost, listen, metrics, announceEnd, stopAccepting, close };
   expose(control, nodeEndpoint(parentPort));

@@ -1,64 +1,93 @@
 import type { Logger } from "pino";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
+import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { Store } from "../storage/store/store.ts";
-import { deleteLapsed } from "../storage/tables/lapsed.ts";
+import { deleteLapsed, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
+import { wakeDueRuns } from "./due-waits.ts";
+import type { HostLease } from "./host-lease.ts";
 
 // What no request waits for and is done now and then, in one table.
 
 /** Something that a process does again and again, never twice at a time. */
 export interface PeriodicTask {
   readonly name: string;
+  /** Whether it goes on while the process drains. */
+  readonly whileDraining?: boolean;
   /** Does it once; answers how many milliseconds later it is due again. A throw is logged, and it is tried again in a minute. */
   run(): Promise<number>;
 }
 
 const hourMs = 3_600_000;
+/** How late a deadline may be noticed, and an answer whose hint was lost. */
+const waitsMs = 1_000;
+const dayMs = 24 * hourMs;
 const afterFailureMs = 60_000;
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
 /** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
 const indexPause = 20;
 
-/** The tasks of a process. */
+interface TaskDeps extends Pick<Settings, "workspaceRoot" | "fiberRetentionDays"> {
+  readonly store: Store;
+  readonly lease: HostLease;
+  readonly env: Env;
+  readonly bus: Bus;
+}
+
+const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>> = {
+  host_lease: ({ lease }) => lease.keep(),
+  async due_waits({ store, bus }) {
+    await wakeDueRuns(store, bus);
+    return waitsMs;
+  },
+  async search_index({ store, env }) {
+    const startedAt = env.monotonic();
+    if (await indexEvents(store, 1)) return indexIdleMs;
+    return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
+  },
+  async lapsed_rows({ store, env }) {
+    await deleteLapsed(store, env.now());
+    return hourMs;
+  },
+  async old_runs({ store, env, fiberRetentionDays }) {
+    if (fiberRetentionDays > 0) await deleteOldRuns(store, env.now() - fiberRetentionDays * dayMs);
+    return hourMs;
+  },
+  async workspace_drafts({ workspaceRoot, env }) {
+    if (workspaceRoot !== null) await sweepDrafts(workspaceRoot, env);
+    return hourMs;
+  },
+};
+/** What goes on while the process drains. */
+const whileDraining: readonly string[] = ["host_lease"];
+
+/** The names of the tasks that every process has. */
+export const taskNames: readonly string[] = Object.keys(builtInTasks);
+
+/** The tasks that every process has. */
 export function periodicTasks(
   store: Store,
-  { workspaceRoot }: Pick<Settings, "workspaceRoot">,
+  { workspaceRoot, fiberRetentionDays }: Pick<Settings, "workspaceRoot" | "fiberRetentionDays">,
+  lease: HostLease,
   env: Env,
+  bus: Bus,
 ): PeriodicTask[] {
-  return [
-    {
-      name: "search_index",
-      async run() {
-        const startedAt = env.monotonic();
-        if (await indexEvents(store, 1)) return indexIdleMs;
-        return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
-      },
-    },
-    {
-      name: "lapsed_rows",
-      async run() {
-        await deleteLapsed(store, env.now());
-        return hourMs;
-      },
-    },
-    {
-      name: "workspace_drafts",
-      async run() {
-        if (workspaceRoot !== null) await sweepDrafts(workspaceRoot, env);
-        return hourMs;
-      },
-    },
-  ];
+  const deps: TaskDeps = { store, workspaceRoot, fiberRetentionDays, lease, env, bus };
+  return Object.entries(builtInTasks).map(([name, run]) => ({
+    name,
+    whileDraining: whileDraining.includes(name),
+    run: () => run(deps),
+  }));
 }
 
 /** Does each task now and whenever it is due again. Answers how to stop; what is under way then comes to its end. */
 export function startTasks(tasks: readonly PeriodicTask[], env: Env, log: Logger): () => void {
   let stopped = false;
   const repeat = async (task: PeriodicTask): Promise<void> => {
-    if (stopped) return;
+    if (stopped && !task.whileDraining) return;
     const pauseMs = await task.run().catch((error: unknown) => {
       log.warn({ err: error, task: task.name }, "a periodic task failed");
       return afterFailureMs;

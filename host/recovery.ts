@@ -3,14 +3,15 @@ import { threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Store } from "../storage/store/store.ts";
+import type { Gone } from "../storage/tables/hosts.ts";
 import { releaseAbandonedKeys } from "../storage/tables/idempotency.ts";
-import { abandonedRuns, type Gone } from "../storage/tables/live-runs.ts";
+import { abandonedRuns } from "../storage/tables/runs.ts";
 
 const pageRows = 500;
 const recoverMsMax = 60_000;
 const retryMs = { first: 500, longest: 30_000 };
 
-/** Closes what a process or an actor thread that is gone has left open: its runs, and the keys that it had claimed. */
+/** Closes what a host or a worker that is gone has left open: its runs, and the keys that it had claimed. */
 export class AbandonedRuns {
   readonly #bus: Bus;
   readonly #store: Store;

@@ -6,6 +6,7 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
 import { describeDefault } from "../actors/models/create-models.ts";
 import { type Env, systemEnv } from "../bus/env.ts";
+import { nodeId } from "../bus/protocol/node-id.ts";
 import { createLogger } from "../governance/log.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secret-mask.ts";
@@ -14,13 +15,17 @@ import { objectStoreConfigOf } from "../governance/settings/object-store-config.
 import { atPlace, databasePlace, dataPlace, objectsPlace } from "../governance/settings/places.ts";
 import { type Settings, withoutSigningKey } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
+import { chooseEngine, type Engine } from "../http/engines/choose.ts";
 import { migrate } from "../storage/migrate.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import { type Actors, startActors } from "./actor-node.ts";
+import { HostLease } from "./host-lease.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
 import type { HttpControl, MainControl } from "./http-worker.ts";
 import { periodicTasks, startTasks } from "./periodic-tasks.ts";
+import { allMigrations, type LoadedPlugin, pluginProviders, pluginTasks } from "./plugin-seams.ts";
+import { importPlugins } from "./plugins.ts";
 import { AbandonedRuns } from "./recovery.ts";
 import { ActorSystem } from "./system.ts";
 import { threadCounts } from "./worker-counts.ts";
@@ -47,6 +52,8 @@ export interface RunningServer {
   readonly system: ActorSystem;
 }
 
+const toHead = { target: "head", downgrade: false };
+
 /** Runs a server until it is asked to stop. Rejects when it cannot start, or when it cannot go on. */
 export async function serve(given: Settings, options: ServeOptions): Promise<void> {
   const settings = withoutSigningKey(given);
@@ -54,26 +61,35 @@ export async function serve(given: Settings, options: ServeOptions): Promise<voi
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, {}, options.terminal);
   const config = storeConfigOf(settings);
+  const engine = await chooseEngine(settings.httpEngine);
   await probePort(settings.host, settings.port);
   const sqlite = config.engine === "sqlite";
+  const plugins = await importPlugins(settings.plugins);
   const lock = sqlite ? await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir)) : null;
   try {
     // On Postgres the schema is the operator's to bring up: other processes may be running on it.
-    if (sqlite) await atPlace(databasePlace(settings), () => migrate(config, { target: "head", downgrade: false }));
+    if (sqlite) await atPlace(databasePlace(settings), () => migrate(config, toHead, allMigrations(plugins)));
     // Each thread opens it again, where nobody could say any more which setting is wrong.
     await atPlace(objectsPlace(settings), () => openObjectStore(objectStoreConfigOf(settings), env));
-    await run(settings, options, env, log);
+    await run(settings, plugins, options, env, log, engine);
   } finally {
     lock?.release();
   }
 }
 
-async function run(settings: Settings, options: ServeOptions, env: Env, log: Logger): Promise<void> {
+async function run(
+  settings: Settings,
+  plugins: readonly LoadedPlugin[],
+  options: ServeOptions,
+  env: Env,
+  log: Logger,
+  engine: Engine,
+): Promise<void> {
   const counts = threadCounts(settings, options.cores ?? availableParallelism());
   const bootId = env.id().slice(0, 16);
   const httpWorkers = counts.http > 1 ? counts.http : 0;
   const threadNodes = Array.from({ length: counts.actors }, (_, index) => 1 + httpWorkers + index);
-  const actorNodes = threadNodes.length > 0 ? threadNodes : [0];
+  const actorNodes = (threadNodes.length > 0 ? threadNodes : [0]).map((node) => nodeId(bootId, node));
   const fatal = Promise.withResolvers<never>();
   fatal.promise.catch(() => {});
   const system = new ActorSystem({
@@ -81,7 +97,8 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
     settings,
     bootId,
     log,
-    actorNodes: threadNodes,
+    threads: threadNodes,
+    actorNodes,
     onFatal: (error) => fatal.reject(error),
     onReplaced: (owner) => void abandoned.close({ worker: owner }),
   });
@@ -98,12 +115,13 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   const nodeConfig = (node: number): HttpNodeConfig => ({
     node,
     actorNodes,
+    bootId,
     httpThreads: counts.http,
     settings,
     version: options.version,
     startedAt: env.now(),
   });
-  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), allMetrics, (delivery) =>
+  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), plugins, allMetrics, (delivery) =>
     actors?.deliver(delivery),
   );
   const actors: Actors | null =
@@ -114,6 +132,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
           env,
           main.context.store,
           main.bus,
+          plugins,
         );
   system.join({ node: 0, connect: main.connect, lost: main.lost });
   for (let node = 1; node <= httpWorkers; node++)
@@ -122,11 +141,24 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   if (await main.context.schemaBehind().catch(() => false))
     log.warn("the database lacks migrations of this version: run `svc migrate`; /ready is 503 until then");
   const abandoned = new AbandonedRuns(main.bus, main.context.store, env, log);
-  await abandoned.close({ processesBut: bootId });
-  const port = await listenAll(main, workers, settings);
+  const lease = new HostLease({
+    store: main.context.store.system,
+    host: bootId,
+    // By the lock of the data directory, or of the database.
+    alone: true,
+    renewed: storeConfigOf(settings).engine === "postgres",
+    log,
+    onGone: () => abandoned.close({ hostsBut: bootId }),
+    onLost: (error) => fatal.reject(error),
+  });
+  await lease.keep();
+  const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
-  const stopTasks = startTasks(periodicTasks(main.context.store, settings, env), env, log);
-  announce(url, settings, env, log, counts);
+  const services = { env, settings, store: main.context.store, bus: main.bus, log };
+  const tasks = [...periodicTasks(services.store, settings, lease, env, main.bus), ...pluginTasks(plugins, services)];
+  const stopTasks = startTasks(tasks, env, log);
+  log.info({ http_engine: engine.name }, engine.why);
+  announce(url, settings, plugins, env, log, counts);
   options.onReady?.({ url, system });
 
   try {
@@ -154,6 +186,7 @@ async function run(settings: Settings, options: ServeOptions, env: Env, log: Log
   await system.stop(graceMs, async () => {
     await actors?.drain(graceMs);
     actors?.close();
+    await lease.leave();
     await Promise.all([main.close(), ...workers.map((worker) => worker.control.close())]);
   });
   for (const worker of workers) await worker.worker.terminate();
@@ -202,12 +235,18 @@ async function listenAll(main: HttpNode, workers: readonly HttpWorker[], { host,
 function announce(
   url: string,
   settings: Settings,
+  plugins: readonly LoadedPlugin[],
   env: Env,
   log: Logger,
   threads: { http: number; actors: number },
 ): void {
   for (const warning of bootWarnings(settings)) log.warn(warning);
-  log.info({ url, data_dir: settings.dataDir, model: describeDefault(settings, env), threads }, "svc is ready");
+  const model = describeDefault(settings, env, pluginProviders(plugins));
+  const names = plugins.map(({ plugin }) => plugin.name);
+  log.info(
+    { url, data_dir: settings.dataDir, model, threads, ...(names.length > 0 && { plugins: names }) },
+    "svc is ready",
+  );
   const auth = settings.authMode === "none" ? "" : ' -H "Authorization: Bearer $SVC_KEY"';
   log.info(
     `try: curl -N ${url}/chat/stream${auth} -H "Content-Type: application/json" -d '{"manifest":"${settings.defaultManifest}","messages":[{"role":"user","content":"What is 6 * 7?"}]}'`,

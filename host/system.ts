@@ -5,6 +5,7 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
 import type { Env } from "../bus/env.ts";
 import { portPair } from "../bus/ports.ts";
+import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
@@ -19,8 +20,8 @@ import type { NodeControl } from "./actor-node.ts";
 /** A node that speaks to actors and holds none: an http thread. */
 export interface Peer {
   readonly node: number;
-  connect(node: number, port: MessagePort): void;
-  lost(node: number): void;
+  connect(node: NodeId, port: MessagePort): void;
+  lost(node: NodeId): void;
 }
 
 /** What the threads are started with, and who is told when they fail. */
@@ -29,8 +30,10 @@ export interface SystemOptions {
   readonly settings: Settings;
   readonly bootId: string;
   readonly log: Logger;
-  /** The nodes that hold actors. */
-  readonly actorNodes: readonly number[];
+  /** The numbers of the threads that hold actors. */
+  readonly threads: readonly number[];
+  /** The nodes that hold actors, in the same order everywhere. */
+  readonly actorNodes: readonly NodeId[];
   /** The store is gone, or an actor thread dies as soon as it starts: nothing works any more. */
   readonly onFatal: (error: Error) => void;
   /** An actor thread was replaced; `owner` is how the lost one marked what it was running. */
@@ -46,6 +49,8 @@ interface ActorThread {
   whenGone: Set<() => void> | null;
   /** Whether it has started. */
   answered: boolean;
+  /** What it has died of, where it was thrown. */
+  failure: Error | null;
   /** When it and its predecessors have died, on the monotonic clock. */
   deaths: readonly number[];
 }
@@ -76,7 +81,7 @@ export class ActorSystem {
   /** Resolves when the store is open and every actor thread answers. */
   async start(): Promise<void> {
     await this.store.ready;
-    for (const node of this.#options.actorNodes) this.#threads.push(this.#spawn(node, 0, []));
+    for (const node of this.#options.threads) this.#threads.push(this.#spawn(node, 0, []));
     for (const [index, thread] of this.#threads.entries())
       for (const other of this.#threads.slice(index + 1)) this.#connectThreads(thread, other);
     await Promise.all(this.#threads.map((thread) => thread.control.metrics()));
@@ -122,11 +127,23 @@ export class ActorSystem {
       execArgv: ["--import", new URL("../strip-types.js", import.meta.url).href],
     });
     const control = wrap<NodeControl>(nodeEndpoint(worker));
-    const thread: ActorThread = { node, incarnation, worker, control, whenGone: new Set(), answered: false, deaths };
+    const thread: ActorThread = {
+      node,
+      incarnation,
+      worker,
+      control,
+      whenGone: new Set(),
+      answered: false,
+      failure: null,
+      deaths,
+    };
     void control.metrics().then(() => {
       thread.answered = true;
     });
-    worker.on("error", (error) => this.#options.log.error({ err: error, node }, "actor thread failed"));
+    worker.on("error", (error) => {
+      thread.failure = error as Error;
+      this.#options.log.error({ err: error, node }, "actor thread failed");
+    });
     worker.on("exit", () => {
       for (const gone of thread.whenGone ?? []) gone();
       thread.whenGone = null;
@@ -139,13 +156,15 @@ export class ActorSystem {
     if (this.#stopping) return;
     const { node, incarnation } = thread;
     this.#options.log.error({ node, incarnation }, "actor thread is gone");
-    for (const peer of this.#peers) peer.lost(node);
+    for (const peer of this.#peers) peer.lost(this.#idOf(thread));
     const others = this.#threads.filter((other) => other.node !== node);
-    for (const other of others) void other.control.lost(node);
+    for (const other of others) void other.control.lost(this.#idOf(thread));
     const now = this.#options.env.monotonic();
     const deaths = [...thread.deaths.filter((at) => at > now - deathsWindowMs), now];
     if (!thread.answered || deaths.length >= deathsMax) {
-      this.#options.onFatal(new Error(`actor thread ${node} does not stay alive`));
+      const { failure: cause } = thread;
+      const words = `actor thread ${node} does not stay alive${cause ? `: ${cause.message}` : ""}`;
+      this.#options.onFatal(new Error(words, { cause }));
       return;
     }
     const replacement = this.#spawn(node, incarnation + 1, deaths);
@@ -155,16 +174,20 @@ export class ActorSystem {
     this.#options.onReplaced(`${this.#options.bootId}:${node}:${incarnation}`);
   }
 
+  #idOf({ node }: { node: number }): NodeId {
+    return nodeId(this.#options.bootId, node);
+  }
+
   #connectThreads(a: ActorThread, b: ActorThread): void {
     const [left, right] = portPair();
-    void a.control.connect(b.node, transfer(left, [left]));
-    void b.control.connect(a.node, transfer(right, [right]));
+    void a.control.connect(this.#idOf(b), transfer(left, [left]));
+    void b.control.connect(this.#idOf(a), transfer(right, [right]));
   }
 
   #connectPeer(peer: Peer, thread: ActorThread): void {
     const [left, right] = portPair();
-    peer.connect(thread.node, left);
-    void thread.control.connect(peer.node, transfer(right, [right]));
+    peer.connect(this.#idOf(thread), left);
+    void thread.control.connect(this.#idOf(peer), transfer(right, [right]));
   }
 }
 

@@ -63,7 +63,7 @@ export function installedBinaries(root: string, platform: string, arch: string):
       origin: "uws-pack 20.0.8",
       paths: [under("uWebSockets.js", "dist", "bin", `uws_${platform}_${arch}_${nodeAbi}.node`)],
       sha256: uws[target] ?? null,
-      whenMissing: null,
+      whenMissing: "uws-pack has none for this platform, so Node's own server speaks HTTP",
     },
     {
       name: "sqlite_binary",

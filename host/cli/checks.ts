@@ -7,11 +7,15 @@ import type { ModelProviderName } from "../../governance/settings/model-options.
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
-import { compile } from "../../manifests/compile.ts";
-import { bundledManifests, openManifestDirectory } from "../../manifests/files.ts";
+import { chooseEngine } from "../../http/engines/choose.ts";
+import { compile } from "../../manifests/compile/compile.ts";
 import type { Registries } from "../../manifests/registries.ts";
-import { neededTexts, readTexts } from "../../manifests/texts.ts";
+import { bundledManifests, openManifestDirectory } from "../../manifests/sources/files.ts";
+import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
 import { currentRevision, schemaBehind } from "../../storage/migrate.ts";
+import type { Migration } from "../../storage/store/migration.ts";
+import { allMigrations, type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
+import type { Deployment } from "../plugins.ts";
 import { type Binary, checkBinary } from "./binaries.ts";
 import { objectSourceOf } from "./object-source.ts";
 
@@ -26,18 +30,20 @@ type Finding = Omit<Check, "name">;
 
 /** Looks at everything the server will lean on, without changing any of it. */
 export async function runChecks(
-  settings: Settings,
+  { settings, plugins }: Deployment,
   registries: Registries,
   env: Env,
   binaries: readonly Binary[],
 ): Promise<readonly Check[]> {
   const checks: Readonly<Record<string, () => Promise<Finding>>> = {
-    database: () => checkDatabase(settings),
+    database: () => checkDatabase(settings, allMigrations(plugins)),
     object_store: () => checkObjectStore(settings),
     workspace_root: () => checkWorkspace(settings),
     secrets: () => checkSecrets(settings),
     default_manifest: () => checkDefaultManifest(settings, registries, env),
-    model: () => checkModel(settings, registries),
+    model: () => checkModel(settings, registries, plugins),
+    http_engine: () => checkHttpEngine(settings),
+    ...(plugins.length > 0 && { plugins: async () => ok(plugins.map(describePlugin).join(", ")) }),
     ...Object.fromEntries(binaries.map((binary) => [binary.name, () => checkBinary(binary)])),
   };
   const mask = new SecretMask(settings.secretValues).recorded;
@@ -57,14 +63,14 @@ function failure(error: unknown): Finding {
   return { status: "error", detail: problemLines(error).join("; ") };
 }
 
-async function checkDatabase(settings: Settings): Promise<Finding> {
+async function checkDatabase(settings: Settings, needed: readonly Migration[]): Promise<Finding> {
   const config = storeConfigOf(settings);
   if (config.engine === "sqlite") {
     if (!(await exists(config.path))) return directoryFinding(dirname(config.path), `${config.path} will be made`);
     await access(config.path, constants.R_OK | constants.W_OK);
   }
   const revision = await currentRevision(config);
-  if (!(await schemaBehind(config))) return ok(`${config.engine} at revision ${revision}`);
+  if (!(await schemaBehind(config, needed))) return ok(`${config.engine} at revision ${revision}`);
   if (config.engine === "sqlite") return ok(`sqlite at revision ${revision}; serve brings it up to date`);
   return { status: "warning", detail: `postgres at revision ${revision}, which is behind; run svc migrate` };
 }
@@ -102,10 +108,16 @@ async function checkDefaultManifest(settings: Settings, registries: Registries, 
 }
 
 /** Whether the default route can be called. A provider of this process, such as demo, needs no key. */
-async function checkModel(settings: Settings, registries: Registries): Promise<Finding> {
+async function checkModel(
+  settings: Settings,
+  registries: Registries,
+  plugins: readonly LoadedPlugin[],
+): Promise<Finding> {
   const id = registries.defaultModelId;
   const route = registries.routes.get(id);
   if (!route) return { status: "error", detail: `there is no model route ${id}` };
+  if (pluginProviders(plugins).some(({ name }) => name === route.provider))
+    return ok(`${id} of ${route.provider}, a plugin's`);
   if (settings.litellmBaseUrl !== "") return ok(`${id} through the gateway of SVC_LITELLM_BASE_URL`);
   if (route.provider === "demo")
     return { status: "warning", detail: "demo answers offline: no provider has a credential" };
@@ -126,6 +138,15 @@ async function checkModel(settings: Settings, registries: Registries): Promise<F
   }
   if (key !== undefined) await new Secrets(settings, new SecretMask([])).resolve(key);
   return ok(`${id} of ${route.provider}`);
+}
+
+async function checkHttpEngine({ httpEngine }: Settings): Promise<Finding> {
+  const { name, why } = await chooseEngine(httpEngine);
+  return ok(`${name}: ${why}`);
+}
+
+function describePlugin({ from, plugin }: LoadedPlugin): string {
+  return `${plugin.name} of ${from}`;
 }
 
 /** Whether the directory can be written to, or made when it is not there. */

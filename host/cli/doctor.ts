@@ -2,8 +2,9 @@ import type { Env } from "../../bus/env.ts";
 import { SecretMask } from "../../governance/secret-mask.ts";
 import { bootRefusals, bootWarnings } from "../../governance/settings/boot-refusals.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
-import { readSettings, type Settings } from "../../governance/settings/settings.ts";
 import type { Registries } from "../../manifests/registries.ts";
+import { pluginProviders, pluginSettings } from "../plugin-seams.ts";
+import { type Deployment, readDeployment } from "../plugins.ts";
 import type { Binary } from "./binaries.ts";
 import { type Check, runChecks } from "./checks.ts";
 import type { Command } from "./command.ts";
@@ -11,7 +12,7 @@ import { type EffectiveSetting, effectiveSettings } from "./effective-settings.t
 import { table } from "./help.ts";
 
 /** Tools and model routes of a deployment, from the layers above. */
-export type RegistriesOf = (settings: Settings) => Promise<Registries>;
+export type RegistriesOf = (deployment: Deployment) => Promise<Registries>;
 
 const valueCharsMax = 80;
 
@@ -22,12 +23,17 @@ export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Bin
     options: {},
     positionals: [],
     async run(_args, { env, environment }) {
-      const { settings, issues } = readSettings(environment);
-      const refusals = [...issues.map(({ name, reason }) => `${name} ${reason}.`), ...bootRefusals(settings)];
+      const { issues, ...deployment } = await readDeployment(environment);
+      const { settings, plugins } = deployment;
+      const providers = pluginProviders(plugins).map(({ name }) => name);
+      const refusals = [
+        ...issues.map(({ name, reason }) => `${name} ${reason}.`),
+        ...bootRefusals(settings, providers),
+      ];
       const warnings = bootWarnings(settings);
-      const checks = await check(settings, registriesOf, env, binaries);
+      const checks = await check(deployment, registriesOf, env, binaries);
       const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
-      const shown = effectiveSettings(settings);
+      const shown = effectiveSettings(settings, pluginSettings(plugins));
       const mask = new SecretMask(settings.secretValues).recorded;
       return {
         code: ok ? 0 : 1,
@@ -40,13 +46,13 @@ export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Bin
 }
 
 async function check(
-  settings: Settings,
+  deployment: Deployment,
   registriesOf: RegistriesOf,
   env: Env,
   binaries: readonly Binary[],
 ): Promise<readonly Check[]> {
   try {
-    return await runChecks(settings, await registriesOf(settings), env, binaries);
+    return await runChecks(deployment, await registriesOf(deployment), env, binaries);
   } catch (error) {
     return [{ name: "model_routes", status: "error", detail: problemLines(error).join("; ") }];
   }

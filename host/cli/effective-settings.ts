@@ -11,23 +11,32 @@ export interface EffectiveSetting {
   readonly source: "default" | "environment";
 }
 
-/** Every setting with its value, in the order of the documents; then the keys of the providers and the secrets by name. */
-export function effectiveSettings(settings: Settings): readonly EffectiveSetting[] {
+/**
+ * Every setting with its value, in the order of the documents; then `own`, those of the plugins, the keys of the providers and the
+ * secrets by name.
+ */
+export function effectiveSettings(
+  settings: Settings,
+  own: readonly Setting<unknown>[] = [],
+): readonly EffectiveSetting[] {
   const given = new Set(settings.fromEnvironment);
+  const show = ({ name, secret }: Setting<unknown>, value: unknown): EffectiveSetting => {
+    const source = given.has(name) ? "environment" : "default";
+    return { name, value: secret ? setOrUnset(given.has(name)) : value, secret, source };
+  };
   const declared = settingsSections.flatMap((section) =>
-    Object.entries<Setting<unknown>>(section.settings).map(([key, { name, secret }]): EffectiveSetting => {
-      const value = settings[key as keyof Settings];
-      const source = given.has(name) ? "environment" : "default";
-      return { name, value: secret ? setOrUnset(given.has(name)) : value, secret, source };
-    }),
+    Object.entries<Setting<unknown>>(section.settings).map(([key, setting]) =>
+      show(setting, settings[key as keyof Settings]),
+    ),
   );
+  const ofPlugins = own.map((setting) => show(setting, settings.pluginSettings[setting.name]));
   const keys = modelProviders.map((provider): EffectiveSetting => {
     const [own, common] = providerKeyNames(provider);
     const name = given.has(own) || !given.has(common) ? own : common;
     return secretSetting(name, given.has(name));
   });
   const secrets = Object.keys(settings.secrets).map((name) => secretSetting(`SVC_SECRET_${name}`, true));
-  return [...declared, ...keys, ...secrets];
+  return [...declared, ...ofPlugins, ...keys, ...secrets];
 }
 
 function secretSetting(name: string, set: boolean): EffectiveSetting {

@@ -1,10 +1,11 @@
 import { SecretMask } from "../../governance/secret-mask.ts";
 import { atPlace, dataPlace } from "../../governance/settings/places.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
-import { loadSettings } from "../../governance/settings/settings.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import { MigrationRefused, migrate } from "../../storage/migrate.ts";
 import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
+import { allMigrations } from "../plugin-seams.ts";
+import { loadDeployment } from "../plugins.ts";
 import { type Command, failed } from "./command.ts";
 
 /** `svc migrate`: brings the schema of SVC_DATABASE_URL to a revision. */
@@ -16,14 +17,14 @@ export const migrateCommand: Command = {
   },
   positionals: ["[REVISION]"],
   async run({ options, positionals: [target = "head"] }, { environment }) {
-    const settings = loadSettings(environment);
+    const { settings, plugins } = await loadDeployment(environment);
     const downgrade = options.downgrade === true || options.down === true;
     let lock: DataDirLock | undefined;
     try {
       const config = storeConfigOf(settings);
       // Not under a server that is running on it.
       if (config.engine === "sqlite") lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
-      const { from, to, applied } = await migrate(config, { target, downgrade });
+      const { from, to, applied } = await migrate(config, { target, downgrade }, allMigrations(plugins));
       const steps =
         applied.length === 0 ? "nothing to do" : `${downgrade ? "undone" : "applied"} ${applied.join(", ")}`;
       return { code: 0, json: { ok: true, from, to, applied }, text: `Schema at ${to}: ${steps}.` };

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import type { Env } from "../../bus/env.ts";
 import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
-import type { ObjectSource } from "../../manifests/texts.ts";
+import type { ObjectSource } from "../../manifests/sources/texts.ts";
 import type { ObjectStore } from "../../storage/objects/object-store.ts";
 import { openObjectStore } from "../../storage/objects/open.ts";
 

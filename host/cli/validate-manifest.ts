@@ -3,12 +3,12 @@ import { access } from "node:fs/promises";
 import { SvcError } from "../../bus/errors.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import { serverSettings } from "../../governance/settings/server-settings.ts";
-import { loadSettings } from "../../governance/settings/settings.ts";
-import { compile } from "../../manifests/compile.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
-import { readManifestFile } from "../../manifests/files.ts";
-import { neededTexts, readTexts } from "../../manifests/texts.ts";
-import { unbuiltDefaults } from "../../manifests/unbuilt.ts";
+import { compile } from "../../manifests/compile/compile.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { unbuiltDefaults } from "../../manifests/compile/unbuilt.ts";
+import { readManifestFile } from "../../manifests/sources/files.ts";
+import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
+import { loadDeployment } from "../plugins.ts";
 import { type Command, type CommandArgs, failed, type Outcome, UsageError } from "./command.ts";
 import type { RegistriesOf } from "./doctor.ts";
 import { readTenant } from "./keys.ts";
@@ -26,7 +26,7 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
     async run(args, io) {
       const [path = ""] = args.positionals;
       const tenantId = readTenant(args);
-      const settings = loadSettings({ ...io.environment, ...environmentOption(args) });
+      const deployment = await loadDeployment({ ...io.environment, ...environmentOption(args) });
       try {
         await access(path, constants.R_OK);
       } catch (error) {
@@ -35,8 +35,8 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
       try {
         const manifest = readManifestFile(path, io.env.now);
         if (manifest === null) return failed(2, "unreadable", `${path} is not a file`);
-        const texts = await readTexts(objectSourceOf(settings, io.env), neededTexts(manifest, tenantId));
-        return accepted(compile(manifest, await registriesOf(settings), { tenantId, version: null, texts }));
+        const texts = await readTexts(objectSourceOf(deployment.settings, io.env), neededTexts(manifest, tenantId));
+        return accepted(compile(manifest, await registriesOf(deployment), { tenantId, version: null, texts }));
       } catch (error) {
         if (error instanceof SvcError && error.code === "invalid_manifest") return refused(path, error);
         throw error;

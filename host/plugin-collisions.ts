@@ -1,0 +1,122 @@
+import { demoRoute } from "../actors/models/built-in-routes.ts";
+import { patterns } from "../actors/run/patterns/patterns.ts";
+import { builtInTools } from "../actors/tools/registry/built-in.ts";
+import { modelProviders } from "../governance/settings/model-options.ts";
+import { type SettingIssue, settingNames } from "../governance/settings/settings.ts";
+import type { Route } from "../http/route.ts";
+import { allRoutes } from "../http/routes/all.ts";
+import { specifiedPatterns } from "../manifests/sections/pattern.ts";
+import type { Plugin } from "../plugins/plugin.ts";
+import { migrations } from "../storage/migrations/list.ts";
+import { createdTables } from "../storage/store/migration.ts";
+import { actorKinds } from "./actor-deps.ts";
+import { taskNames } from "./periodic-tasks.ts";
+import type { LoadedPlugin } from "./plugin-seams.ts";
+
+/** What has a name that must be its own in the whole deployment. */
+type Claims = Readonly<Record<string, readonly string[]>>;
+
+/** What stands in the way of these plugins: names that svc or another of them has already. Empty when they can be loaded together. */
+export function collisions(plugins: readonly LoadedPlugin[]): readonly SettingIssue[] {
+  const owners = new Map<string, string>();
+  const claim = (owner: string, claims: Claims): string[] =>
+    Object.entries(claims).flatMap(([what, names]) =>
+      names.flatMap((name) => {
+        const before = owners.get(`${what} ${name}`);
+        owners.set(`${what} ${name}`, before ?? owner);
+        return before === undefined ? [] : [`brings the ${what} ${name}, which ${before} has already`];
+      }),
+    );
+  claim("svc", builtInClaims());
+
+  const routes: OwnedRoute[] = allRoutes({ manifestSource: "store" }).map((route) => ({ owner: "svc", route }));
+  return plugins.flatMap(({ from, plugin }) => {
+    const owner = `the plugin ${plugin.name} (${from})`;
+    const found = [
+      ...claim(owner, claimsOf(plugin)),
+      ...undeclaredTables(plugin),
+      ...routeCollisions(plugin, owner, routes),
+    ];
+    return found.map((says) => ({ name: "SVC_PLUGINS", reason: `names ${from}: the plugin ${plugin.name} ${says}` }));
+  });
+}
+
+function builtInClaims(): Claims {
+  return {
+    setting: settingNames(),
+    table: [...migrations.flatMap(createdTables), "schema_revisions"],
+    migration: migrations.map(({ revision }) => revision),
+    tool: builtInTools.map(({ name }) => name),
+    "actor kind": actorKinds.map(({ kind }) => kind),
+    pattern: [...new Set([...specifiedPatterns, ...patterns.keys()])],
+    "model provider": [...modelProviders, demoRoute.provider],
+    task: taskNames,
+  };
+}
+
+function claimsOf(plugin: Plugin): Claims {
+  const named = (things: readonly { readonly name: string }[] = []): string[] => things.map(({ name }) => name);
+  return {
+    name: [plugin.name],
+    setting: named(plugin.settings),
+    table: named(plugin.tables),
+    migration: (plugin.migrations ?? []).map(({ revision }) => revision),
+    tool: named(plugin.tools),
+    "actor kind": (plugin.kinds ?? []).map(({ kind }) => kind),
+    pattern: Object.keys(plugin.patterns ?? {}),
+    "model provider": named(plugin.modelProviders),
+    task: named(plugin.tasks),
+    hook: named(plugin.hooks),
+  };
+}
+
+/** Only a table that is declared is known to be nobody else's. */
+function undeclaredTables({ tables = [], migrations: own = [] }: Plugin): string[] {
+  const made = new Set(own.flatMap(createdTables));
+  const declared = new Set(tables.map(({ name }) => name));
+  return [
+    ...[...made]
+      .filter((name) => !declared.has(name))
+      .map((name) => `makes the table ${name}, which is not in its tables`),
+    ...[...declared]
+      .filter((name) => !made.has(name))
+      .map((name) => `has the table ${name}, which none of its migrations makes`),
+  ];
+}
+
+interface OwnedRoute {
+  readonly owner: string;
+  readonly route: Route;
+}
+
+/** Adds the plugin's routes to those that are there. */
+function routeCollisions({ routes = [] }: Plugin, owner: string, known: OwnedRoute[]): string[] {
+  return routes.flatMap((route) => {
+    const other = known.find((one) => overlap(one.route, route, one.owner === owner));
+    known.push({ owner, route });
+    if (other === undefined) return [];
+    return [
+      `brings the route ${route.method} ${route.path}, and ${other.owner} has ${other.route.method} ${other.route.path}`,
+    ];
+  });
+}
+
+/**
+ * Whether one request could mean both. In a table of one owner a literal segment goes before a parameter; that of another owner would
+ * take a part of what the parameter stands for, and one place has one name for its parameter.
+ */
+function overlap(a: Route, b: Route, isSameOwner: boolean): boolean {
+  const left = a.path.split("/");
+  const right = b.path.split("/");
+  let isSamePlace = true;
+  for (const [at, segment] of left.entries()) {
+    const other = right[at];
+    if (other === undefined) return false;
+    if (segment === other) continue;
+    const parameters = [segment, other].filter((one) => one.startsWith("{")).length;
+    if (parameters === 2 && isSamePlace) return true;
+    if (parameters === 0 || (parameters === 1 && isSameOwner)) return false;
+    isSamePlace = false;
+  }
+  return left.length === right.length && a.method === b.method;
+}

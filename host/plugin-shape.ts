@@ -1,0 +1,170 @@
+import { toolEffects, toolRisks } from "../manifests/registries.ts";
+import type { Plugin } from "../plugins/plugin.ts";
+
+// A plugin may be JavaScript, which nobody has held against the types. What it exports is looked at here, as far as the seams lean on
+// it, before anything is made of it.
+
+/** What is wrong with a value, in words that begin with where it is; nothing when it can be used. */
+type Check = (value: unknown, where: string) => string[];
+
+/** Why what a file exports as `plugin` cannot be used; empty when it can. */
+export function shapeProblems(exported: unknown): string[] {
+  if (exported === undefined) return ["it exports nothing under the name plugin"];
+  const problems = plugin(exported, "plugin");
+  return problems.length > 0 ? problems : problemsOfNames(exported as Plugin);
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function is(words: string, holds: (value: unknown) => boolean): Check {
+  return (value, where) => (holds(value) ? [] : [`${where} must be ${words}`]);
+}
+
+const text = is("a text", (value) => typeof value === "string" && value.trim() !== "");
+const anyText = is("a text, empty or not", (value) => typeof value === "string");
+const flag = is("true or false", (value) => typeof value === "boolean");
+const callable = is("a function", (value) => typeof value === "function");
+const json = is("an object", isObject);
+const count = is("a whole number above 0", (value) => Number.isSafeInteger(value) && (value as number) > 0);
+
+function form(pattern: RegExp): Check {
+  return is(`a text of the form ${pattern.source}`, (value) => typeof value === "string" && pattern.test(value));
+}
+
+function oneOf(words: readonly string[]): Check {
+  return is(`one of ${words.join(", ")}`, (value) => words.includes(value as string));
+}
+
+function optional(check: Check): Check {
+  return (value, where) => (value === undefined ? [] : check(value, where));
+}
+
+function orNull(check: Check): Check {
+  return (value, where) => (value === null ? [] : check(value, where));
+}
+
+function list(check: Check): Check {
+  return (value, where) =>
+    Array.isArray(value) ? value.flatMap((item, at) => check(item, `${where}[${at}]`)) : [`${where} must be a list`];
+}
+
+function map(names: RegExp, check: Check): Check {
+  return (value, where) =>
+    isObject(value)
+      ? Object.entries(value).flatMap(([key, item]) =>
+          names.test(key)
+            ? check(item, `${where}.${key}`)
+            : [`${where} has the name ${key}, not of the form ${names.source}`],
+        )
+      : [`${where} must be an object`];
+}
+
+/** An object with these fields, and perhaps others. */
+function object(fields: Readonly<Record<string, Check>>): Check {
+  return (value, where) =>
+    isObject(value)
+      ? Object.entries(fields).flatMap(([key, check]) => check(value[key], `${where}.${key}`))
+      : [`${where} must be an object`];
+}
+
+const setting = object({
+  name: form(/^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$/),
+  kind: text,
+  accepts: anyText,
+  help: text,
+  secret: flag,
+  read: callable,
+});
+const step: Check = (value, where) =>
+  typeof value === "string" ? [] : object({ sqlite: optional(text), postgres: optional(text) })(value, where);
+const migration = object({ revision: text, name: text, up: list(step), down: list(step) });
+const table = object({ name: text, columns: text, decode: callable, encode: callable });
+const scopes = list(text);
+const access: Check = (value, where) =>
+  typeof value === "string"
+    ? oneOf(["public", "docs", "authenticated", "chat:read", "chat:write"])(value, where)
+    : scopes(value, where);
+const reply = object({ status: count, contentType: text, description: text, schema: orNull(json) });
+const route = object({
+  method: oneOf(["GET", "POST", "PUT", "PATCH", "DELETE"]),
+  path: form(/^(\/([A-Za-z0-9._~-]+|\{\w+\}))+$/),
+  summary: text,
+  tag: text,
+  access,
+  unlimited: flag,
+  params: orNull(json),
+  query: orNull(json),
+  headers: orNull(json),
+  body: orNull(json),
+  bodyBytesMax: count,
+  bodyMembersMax: count,
+  reply,
+  otherReplies: list(reply),
+  fails: list(text),
+  refusal: callable,
+  handle: callable,
+});
+const tool = object({
+  name: form(/^[A-Za-z0-9_-]{1,64}$/),
+  description: text,
+  parameters: json,
+  effect: oneOf(toolEffects),
+  risk: oneOf(toolRisks),
+  workspace: flag,
+  timeoutMs: count,
+  execute: callable,
+});
+const kind = object({
+  kind: form(/^[a-z][a-z0-9_-]{0,31}$/),
+  mailboxLimit: count,
+  interleaves: list(text),
+  reserved: list(text),
+  passivateAfterMs: count,
+  load: callable,
+  idle: callable,
+  crashed: callable,
+  on: map(/./, callable),
+});
+const provider = object({ name: form(/^[a-z][a-z0-9_-]{0,63}$/), open: callable });
+const task = object({ name: text, run: callable });
+const hook: Check = (value, where) => {
+  const problems = object({ name: text, beforeTool: optional(callable), afterTool: optional(callable) })(value, where);
+  if (problems.length > 0) return problems;
+  const { beforeTool, afterTool } = value as Record<string, unknown>;
+  return beforeTool || afterTool ? [] : [`${where} must have beforeTool or afterTool`];
+};
+
+const fields: Readonly<Record<keyof Plugin, Check>> = {
+  name: form(/^[a-z][a-z0-9_]{0,31}$/),
+  description: text,
+  settings: optional(list(setting)),
+  tables: optional(list(table)),
+  migrations: optional(list(migration)),
+  routes: optional(list(route)),
+  tools: optional(list(tool)),
+  kinds: optional(list(kind)),
+  patterns: optional(map(/^[a-z][a-z0-9_]{0,63}$/, callable)),
+  modelProviders: optional(list(provider)),
+  tasks: optional(list(task)),
+  hooks: optional(list(hook)),
+};
+
+const plugin: Check = (value, where) => {
+  if (!isObject(value)) return [`${where} must be an object`];
+  const strange = Object.keys(value).filter((key) => !Object.hasOwn(fields, key));
+  return [...strange.map((key) => `${where} has no field ${key}`), ...object(fields)(value, where)];
+};
+
+/** What is named for the plugin bears its name. */
+function problemsOfNames({ name, migrations = [], routes = [] }: Plugin): string[] {
+  const revision = new RegExp(`^${name}_\\d{4}$`);
+  return [
+    ...migrations
+      .filter((one) => !revision.test(one.revision))
+      .map((one) => `the revision ${one.revision} must be ${name}_ and four digits`),
+    ...routes
+      .filter(({ tag }) => tag !== name)
+      .map(({ method, path }) => `the tag of ${method} ${path} must be ${name}`),
+  ];
+}
