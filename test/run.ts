@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { inspect, parseArgs } from "node:util";
 import { modelProviders } from "../governance/settings/model-options.ts";
 import { providerKeyNames } from "../governance/settings/provider-keys.ts";
+import { busInBytes } from "./support/bus-in-bytes.ts";
 
 // Runs the tests, each file in a process of its own, and says how each file ended as it ends:
 //
@@ -13,10 +14,18 @@ import { providerKeyNames } from "../governance/settings/provider-keys.ts";
 //   npm test -- chat storage     the files whose path contains one of the words
 //   npm test -- --name SESS-     the tests whose name matches
 //   npm run test:long            test/long alone: kills, soaks and fuzzes that take minutes to hours
+//   npm run test:bytes           a part of them with every batch of the bus as bytes; SVC_TEST_BUS_BYTES=1 does so with any
+//
+// Those for which it matters what speaks HTTP are run on uWebSockets.js and then on Node's own server. SVC_TEST_HTTP_ENGINE=node
+// runs whatever is asked for on Node's server alone, SVC_TEST_HTTP_ENGINE=uws on the other.
 
 const { values: options, positionals: words } = parseArgs({
   allowPositionals: true,
-  options: { long: { type: "boolean", default: false }, name: { type: "string" } },
+  options: {
+    long: { type: "boolean", default: false },
+    name: { type: "string" },
+    "bus-bytes": { type: "boolean", default: false },
+  },
 });
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -29,6 +38,25 @@ const files = globSync("test/**/*.test.ts", { cwd: root })
   .filter((path) => words.length === 0 || words.some((word) => path.includes(word)))
   .sort();
 
+/** The files in which requests, streams and their connections are tried: what an engine could get wrong. */
+const onBothEngines =
+  /^test\/(?:faults\/disconnects|http\/(?:early-answers|every-route|intake|large-heads|long-answers|middleware|one-thread|origin|slow-)|security\/(?:crowds|framing|headers|paths)|spec\/(?:chat|idempotency|reattach|stream))/;
+
+/** Files that are run on an engine, one after the other with those on the other one. */
+interface Pass {
+  readonly engine: string;
+  readonly files: readonly string[];
+}
+
+const onlyEngine = process.env.SVC_TEST_HTTP_ENGINE;
+const passes: readonly Pass[] =
+  onlyEngine !== undefined || options.long
+    ? [{ engine: onlyEngine ?? "uws", files }]
+    : [
+        { engine: "uws", files },
+        { engine: "node", files: files.filter((path) => onBothEngines.test(path)) },
+      ];
+
 interface FileReport {
   readonly failures: EventData.TestComplete[];
   readonly skipped: EventData.TestComplete[];
@@ -38,27 +66,58 @@ interface FileReport {
 }
 
 const reports = new Map<string, FileReport>(
-  files.map((path) => [path, { failures: [], skipped: [], printed: "", tests: 0, passed: false }]),
+  passes.flatMap(({ engine, files }) =>
+    files.map((path) => [
+      nameOf(path, engine),
+      { failures: [], skipped: [], printed: "", tests: 0, passed: false } satisfies FileReport,
+    ]),
+  ),
 );
 
 forgetSettings();
+if (options["bus-bytes"]) process.env.SVC_TEST_BUS_BYTES = "1";
 // Most files wait more than they work: for commits, for servers to start, for a deadline. What is long shares with nobody.
 const concurrency = options.long ? 1 : Math.max(3, availableParallelism());
 process.chdir(root);
-const stream = run({
-  files: files.map((path) => `${root}${path}`),
-  concurrency,
-  timeout: fileMsMax,
-  // Where no test of a file fits, node:test runs its hooks from before and not those from after, which would end what they began.
-  ...(options.name !== undefined && { testNamePatterns: [new RegExp(options.name)], execArgv: ["--test-force-exit"] }),
-});
-stream.on("test:stdout", ({ file, message }) => noteOutput(file, message));
-stream.on("test:stderr", ({ file, message }) => noteOutput(file, message));
-stream.on("test:complete", note);
-stream.on("test:summary", ({ file, counts, duration_ms }) => {
-  if (file === undefined) conclude(counts, duration_ms);
-});
-stream.resume();
+const totals = { tests: 0, suites: 0, passed: 0, cancelled: 0, skipped: 0, todo: 0, duration_ms: 0 };
+for (const pass of passes) if (pass.files.length > 0) await runPass(pass);
+conclude();
+
+/** A file's name in what is printed. */
+function nameOf(path: string, engine: string): string {
+  return engine === "uws" ? path : `${path} (${engine})`;
+}
+
+async function runPass({ engine, files }: Pass): Promise<void> {
+  // The processes of the files get it from this one.
+  process.env.SVC_TEST_HTTP_ENGINE = engine;
+  const reportOf = (path: string) => reports.get(nameOf(relative(root, path), engine));
+  const stream = run({
+    files: files.map((path) => `${root}${path}`),
+    concurrency,
+    timeout: fileMsMax,
+    // Where no test of a file fits, node:test runs its hooks from before and not those from after, which would end what they began.
+    ...(options.name !== undefined && { testNamePatterns: [new RegExp(options.name)] }),
+    execArgv: [...busInBytes(), ...(options.name !== undefined ? ["--test-force-exit"] : [])],
+  });
+  const noteOutput = ({ file, message }: { file: string; message: string }): void => {
+    const report = reportOf(file);
+    if (report) report.printed += message;
+  };
+  stream.on("test:stdout", noteOutput);
+  stream.on("test:stderr", noteOutput);
+  stream.on("test:complete", (test) => note(test, engine));
+  await new Promise<void>((resolve) => {
+    stream.on("test:summary", ({ file, counts, duration_ms }) => {
+      if (file !== undefined) return;
+      for (const name of ["tests", "suites", "passed", "cancelled", "skipped", "todo"] as const)
+        totals[name] += counts[name];
+      totals.duration_ms += duration_ms;
+      resolve();
+    });
+    stream.resume();
+  });
+}
 
 /** What the shell has set for a server of its user's is not meant for the servers of the tests. */
 function forgetSettings(): void {
@@ -67,19 +126,15 @@ function forgetSettings(): void {
     if (providerKeys.has(name) || (name.startsWith("SVC_") && !name.startsWith("SVC_TEST_"))) delete process.env[name];
 }
 
-function noteOutput(file: string, message: string): void {
-  const report = reports.get(relative(root, file));
-  if (report) report.printed += message;
-}
-
 /** Files are tests as well: theirs has the file's path as its name. What is in a file may be told after it. */
-function note(test: EventData.TestComplete): void {
+function note(test: EventData.TestComplete, engine: string): void {
   const path = relative(root, test.file ?? test.name);
-  const report = reports.get(path);
+  const name = nameOf(path, engine);
+  const report = reports.get(name);
   if (!report) return;
   if (relative(root, test.name) === path) {
     report.passed = test.details.passed;
-    print(`${report.passed ? "✔" : "✖"} ${path}  ${(test.details.duration_ms / 1000).toFixed(1)} s`);
+    print(`${report.passed ? "✔" : "✖"} ${name}  ${(test.details.duration_ms / 1000).toFixed(1)} s`);
     // A file that has failed by itself did not load, hung, or was ended from outside.
     if (isOwnFailure(test)) report.failures.push(test);
   } else if (test.details.type !== "suite" || isOwnFailure(test)) {
@@ -89,7 +144,7 @@ function note(test: EventData.TestComplete): void {
   }
 }
 
-function conclude(counts: EventData.TestSummary["counts"], duration_ms: number): void {
+function conclude(): void {
   for (const [path, { skipped }] of reports)
     for (const { name, skip } of skipped)
       print(`skipped: ${name} (${path})${typeof skip === "string" ? `: ${skip}` : ""}`);
@@ -102,7 +157,7 @@ function conclude(counts: EventData.TestSummary["counts"], duration_ms: number):
     printFailures(path, report);
   }
 
-  const { tests, suites, passed, cancelled, skipped, todo } = counts;
+  const { tests, suites, passed, cancelled, skipped, todo, duration_ms } = totals;
   const known = [...reports.values()].flatMap(({ failures }) => failures).length;
   // A file that was made to end is not counted among those that passed, whatever its tests have done.
   const fail = options.name === undefined ? tests - passed - cancelled - skipped - todo : known;
@@ -131,7 +186,7 @@ function isOwnFailure({ details }: EventData.TestComplete): boolean {
 function printFailures(path: string, { failures, printed }: FileReport): void {
   for (const { name, line, column, details } of failures) {
     const error = (details.error as Error | undefined)?.cause ?? details.error;
-    print(`\n  ✖ ${relative(root, name) === path ? "the file" : name} (${path}:${line}:${column})`);
+    print(`\n  ✖ ${path.startsWith(relative(root, name)) ? "the file" : name} (${path}:${line}:${column})`);
     print(indent(typeof error === "string" ? error : inspect(error)));
   }
   if (printed !== "") print(`\n  it has printed:\n${indent(printed.slice(-20_000))}`);

@@ -45,7 +45,7 @@ function height(path: string): number {
   return layer < 0 ? layers.length : layer;
 }
 
-test("imports point down: bus, storage, manifests, governance, actors, http, svc.ts", () => {
+test("imports point down: bus, storage, manifests, governance, actors, http, plugins, host, svc.ts", () => {
   const upward = product.flatMap(({ path, imports }) =>
     imports
       .map((specifier) => importedFile(path, specifier))
@@ -88,6 +88,28 @@ test("kinds of actors never import each other, and http imports none of them", (
       .map((target) => `${path} imports ${target}`),
   );
 
+  assert.deepEqual(found, []);
+});
+
+test("plugins import the seams that the documents name, files of their own, and nothing else of svc; nobody imports them", () => {
+  const [, listed = ""] = readFileSync(`${root}docs/plugins.md`, "utf8").split("## What a plugin may import");
+  const seams = new Set([...listed.matchAll(/`([\w./-]+\.ts)`/g)].map(([, path = ""]) => path));
+  const folderOf = (path: string) => /^plugins\/[^/]+\//.exec(path)?.[0] ?? path;
+  const isPlugin = (path: string) => /^plugins\/[^/]+\//.test(path);
+
+  const found = everything.flatMap(({ path, imports }) =>
+    imports
+      .map((specifier) => importedFile(path, specifier))
+      .filter((target) => target !== null && target !== undefined)
+      .filter((target) => {
+        if (isPlugin(path) || path === "test/support/notes-plugin.ts")
+          return !seams.has(target) && folderOf(target) !== folderOf(path);
+        return isPlugin(target) && !path.startsWith("test/");
+      })
+      .map((target) => `${path} imports ${target}`),
+  );
+
+  assert.ok(seams.size > 10);
   assert.deepEqual(found, []);
 });
 
@@ -153,7 +175,7 @@ test("nothing prints to the console, and nothing is written with using, which fa
   assert.deepEqual(findIn(everything, /^\s*(?:await\s+)?using\s+\w/m), []);
 });
 
-test("one file knows uWebSockets.js, and the storage layer alone knows the databases", () => {
+test("one file knows uWebSockets.js, the storage layer alone knows the databases, and SQL is there and with the tables of plugins", () => {
   const importers = (name: RegExp, set: readonly SourceFile[]): string[] =>
     set.filter(({ imports }) => imports.some((specifier) => name.test(specifier))).map(({ path }) => path);
 
@@ -161,7 +183,7 @@ test("one file knows uWebSockets.js, and the storage layer alone knows the datab
   assert.deepEqual(importers(/^(?:pg|better-sqlite3)$/, without(product, "storage/")), []);
   assert.deepEqual(
     findIn(
-      without(product, "storage/"),
+      without(product, "storage/", "plugins/"),
       /\b(?:SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|(?:CREATE|ALTER|DROP)\s+(?:TABLE|INDEX)|PRAGMA)\b/,
       "code",
     ),
@@ -175,6 +197,14 @@ const networkImports = [
   'governance/settings/hosts.ts: import { isIP } from "node:net"',
   // Finds a port that is free, by listening on it for a moment.
   'host/serve.ts: import { type AddressInfo, createServer } from "node:net"',
+  // Sockets that others have opened, to us.
+  'http/engines/node-connection.ts: import type { IncomingMessage, ServerResponse } from "node:http"',
+  'http/engines/node-connection.ts: import type { Socket } from "node:net"',
+  'http/engines/node-request.ts: import type { IncomingMessage } from "node:http"',
+  'http/engines/node-wire.ts: import type { Socket } from "node:net"',
+  'http/engines/node-wire.ts: import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http"',
+  'http/engines/node.ts: import { createServer, type IncomingMessage, type ServerResponse } from "node:http"',
+  'http/engines/node.ts: import { type AddressInfo, Server as NetServer, type Socket } from "node:net"',
   // The words that belong to status codes.
   'http/exchange/status-lines.ts: import { STATUS_CODES } from "node:http"',
   'manifests/hosts.ts: import { isIP } from "node:net"',
@@ -210,8 +240,9 @@ test("only svc.ts touches the process, and so only it reads the environment, for
 });
 
 test("time, randomness and ids come from Env, but for the entry of the store's thread, which paces itself", () => {
+  // What a socket is told of its own idleness counts as its use.
   const impure =
-    /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|\brandom(?:Bytes|UUID|Int)\(|\bset(?:Timeout|Interval|Immediate)\(/;
+    /(?<!#socket\.)(?:\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|\brandom(?:Bytes|UUID|Int)\(|\bset(?:Timeout|Interval|Immediate)\()/;
 
   assert.deepEqual(findIn(without(product, "bus/env.ts", "storage/thread.ts"), impure), []);
 });
@@ -284,7 +315,8 @@ test("documents name no setting that is not there", () => {
 
   const { settings } = readSettings(Object.fromEntries(named.map(({ name }) => [name, ""])));
 
-  const unknown = settings.unknownNames.filter((name) => !name.startsWith("SVC_TEST_"));
+  // The example of a plugin declares one of its own.
+  const unknown = settings.unknownNames.filter((name) => !/^SVC_(?:TEST|GREETINGS)_/.test(name));
   assert.deepEqual(
     named.filter(({ name }) => unknown.includes(name)).map(({ path, name }) => `${path}: ${name}`),
     [],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nodeAddress, splitThreadId, threadAddress, topicOf } from "../../bus/address.ts";
+import { nodeAddress, placedWith, runAddress, splitThreadId, threadAddress, topicOf } from "../../bus/address.ts";
 
 test("a thread's address holds its tenant and its suffix, and gives both back", () => {
   const address = threadAddress("acme", "order 7");
@@ -11,9 +11,18 @@ test("a thread's address holds its tenant and its suffix, and gives both back", 
 
 test("the topic of an actor names its kind and its key, so that no two actors share one", () => {
   assert.equal(topicOf(threadAddress("acme", "7")), "thread/acme:7");
-  assert.notEqual(topicOf({ kind: "turn", key: "acme:7" }), topicOf(threadAddress("acme", "7")));
+  assert.notEqual(topicOf({ kind: "run", key: "acme:7" }), topicOf(threadAddress("acme", "7")));
+});
+
+test("a run is placed with its conversation, and one without a conversation by itself", () => {
+  const run = runAddress("acme", "order/7", "r1");
+  const alone = runAddress("acme", null, "r1");
+
+  assert.deepEqual(placedWith(run), threadAddress("acme", "order/7"));
+  assert.notEqual(run.key, runAddress("acme", "order/7", "r2").key);
+  assert.deepEqual(placedWith(alone), alone);
 });
 
 test("a node's own address is where the node is", () => {
-  assert.deepEqual(nodeAddress(12), { kind: "node", key: "12" });
+  assert.deepEqual(nodeAddress("here/12"), { kind: "node", key: "here/12" });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type EchoDeps, echoActor } from "../support/echo-actor.ts";
-import { SimNet } from "../support/sim-bus.ts";
+import { SimNet, simNode } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
 const quiet: EchoDeps = { onHandled() {} };
@@ -104,7 +104,7 @@ test("the last text may join the others of its turn", async () => {
 test("a channel to a node that is not connected takes what is sent, and counts it as dropped", async () => {
   const { sim, net } = someNodes(1);
   const sender = net.node(0).bus;
-  const channel = sender.channel({ node: 99, id: 1 });
+  const channel = sender.channel({ node: simNode(99), id: 1 });
   let calls = 0;
 
   channel.send("into the void", false);

@@ -32,6 +32,26 @@ test("what is deferred runs after the promises of this turn, in order", async ()
   assert.deepEqual(order, ["now", "promise", "first", "second"]);
 });
 
+test("what is to happen soon happens when who says so has returned, before what is deferred and whatever else is there", async () => {
+  const env = systemEnv();
+  const order: string[] = [];
+
+  const done = new Promise<void>((resolve) =>
+    env.defer(() => {
+      order.push("deferred");
+      resolve();
+    }),
+  );
+  env.soon(() => {
+    order.push("soon");
+    env.soon(() => order.push("soon after"));
+  });
+  order.push("now");
+  await done;
+
+  assert.deepEqual(order, ["now", "soon", "soon after", "deferred"]);
+});
+
 test("a timer fires once, and not at all when it was cancelled", async () => {
   const env = systemEnv();
   const fired: string[] = [];
@@ -120,4 +140,32 @@ test("a simulation tells what an event throws, and when something never settles"
 
   await assert.rejects(sim.run(), /in an event/);
   await assert.rejects(sim.until(new Promise(() => {}), 1_000), /not settled after 1000 simulated ms \(seed 1\)/);
+});
+
+test("a simulation does what is to happen soon before any other event, and not on a node that is stuck or has ended", async () => {
+  const sim = new Sim(2);
+  const [env, stuck, ended] = [sim.env(), sim.env(), sim.env()];
+  const done: string[] = [];
+  env.defer(() => {
+    done.push("event");
+    env.soon(() => void done.push("soon"));
+  });
+  env.timer(1, () => {
+    done.push("later");
+  });
+  stuck.stall();
+  ended.end();
+
+  stuck.soon(() => void done.push("stuck"));
+  ended.soon(() => void done.push("ended"));
+  await sim.advance(1);
+  assert.deepEqual(done, ["event", "soon", "later"]);
+  stuck.goOn();
+  await sim.run();
+  sim.env().soon(() => {
+    throw new Error("soon");
+  });
+
+  assert.deepEqual(done, ["event", "soon", "later", "stuck"]);
+  await assert.rejects(sim.run(), /soon/);
 });

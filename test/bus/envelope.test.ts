@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { op, type Receiver, unpack } from "../../bus/envelope.ts";
+import { nodeId } from "../../bus/protocol/node-id.ts";
+
+const from = nodeId("there", 4);
 
 /** A receiver that notes what it is told, in order. */
 function noting(): { receiver: Receiver; noted: unknown[][] } {
@@ -15,6 +18,7 @@ function noting(): { receiver: Receiver; noted: unknown[][] } {
     onTell: note("tell"),
     onReply: note("reply"),
     onRefuse: note("refuse"),
+    onMoved: note("moved"),
     onFrame: note("frame"),
     onTopic: note("topic"),
     onSubscribe: note("subscribe"),
@@ -33,6 +37,7 @@ test("every operation of a batch reaches its receiver, whole and in order, after
     fc.tuple(fc.constant("tell" as const), text, text, text, body),
     fc.tuple(fc.constant("reply" as const), number, body),
     fc.tuple(fc.constant("refuse" as const), number, fc.constant({ code: "conflict", details: {} })),
+    fc.tuple(fc.constant("moved" as const), number, fc.constant(nodeId("elsewhere", 1))),
     fc.tuple(fc.constant("frame" as const), number, text, fc.boolean()),
     fc.tuple(fc.constant("topic" as const), text, text),
     fc.tuple(fc.constant("subscribe" as const), text),
@@ -45,12 +50,12 @@ test("every operation of a batch reaches its receiver, whole and in order, after
       ...fields.map((field) => (typeof field === "boolean" && what === "frame" ? Number(field) : field)),
     ]);
 
-    unpack(4, structuredClone(items), receiver);
+    unpack(from, structuredClone(items), receiver);
 
     const tellsWho = new Set(["ask", "subscribe", "unsubscribe"]);
     assert.deepEqual(
       noted,
-      structuredClone(sent).map(([what, ...fields]) => [what, ...(tellsWho.has(what) ? [4] : []), ...fields]),
+      structuredClone(sent).map(([what, ...fields]) => [what, ...(tellsWho.has(what) ? [from] : []), ...fields]),
     );
   });
 
@@ -60,6 +65,6 @@ test("every operation of a batch reaches its receiver, whole and in order, after
 test("a batch that nobody can read is an error, not silence", () => {
   const { receiver, noted } = noting();
 
-  assert.throws(() => unpack(1, [op.subscribe, "a", 99, "b"], receiver), /unknown operation 99 at 2/);
-  assert.deepEqual(noted, [["subscribe", 1, "a"]]);
+  assert.throws(() => unpack(from, [op.subscribe, "a", 99, "b"], receiver), /unknown operation 99 at 2/);
+  assert.deepEqual(noted, [["subscribe", from, "a"]]);
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type Batch, op } from "../../bus/envelope.ts";
+import { type Batch, op, protocolVersion } from "../../bus/envelope.ts";
 import { Link } from "../../bus/link.ts";
-import { localLink } from "../../bus/local.ts";
+import { localTransport } from "../../bus/local.ts";
 import { Sim } from "../support/sim-env.ts";
 
 const mebibyte = 1024 * 1024;
@@ -21,10 +21,14 @@ class End {
   heard = 0;
 
   constructor(sim: Sim) {
-    this.link = new Link(sim.env(), (batch) => {
-      this.posted.push(batch);
-      this.outstanding += batch.bytes;
-      this.outstandingMax = Math.max(this.outstandingMax, this.outstanding);
+    this.link = new Link(sim.env(), {
+      creditBytes,
+      prompt: false,
+      post: (batch) => {
+        this.posted.push(batch);
+        this.outstanding += batch.bytes;
+        this.outstandingMax = Math.max(this.outstandingMax, this.outstanding);
+      },
     });
   }
 
@@ -131,7 +135,8 @@ test("without credit nothing leaves but acknowledgements, and what waits leaves 
   await carryAll(sim, left, right);
 
   assert.ok(acknowledging.length > 0);
-  for (const batch of acknowledging) assert.deepEqual({ ...batch, ack: 0 }, { ack: 0, bytes: 0, items: [] });
+  for (const batch of acknowledging)
+    assert.deepEqual({ ...batch, ack: 0 }, { version: protocolVersion, ack: 0, bytes: 0, items: [] });
   assert.equal(right.heard, left.written);
 });
 
@@ -152,7 +157,12 @@ test("what was handled is given back with the next batch, and without one when i
   right.take(left);
   await sim.run();
 
-  assert.deepEqual(right.posted.at(-1), { ack: mebibyte + operationBytes, bytes: 0, items: [] });
+  assert.deepEqual(right.posted.at(-1), {
+    version: protocolVersion,
+    ack: mebibyte + operationBytes,
+    bytes: 0,
+    items: [],
+  });
 });
 
 test("acknowledgements alone are not acknowledged", async () => {
@@ -232,7 +242,10 @@ test("a link that is closed sends nothing more and lets who waits go on", async 
 test("a node's link to itself has the order of any other, and credit for one turn of the event loop", async () => {
   const sim = new Sim(1);
   const heard: unknown[] = [];
-  const link = localLink(sim.env(), (batch) => {
+  const transport = localTransport(false);
+  const link = new Link(sim.env(), transport);
+  transport.onBatch((batch) => {
+    link.received(batch);
     for (let i = 0; i < batch.items.length; i += 7) heard.push(batch.items[i + 1]);
   });
   let written = 0;

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { nodeAddress, topicOf } from "../../bus/address.ts";
 import { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
+import type { NodeId } from "../../bus/protocol/node-id.ts";
 import { type EchoDeps, type Echoed, echoActor, type Numbered } from "../support/echo-actor.ts";
 import { type Outcome, outcomeOf } from "../support/outcome.ts";
-import { SimNet } from "../support/sim-bus.ts";
+import { SimNet, simNode } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
 const hour = { deadlineMs: 3_600_000 };
@@ -22,7 +24,7 @@ function smallNet(seed = 1) {
 function actorOn(net: SimNet, node: number): { kind: "echo"; key: string } {
   for (let i = 0; ; i++) {
     const address = { kind: "echo", key: `key ${i}` } as const;
-    if (net.node(10).bus.nodeOf(address) === node) return address;
+    if (net.node(10).bus.nodeOf(address) === simNode(node)) return address;
   }
 }
 
@@ -104,7 +106,7 @@ test("what is in flight to a node that is lost ends as actor_lost at once, what 
   const others = outcomeOf(bus.ask(actorOn(net, 1), "echo", { sender: "s", number: 1, delayMs: 100 }, hour));
   await sim.advance(20);
 
-  bus.lost(0);
+  bus.lost(simNode(0));
   const outcomes = await sim.until(Promise.all(lost), 0);
   const afterwards = await sim.until(
     outcomeOf(bus.ask(actorOn(net, 0), "echo", { sender: "s", number: 2, delayMs: 0 })),
@@ -118,7 +120,7 @@ test("what is in flight to a node that is lost ends as actor_lost at once, what 
 
 test("a tell to a lost node is dropped and counted", () => {
   const { net, bus } = smallNet();
-  bus.lost(0);
+  bus.lost(simNode(0));
 
   bus.tell(actorOn(net, 0), "note", { sender: "s", number: 1, delayMs: 0 });
 
@@ -127,23 +129,65 @@ test("a tell to a lost node is dropped and counted", () => {
 
 test("who listens for losses is told of each, after the node's asks have failed", () => {
   const { bus } = smallNet();
-  const lost: number[] = [];
+  const lost: string[] = [];
+  bus.onLost((node) => void lost.push(`first: ${node}`));
+  bus.onLost((node) => void lost.push(`second: ${node}`));
+
+  bus.lost(simNode(1));
+  bus.lost(simNode(0));
+  bus.lost(simNode(1));
+
+  assert.deepEqual(lost, ["first: sim/1", "second: sim/1", "first: sim/0", "second: sim/0"]);
+});
+
+test("a node whose transport is closed by the other side is lost, after what it has sent before was taken", async () => {
+  const { sim, net, bus } = smallNet();
+  const lost: NodeId[] = [];
   bus.onLost((node) => void lost.push(node));
-  bus.onLost((node) => void lost.push(node * 100));
+  const answered = outcomeOf(bus.ask(actorOn(net, 0), "echo", { sender: "s", number: 1, delayMs: 0 }, hour));
+  const held = outcomeOf(bus.ask(actorOn(net, 0), "hold", {}, hour));
+  await sim.advance(20);
+  const late = outcomeOf(bus.ask(actorOn(net, 0), "echo", { sender: "s", number: 2, delayMs: 0 }, hour));
 
-  bus.lost(1);
-  bus.lost(0);
+  net.node(0).bus.lost(simNode(10));
+  await sim.advance(20);
 
-  assert.deepEqual(lost, [1, 100, 0, 0]);
+  assert.deepEqual(await sim.until(Promise.all([answered, held, late]), 0), [
+    { answer: { sender: "s", number: 1, handled: 1 } },
+    { refused: "actor_lost" },
+    { refused: "actor_lost" },
+  ]);
+  assert.deepEqual(lost, [simNode(0)]);
+});
+
+test("a node that speaks another version of the protocol is given up: its batch is counted and refused by name", async () => {
+  const { sim, net, bus } = smallNet();
+  const given: [NodeId, string][] = [];
+  bus.onLost((node, cause) => void given.push([node, String(cause)]));
+  const other: NodeId[] = [];
+  net.node(0).bus.onLost((node, cause) => void (cause === null && other.push(node)));
+  net.speakVersion(0, 2);
+
+  const asked = bus.ask(actorOn(net, 0), "echo", { sender: "s", number: 1, delayMs: 0 }, hour);
+  const refused = await sim.until(asked.catch((error: unknown) => error as SvcError));
+  await sim.advance(100);
+
+  assert.ok(refused instanceof SvcError);
+  assert.equal(refused.code, "actor_lost");
+  assert.match(String(refused.cause), /UnknownProtocol: speaks version 2 of the bus, not 1/);
+  assert.deepEqual(given, [[simNode(0), "UnknownProtocol: speaks version 2 of the bus, not 1"]]);
+  assert.equal(bus.dropped.batch, 1);
+  assert.deepEqual(other, [simNode(10)]);
+  assert.deepEqual(await outcomeOf(bus.ask(actorOn(net, 0), "hold", {})), { refused: "actor_lost" });
 });
 
 test("a second answer to one ask is dropped and counted", async () => {
   const sim = new Sim(1);
   const bus: Bus = new Bus({
     env: sim.env(),
-    node: 0,
+    node: simNode(0),
     incarnation: 0,
-    actorNodes: [0],
+    actorNodes: [simNode(0)],
     deliver(delivery) {
       bus.reply(delivery, "first");
       bus.reply(delivery, "second");
@@ -245,7 +289,7 @@ test("work that waits until a channel is writable goes on when its node is lost"
   await sim.advance(100);
   assert.equal(calls, 0);
 
-  sender.lost(10);
+  sender.lost(simNode(10));
   channel.onWritable(() => void calls++);
   await sim.run();
 
@@ -259,14 +303,14 @@ test("what a lost node has sent before its end is not taken any more", async () 
   await sim.run();
   // Stuck after it has asked: the answer and a subscription have come when the word of the loss does.
   net.node(10).env.stall();
-  net.node(0).bus.subscribe({ kind: "node", key: "10" }, () => {});
+  net.node(0).bus.subscribe(nodeAddress(simNode(10)), () => {});
   await sim.advance(20);
 
-  bus.lost(0);
+  bus.lost(simNode(0));
   net.node(10).env.goOn();
   await sim.advance(20);
 
   assert.deepEqual(await asked, { refused: "actor_lost" });
   assert.equal(bus.dropped.late_reply, 0);
-  assert.equal(bus.hasSubscribers("node/10"), false);
+  assert.equal(bus.hasSubscribers(topicOf(nodeAddress(simNode(10)))), false);
 });

@@ -43,10 +43,11 @@ test("what one sender sends to one actor is handled in the order sent, nothing l
   const world = fc.record({
     seed: fc.nat(),
     actorNodes: fc.constantFrom([0], [0, 1], [1, 2, 5], [3, 0, 1, 2]),
+    hosts: fc.constantFrom(1, 3),
     delayMs: fc.constantFrom(0, 1, 20),
     plan: fc.array(planned, { maxLength: 250, size: "max" }),
   });
-  const property = fc.asyncProperty(world, async ({ seed, actorNodes, delayMs, plan }) => {
+  const property = fc.asyncProperty(world, async ({ seed, actorNodes, hosts, delayMs, plan }) => {
     const sent = new Ledger();
     const handled = new Ledger();
     const deps: EchoDeps = { onHandled: (key, { sender, number }) => handled.note(sender, key, number) };
@@ -54,6 +55,7 @@ test("what one sender sends to one actor is handled in the order sent, nothing l
     const net = new SimNet(sim, {
       actorNodes,
       otherNodes: [10, 11],
+      hostOf: (number) => `host ${number % hosts}`,
       definitions: [echoActor(plan.length)],
       deps,
       delayMs,
@@ -84,7 +86,7 @@ test("what one sender sends to one actor is handled in the order sent, nothing l
     assert.deepEqual(handled.rows, sent.rows);
     assert.deepEqual(outcomes.map(withoutCount), expected);
     for (const number of [10, 11, ...actorNodes])
-      assert.deepEqual(net.node(number).bus.dropped, { tell: 0, frame: 0, late_reply: 0 });
+      assert.deepEqual(net.node(number).bus.dropped, { tell: 0, frame: 0, late_reply: 0, batch: 0 });
   });
 
   await fc.assert(property, { numRuns: 150 });

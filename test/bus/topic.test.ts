@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { type Address, topicOf } from "../../bus/address.ts";
 import { CounterLogs, CounterReader, counterActor } from "../support/counter-log.ts";
 import { outcomeOf } from "../support/outcome.ts";
-import { SimNet } from "../support/sim-bus.ts";
+import { SimNet, simNode } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
 const append = fc.record({ what: fc.constant("append"), key: fc.nat(2), times: fc.integer({ min: 1, max: 5 }) });
@@ -119,7 +119,7 @@ test("a node that is lost listens no more", async () => {
   reader.subscribe(address, () => {});
   await sim.advance(20);
 
-  actor.lost(10);
+  actor.lost(simNode(10));
 
   assert.equal(actor.hasSubscribers(topic), false);
 });

@@ -122,9 +122,11 @@ for (const dialect of dialects) {
 
     test("a turn that was over is not marked, and nothing is left of live runs and claimed keys", async () => {
       const { transcript } = await snapshotOf(server, "answered");
-      const runs = await database.rows("SELECT * FROM live_runs", server.dataDir);
+      const runs = await database.rows("SELECT * FROM runs WHERE ended_at IS NULL", server.dataDir);
       const claims = await database.rows("SELECT * FROM idempotency WHERE state = 'in_progress'", server.dataDir);
+      const hosts = await database.rows("SELECT id FROM hosts", server.dataDir);
 
+      assert.equal(hosts.length, 1, "the host that was killed is gone");
       assert.ok(!transcript.map(brief).includes("run_interrupted"));
       assert.deepEqual([runs, claims], [[], []]);
     });

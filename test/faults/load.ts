@@ -186,7 +186,7 @@ export async function killUnderLoad(t: TestContext, dialect: Dialect, times: num
     assert.equal((await server.kill()).signal, "SIGKILL");
     if (dialect === "sqlite") checkIntegrity(server.dataDir);
     await server.restart();
-    const open = await database.rows("SELECT suffix FROM live_runs", server.dataDir);
+    const open = await database.rows("SELECT run_id FROM runs WHERE ended_at IS NULL", server.dataDir);
     const claims = await database.rows("SELECT scope FROM idempotency WHERE state = 'in_progress'", server.dataDir);
     assert.deepEqual([open, claims], [[], []]);
     for (const conversation of load.conversations) await checkConversation(server, conversation);

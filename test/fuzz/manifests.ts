@@ -1,6 +1,6 @@
 import fc from "fast-check";
+import { unbuiltFields } from "../../manifests/compile/unbuilt.ts";
 import { manifestSchema } from "../../manifests/schema/manifest.ts";
-import { unbuiltFields } from "../../manifests/unbuilt.ts";
 import { damaged, fitting, type Hints, type Schema } from "./values.ts";
 
 // Manifests made from their schema: with fields that work, with fields that nothing carries out, and with any damage.

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { defineTool } from "../../actors/tools/tool.ts";
-import type { Surface } from "../../bus/protocol/thread.ts";
+import type { Surface } from "../../bus/protocol/run.ts";
 import type { AskedTurn } from "../support/actor-process.ts";
 import type { ScriptedReply } from "../support/scripted-model.ts";
 
@@ -13,6 +13,7 @@ export const slow = defineTool({
   description: "Takes its time.",
   parameters: Type.Object({ ms: Type.Integer() }, { additionalProperties: false }),
   effect: "once",
+  risk: "writes",
   timeoutMs: 40,
   execute: ({ ms }, { env }) => new Promise((resolve) => env.timer(ms, () => resolve({ text: `slept ${ms} ms` }))),
 });

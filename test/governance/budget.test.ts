@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { type Breach, isBreach, type Reservation, RunBudget } from "../../governance/budget.ts";
 import { costOf, type PricedTokens } from "../../governance/usage.ts";
-import type { RunLimits } from "../../manifests/compiled.ts";
 import type { ModelPrice } from "../../manifests/registries.ts";
+import type { RunLimits } from "../../manifests/sections/limits.ts";
 
 const price: ModelPrice = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
 const free: ModelPrice = { input: 0, output: 0, cache_read: 0, cache_write: 0 };

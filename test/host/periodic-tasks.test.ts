@@ -1,18 +1,26 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pino } from "pino";
-import { type PeriodicTask, startTasks } from "../../host/periodic-tasks.ts";
+import { Bus } from "../../bus/bus.ts";
+import { nodeId } from "../../bus/protocol/node-id.ts";
+import { HostLease } from "../../host/host-lease.ts";
+import { type PeriodicTask, periodicTasks, startTasks } from "../../host/periodic-tasks.ts";
+import { endRunOp, insertRunOp, runByKey, runKey } from "../../storage/tables/runs.ts";
+import { newRun } from "../support/rows.ts";
 import { Sim } from "../support/sim-env.ts";
+import { testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
 
 const log = pino({ level: "silent" });
 
 /** A task that notes when it begins, takes some time, and fails when it is told to. */
-function noted(sim: Sim, { takesMs = 0, pauseMs = 100, fails = false } = {}) {
+function noted(sim: Sim, { takesMs = 0, pauseMs = 100, fails = false, whileDraining = false } = {}) {
   const env = sim.env();
   const startedAt = sim.now;
   const began: number[] = [];
   const task: PeriodicTask = {
     name: "noted",
+    whileDraining,
     async run() {
       began.push(sim.now - startedAt);
       await new Promise<void>((resolve) => env.timer(takesMs, resolve));
@@ -55,4 +63,58 @@ test("nothing begins after the end, and what is under way is not begun again", a
   await sim.advance(1_000);
 
   assert.deepEqual(began, [0]);
+});
+
+test("what goes on while the process drains goes on", async () => {
+  const sim = new Sim(4);
+  const { task, began, env } = noted(sim, { pauseMs: 100, whileDraining: true });
+  const stop = startTasks([task], env, log);
+
+  stop();
+  await sim.advance(250);
+
+  assert.deepEqual(began, [0, 100, 200]);
+});
+
+test("rows of runs are deleted some days after their end, however many there are, and never with 0", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  const tenant = store.tenant("acme");
+  const env = new Sim(5).env();
+  const dayMs = 86_400_000;
+  const end = { status: "completed", last_seq: 0, stop_reason: "end_turn", error: null, usage: null } as const;
+  const endedAgo = [...Array.from({ length: 1_100 }, () => 7 * dayMs), 7 * dayMs - 1, null];
+  await tenant.write(
+    endedAgo.flatMap((ago, epoch) => [
+      insertRunOp(tenant, newRun(`r${epoch}`, { started_at: 1 }), { thread_key: 1, epoch, first_seq: 0 }),
+      ...(ago === null
+        ? []
+        : [endRunOp(tenant, { run_key: runKey(1, epoch), epoch }, { ...end, ended_at: env.now() - ago })]),
+    ]),
+  );
+  const lease = new HostLease({
+    store: store.system,
+    host: "here",
+    alone: true,
+    renewed: false,
+    log,
+    onGone: async () => {},
+    onLost: () => {},
+  });
+  const node = nodeId("here", 0);
+  const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
+  const sweep = (fiberRetentionDays: number) =>
+    periodicTasks(store, { workspaceRoot: null, fiberRetentionDays }, lease, env, bus)
+      .find(({ name }) => name === "old_runs")
+      ?.run();
+  const left = async () => {
+    const runs = await Promise.all(endedAgo.map((_, epoch) => runByKey(tenant, runKey(1, epoch))));
+    return runs.flatMap((run) => run?.run_id ?? []);
+  };
+
+  await sweep(0);
+  const kept = await left();
+  await sweep(7);
+
+  assert.equal(kept.length, 1_102);
+  assert.deepEqual(await left(), ["r1100", "r1101"]);
 });

@@ -1,4 +1,4 @@
-// What a process that is gone has left open is closed by its successor, all of it, however long that takes.
+// What a host that is gone has left open is closed by its successor, all of it, however long that takes.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -7,12 +7,12 @@ import { type Env, systemEnv } from "../../bus/env.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { claimKeyOp, idempotencyKey } from "../../storage/tables/idempotency.ts";
-import { abandonedRuns, insertLiveRunOp } from "../../storage/tables/live-runs.ts";
+import { abandonedRuns, insertRunOp } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { refusingStore } from "../support/refusing-store.ts";
-import { threadRow } from "../support/rows.ts";
+import { newRun, threadRow } from "../support/rows.ts";
 import { ScriptedModel } from "../support/scripted-model.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
@@ -56,17 +56,17 @@ describe("abandoned runs", () => {
     const first = await reserveThreadKeys(store.system, count);
     const ops = Array.from({ length: count }, (_, at) => first + at).flatMap((thread_key) => {
       const suffix = `thread-${thread_key}`;
-      const run = { run_id: `run-${thread_key}`, owner: "gone:1:0", started_at: now, idempotency_scope: null };
+      const run = newRun(`run-${thread_key}`, { owner: "gone:1:0", started_at: now });
       return [
         insertThreadOp(tenant, threadRow(thread_key, suffix)),
-        insertLiveRunOp(tenant, { thread_key, suffix, ...run }),
+        insertRunOp(tenant, run, { thread_key, epoch: 0, first_seq: 0 }),
       ];
     });
     const claim = { scope: keyScope, fingerprint: "f", owner: "gone:1:0", run_id: "r", answer: null };
     await tenant.write([...ops, claimKeyOp(tenant, { ...claim, expires_at: now + 60_000 }, now)]);
   }
 
-  const gone = { processesBut: "here" };
+  const gone = { hostsBut: "here" };
   const left = async () => (await abandonedRuns(store.system, gone, 0, 10_000)).length;
   const claimed = async () => (await idempotencyKey(store.tenant(tenantId), keyScope, now)) !== undefined;
 
@@ -83,7 +83,7 @@ describe("abandoned runs", () => {
   test("that cannot be closed yet are tried again, and no key is freed before its run is closed", async () => {
     await abandon(3);
     const { timers, refusing, runs } = successor();
-    refusing.refused = "live_run_delete";
+    refusing.refused = "run_end";
 
     await runs.close(gone);
     assert.deepEqual([await left(), await claimed()], [3, true]);
@@ -104,7 +104,7 @@ describe("abandoned runs", () => {
   test("are looked for at longer and longer intervals, up to 30 seconds, until it is told to stop", async () => {
     await abandon(1);
     const { timers, refusing, runs } = successor();
-    refusing.refused = "idempotency_release_of_others";
+    refusing.refused = "idempotency_release_of_lapsed_hosts";
     const delays: number[] = [];
 
     void runs.close(gone);

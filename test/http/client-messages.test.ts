@@ -4,10 +4,11 @@ import fc from "fast-check";
 import { type Intake, takeMessages } from "../../actors/run/intake.ts";
 import { Bus, type Delivery } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
-import type { ClientMessage, SubmitTurn } from "../../bus/protocol/thread.ts";
+import { nodeId } from "../../bus/protocol/node-id.ts";
+import type { ClientMessage, SubmitTurn } from "../../bus/protocol/run.ts";
 import { leanMessages } from "../../http/client-messages.ts";
 import type { HttpContext } from "../../http/context.ts";
-import type { Exchange } from "../../http/engines/uws.ts";
+import type { Exchange } from "../../http/engines/exchange.ts";
 import { streamTurn, type TurnFields } from "../../http/turns.ts";
 import { compileSpec } from "../manifests/support.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
@@ -25,7 +26,7 @@ function taken(messages: readonly ClientMessage[]): unknown {
     principal,
     request_id: "q",
     idempotency: null,
-    channel: { node: 0, id: 1 },
+    channel: { node: nodeId("here", 0), id: 1 },
   };
   try {
     return takeMessages(turn, agent);
@@ -100,9 +101,9 @@ test("threat 24: what no turn reads is left behind before the messages cross to 
   const env = systemEnv();
   const bus = new Bus({
     env,
-    node: 0,
+    node: nodeId("here", 0),
     incarnation: 0,
-    actorNodes: [0],
+    actorNodes: [nodeId("here", 0)],
     deliver: (one) => void delivered.push(one),
   });
   const context = { bus, env, turns: new Set() } as HttpContext;

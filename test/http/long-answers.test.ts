@@ -34,6 +34,7 @@ describe("a long answer", { skip }, () => {
         next_seq: eventCount,
         leaf_seq: eventCount - 1,
         revision: 1,
+        epoch: 0,
         manifest: "quick",
         model_id: "demo",
         session_name: null,

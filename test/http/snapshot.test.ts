@@ -48,7 +48,7 @@ describe("a snapshot", () => {
     ]);
     const thread = (await threadBySuffix(tenant, suffix)) ?? null;
     let text = "";
-    for await (const piece of snapshotPieces(tenant, `acme:${suffix}`, thread, steps.length, null)) text += piece;
+    for await (const piece of snapshotPieces(tenant, `acme:${suffix}`, thread, steps.length, false)) text += piece;
     const { wake, todos } = JSON.parse(text);
     return {
       todos: todos.map(({ content }: { content: string }) => content),

@@ -32,6 +32,7 @@ describe("ids of threads", () => {
           next_seq: 1,
           leaf_seq: 0,
           revision: 1,
+          epoch: 0,
           manifest: "quick",
           model_id: null,
           session_name: null,

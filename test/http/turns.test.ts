@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { defineActor } from "../../actors/runtime/define.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
-import { encodeAnswer, type SubmitTurn } from "../../bus/protocol/thread.ts";
+import { encodeAnswer, type SubmitTurn } from "../../bus/protocol/run.ts";
 import { answerTurn } from "../../http/turns.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
 import { outcomeOf } from "../support/outcome.ts";
@@ -17,24 +17,28 @@ const principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "none",
 async function ask(unanswered: number, refusal: ErrorCode | null = null) {
   const sim = new Sim(5);
   const asks: { run_id: string; atMs: number }[] = [];
-  const actor = defineActor<"turn", null, undefined>({
-    kind: "turn",
+  const actor = defineActor<"run", null, undefined>({
+    kind: "run",
     mailboxLimit: 8,
-    interleaves: ["submit", "abort"],
+    interleaves: ["start", "abort"],
     reserved: [],
     passivateAfterMs: 60_000,
     load: () => null,
     idle: () => false,
     crashed: () => {},
     on: {
-      submit(_state, turn: SubmitTurn, { bus }) {
+      start(_state, turn: SubmitTurn, { bus }) {
         asks.push({ run_id: turn.run_id, atMs: sim.now - startedAt });
         if (asks.length <= unanswered) return new Promise<never>(() => {});
         if (refusal !== null) throw new SvcError(refusal);
         bus.channel(turn.channel).send(encodeAnswer(200, '{"said":true}'), true);
         return { kind: "started" };
       },
-      abort() {},
+      abort: () => ({ aborted: false }),
+      detach() {},
+      answer: () => ({ outcome: "over" }),
+      resume() {},
+      status: () => ({ live: null, since_seq: -1 }),
     },
   });
   const net = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] });

@@ -180,7 +180,7 @@ test("forty thousand turns leave rows, and no memory, files, actors or streams",
     assert.equal((await snapshotOf(server, `thread-${number}`)).phase, "idle");
   await server.stop();
   const { rows } = await databaseOf("sqlite", atEnd);
-  const tables = ["threads", "events", "live_runs", "idempotency", "usage", "audit"];
+  const tables = ["threads", "events", "runs", "idempotency", "usage", "audit"];
   const counted: Record<string, unknown> = {};
   for (const table of tables) {
     const [row] = await rows(`SELECT COUNT(*) AS number FROM ${table}`, server.dataDir);
@@ -194,7 +194,7 @@ test("forty thousand turns leave rows, and no memory, files, actors or streams",
   assert.deepEqual(counted, {
     threads,
     events: 2 * onThreads,
-    live_runs: 0,
+    runs: soak.ended,
     idempotency: keyed,
     usage: soak.ended,
     audit: 2 * soak.ended,

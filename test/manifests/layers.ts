@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
-import type { ObjectSource } from "../../manifests/texts.ts";
+import type { ObjectSource } from "../../manifests/sources/texts.ts";
 import { openStore } from "../../storage/client.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { openMemoryStore } from "../../storage/objects/memory.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { TSchema } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
-import { type CompileSource, compile } from "../../manifests/compile.ts";
-import type { CompiledAgent } from "../../manifests/compiled.ts";
-import { parseManifest } from "../../manifests/parse.ts";
+import { type CompileSource, compile } from "../../manifests/compile/compile.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { parseManifest } from "../../manifests/parse/parse.ts";
 import type { Problem } from "../../manifests/problems.ts";
 import type { ModelPrice, ModelRoute, Registries, ToolSpec } from "../../manifests/registries.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
@@ -57,6 +57,7 @@ function tool(name: string): ToolSpec {
     description: `Does ${name}.`,
     parameters: { type: "object", additionalProperties: false },
     effect: "read",
+    risk: "reads",
     workspace: false,
   };
 }
@@ -73,6 +74,7 @@ export function registries(given: Partial<Registries> = {}): Registries {
   return {
     tools: new Map(tools.map((spec) => [spec.name, spec])),
     routes: new Map(routes.map((each) => [each.id, each])),
+    patterns: new Set(["react"]),
     defaultModelId: "small",
     workspaceDeploymentTenants: ["default"],
     ...given,

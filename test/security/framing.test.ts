@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { startChat, turn as turnOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { oneChunk, type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
-import type { TestServer } from "../support/server.ts";
+import { httpEngine, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertRssBelow, assertUnharmed, metric, untilMetric } from "./support.ts";
 
@@ -74,12 +74,15 @@ const brokenHeads: Readonly<Record<string, string>> = {
   "a NUL in the path": "GET /hea\0lth HTTP/1.1\r\nhost: localhost\r\n\r\n",
   "a blank in the path": "GET /hea lth HTTP/1.1\r\nhost: localhost\r\n\r\n",
   "no version": "GET /health\r\nhost: localhost\r\n\r\n",
-  "HTTP/1.0": "GET /health HTTP/1.0\r\nhost: localhost\r\n\r\n",
   "HTTP/0.9": "GET /health\r\n\r\n",
   "HTTP/9.9": "GET /health HTTP/9.9\r\nhost: localhost\r\n\r\n",
   "the preface of HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
   "no host": "GET /health HTTP/1.1\r\n\r\n",
-  "an empty line before the request": "\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n",
+  // In order for whoever serves them, and refused by uWebSockets.js.
+  ...(httpEngine === "uws" && {
+    "HTTP/1.0": "GET /health HTTP/1.0\r\nhost: localhost\r\n\r\n",
+    "an empty line before the request": "\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n",
+  }),
   "a path of 100,000 characters": `GET /${"a".repeat(100_000)} HTTP/1.1\r\nhost: localhost\r\n\r\n`,
   "a header of a million characters": `GET /health HTTP/1.1\r\nhost: localhost\r\nx-a: ${"a".repeat(1_000_000)}\r\n\r\n`,
   "a header's name of a million characters": `GET /health HTTP/1.1\r\nhost: localhost\r\n${"a".repeat(1_000_000)}: b\r\n\r\n`,
@@ -162,8 +165,9 @@ describe("threat 23: framing", () => {
       const answer = await connection.answer();
       connection.close();
 
-      // Names of methods are taken in either case.
-      assert.equal(answer?.status, method === "get" ? 200 : 405);
+      // uWebSockets.js takes any word for a method, in either case; Node's parser knows those that there are.
+      const known = httpEngine === "uws" || method === "TRACE" || method === "PROPFIND";
+      assert.equal(answer?.status, !known ? 400 : method === "get" ? 200 : 405);
       assert.ok(!answer?.body.includes("x-echo"));
       await assertUnharmed(server);
     });
@@ -291,7 +295,10 @@ describe("threat 23: framing", () => {
     await connection.send(rawRequest("GET", "/chat/stream/quiet", ["x-request-id: stream"]));
     await connection.until('"text":""}\n\n');
     await connection.send(rawRequest("GET", "/health", ["x-request-id: behind"]));
-    await connection.closed;
+    // uWebSockets.js ends the connection; with Node's server it waits until the stream is over.
+    if (httpEngine === "uws") await connection.closed;
+    else for (let others = 0; others < 20; others++) await assertUnharmed(server);
+    connection.close();
 
     assert.match(connection.unread, /^HTTP\/1\.1 200 OK\r\n/);
     assert.ok(!connection.unread.includes("behind") && !connection.unread.includes('"status":"ok"'));
@@ -323,7 +330,9 @@ describe("threat 23: framing", () => {
           if (leaves === "reset") connection.reset();
           else if (leaves === "finish") connection.finish();
           else connection.close();
-          if (leaves === "finish") await connection.closed;
+          // Who has only said its last may still wait for its answer: uWebSockets.js drops it, Node's server answers.
+          if (leaves === "finish" && httpEngine === "uws") await connection.closed;
+          else connection.close();
         }),
         { numRuns: 40 },
       );

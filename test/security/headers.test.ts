@@ -4,7 +4,7 @@ import { before, describe, test } from "node:test";
 import { startChat, turn } from "../support/chat.ts";
 import type { Answer, RequestOptions } from "../support/http-client.ts";
 import { type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, httpEngine, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
@@ -362,15 +362,41 @@ describe("threat 8: headers", () => {
     assert.deepEqual([coding.status, host.status, scheme.status], [400, 403, 401]);
   });
 
-  // The server's own parser takes for blanks what is below 33 as a char, which has a sign on some processors (docs/operations.md).
-  const charsHaveSigns = process.arch !== "arm64" || process.platform === "darwin";
-  test("of bytes beyond ASCII at the ends of a header is known what uWebSockets.js makes of them", async () => {
+  test("a DEL in a header that anybody reads is refused", async () => {
+    for (const line of [
+      `x-api-key: ${keys.reader}\x7f`,
+      "idempotency-key: a\x7fb",
+      "x-request-id: a\x7fb",
+      "accept: \x7f",
+    ]) {
+      const { status } = await askBytes(["GET /health HTTP/1.1", "host: localhost", line]);
+
+      assert.equal(status, 400, line);
+    }
+  });
+
+  // uWebSockets.js takes for blanks what is below 33 as a char, which has a sign on some processors (docs/operations.md).
+  const takesThemForBlanks = httpEngine === "uws" && (process.arch !== "arm64" || process.platform === "darwin");
+  test("bytes beyond ASCII at the ends of a header are a part of it, but for uWebSockets.js where chars have signs", async () => {
+    const chat = ["POST /chat HTTP/1.1", "host: localhost", `authorization: Bearer ${keys.reader}`];
+    const type = "content-type: application/json";
+    const body = JSON.stringify(turn("agent", "hi", { thread_id: "trailing" }));
     for (const bytes of Object.values(strangers)) {
       for (const value of [`${bytes}${keys.reader}`, `${keys.reader}${bytes}`]) {
         const answer = await askBytes(["GET /audit HTTP/1.1", "host: localhost", `x-api-key: ${value}`]);
 
-        assert.equal(answer.status, charsHaveSigns ? 200 : 401);
+        assert.equal(answer.status, takesThemForBlanks ? 200 : 401);
       }
+      const bearer = await askBytes([
+        "GET /audit HTTP/1.1",
+        "host: localhost",
+        `authorization: Bearer ${keys.reader}${bytes}`,
+      ]);
+      const order = await askBytes([...chat, type, `idempotency-key: order-1${bytes}`], body);
+
+      assert.equal(bearer.status, takesThemForBlanks ? 200 : 401);
+      assert.equal(order.status, takesThemForBlanks ? 200 : 400);
+      if (!takesThemForBlanks) assert.equal(JSON.parse(order.body).error, "invalid_idempotency_key");
     }
   });
 

@@ -2,7 +2,7 @@
 // metrics.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { limitBounds } from "../../manifests/schema/execution.ts";
+import { limitBounds } from "../../manifests/sections/limits.ts";
 import { calls, inTurn, never, outline, says, shown, startChat, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
@@ -237,6 +237,24 @@ describe("limits and policies", () => {
       "denied by policy: numbers requires scope numbers:use",
       "denied by limits: max_tool_calls (1) reached",
     ]);
+  });
+
+  test("GOV-021 GOV-010 a call of no tool, or that does not fit its tool, is told so: no policy denies it and no limit counts it", async () => {
+    const { thread, frames } = await run("guarded-limited", [
+      calls(["launch", {}], ["calculator", { sum: 1 }], add("1+1"), add("2+2")),
+      { text: "Ok." },
+    ]);
+
+    assert.deepEqual(outputs(frames), [
+      "[tool error/permission_denied] no tool of this name is bound",
+      "[tool error/invalid_arguments] expression is missing",
+      "denied by policy: numbers requires scope numbers:use",
+      "denied by limits: max_tool_calls (1) reached",
+    ]);
+    assert.deepEqual(
+      (await eventsOf(thread)).map(({ event_type }) => event_type),
+      ["user_input", "tool_call", "tool_call", "policy_deny", "policy_deny", "final_response"],
+    );
   });
 
   test("GOV-021 calls side by side do not pass the limit together", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { CompileSource } from "../../manifests/compile.ts";
+import type { CompileSource } from "../../manifests/compile/compile.ts";
 import { compileProblems, compileSpec, rates } from "../manifests/support.ts";
 
 function promptOf(system_prompt: object, rest: object = {}, texts: Record<string, string> = {}): string {

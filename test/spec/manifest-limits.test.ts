@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { limitBounds } from "../../manifests/schema/execution.ts";
 import { manifestSchema } from "../../manifests/schema/manifest.ts";
+import { limitBounds } from "../../manifests/sections/limits.ts";
 import { agent, compileSpec, fullManifest, parseProblems, withValue } from "../manifests/support.ts";
 
 const text = (length: number) => "a".repeat(length);

@@ -3,8 +3,8 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
-import { chooseVariant } from "../../manifests/canary.ts";
-import { createResolver } from "../../manifests/resolve.ts";
+import { chooseVariant } from "../../manifests/resolve/canary.ts";
+import { createResolver } from "../../manifests/resolve/resolve.ts";
 import { notingObjects, pointTo, storeVersion, temporaryStore } from "../manifests/layers.ts";
 import { tempDir } from "../support/temp.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseManifest } from "../../manifests/parse.ts";
+import { parseManifest } from "../../manifests/parse/parse.ts";
 import { agent, compileProblems, compileSpec, parseProblems, problemsOf } from "../manifests/support.ts";
 
 const multi = ["router", "parallel", "groupchat"];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseManifest } from "../../manifests/parse.ts";
+import { parseManifest } from "../../manifests/parse/parse.ts";
 import { manifestSchema } from "../../manifests/schema/manifest.ts";
 import {
   agent,
@@ -66,7 +66,7 @@ test("PAT-001 the seven built-in patterns parse, react by default, and unknown o
   assert.equal(parseManifest(agent()).spec.pattern, "react");
   for (const pattern of single) assert.equal(parseManifest(agent({ pattern })).spec.pattern, pattern);
   for (const pattern of multi) assert.equal(parseManifest(agent({ pattern, sub_agents: ["y"] })).spec.pattern, pattern);
-  assert.deepEqual(parseProblems(agent({ pattern: "foo" })), ["enum spec.pattern"]);
+  assert.deepEqual(compileProblems({ pattern: "foo" }), ["enum spec.pattern"]);
   assert.deepEqual(compileProblems({ pattern: "react" }), []);
   for (const pattern of single.slice(1))
     assert.deepEqual(compileProblems({ pattern }), ["unsupported spec.pattern"], "not built yet");

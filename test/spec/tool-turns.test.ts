@@ -40,7 +40,7 @@ describe("turns with tools", () => {
         agent: { tools },
         parallel: { tools, execution: { tools: "parallel" } },
         brief: { tools, recursion_limit: 2 },
-        limited: { tools, limits: { max_tool_calls: 2 } },
+        limited: { tools, limits: { max_tool_calls: 0 } },
         bare: {},
       },
       env: { SVC_WORKSPACE_ROOT: tempDir(atEnd) },

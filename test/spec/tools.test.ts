@@ -651,19 +651,19 @@ describe("workspace", () => {
   });
 });
 
-test("each tool declares how often a call may run, by the strictest of its uses, and whether it works on files", () => {
-  const declared = builtInTools.map((tool) => [tool.name, tool.effect, tool.workspace]);
+test("each tool declares how often a call may run and what it may do to others, by the strictest of its uses, and whether it works on files", () => {
+  const declared = builtInTools.map((tool) => [tool.name, tool.effect, tool.risk, tool.workspace]);
 
   assert.deepEqual(declared, [
-    ["calculator", "read", false],
-    ["list_dir", "read", true],
-    ["read_file", "read", true],
-    ["write_file", "once", true],
-    ["edit_file", "once", true],
-    ["multi_edit", "once", true],
-    ["search_files", "read", true],
-    ["glob", "read", true],
-    ["todo_write", "idempotent", false],
+    ["calculator", "read", "reads", false],
+    ["list_dir", "read", "reads", true],
+    ["read_file", "read", "reads", true],
+    ["write_file", "once", "writes", true],
+    ["edit_file", "once", "writes", true],
+    ["multi_edit", "once", "writes", true],
+    ["search_files", "read", "reads", true],
+    ["glob", "read", "reads", true],
+    ["todo_write", "idempotent", "writes", false],
   ]);
 });
 

@@ -4,10 +4,10 @@ import { readdirSync } from "node:fs";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
-import { currentRevision, MigrationRefused, migrate, migrateThrough, schemaBehind } from "../../storage/migrate.ts";
+import { currentRevision, MigrationRefused, migrate, schemaBehind } from "../../storage/migrate.ts";
 import { migrations } from "../../storage/migrations/list.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
-import type { Migration } from "../../storage/store/migration.ts";
+import { createdTables, type Migration } from "../../storage/store/migration.ts";
 import { isSchemaBehind } from "../../storage/tables/schema-revisions.ts";
 import { reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { onServer } from "../support/postgres.ts";
@@ -162,7 +162,7 @@ for (const dialect of dialects) {
       };
 
       await assert.rejects(migrate(config, { target: "0042", downgrade: false }), MigrationRefused);
-      await migrateThrough(config, head, [...migrations, future]);
+      await migrate(config, head, [...migrations, future]);
 
       await assert.rejects(migrate(config, head), /9999/);
       await assert.rejects(migrate(config, toBase), MigrationRefused);
@@ -182,11 +182,44 @@ for (const dialect of dialects) {
         up: ["CREATE TABLE mid (a TEXT)"],
         down: ["DROP TABLE mid"],
       };
-      await migrateThrough(config, head, [...migrations, late]);
+      await migrate(config, head, [...migrations, late]);
 
-      const result = await migrateThrough(config, head, [...migrations, between, late]);
+      const result = await migrate(config, head, [...migrations, between, late]);
 
       assert.deepEqual(result, { from: "9000", to: "9000", applied: ["0006"] });
+    });
+
+    test("what a plugin has made comes after all else, and stays as it is when the plugin is not loaded", async (t) => {
+      const atEnd = cleanup(t);
+      const config = await emptyDatabase(dialect, atEnd);
+      const notes: Migration = {
+        revision: "notes_0001",
+        name: "items",
+        up: ["CREATE TABLE notes_items (a TEXT)"],
+        down: ["DROP TABLE notes_items"],
+      };
+      const loaded = [...migrations, notes];
+
+      const up = await migrate(config, head, loaded);
+      const whole = await dumpSchema(config);
+      const without = await migrate(config, head);
+      const down = await migrate(config, { target: "0005", downgrade: true });
+      const again = await migrate(config, head);
+
+      assert.deepEqual([up.to, up.applied.at(-1)], ["notes_0001", "notes_0001"]);
+      assert.deepEqual(without, { from: newest, to: newest, applied: [] });
+      assert.deepEqual([down.from, down.to], [newest, "0005"]);
+      assert.deepEqual(
+        again.applied,
+        migrations.map(({ revision }) => revision).filter((revision) => revision > "0005"),
+      );
+      assert.deepEqual(await dumpSchema(config), whole);
+      assert.deepEqual([await schemaBehind(config, loaded), await schemaBehind(config)], [false, false]);
+      const back = await migrate(config, { target: newest, downgrade: true }, loaded);
+      assert.deepEqual(back, { from: "notes_0001", to: newest, applied: ["notes_0001"] });
+      assert.deepEqual([await schemaBehind(config, loaded), await schemaBehind(config)], [true, false]);
+      const { store } = await runStore(config, atEnd);
+      assert.deepEqual([await isSchemaBehind(store.system, loaded), await isSchemaBehind(store.system)], [true, false]);
     });
 
     test("a migration that fails half-way leaves nothing of itself", async (t) => {
@@ -200,7 +233,7 @@ for (const dialect of dialects) {
         down: [],
       };
 
-      await assert.rejects(migrateThrough(config, head, [...migrations, broken]));
+      await assert.rejects(migrate(config, head, [...migrations, broken]));
 
       assert.deepEqual(await dumpSchema(config), before);
       assert.equal(await currentRevision(config), newest);
@@ -233,6 +266,21 @@ test("OPS-022 revisions are unique, in order, named as their files, and 0006 to 
     assert.match(revision, /^\d{4}$/);
     assert.equal(revision >= "0006" && revision <= "0018", name.startsWith("commerce_"), revision);
   }
+});
+
+test("the tables that a migration makes are found in its text, on either engine", () => {
+  const made = createdTables({
+    revision: "0001",
+    name: "x",
+    up: [
+      "CREATE TABLE a (b TEXT)",
+      "CREATE INDEX a_by_b ON a (b)",
+      { sqlite: "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(a)", postgres: "create table Other (a TEXT)" },
+    ],
+    down: ["DROP TABLE a"],
+  });
+
+  assert.deepEqual(made, ["a", "words", "other"]);
 });
 
 /** Migrates in a process of its own, as a starter does. */

@@ -14,6 +14,7 @@ import {
   readEventsBefore,
   threadUid,
 } from "../../storage/tables/events.ts";
+import { enterHostOp } from "../../storage/tables/hosts.ts";
 import {
   claimKeyOp,
   idempotencyKey,
@@ -21,7 +22,6 @@ import {
   releaseKeyOp,
   settleKeyOp,
 } from "../../storage/tables/idempotency.ts";
-import { abandonedRuns, deleteLiveRunOp, insertLiveRunOp, liveRunOf } from "../../storage/tables/live-runs.ts";
 import {
   insertManifestVersionOp,
   manifestPointer,
@@ -101,6 +101,7 @@ for (const dialect of dialects) {
         updated_at: 9,
         next_seq: 3,
         leaf_seq: 2,
+        epoch: 0,
         manifest: "m",
         model_id: "r",
       });
@@ -108,13 +109,32 @@ for (const dialect of dialects) {
 
       await tenant.write([progress, progress]);
       const moved = await threadBySuffix(tenant, "t1");
-      await tenant.write([deleteThreadOp(tenant, key)]);
+      await tenant.write([deleteThreadOp(tenant, { thread_key: key, epoch: 0 })]);
 
       assert.deepEqual(
         moved,
         threadRow(key, "t1", { updated_at: 9, next_seq: 3, leaf_seq: 2, manifest: "m", model_id: "r", revision: 2 }),
       );
       await assert.rejects(tenant.write([progress]), { code: "conflict", details: { subject: "thread_progress" } });
+    });
+
+    test("a thread that was taken by another is moved and deleted by that one alone", async () => {
+      const tenant = freshTenant();
+      const key = await nextKey();
+      const progress = { thread_key: key, updated_at: 9, next_seq: 1, leaf_seq: 0, manifest: null, model_id: null };
+      await tenant.write([insertThreadOp(tenant, threadRow(key, "t1"))]);
+      const take = (held: number) => tenant.write([progressOp(tenant, { ...progress, epoch: held + 1 }, held)]);
+
+      await take(0);
+      const again = take(0);
+
+      await assert.rejects(again, { code: "conflict", details: { subject: "thread_progress" } });
+      await assert.rejects(tenant.write([progressOp(tenant, { ...progress, epoch: 0 })]), { code: "conflict" });
+      await assert.rejects(tenant.write([deleteThreadOp(tenant, { thread_key: key, epoch: 0 })]), { code: "conflict" });
+      await tenant.write([progressOp(tenant, { ...progress, epoch: 1, next_seq: 2 })]);
+      assert.deepEqual((await threadBySuffix(tenant, "t1"))?.next_seq, 2);
+      await tenant.write([deleteThreadOp(tenant, { thread_key: key, epoch: 1 })]);
+      assert.equal(await threadBySuffix(tenant, "t1"), undefined);
     });
 
     test("the list of threads goes newest first, ties by suffix, through cursors without a gap", async () => {
@@ -208,40 +228,6 @@ for (const dialect of dialects) {
       );
     });
 
-    test("a live run is there from its start to its end; what others left is found in pages, whatever their names", async () => {
-      const tenant = freshTenant();
-      const first = await reserveThreadKeys(store.system, 5);
-      const run = (i: number, owner: string) => ({
-        thread_key: first + i,
-        suffix: `t${i}`,
-        run_id: `r${i}`,
-        owner,
-        started_at: 5,
-        idempotency_scope: null,
-      });
-      const runs = ["host-1", "host_1", "HOST-1", "host-10", "other"].map((owner, i) => run(i, `${owner}/w1`));
-      await tenant.write(runs.map((each) => insertLiveRunOp(tenant, each)));
-
-      const gone = { processesBut: "host-1/" };
-      const found = await abandonedRuns(store.system, gone, first - 1, 2);
-      const rest = await abandonedRuns(store.system, gone, found.at(-1)?.thread_key as number, 10);
-      const ofWorker = await abandonedRuns(store.system, { worker: "host-1/w1" }, first - 1, 10);
-
-      assert.deepEqual(
-        [...found, ...rest].map(({ suffix }) => suffix),
-        ["t1", "t2", "t3", "t4"],
-      );
-      assert.deepEqual(
-        ofWorker.map(({ suffix }) => suffix),
-        ["t0"],
-      );
-      assert.deepEqual(found[0], { tenant_id: tenant.tenantId, suffix: "t1", thread_key: first + 1 });
-      assert.deepEqual(await liveRunOf(tenant, first), runs[0]);
-      await tenant.write([deleteLiveRunOp(tenant, first)]);
-      assert.equal(await liveRunOf(tenant, first), undefined);
-      await assert.rejects(tenant.write([deleteLiveRunOp(tenant, first)]), { code: "conflict" });
-    });
-
     test("an idempotency key is claimed once, settled with its answer, and free again when it lapses or is released", async () => {
       const tenant = freshTenant();
       const key = { scope: "s", fingerprint: "f", owner: "o", run_id: "r1", answer: null, expires_at: 100 };
@@ -264,29 +250,32 @@ for (const dialect of dialects) {
       assert.equal(await idempotencyKey(tenant, "s", 100), undefined);
     });
 
-    test("claims of processes and workers that are gone are forgotten; those of others, and settled ones, stay", async () => {
+    test("claims of hosts and workers that are gone are forgotten; those of others, and settled ones, stay", async () => {
       const tenant = freshTenant();
       const claim = (scope: string, owner: string) =>
         claimKeyOp(tenant, { scope, fingerprint: "f", owner, run_id: scope, answer: null, expires_at: 100 }, 1);
       await tenant.write([
-        claim("mine", "me/1"),
-        claim("lost", "me/2"),
-        claim("theirs", "ME/1"),
-        claim("done", "them/1"),
+        claim("mine", "me:1:0"),
+        claim("lost", "me:2:0"),
+        claim("leased", "they:1:0"),
+        claim("theirs", "ME:1:0"),
+        claim("done", "them:1:0"),
         settleKeyOp(tenant, "done", "done", "{}"),
       ]);
 
-      await releaseAbandonedKeys(store.system, { processesBut: "me/" });
+      await store.system.write([enterHostOp(store.system, "they", 3_600_000)]);
+
+      await releaseAbandonedKeys(store.system, { hostsBut: "me" });
       const states = async (): Promise<(string | undefined)[]> => {
-        const scopes = ["mine", "lost", "theirs", "done"];
+        const scopes = ["mine", "lost", "leased", "theirs", "done"];
         const keys = await Promise.all(scopes.map((scope) => idempotencyKey(tenant, scope, 1)));
         return keys.map((key) => key?.state);
       };
-      const ofProcess = await states();
-      await releaseAbandonedKeys(store.system, { worker: "me/2" });
+      const ofHosts = await states();
+      await releaseAbandonedKeys(store.system, { worker: "me:2:0" });
 
-      assert.deepEqual(ofProcess, ["in_progress", "in_progress", undefined, "done"]);
-      assert.deepEqual(await states(), ["in_progress", undefined, undefined, "done"]);
+      assert.deepEqual(ofHosts, ["in_progress", "in_progress", "in_progress", undefined, "done"]);
+      assert.deepEqual(await states(), ["in_progress", undefined, "in_progress", undefined, "done"]);
     });
 
     test("manifest versions and their pointer come back as they were, versions newest first", async () => {

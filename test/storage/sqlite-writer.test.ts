@@ -184,7 +184,13 @@ describe("the SQLite writer", () => {
     const reader = new SqliteReader(path);
     atEnd.after(() => reader.close());
 
-    const insert: Request = [request.write, 1, "events_insert", ["acme", 5, -1, 1, "message", "user", "x", null], -1];
+    const insert: Request = [
+      request.write,
+      1,
+      "events_insert",
+      ["acme", 5, -1, 1, "message", "user", "x", null, null],
+      -1,
+    ];
     const outcomes = writeAll(writer, [insert, batch(2, "a", "1")]);
 
     assert.deepEqual(codes(outcomes), ["storage_unavailable", "storage_unavailable"]);

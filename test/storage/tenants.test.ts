@@ -9,13 +9,15 @@ import { insertAuditOp } from "../../storage/tables/audit.ts";
 import { appendOp } from "../../storage/tables/events.ts";
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
-import { insertLiveRunOp } from "../../storage/tables/live-runs.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
+import { insertRunOp, parkRunOp, runKey } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import "../support/all-tables.ts";
 import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { insertUsageOp } from "../../storage/tables/usage.ts";
+import { openWaitOp } from "../../storage/tables/waits.ts";
 import { onServer } from "../support/postgres.ts";
+import { newRun } from "../support/rows.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -37,6 +39,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       next_seq: 2,
       leaf_seq: 1,
       revision: 1,
+      epoch: 0,
       manifest: "m",
       model_id: "r",
       session_name: text,
@@ -55,13 +58,38 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
         extra: null,
       }),
     ),
-    insertLiveRunOp(tenant, {
-      thread_key: threadKey,
+    insertRunOp(
+      tenant,
+      newRun("run", {
+        owner: text,
+        manifest: text,
+        idempotency_scope: text,
+        asked: { ...newRun("run").asked, request_id: text },
+      }),
+      { thread_key: threadKey, epoch: 0, first_seq: 0 },
+    ),
+    // Another thread's, that waits.
+    insertRunOp(tenant, newRun("run", { asked: { ...newRun("run").asked, request_id: text } }), {
+      thread_key: threadKey - 2,
+      epoch: 0,
+      first_seq: 0,
+    }),
+    parkRunOp(
+      tenant,
+      { run_key: runKey(threadKey - 2, 0), epoch: 0 },
+      { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null },
+    ),
+    openWaitOp(tenant, {
+      wait_id: "row",
+      thread_key: threadKey - 2,
       suffix: "t1",
       run_id: "run",
-      owner: text,
-      started_at: 5,
-      idempotency_scope: "scope",
+      kind: "question",
+      subject: text,
+      may_answer: { scopes: [], principal: null, not_principal: null },
+      call: { tool_call_id: "c", tool: "t", args: {}, control: null },
+      opened_at: 5,
+      deadline: null,
     }),
     claimKeyOp(
       tenant,
@@ -153,7 +181,8 @@ async function victimRows(config: StoreConfig): Promise<string> {
   const tables = [
     "threads",
     "events",
-    "live_runs",
+    "runs",
+    "waits",
     "idempotency",
     "manifest_versions",
     "manifest_pointers",

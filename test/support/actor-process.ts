@@ -2,14 +2,17 @@ import { ManifestLibrary } from "../../actors/library/manifest-library.ts";
 import type { ModelProvider } from "../../actors/models/provider.ts";
 import { ActorHost } from "../../actors/runtime/host.ts";
 import { registriesOf } from "../../actors/tools/registry/registries.ts";
+import { toolList } from "../../actors/tools/source.ts";
 import type { Tool } from "../../actors/tools/tool.ts";
-import { threadAddress } from "../../bus/address.ts";
+import { runAddress, threadAddress } from "../../bus/address.ts";
 import { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
-import type { AbortReason, SubmitTurn, TurnAccepted } from "../../bus/protocol/thread.ts";
+import { nodeId } from "../../bus/protocol/node-id.ts";
+import type { AbortReason, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
+import type { MakeControl } from "../../governance/controls/control.ts";
 import { loadSettings, type Settings } from "../../governance/settings/settings.ts";
 import { type ActorDeps, actorKinds, createActorDeps } from "../../host/actor-deps.ts";
-import { createResolver } from "../../manifests/resolve.ts";
+import { createResolver } from "../../manifests/resolve/resolve.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { emptyTurn } from "./empty-turn.ts";
 import { manifestEnv, type Env as Settable } from "./server.ts";
@@ -51,6 +54,8 @@ interface ProcessOptions {
   readonly model: ModelProvider;
   /** Tools beside the built-in ones. */
   readonly tools?: readonly Tool[];
+  /** Controls beside the built-in ones. */
+  readonly controls?: readonly MakeControl[];
   /** Another one for each process on a store. */
   readonly bootId: string;
 }
@@ -67,28 +72,26 @@ export class ActorProcess {
   readonly crashes: unknown[] = [];
   readonly #env: Env;
 
-  constructor({ env, store, settings, model, tools = [], bootId }: ProcessOptions) {
+  constructor({ env, store, settings, model, tools = [], controls = [], bootId }: ProcessOptions) {
     this.#env = env;
+    const node = nodeId(bootId, 0);
     this.bus = new Bus({
       env,
-      node: 0,
+      node,
       incarnation: 0,
-      actorNodes: [0],
+      actorNodes: [node],
       deliver: (message) => this.host.deliver(message),
     });
     const unused = { engine: "sqlite", path: "" } as const;
-    const config = { node: 0, actorNodes: [0], settings, store: unused, bootId, incarnation: 0 };
-    const made = createActorDeps(config, env, store);
+    const config = { node: 0, actorNodes: [node], settings, store: unused, bootId, incarnation: 0 };
+    const made = createActorDeps(config, env, store, this.bus);
     const models = { ...made.models, provider: () => model };
-    const registries = registriesOf(settings, models);
-    const withTools = {
-      ...registries,
-      tools: new Map([...registries.tools, ...tools.map((tool) => [tool.name, tool] as const)]),
-    };
+    const toolSources = [...made.toolSources, toolList("the test", tools)];
+    const registries = registriesOf(settings, { models, toolSources, patterns: made.patterns });
     const resolver = createResolver({ env, store: null, objects: null, directory: settings.manifestDir });
     const objects = { get: async () => null, list: async () => [] };
-    const library = new ManifestLibrary(resolver, withTools, objects, made.metrics, () => env.monotonic());
-    this.deps = { ...made, models, tools: withTools.tools, manifests: library };
+    const library = new ManifestLibrary(resolver, registries, objects, made.metrics, () => env.monotonic());
+    this.deps = { ...made, models, toolSources, controls: [...made.controls, ...controls], manifests: library };
     this.host = new ActorHost({
       env,
       bus: this.bus,
@@ -144,10 +147,7 @@ export class TestTurn {
       channel,
       ...asked,
     };
-    this.accepted =
-      turn.thread_suffix === null
-        ? bus.ask({ kind: "turn", key: turn.run_id }, "submit", turn)
-        : bus.ask(threadAddress(tenantId, turn.thread_suffix), "submit", turn);
+    this.accepted = bus.ask(runAddress(tenantId, turn.thread_suffix, turn.run_id), "start", turn);
     // A test that ends the process does not wait for it.
     this.accepted.catch(() => {});
   }

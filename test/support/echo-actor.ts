@@ -62,7 +62,12 @@ export function echoActor(mailboxLimit: number): AnyActorDefinition {
         state.handled++;
       },
       relay(_state, { to, ...message }, { key, bus }) {
-        return bus.ask({ kind: "echo", key: to }, "echo", { ...message, sender: `${message.sender} by ${key}` });
+        return bus.ask(
+          { kind: "echo", key: to },
+          "echo",
+          { ...message, sender: `${message.sender} by ${key}` },
+          { prompt: true },
+        );
       },
       hold: () => new Promise<never>(() => {}),
       stream(_state, { channel, text, pieces }, { bus }) {

@@ -4,7 +4,8 @@ import { type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { Bus } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
-import { portLink, portPair } from "../../bus/ports.ts";
+import { portPair, portTransport } from "../../bus/ports.ts";
+import { type NodeId, nodeId } from "../../bus/protocol/node-id.ts";
 import type { EchoControl, EchoWorkerData } from "./echo-worker.ts";
 
 interface EchoThread {
@@ -12,23 +13,26 @@ interface EchoThread {
   readonly control: Remote<EchoControl>;
 }
 
+/** What a node is called on the bus. */
+export function threadNode(number: number): NodeId {
+  return nodeId("test", number);
+}
+
 /** Real threads with echo actors, all connected with each other and with this one, which only asks and is node 0. */
 export class EchoThreads {
   readonly bus: Bus;
   /** Batches with something in them that this thread has posted and received. */
   readonly batches = { posted: 0, received: 0 };
-  readonly #env = systemEnv();
   readonly #actorNodes: readonly number[];
   readonly #threads = new Map<number, EchoThread>();
-  readonly #ports: MessagePort[] = [];
 
   constructor(actorNodes: readonly number[]) {
     this.#actorNodes = actorNodes;
     this.bus = new Bus({
-      env: this.#env,
-      node: 0,
+      env: systemEnv(),
+      node: threadNode(0),
       incarnation: 0,
-      actorNodes,
+      actorNodes: actorNodes.map(threadNode),
       deliver() {
         throw new Error("this thread holds no actors");
       },
@@ -42,7 +46,11 @@ export class EchoThreads {
 
   /** Starts a thread, or the one that takes the place of a lost one, and connects it with all. */
   start(node: number, incarnation: number): void {
-    const data: EchoWorkerData = { node, incarnation, actorNodes: this.#actorNodes };
+    const data: EchoWorkerData = {
+      node: threadNode(node),
+      incarnation,
+      actorNodes: this.#actorNodes.map(threadNode),
+    };
     const worker = new Worker(new URL("./echo-worker.ts", import.meta.url), {
       workerData: data,
       execArgv: ["--import", new URL("../../strip-types.js", import.meta.url).href],
@@ -51,11 +59,11 @@ export class EchoThreads {
     this.#threads.delete(node);
     const [ours, theirs] = portPair();
     this.#connect(node, ours);
-    void thread.control.connect(0, transfer(theirs, [theirs]));
+    void thread.control.connect(threadNode(0), transfer(theirs, [theirs]));
     for (const [number, other] of this.#threads) {
       const [left, right] = portPair();
-      void thread.control.connect(number, transfer(left, [left]));
-      void other.control.connect(node, transfer(right, [right]));
+      void thread.control.connect(threadNode(number), transfer(left, [left]));
+      void other.control.connect(threadNode(node), transfer(right, [right]));
     }
     this.#threads.set(node, thread);
   }
@@ -70,33 +78,30 @@ export class EchoThreads {
 
   /** Tells all the others that a thread is gone. */
   async lost(node: number): Promise<void> {
-    this.bus.lost(node);
+    this.bus.lost(threadNode(node));
     const others = [...this.#threads].filter(([number]) => number !== node);
-    await Promise.all(others.map(([, other]) => other.control.lost(node)));
+    await Promise.all(others.map(([, other]) => other.control.lost(threadNode(node))));
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#threads.values()].map(({ worker }) => worker.terminate()));
-    for (const port of this.#ports) port.close();
+    for (const node of this.#actorNodes) this.bus.lost(threadNode(node));
   }
 
   #connect(node: number, port: MessagePort): void {
-    this.#ports.push(port);
-    const link = portLink(
-      this.#env,
-      {
-        postMessage: (batch) => {
-          if (batch.items.length > 0) this.batches.posted++;
-          port.postMessage(batch);
-        },
-        on: (event, onBatch) => port.on(event, onBatch),
+    const transport = portTransport(port);
+    this.bus.connect(threadNode(node), {
+      ...transport,
+      post: (batch) => {
+        if (batch.items.length > 0) this.batches.posted++;
+        transport.post(batch);
       },
-      (batch) => {
-        if (batch.items.length > 0) this.batches.received++;
-        this.bus.receive(node, batch);
-      },
-    );
-    this.bus.attach(node, link);
+      onBatch: (take) =>
+        transport.onBatch((batch) => {
+          if (batch.items.length > 0) this.batches.received++;
+          take(batch);
+        }),
+    });
   }
 
   #thread(node: number): EchoThread {

@@ -4,14 +4,15 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { ActorHost } from "../../actors/runtime/host.ts";
 import { Bus } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
-import { portLink } from "../../bus/ports.ts";
+import { portTransport } from "../../bus/ports.ts";
+import type { NodeId } from "../../bus/protocol/node-id.ts";
 import { echoActor } from "./echo-actor.ts";
 import { type Flood, type FloodResult, flood } from "./flood.ts";
 
 /** A thread with echo actors, as the test that has started it sees it; comlink carries it. */
 export interface EchoControl {
-  connect(node: number, port: MessagePort): void;
-  lost(node: number): void;
+  connect(node: NodeId, port: MessagePort): void;
+  lost(node: NodeId): void;
   /** Has this thread ask others. */
   flood(options: Flood): Promise<FloodResult>;
   seen(): EchoSeen;
@@ -23,13 +24,13 @@ export interface EchoSeen {
   /** Messages that came before one that was sent earlier, or twice. */
   readonly disordered: number;
   /** Batches that held something, from each node. */
-  readonly batches: Record<number, number>;
+  readonly batches: Record<NodeId, number>;
 }
 
 export interface EchoWorkerData {
-  readonly node: number;
+  readonly node: NodeId;
   readonly incarnation: number;
-  readonly actorNodes: readonly number[];
+  readonly actorNodes: readonly NodeId[];
 }
 
 if (parentPort === null) throw new Error("this file is the entry of a worker thread");
@@ -37,7 +38,7 @@ if (parentPort === null) throw new Error("this file is the entry of a worker thr
 const { node, incarnation, actorNodes } = workerData as EchoWorkerData;
 const env = systemEnv();
 const last = new Map<string, number>();
-const batches: Record<number, number> = {};
+const batches: Record<NodeId, number> = {};
 let handled = 0;
 let disordered = 0;
 const bus: Bus = new Bus({ env, node, incarnation, actorNodes, deliver: (delivery) => host.deliver(delivery) });
@@ -60,13 +61,15 @@ const host = new ActorHost({
 
 const control: EchoControl = {
   connect(other, port) {
-    bus.attach(
-      other,
-      portLink(env, port, (batch) => {
-        if (batch.items.length > 0) batches[other] = (batches[other] ?? 0) + 1;
-        bus.receive(other, batch);
-      }),
-    );
+    const transport = portTransport(port);
+    bus.connect(other, {
+      ...transport,
+      onBatch: (take) =>
+        transport.onBatch((batch) => {
+          if (batch.items.length > 0) batches[other] = (batches[other] ?? 0) + 1;
+          take(batch);
+        }),
+    });
   },
   lost: (other) => bus.lost(other),
   flood: (options) => flood(bus, options),

@@ -7,6 +7,8 @@ export async function eventually<T>(what: string, look: () => Promise<T | undefi
   while (performance.now() < deadline) {
     const seen = await look();
     if (seen !== undefined) return seen;
+    // What is looked at may be answered without a turn of the event loop, and what is waited for need one.
+    await new Promise((resolve) => setImmediate(resolve));
   }
   throw new Error(`not seen: ${what}`);
 }

@@ -11,6 +11,8 @@ export interface ProbeMessages {
   side: { body: unknown; reply: unknown };
   /** Taken beyond the mailbox limit. */
   end: { body: unknown; reply: unknown };
+  /** Both. */
+  urgent: { body: unknown; reply: unknown };
   poke: { body: unknown };
 }
 
@@ -32,6 +34,7 @@ export interface ProbeOptions<State> {
   readonly work?: ProbeHandler<State>;
   readonly side?: ProbeHandler<State>;
   readonly end?: ProbeHandler<State>;
+  readonly urgent?: ProbeHandler<State>;
   poke?(state: State, body: unknown, context: ProbeContext): void | Promise<void>;
 }
 
@@ -41,8 +44,8 @@ function probeActor<State>(options: ProbeOptions<State>) {
   return defineActor<"probe", State, undefined>({
     kind: "probe",
     mailboxLimit: options.mailboxLimit ?? 100,
-    interleaves: ["side"],
-    reserved: ["end"],
+    interleaves: ["side", "urgent"],
+    reserved: ["end", "urgent"],
     passivateAfterMs: options.passivateAfterMs ?? 5_000,
     load: (context) => options.load(context),
     idle: (state) => options.idle?.(state) ?? true,
@@ -51,6 +54,7 @@ function probeActor<State>(options: ProbeOptions<State>) {
       work: options.work ?? answerBody,
       side: options.side ?? answerBody,
       end: options.end ?? answerBody,
+      urgent: options.urgent ?? answerBody,
       poke: (state, body, context) => options.poke?.(state, body, context),
     },
   });
@@ -74,7 +78,12 @@ export class ProbeNode {
   }
 
   /** Asks now; what happens to the message is seen after the simulation has run. */
-  ask(type: "work" | "side" | "end", body: unknown, key = "a", options?: AskOptions): Promise<Outcome<unknown>> {
+  ask(
+    type: "work" | "side" | "end" | "urgent",
+    body: unknown,
+    key = "a",
+    options?: AskOptions,
+  ): Promise<Outcome<unknown>> {
     return outcomeOf(this.bus.ask({ kind: "probe", key }, type, body, options));
   }
 

@@ -4,14 +4,18 @@ import type { Scope, Store } from "../../storage/store/store.ts";
 /** A store that does not take batches with a statement of this name as long as the test says so. */
 export interface RefusingStore extends Store {
   refused: string | null;
+  /** Refuses one batch only. */
+  once: boolean;
 }
 
 /** The store as a process sees it whose disk fails for some batches and not for others. */
 export function refusingStore(store: Store): RefusingStore {
   function refusing<S extends Scope>(scope: S): S {
     const write: Scope["write"] = async (ops) => {
-      if (ops.some(({ statement }) => statement.name === refusingStore.refused))
+      if (ops.some(({ statement }) => statement.name === refusingStore.refused)) {
+        if (refusingStore.once) refusingStore.refused = null;
         throw new SvcError("storage_unavailable");
+      }
       return scope.write(ops);
     };
     return new Proxy(scope, {
@@ -25,6 +29,7 @@ export function refusingStore(store: Store): RefusingStore {
 
   const refusingStore: RefusingStore = {
     refused: null,
+    once: false,
     tenant: (tenantId) => refusing(store.tenant(tenantId)),
     system: refusing(store.system),
     check: () => store.check(),

@@ -3,9 +3,11 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { loadSettings, type Settings } from "../../governance/settings/settings.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import { loadDeployment } from "../../host/plugins.ts";
 import { type ServeOptions, serve } from "../../host/serve.ts";
 import type { ActorSystem } from "../../host/system.ts";
+import { busInBytes } from "./bus-in-bytes.ts";
 import { HttpClient } from "./http-client.ts";
 import type { MockModel } from "./mock-model.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
@@ -43,6 +45,9 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const startMsMax = 60_000;
 const stopMsMax = 30_000;
 
+/** The HTTP engine of the test servers; the gate runs the tests for which it matters on both. */
+export const httpEngine: "uws" | "node" = process.env.SVC_TEST_HTTP_ENGINE === "node" ? "node" : "uws";
+
 /** What every test server is told: any free port, nothing limited, and what it says as JSON. */
 function baseEnv(dataDir: string): Env {
   return {
@@ -52,6 +57,7 @@ function baseEnv(dataDir: string): Env {
     SVC_RATE_LIMIT: "0",
     SVC_AUDIT_FLUSH_SECONDS: "0.02",
     SVC_GRACEFUL_SHUTDOWN_SECONDS: "10",
+    SVC_HTTP_ENGINE: httpEngine,
     SVC_HTTP_THREADS: "1",
     SVC_ACTOR_THREADS: "1",
   };
@@ -147,7 +153,7 @@ class ServerProcess {
     const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
     const child = spawn(
       process.execPath,
-      ["--import", join(root, "strip-types.js"), join(root, "svc.ts"), "serve", ...args],
+      ["--import", join(root, "strip-types.js"), ...busInBytes(), join(root, "svc.ts"), "serve", ...args],
       {
         cwd: root,
         // Nothing else of the shell's: a key of a model provider would choose another model. The channel ends the server with us.
@@ -227,7 +233,7 @@ export async function startInProcess({
   ...options
 }: Pick<ServerOptions, "env" | "dataDir" | "atEnd"> & Pick<ServeOptions, "cores">): Promise<LocalServer> {
   const dataDir = options.dataDir ?? tempDir(atEnd);
-  const settings = loadSettings({ ...baseEnv(dataDir), SVC_LOG_LEVEL: "silent", ...options.env });
+  const { settings } = await loadDeployment({ ...baseEnv(dataDir), SVC_LOG_LEVEL: "silent", ...options.env });
   const stopping = new AbortController();
   const started = Promise.withResolvers<{ url: string; system: ActorSystem }>();
   const { cores } = options;

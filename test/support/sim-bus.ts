@@ -2,26 +2,32 @@ import type { AnyActorDefinition } from "../../actors/runtime/define.ts";
 import { ActorHost } from "../../actors/runtime/host.ts";
 import { Bus } from "../../bus/bus.ts";
 import type { Batch } from "../../bus/envelope.ts";
-import { type BatchPort, portLink } from "../../bus/ports.ts";
+import { type NodeId, nodeId } from "../../bus/protocol/node-id.ts";
+import type { Transport } from "../../bus/transport.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 
-// Nodes in a simulated world, with the real bus, links and actor host. Only what the platform gives is simulated: ports, whose
-// messages are copied and arrive after a random time, in order on one port and in any order across ports; threads that end
+// Nodes in a simulated world, with the real bus, links and actor host. Only what the platform gives is simulated: transports, whose
+// batches are copied and arrive after a random time, in order on one and in any order across them; threads that end
 // without warning; and the main thread's word to the others, which reaches each at another time.
 
 export interface SimNetOptions {
   readonly actorNodes: readonly number[];
   /** Nodes that only ask. */
   readonly otherNodes?: readonly number[];
+  /** The host that a node is on; all are on one when it is not given. */
+  readonly hostOf?: (number: number) => string;
   readonly definitions: readonly AnyActorDefinition[];
   /** What the actors share; one for all nodes, so that a test can look into it. */
   readonly deps?: unknown;
+  /** What the actors of one node share, made anew for each incarnation; in the place of `deps`. */
+  readonly depsOf?: (node: number, env: SimEnv) => unknown;
   /** How long a batch may be on its way. */
   readonly delayMs?: number;
 }
 
 export interface SimNode {
   readonly number: number;
+  readonly id: NodeId;
   readonly incarnation: number;
   readonly env: SimEnv;
   readonly bus: Bus;
@@ -29,6 +35,13 @@ export interface SimNode {
   /** When the main thread's next word may arrive: words to one node keep their order. */
   controlAt: number;
 }
+
+/** A node of a network that has one host. */
+export function simNode(number: number): NodeId {
+  return nodeId(oneHost(), number);
+}
+
+const oneHost = (): string => "sim";
 
 export interface Crash {
   readonly kind: string;
@@ -40,6 +53,8 @@ export class SimNet {
   readonly sim: Sim;
   /** Every crash of an actor, on any node. */
   readonly crashes: Crash[] = [];
+  /** The version of the protocol that a node speaks, where it is another than ours. */
+  readonly #versions = new Map<number, number>();
   /** Called for every batch that a node sends to another. */
   onPost: (from: number, to: number, batch: Batch) => void = () => {};
   readonly #options: SimNetOptions;
@@ -54,11 +69,21 @@ export class SimNet {
     const nodes = [...this.#nodes.values()];
     for (const [index, node] of nodes.entries()) {
       for (const other of nodes.slice(index + 1)) {
-        const [left, right] = this.#ports(node, other);
-        this.#attach(node, other.number, left);
-        this.#attach(other, node.number, right);
+        const [left, right] = this.#transports(node, other);
+        node.bus.connect(other.id, left);
+        other.bus.connect(node.id, right);
       }
     }
+  }
+
+  /** From now on a node speaks as another svc does. */
+  speakVersion(number: number, version: number): void {
+    this.#versions.set(number, version);
+  }
+
+  /** What a node is called on the bus. */
+  idOf(number: number): NodeId {
+    return nodeId((this.#options.hostOf ?? oneHost)(number), number);
   }
 
   /** The present incarnation of a node. */
@@ -82,25 +107,33 @@ export class SimNet {
     sim.plan(sim.env(), sim.int(this.#delayMs * 4 + 1), () => this.#replace(lost));
   }
 
+  /** Other nodes hold actors from now on; each node hears of it at its own time. */
+  placeOver(actorNodes: readonly number[]): void {
+    const ids = actorNodes.map((number) => this.idOf(number));
+    for (const node of this.#nodes.values()) this.#control(node, () => node.bus.placeOver(ids));
+  }
+
   #replace(lost: SimNode): void {
     const replacement = this.#start(lost.number, lost.incarnation + 1);
     for (const other of this.#nodes.values()) {
       if (other === replacement) continue;
-      const [left, right] = this.#ports(replacement, other);
-      this.#control(other, () => other.bus.lost(lost.number));
-      this.#control(other, () => this.#attach(other, lost.number, right));
-      this.#control(replacement, () => this.#attach(replacement, other.number, left));
+      const [left, right] = this.#transports(replacement, other);
+      this.#control(other, () => other.bus.lost(lost.id));
+      this.#control(other, () => other.bus.connect(lost.id, right));
+      this.#control(replacement, () => replacement.bus.connect(other.id, left));
     }
   }
 
   #start(number: number, incarnation: number): SimNode {
-    const { actorNodes, definitions, deps } = this.#options;
+    const { actorNodes, definitions } = this.#options;
+    const id = this.idOf(number);
     const env = this.sim.env();
+    const deps = this.#options.depsOf?.(number, env) ?? this.#options.deps;
     const bus: Bus = new Bus({
       env,
-      node: number,
+      node: id,
       incarnation,
-      actorNodes,
+      actorNodes: actorNodes.map((each) => this.idOf(each)),
       deliver: (delivery) => host.deliver(delivery),
     });
     const host: ActorHost = new ActorHost({
@@ -110,17 +143,9 @@ export class SimNet {
       definitions,
       onCrash: (kind, key, error) => this.crashes.push({ kind, key, error }),
     });
-    const node: SimNode = { number, incarnation, env, bus, host, controlAt: 0 };
+    const node: SimNode = { number, id, incarnation, env, bus, host, controlAt: 0 };
     this.#nodes.set(number, node);
     return node;
-  }
-
-  #attach(node: SimNode, to: number, port: BatchPort): void {
-    const { bus, env } = node;
-    bus.attach(
-      to,
-      portLink(env, port, (batch) => bus.receive(to, batch)),
-    );
   }
 
   #control(node: SimNode, work: () => void): void {
@@ -129,32 +154,42 @@ export class SimNet {
     sim.plan(node.env, node.controlAt - sim.now, work);
   }
 
-  #ports(a: SimNode, b: SimNode): [BatchPort, BatchPort] {
+  #transports(a: SimNode, b: SimNode): [Transport, Transport] {
     const toA = new Wire(this.sim, a.env, this.#delayMs);
     const toB = new Wire(this.sim, b.env, this.#delayMs);
-    return [this.#port(a, b, toB, toA), this.#port(b, a, toA, toB)];
+    return [this.#transport(a, b, toB, toA), this.#transport(b, a, toA, toB)];
   }
 
-  #port(from: SimNode, to: SimNode, out: Wire, back: Wire): BatchPort {
+  #transport(from: SimNode, to: SimNode, out: Wire, back: Wire): Transport {
     return {
-      postMessage: (batch) => {
+      creditBytes: 8 * 1024 * 1024,
+      prompt: false,
+      post: (batch) => {
         this.onPost(from.number, to.number, batch);
-        out.send(structuredClone(batch));
+        const version = this.#versions.get(from.number) ?? batch.version;
+        out.send(structuredClone({ ...batch, version }));
       },
-      on: (_event, onBatch) => back.listen(onBatch),
+      onBatch: (take) => back.listen(take),
+      onClosed: (work) => back.onEnd(work),
+      close() {
+        back.stop();
+        out.end();
+      },
     };
   }
 }
 
-/** One direction of a port: what is sent arrives in order, later, and not before somebody listens. */
+/** One direction of a connection: what is sent arrives in order, later, and not before somebody listens. */
 class Wire {
   readonly #sim: Sim;
   readonly #receiver: SimEnv;
   readonly #delayMs: number;
-  readonly #onItsWay: Batch[] = [];
+  /** What was sent, null for the end. */
+  readonly #onItsWay: (Batch | null)[] = [];
   #arrived = 0;
   #lastArrival = 0;
   #listener: ((batch: Batch) => void) | null = null;
+  #ended: () => void = () => {};
 
   constructor(sim: Sim, receiver: SimEnv, delayMs: number) {
     this.#sim = sim;
@@ -162,7 +197,7 @@ class Wire {
     this.#delayMs = delayMs;
   }
 
-  send(batch: Batch): void {
+  send(batch: Batch | null): void {
     const { now } = this.#sim;
     // Whole milliseconds, so that much happens at the same time and the seed decides about its order.
     this.#lastArrival = Math.max(this.#lastArrival, now + this.#sim.int(this.#delayMs + 1));
@@ -173,15 +208,31 @@ class Wire {
     });
   }
 
+  end(): void {
+    this.send(null);
+  }
+
   listen(onBatch: (batch: Batch) => void): void {
     this.#listener = onBatch;
     if (this.#arrived > 0) this.#sim.plan(this.#receiver, 0, () => this.#hand());
   }
 
+  onEnd(work: () => void): void {
+    this.#ended = work;
+  }
+
+  /** The receiver takes nothing more. */
+  stop(): void {
+    this.#listener = () => {};
+    this.#ended = () => {};
+  }
+
   #hand(): void {
     while (this.#listener && this.#arrived > 0) {
       this.#arrived--;
-      this.#listener(this.#onItsWay.shift() as Batch);
+      const batch = this.#onItsWay.shift();
+      if (batch) this.#listener(batch);
+      else this.#ended();
     }
   }
 }

@@ -3,7 +3,7 @@ import type { Env, Timer } from "../../bus/env.ts";
 // A world in one thread: a clock that moves only when told to, and everything that is to happen, in an order that the seed
 // decides. What is due at the same time happens in any order, except that what one node has deferred keeps its order, as in an
 // event loop; in an orderly world it happens in the order in which it was planned. Promises that an event settles run on before
-// the next event.
+// the next event, and so does what is to happen soon.
 
 /** More events than this without coming to rest is a loop that never ends. */
 const eventsMax = 5_000_000;
@@ -26,6 +26,8 @@ export class Sim {
   readonly #planned: Planned[] = [];
   readonly #due: Planned[] = [];
   readonly #deferring: SimEnv[] = [];
+  /** What was thrown where nobody could catch it. */
+  readonly #thrown: unknown[] = [];
 
   constructor(seed: number, { orderly = false } = {}) {
     this.seed = seed;
@@ -78,9 +80,22 @@ export class Sim {
     this.#deferring.push(env);
   }
 
+  /** Does what is to happen on the node of `env` before any other event, unless it has ended or is stuck. */
+  happenSoon(env: SimEnv, work: () => void): void {
+    queueMicrotask(() => {
+      if (env.ended || env.postponed(work)) return;
+      try {
+        this.#count();
+        work();
+      } catch (error) {
+        this.#thrown.push(error);
+      }
+    });
+  }
+
   /** Does what can be done without the clock moving. Rejects with what an event has thrown. */
   async run(): Promise<void> {
-    await settled();
+    await this.#settled();
     for (;;) {
       while ((this.#planned.at(-1)?.at ?? Infinity) <= this.#now) this.#due.push(this.#planned.pop() as Planned);
       const choices = this.#due.length + this.#deferring.length;
@@ -124,9 +139,19 @@ export class Sim {
 
   async #happen({ env, work, cancelled }: Omit<Planned, "at">): Promise<void> {
     if (cancelled || env.ended || env.postponed(work)) return;
-    if (++this.#events > eventsMax) throw new Error(`the simulation does not come to rest (seed ${this.seed})`);
+    this.#count();
     work();
-    await settled();
+    await this.#settled();
+  }
+
+  #count(): void {
+    if (++this.#events > eventsMax) throw new Error(`the simulation does not come to rest (seed ${this.seed})`);
+  }
+
+  /** Resolves when no promise has anything left to do. */
+  async #settled(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.#thrown.length > 0) throw this.#thrown.shift();
   }
 }
 
@@ -201,6 +226,10 @@ export class SimEnv implements Env {
     if (this.#deferred.length === 0) this.#sim.deferring(this);
     this.#deferred.push(work);
   }
+
+  soon(work: () => void): void {
+    this.#sim.happenSoon(this, work);
+  }
 }
 
 function takeOut<T>(list: T[], index: number): T {
@@ -209,9 +238,4 @@ function takeOut<T>(list: T[], index: number): T {
   const taken = list[index] as T;
   list[index] = last;
   return taken;
-}
-
-/** Resolves when no promise has anything left to do. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -16,7 +16,7 @@ export interface SourceFile {
 }
 
 /** The layers, lowest first: a file imports from its own layer and from those below. */
-export const layers = ["bus", "storage", "manifests", "governance", "actors", "http", "host"] as const;
+export const layers = ["bus", "storage", "manifests", "governance", "actors", "http", "plugins", "host"] as const;
 
 /**
  * The folders with source in them, lowest first: a file imports from its own folder and from those before it. A folder is a part
@@ -34,8 +34,14 @@ export const folders = [
   "storage/sqlite",
   "storage/postgres",
   "storage",
-  "manifests/schema",
   "manifests",
+  "manifests/fields",
+  "manifests/sections",
+  "manifests/schema",
+  "manifests/parse",
+  "manifests/sources",
+  "manifests/resolve",
+  "manifests/compile",
   "governance/egress",
   "governance/secrets",
   "governance/settings",
@@ -50,6 +56,7 @@ export const folders = [
   "actors/tools/workspace",
   "actors/tools/registry",
   "actors/library",
+  "actors/log",
   "actors/run/context",
   "actors/run/output",
   "actors/run",
@@ -58,19 +65,19 @@ export const folders = [
   "actors/manifests",
   "actors/node",
   "actors/thread",
-  "actors/turn",
   "http/exchange",
   "http/engines",
   "http/middleware",
   "http",
   "http/schemas",
   "http/routes",
+  "plugins",
   "host",
   "host/cli",
 ] as const;
 
 /** The folders that hold a kind of actor each. They know each other's words, in bus/protocol, and nothing else of each other. */
-export const kinds = ["actors/limiter", "actors/manifests", "actors/node", "actors/thread", "actors/turn"] as const;
+export const kinds = ["actors/limiter", "actors/manifests", "actors/node", "actors/run", "actors/thread"] as const;
 
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 

@@ -4,9 +4,9 @@ import { openStore } from "../../storage/client.ts";
 import { startStoreThread } from "../../storage/start.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import { appendOp } from "../../storage/tables/events.ts";
-import { deleteLiveRunOp, insertLiveRunOp } from "../../storage/tables/live-runs.ts";
+import { endRunOp, insertRunOp, runKey } from "../../storage/tables/runs.ts";
 import { insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
-import { threadRow } from "./rows.ts";
+import { newRun, threadRow } from "./rows.ts";
 
 // A process that writes turns through the real store thread and prints each acknowledgement, `key seq`, as soon as it has it.
 // It goes on until it is killed, or for as many turns as it is told.
@@ -56,14 +56,7 @@ async function oneThread(): Promise<void> {
   const now = env.now();
   await tenant.write([
     insertThreadOp(tenant, threadRow(key, suffix, { uid: env.id().slice(0, 20), created_at: now, updated_at: now })),
-    insertLiveRunOp(tenant, {
-      thread_key: key,
-      suffix,
-      run_id: suffix,
-      owner: "child",
-      started_at: now,
-      idempotency_scope: null,
-    }),
+    insertRunOp(tenant, newRun(suffix, { started_at: now }), { thread_key: key, epoch: 0, first_seq: 0 }),
   ]);
   for (let seq = 0; seq < 5; seq++) {
     await tenant.write([
@@ -81,13 +74,20 @@ async function oneThread(): Promise<void> {
         updated_at: now,
         next_seq: seq + 1,
         leaf_seq: seq,
+        epoch: 0,
         manifest: null,
         model_id: null,
       }),
     ]);
     say(`${key} ${seq}`);
   }
-  await tenant.write([deleteLiveRunOp(tenant, key)]);
+  await tenant.write([
+    endRunOp(
+      tenant,
+      { run_key: runKey(key, 0), epoch: 0 },
+      { status: "completed", ended_at: now, last_seq: 4, stop_reason: "end_turn", error: null, usage: null },
+    ),
+  ]);
 }
 
 /** Handed to the system at once and whole, so that it has left the process when the process is killed. */

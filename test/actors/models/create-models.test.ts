@@ -11,8 +11,8 @@ import { SecretMask } from "../../../governance/secret-mask.ts";
 import { modelProviders } from "../../../governance/settings/model-options.ts";
 import { type Environment, loadSettings, SettingsError } from "../../../governance/settings/settings.ts";
 import { costOf } from "../../../governance/usage.ts";
-import { compile } from "../../../manifests/compile.ts";
-import { parseManifest } from "../../../manifests/parse.ts";
+import { compile } from "../../../manifests/compile/compile.ts";
+import { parseManifest } from "../../../manifests/parse/parse.ts";
 import { type MockModel, startMockModel } from "../../support/mock-model.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { listen, requestTo, stillEnv } from "./support.ts";
@@ -423,7 +423,13 @@ test("a key by name in a file is looked up for every call, and masked from then 
 
 function compileWith(environment: Environment, spec: object) {
   const { routes, defaultModelId } = modelsOf(environment);
-  const registries = { tools: new Map(), routes, defaultModelId, workspaceDeploymentTenants: [] };
+  const registries = {
+    tools: new Map(),
+    routes,
+    patterns: new Set(["react"]),
+    defaultModelId,
+    workspaceDeploymentTenants: [],
+  };
   const manifest = parseManifest({ metadata: { name: "x" }, spec });
   return compile(manifest, registries, { tenantId: "default", version: null, texts: new Map() });
 }

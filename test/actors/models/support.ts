@@ -67,6 +67,7 @@ export function stillEnv(options: { holdTimers?: boolean } = {}) {
       return { cancel: () => void held.delete(work) };
     },
     defer: (work) => void setImmediate(work),
+    soon: queueMicrotask,
   };
   const fire = (work: () => void): void => {
     if (held.delete(work)) work();

@@ -20,6 +20,7 @@ const slow = defineTool({
   description: "Takes its time.",
   parameters: Type.Object({}, { additionalProperties: false }),
   effect: "once",
+  risk: "writes",
   execute: (_args, { env }) => new Promise((resolve) => env.timer(10, () => resolve({ text: "slept" }))),
 });
 const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: JSON.stringify(args) });

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { loadBranch } from "../../../actors/run/context/branch.ts";
-import { type ContextMessage, contextMessage } from "../../../actors/run/context/message.ts";
+import { loadBranch } from "../../../actors/log/branch.ts";
+import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";
 import { lastUserMessage, turnStartOf, workingSet } from "../../../actors/run/context/working-set.ts";
 import { appendOp, type LogEvent } from "../../../storage/tables/events.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";

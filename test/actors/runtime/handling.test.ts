@@ -31,6 +31,11 @@ function gatedProbe(limits: { mailboxLimit?: number } = {}) {
       state.lines.push(`end ${body}`);
       return body;
     },
+    async urgent(state, body) {
+      state.lines.push(`urgent ${body}`);
+      await new Promise<void>((resolve) => gates.set(String(body), resolve));
+      return body;
+    },
     poke(state, body) {
       state.lines.push(`poke ${body}`);
     },
@@ -116,6 +121,19 @@ test("at most as many interleaving messages as the mailbox holds run at once; th
     ...["s1", "s2", "s3", "s4"].map((answer) => ({ answer })),
     { refused: "mailbox_full" },
   ]);
+});
+
+test("what interleaves and is reserved never waits behind a handler, so that it keeps its order", async () => {
+  const { node, lines } = gatedProbe({ mailboxLimit: 2 });
+
+  for (const name of ["work", "side", "side"] as const) node.ask(name, "held").catch(() => {});
+  for (const number of [1, 2, 3, 4, 5]) node.ask("urgent", number).catch(() => {});
+  await node.sim.run();
+
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith("urgent")),
+    [1, 2, 3, 4, 5].map((number) => `urgent ${number}`),
+  );
 });
 
 test("a full mailbox refuses with mailbox_full, counts a tell as dropped, and still takes reserved messages", async () => {

@@ -7,7 +7,7 @@ import { threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
-import { liveRunOf } from "../../../storage/tables/live-runs.ts";
+import { interruptedRun } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { usagePage } from "../../../storage/tables/usage.ts";
 import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
@@ -43,6 +43,7 @@ for (const dialect of dialects) {
         description: "Leaves a trace.",
         parameters: Type.Object({ id: Type.String() }, { additionalProperties: false }),
         effect,
+        risk: effect === "read" ? "reads" : "writes",
         execute({ id }, { threadSuffix }) {
           effects.push(`${threadSuffix} ${id}`);
           return { text: `${name} ${id}` };
@@ -71,7 +72,7 @@ for (const dialect of dialects) {
       const tenant = store.tenant(tenantId);
       const head = await threadBySuffix(tenant, suffix);
       if (!head) return [];
-      assert.equal(await liveRunOf(tenant, head.thread_key), undefined, suffix);
+      assert.equal(await interruptedRun(tenant, head.thread_key), undefined, suffix);
       return readEvents(tenant, head.thread_key, 0, 1_000);
     }
     const resultsIn = (events: readonly LogEvent[]) =>

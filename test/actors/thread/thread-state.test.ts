@@ -1,8 +1,9 @@
 // What a conversation keeps in memory between its turns.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { type ContextMessage, contextMessage } from "../../../actors/run/context/message.ts";
+import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";
 import { loadThreadState, type ThreadState, trimBranch } from "../../../actors/thread/thread-state.ts";
+import { threadAddress } from "../../../bus/address.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
@@ -15,8 +16,8 @@ describe("a conversation between its turns", () => {
   });
 
   async function stateWith(branch: ContextMessage[], branchNeeded: number): Promise<ThreadState> {
-    const { state } = await loadThreadState(store, "acme", "thread");
-    return Object.assign(state, { branch, branchNeeded });
+    const { state } = await loadThreadState(store, threadAddress("acme", "thread"));
+    return Object.assign(state, { branch, branchNeeded, recent: [] });
   }
   const said = (role: "user" | "assistant" | "tool", content: string) => contextMessage({ role, content });
   const contentsOf = ({ branch }: ThreadState) => branch?.map(({ content }) => content);

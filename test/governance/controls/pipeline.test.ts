@@ -1,77 +1,281 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import {
-  type Control,
-  type ControlName,
-  controlOrder,
-  denyText,
-  type GovernedCall,
-  Pipeline,
-} from "../../../governance/controls/pipeline.ts";
+import type { Control } from "../../../governance/controls/control.ts";
+import { auditedAs, type ControlName, callOrder, resultOrder } from "../../../governance/controls/order.ts";
+import { pass } from "../../../governance/controls/verdicts.ts";
+import { call, pipeline, reply, wait } from "./support.ts";
 
-/** The controls below look at no more of a call than this. */
-const call = { tool: "calculator", tool_call_id: "call_1", args: {}, now: 0 } as GovernedCall;
-
-/** A control for each place that writes down when it is passed, given in an order of no meaning. */
-function controls(passed: string[], denies: readonly ControlName[] = []): Control[] {
-  return controlOrder.toReversed().map((name, at) => ({
+/** A control for each place that writes down when it is passed, given in an order of no meaning; half of them take their time. */
+function recording(passed: string[]): Control[] {
+  const soon = <T>(at: number, verdict: T) => (at % 2 === 0 ? verdict : Promise.resolve(verdict));
+  return callOrder.toReversed().map((name, at) => ({
     name,
     before() {
       passed.push(`before ${name}`);
-      const denial = denies.includes(name) ? { control: name, rule: "r", detail: "no" } : null;
-      return at % 2 === 0 ? denial : Promise.resolve(denial);
+      return soon(at, pass);
     },
-    after(_call, text) {
-      passed.push(`after ${name}`);
-      const next = `${text}>${name}`;
-      return at % 2 === 0 ? next : Promise.resolve(next);
-    },
-  }));
+    ...(isOf(resultOrder, name) && {
+      after(_call, result) {
+        passed.push(`after ${name}`);
+        return soon(at, { verdict: "replace", result: { ...result, text: `${result.text}>${name}` } });
+      },
+      reply({ text }) {
+        passed.push(`reply ${name}`);
+        return soon(at, { verdict: "replace", text: `${text}>${name}` });
+      },
+    }),
+  })) as Control[];
 }
 
-describe("Pipeline", () => {
-  test("controls stand in the declared order, whatever order they are given in", async () => {
+interface Args {
+  readonly n: unknown;
+}
+
+const isOf = (order: readonly ControlName[], name: ControlName): boolean => order.includes(name);
+const names = (passed: readonly string[]) => passed.map((entry) => entry.split(" ")[1]);
+const behind = (name: ControlName) => callOrder.slice(callOrder.indexOf(name) + 1);
+
+describe("the order", () => {
+  test("a call passes every place, hooks behind policies, whatever order the controls are given in", async () => {
     const passed: string[] = [];
 
-    const denial = await new Pipeline(controls(passed)).admit(call);
+    const admission = await pipeline(recording(passed)).admit(call);
 
-    assert.equal(denial, null);
-    assert.deepEqual(
-      passed,
-      controlOrder.map((name) => `before ${name}`),
-    );
-    assert.equal(controlOrder[0], "secret_masking", "nothing is outside of the masking of secrets");
-    assert.equal(controlOrder.at(-1), "approvals", "nobody is asked about a call that is denied anyway");
+    assert.deepEqual(admission, { kind: "pass", args: { n: 1 }, spoken: [] });
+    assert.deepEqual(names(passed), [
+      ...["secret_masking", "limits", "policy", "hook", "permission_mode", "command"],
+      ...["screening", "guardrails", "judges", "artifacts", "approvals"],
+    ]);
   });
 
-  test("what one denies, those after it never see; the outermost denial is told", async () => {
+  test("a result passes screening, guardrails, judges, masking and artifacts, each on what the one before has made of it", async () => {
     const passed: string[] = [];
 
-    const denial = await new Pipeline(controls(passed, ["approvals", "policy", "screening"])).admit(call);
+    const { shown, denial } = await pipeline(recording(passed)).release(call, { text: "42", error: "internal" });
 
-    assert.deepEqual(denial, { control: "policy", rule: "r", detail: "no" });
-    assert.deepEqual(passed.at(-1), "before policy");
-    assert.equal(passed.length, controlOrder.indexOf("policy") + 1);
+    const order = ["hook", "screening", "guardrails", "judges", "secret_masking", "artifacts"];
+    assert.deepEqual(names(passed), order);
+    assert.deepEqual([shown, denial], [{ text: ["42", ...order].join(">"), error: "internal" }, null]);
   });
 
-  test("results come back from inside out, each control on what the one before has made of them", async () => {
+  test("the model's words pass the same places as results", async () => {
     const passed: string[] = [];
 
-    const released = await new Pipeline(controls(passed)).release(call, "42");
+    const { shown, denial } = await pipeline(recording(passed)).releaseReply(reply);
 
-    assert.equal(released, ["42", ...controlOrder.toReversed()].join(">"));
+    assert.deepEqual([names(passed), denial], [resultOrder, null]);
+    assert.equal(shown, ["Hello.", ...resultOrder].join(">"));
   });
 
-  test("a pipeline without controls admits, and changes nothing", async () => {
-    const pipeline = new Pipeline([]);
+  test("a pipeline without controls lets everything through as it is, and holds no reply", async () => {
+    const empty = pipeline([]);
 
-    assert.equal(await pipeline.admit(call), null);
-    assert.equal(await pipeline.release(call, "42"), "42");
+    assert.deepEqual(await empty.admit(call), { kind: "pass", args: { n: 1 }, spoken: [] });
+    assert.deepEqual(await empty.release(call, { text: "42" }), { shown: { text: "42" }, denial: null, spoken: [] });
+    assert.deepEqual(await empty.releaseReply(reply), { shown: "Hello.", denial: null, spoken: [] });
+    assert.equal(empty.holdsReplies, false);
+    assert.equal(pipeline([{ name: "judges", reply: () => pass }]).holdsReplies, true);
   });
 
-  test("a denial is one line with the control in front", () => {
-    const text = denyText({ control: "policy", rule: "pol-1", detail: "pol-1 requires scope payments:write" });
+  test("controls that share a place are asked in the order in which they are given", async () => {
+    const hooks = ["a", "b"].map((mark): Control => {
+      return {
+        name: "hook",
+        before: ({ args }) => ({ verdict: "replace", args: { n: `${(args as Args).n}${mark}` } }),
+      };
+    });
 
-    assert.equal(text, "denied by policy: pol-1 requires scope payments:write");
+    const { args } = await pipeline(hooks).admit(call);
+
+    assert.deepEqual(args, { n: "1ab" });
+  });
+
+  test("one that waits in a place that it shares, and one where nobody passes, are defects", async () => {
+    const waits: Control = { name: "hook", before: () => ({ verdict: "wait", rule: "r", wait }) };
+    const passes: Control = { name: "hook", before: () => pass };
+    await assert.rejects(pipeline([waits, passes]).admit(call), /hook waits, and shares its place/);
+    const deaf: Control = { name: "limits", after: () => pass };
+    await assert.rejects(pipeline([deaf]).admit(call), /nothing passes limits for its "after"/);
   });
 });
+
+for (const name of callOrder)
+  describe(`before, ${name}`, () => {
+    /** All controls, the one in question answering `verdict`. */
+    function speaking(verdict: ReturnType<NonNullable<Control["before"]>>, passed: string[] = []) {
+      const others = recording(passed).filter((control) => control.name !== name);
+      return pipeline([...others, { name, before: () => verdict }]);
+    }
+
+    test("deny: nobody behind it is asked, and the denial has both names", async () => {
+      const passed: string[] = [];
+
+      const admission = await speaking({ verdict: "deny", rule: "r", detail: "no" }, passed).admit(call);
+
+      assert.deepEqual(admission, {
+        kind: "deny",
+        denial: { control: auditedAs[name], layer: name, rule: "r", detail: "no" },
+        args: { n: 1 },
+        spoken: [{ control: name, verdict: "deny", rule: "r", ms: 1.5 }],
+      });
+      assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
+    });
+
+    test("replace: those behind it and the tool get the new arguments, what the model wrote stays known", async () => {
+      const seen: unknown[] = [];
+      const watching = behind(name).map((later): Control => {
+        return {
+          name: later,
+          before({ args, asked }) {
+            seen.push([args, asked]);
+            return pass;
+          },
+        };
+      });
+      const replacing: Control = { name, before: () => ({ verdict: "replace", args: { n: 2 } }) };
+
+      const admission = await pipeline([...watching, replacing]).admit(call);
+
+      const spoken = [{ control: name, verdict: "replace", ms: 1.5 }];
+      assert.deepEqual(admission, { kind: "pass", args: { n: 2 }, spoken });
+      assert.deepEqual(seen, Array(behind(name).length).fill([{ n: 2 }, { n: 1 }]));
+    });
+
+    test("replace by what the tool would not take: the call is not made, and it is said who did it", async () => {
+      const passed: string[] = [];
+
+      const admission = await speaking({ verdict: "replace", args: { bad: 1 }, rule: "r" }, passed).admit(call);
+
+      const { kind, spoken, ...facts } = admission;
+      assert.deepEqual([kind, spoken.length], ["misfit", 1]);
+      assert.deepEqual(facts, { by: name, problem: "bad is not an argument of this tool", args: { bad: 1 } });
+      assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
+    });
+
+    test("wait: the wait comes back with where to go on", async () => {
+      const passed: string[] = [];
+
+      const admission = await speaking({ verdict: "wait", rule: "r", wait }, passed).admit(call);
+
+      const spoken = [{ control: name, verdict: "wait", rule: "r", ms: 1.5 }];
+      assert.deepEqual(admission, { kind: "wait", wait, rule: "r", after: name, args: { n: 1 }, spoken });
+      assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
+    });
+
+    test("after a wait: the call goes on behind it; of those before only policies are asked again", async () => {
+      const passed: string[] = [];
+
+      const admission = await pipeline(recording(passed)).admit(call, { after: name });
+
+      assert.equal(admission.kind, "pass");
+      const again = behind(name).includes("policy") ? [] : ["policy"];
+      assert.deepEqual(names(passed), [...again, ...behind(name)]);
+    });
+
+    test("after a wait, with other arguments: policies, command and screening see them, limits and hooks do not run twice", async () => {
+      const passed: string[] = [];
+
+      const edited = { ...call, args: { n: 3 } };
+      const admission = await pipeline(recording(passed)).admit(edited, { after: name, edited: true });
+
+      assert.deepEqual([admission.kind, admission.args], ["pass", { n: 3 }]);
+      const again = ["policy", "command", "screening"].filter((place) => !behind(name).includes(place as ControlName));
+      assert.deepEqual(names(passed), [...again, ...behind(name)]);
+    });
+
+    test("after a wait, with arguments that the tool would not take: nobody is asked", async () => {
+      const passed: string[] = [];
+
+      const edited = { ...call, args: { bad: 1 } };
+      const admission = await pipeline(recording(passed)).admit(edited, { after: name, edited: true });
+
+      assert.equal(admission.kind === "misfit" && admission.by, name);
+      assert.deepEqual(passed, []);
+    });
+  });
+
+describe("after a wait", () => {
+  const denies: Control = { name: "policy", before: () => ({ verdict: "deny", rule: "r", detail: "no longer" }) };
+
+  test("a policy that has changed meanwhile denies the call", async () => {
+    const admission = await pipeline([denies]).admit(call, { after: "approvals" });
+
+    assert.equal(admission.kind === "deny" && admission.denial.layer, "policy");
+  });
+
+  test("whoever changed the arguments has answered for them: the control that waited does not wait again, others may", async () => {
+    const command: Control = { name: "command", before: () => ({ verdict: "wait", rule: "r", wait }) };
+    const edited = { after: "command", edited: true } as const;
+
+    const answered = await pipeline([command]).admit(call, edited);
+    const other = await pipeline([command]).admit(call, { after: "approvals", edited: true });
+
+    assert.equal(answered.kind, "pass");
+    assert.equal(other.kind === "wait" && other.after, "command");
+  });
+
+  test("what a control has replaced before the wait stays, and a denial of the new arguments counts", async () => {
+    const waits: Control = { name: "command", before: () => ({ verdict: "wait", rule: "r", wait }) };
+    const replaces: Control = { name: "hook", before: () => ({ verdict: "replace", args: { n: 2 } }) };
+    const screens: Control = {
+      name: "screening",
+      before: ({ args }) => (Number((args as Args).n) > 2 ? { verdict: "deny", rule: "r", detail: "high" } : pass),
+    };
+    const three = pipeline([waits, replaces, screens]);
+
+    const waiting = await three.admit(call);
+    const went = await three.admit({ ...call, args: waiting.args }, { after: "command" });
+    const edited = await three.admit({ ...call, args: { n: 9 } }, { after: "command", edited: true });
+
+    assert.deepEqual([waiting.kind, waiting.args], ["wait", { n: 2 }]);
+    assert.deepEqual([went.kind, went.args], ["pass", { n: 2 }]);
+    assert.equal(edited.kind, "deny");
+  });
+});
+
+for (const name of resultOrder)
+  describe(`after and reply, ${name}`, () => {
+    const later = resultOrder.slice(resultOrder.indexOf(name) + 1);
+    const refusal = { verdict: "block", rule: "r", detail: "not this" } as const;
+
+    test("block: the text says who refused, and nobody but masking sees it", async () => {
+      const passed: string[] = [];
+      const others = recording(passed).filter((control) => control.name !== name);
+
+      const released = await pipeline([...others, { name, after: () => refusal }]).release(call, { text: "42" });
+
+      assert.deepEqual(released.denial, { control: auditedAs[name], layer: name, rule: "r", detail: "not this" });
+      const spoken = released.spoken.filter(({ verdict }) => verdict === "block");
+      assert.deepEqual(spoken, [{ control: name, verdict: "block", rule: "r", ms: 1.5 }]);
+      const words = name === "hook" ? "[hook denied] r" : `denied by ${auditedAs[name]}: not this`;
+      const isMasked = later.includes("secret_masking");
+      assert.deepEqual(released.shown, { text: isMasked ? `${words}>secret_masking` : words });
+      assert.deepEqual(names(passed), [
+        ...resultOrder.slice(0, resultOrder.indexOf(name)),
+        ...(isMasked ? ["secret_masking"] : []),
+      ]);
+    });
+
+    test("replace: the whole result is another one, error and all", async () => {
+      const replacing: Control = {
+        name,
+        after: (_call, { error }) => ({ verdict: "replace", result: { text: `was ${error}` }, rule: "r" }),
+      };
+
+      const released = await pipeline([replacing]).release(call, { text: "gone", error: "not_found" });
+
+      const spoken = [{ control: name, verdict: "replace", rule: "r", ms: 1.5 }];
+      assert.deepEqual(released, { shown: { text: "was not_found" }, denial: null, spoken });
+    });
+
+    test("reply: words that are refused are withheld, and nobody else sees them", async () => {
+      const passed: string[] = [];
+      const others = recording(passed).filter((control) => control.name !== name);
+
+      const released = await pipeline([...others, { name, reply: () => refusal }]).releaseReply(reply);
+
+      const words = name === "judges" ? "[withheld: judge r]" : `[blocked by ${auditedAs[name]}]`;
+      assert.deepEqual([released.shown, released.denial?.layer], [words, name]);
+      assert.deepEqual(names(passed), resultOrder.slice(0, resultOrder.indexOf(name)));
+    });
+  });

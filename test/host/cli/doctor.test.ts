@@ -45,6 +45,7 @@ describe("svc doctor", () => {
         ["secrets", "ok"],
         ["default_manifest", "ok"],
         ["model", "ok"],
+        ["http_engine", "ok"],
       ],
     );
     assert.match(check("database")?.detail ?? "", /will be made/);
@@ -128,7 +129,7 @@ describe("svc doctor checks", () => {
     const { check } = await examine(environment);
 
     assert.equal(check("database")?.status, "ok");
-    assert.match(check("database")?.detail ?? "", /sqlite at revision 0019/);
+    assert.match(check("database")?.detail ?? "", /sqlite at revision 0021/);
   });
 
   test("a database that does not answer, without printing its password", async (context) => {

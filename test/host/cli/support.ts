@@ -48,7 +48,10 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
   });
   const tools = ["calculator", "todo_write"].map((name) => {
     const parameters = { type: "object", properties: {}, additionalProperties: false };
-    return [name, { name, description: name, parameters, effect: "read" as const, workspace: false }] as const;
+    return [
+      name,
+      { name, description: name, parameters, effect: "read" as const, risk: "reads" as const, workspace: false },
+    ] as const;
   });
   return {
     tools: new Map(tools),
@@ -56,6 +59,7 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
       ["hosted", route("hosted", "openai")],
       ["demo", route("demo", "demo")],
     ]),
+    patterns: new Set(["react"]),
     defaultModelId,
     workspaceDeploymentTenants: ["default"],
   };

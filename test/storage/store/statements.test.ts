@@ -28,7 +28,25 @@ const hot = [
   "events_forward",
   "events_backward",
   "events_delete",
-  "live_run_by_thread",
+  "runs_by_run_key",
+  "run_interrupted",
+  "run_park",
+  "run_resume",
+  "run_end",
+  "runs_delete",
+  "runs_of_lapsed_hosts",
+  "runs_of_worker",
+  "runs_delete_ended",
+  "run_waiting",
+  "waits_by_wait_id",
+  "wait_answer",
+  "wait_expire",
+  "wait_close",
+  "waits_close",
+  "waits_of_run",
+  "waits_delete",
+  "waits_due",
+  "host_renew",
   "live_run_delete",
   "idempotency_by_scope",
   "idempotency_settle",
@@ -60,13 +78,15 @@ const hot = [
 
 /** The service's own statements over tenants' tables: recovery and sweeps. */
 const acrossTenants = [
-  "idempotency_release_of_others",
-  "idempotency_release_of_owner",
+  "idempotency_release_of_lapsed_hosts",
+  "idempotency_release_of_worker",
   "idempotency_delete_lapsed",
   "kv_delete_lapsed",
-  "live_runs_of_others",
-  "live_runs_of_owner",
+  "runs_delete_ended",
+  "runs_of_lapsed_hosts",
+  "runs_of_worker",
   "search_unindexed_threads",
+  "waits_due",
 ];
 
 describe("declared statements on sqlite", () => {
@@ -96,8 +116,9 @@ describe("declared statements on sqlite", () => {
       const plan = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${statement.text.sqlite}`);
       const details = plan.all(fakeParams(statement)).map(({ detail }) => detail);
 
+      // Hosts are a handful.
       const scans = details.filter(
-        (detail) => /^SCAN /.test(detail) && !/USING (COVERING )?INDEX|VIRTUAL TABLE INDEX/.test(detail),
+        (detail) => /^SCAN (?!hosts\b)/.test(detail) && !/USING (COVERING )?INDEX|VIRTUAL TABLE INDEX/.test(detail),
       );
       assert.deepEqual(scans, []);
       assert.equal(
@@ -111,7 +132,7 @@ describe("declared statements on sqlite", () => {
   test("keys above 2^31, which the driver binds as floats, still find their row by the primary key", () => {
     const key = 200 * 2 ** 24 + 7;
     const insert = db.prepare(statementNamed("events_insert").text.sqlite);
-    insert.run(["acme", key, -1, 1_700_000_000_000, "message", "user", "hello", null]);
+    insert.run(["acme", key, -1, 1_700_000_000_000, "message", "user", "hello", null, null]);
     const select = statementNamed("events_forward").text.sqlite;
 
     const rows = db.prepare(select).all(["acme", key, key + 1, 10]);
@@ -155,7 +176,7 @@ describe("declared statements on sqlite", () => {
 
     const others = tables.filter(({ first }) => first !== "tenant_id").map(({ name }) => name);
 
-    assert.deepEqual(others.toSorted(), ["counters", "schema_revisions"]);
+    assert.deepEqual(others.toSorted(), ["counters", "hosts", "schema_revisions"]);
   });
 });
 

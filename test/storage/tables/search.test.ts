@@ -43,6 +43,7 @@ async function append(store: Store, tenantId: string, key: number, from: number,
       updated_at: 2,
       next_seq: next,
       leaf_seq: next - 1,
+      epoch: 0,
       manifest: null,
       model_id: null,
     }),
@@ -232,7 +233,11 @@ for (const dialect of dialects) {
       await say(store, tenant, "stays", "the last ibis");
       assert.equal((await find(tenant, "ibis")).length, 3);
 
-      await scope.write([deleteWordsOp(scope, key), deleteEventsOp(scope, key), deleteThreadOp(scope, key)]);
+      await scope.write([
+        deleteWordsOp(scope, key),
+        deleteEventsOp(scope, key),
+        deleteThreadOp(scope, { thread_key: key, epoch: 0 }),
+      ]);
 
       assert.deepEqual(await find(tenant, "ibis"), ["the last ibis"]);
       assert.deepEqual(await find(tenant, "secret"), []);

@@ -16,6 +16,7 @@ function paced() {
     random: () => env.random(),
     timer: (delayMs, work) => env.timer(delayMs, work),
     defer: (work) => env.defer(work),
+    soon: (work) => env.soon(work),
   };
   const pace = new TextPace(slow);
   return {

@@ -48,6 +48,7 @@ export function openFixture(t: TestContext): Fixture {
     const result = checked.ok
       ? await tool.execute(checked.args as never, { ...context, ...overrides })
       : checked.refusal;
+    assert.ok("text" in result, "nobody has to be asked");
     assert.ok(
       !JSON.stringify(result).includes(home),
       `no place on the host in ${JSON.stringify(result).slice(0, 500)}`,

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { promptKeys, soulKey, tenantManifestPrefix } from "../../manifests/object-keys.ts";
-import { parseManifest } from "../../manifests/parse.ts";
-import { neededTexts, readTexts } from "../../manifests/texts.ts";
-import { checkKey } from "../../storage/objects/keys.ts";
-import { agent } from "./support.ts";
+import { parseManifest } from "../../../manifests/parse/parse.ts";
+import { promptKeys, soulKey, tenantManifestPrefix } from "../../../manifests/sources/object-keys.ts";
+import { neededTexts, readTexts } from "../../../manifests/sources/texts.ts";
+import { checkKey } from "../../../storage/objects/keys.ts";
+import { agent } from "../support.ts";
 
 test("the needed texts are the soul, the files and the bodies that are in files, each key once", () => {
   const manifest = parseManifest(

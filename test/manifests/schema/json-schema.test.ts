@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { editorSchema } from "../../manifests/json-schema.ts";
-import { parseManifest } from "../../manifests/parse.ts";
-import { agent, type SchemaNode } from "./support.ts";
+import { parseManifest } from "../../../manifests/parse/parse.ts";
+import { editorSchema } from "../../../manifests/schema/json-schema.ts";
+import { agent, type SchemaNode } from "../support.ts";
 
 test("the editor schema is draft 2020-12, and asks for no field that has a default", () => {
   const schema = JSON.parse(editorSchema()) as SchemaNode & { $schema: string };

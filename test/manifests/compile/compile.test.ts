@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { digestJson } from "../../manifests/canonical-json.ts";
-import { compile } from "../../manifests/compile.ts";
-import { parseManifest } from "../../manifests/parse.ts";
-import { agent, compileProblems, compileSpec, plainSource, rates, registries } from "./support.ts";
+import { digestJson } from "../../../manifests/canonical-json.ts";
+import { compile } from "../../../manifests/compile/compile.ts";
+import { parseManifest } from "../../../manifests/parse/parse.ts";
+import { agent, compileProblems, compileSpec, plainSource, rates, registries } from "../support.ts";
 
 test("a minimal manifest compiles to the default route, no tools, no prompt and the default bounds", () => {
   const manifest = parseManifest(agent());

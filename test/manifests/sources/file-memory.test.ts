@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FileMemory } from "../../manifests/file-memory.ts";
+import { FileMemory } from "../../../manifests/sources/file-memory.ts";
 
 const changedAt = 1_000_000;
 

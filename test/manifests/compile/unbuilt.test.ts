@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseManifest } from "../../manifests/parse.ts";
-import { type Manifest, manifestSchema } from "../../manifests/schema/manifest.ts";
-import { unbuiltDefaults, unbuiltProblems } from "../../manifests/unbuilt.ts";
+import { unbuiltDefaults, unbuiltProblems } from "../../../manifests/compile/unbuilt.ts";
+import { parseManifest } from "../../../manifests/parse/parse.ts";
+import { type Manifest, manifestSchema } from "../../../manifests/schema/manifest.ts";
 import {
   agent,
   compileProblems,
@@ -16,10 +16,12 @@ import {
   types,
   valueAt,
   withValue,
-} from "./support.ts";
+} from "../support.ts";
 
 /** Every field of spec that this version carries out. Whoever builds a behaviour adds its fields here. */
 const built = [
+  // What is specified and not built is refused (PAT-001), what a plugin brings is not.
+  "spec.pattern",
   "spec.recursion_limit",
   "spec.model.id",
   "spec.model.temperature",

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { systemEnv } from "../../bus/env.ts";
-import { SvcError } from "../../bus/errors.ts";
-import { createResolver, type ManifestLayers } from "../../manifests/resolve.ts";
-import type { Store } from "../../storage/store/store.ts";
-import { tempDir } from "../support/temp.ts";
-import { notingObjects, pointTo, storeVersion, temporaryStore } from "./layers.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import { createResolver, type ManifestLayers } from "../../../manifests/resolve/resolve.ts";
+import type { Store } from "../../../storage/store/store.ts";
+import { tempDir } from "../../support/temp.ts";
+import { notingObjects, pointTo, storeVersion, temporaryStore } from "../layers.ts";
 
 const nothing: ManifestLayers = { env: systemEnv(), store: null, objects: null, directory: null, objectFreshMs: 0 };
 

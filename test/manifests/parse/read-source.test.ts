@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { parseManifest } from "../../manifests/parse.ts";
-import { copyJson, depthMax, manifestBytesMax, readText } from "../../manifests/read-source.ts";
-import { agent, problemsOf } from "./support.ts";
+import { depthMax, manifestBytesMax } from "../../../manifests/bounds.ts";
+import { parseManifest } from "../../../manifests/parse/parse.ts";
+import { copyJson, readText } from "../../../manifests/parse/read-source.ts";
+import { agent, problemsOf } from "../support.ts";
 
 function refusal(text: string): { type: string; msg: string } | undefined {
   const [problem] = problemsOf(() => readText(text));

@@ -3,12 +3,12 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { compile } from "../../manifests/compile.ts";
-import { bundledManifests, openManifestDirectory } from "../../manifests/files.ts";
-import { manifestBytesMax } from "../../manifests/read-source.ts";
-import { isManifestName } from "../../manifests/schema/names.ts";
-import { tempDir } from "../support/temp.ts";
-import { plainSource, problemsOf, registries } from "./support.ts";
+import { manifestBytesMax } from "../../../manifests/bounds.ts";
+import { compile } from "../../../manifests/compile/compile.ts";
+import { isManifestName } from "../../../manifests/fields/names.ts";
+import { bundledManifests, openManifestDirectory } from "../../../manifests/sources/files.ts";
+import { tempDir } from "../../support/temp.ts";
+import { plainSource, problemsOf, registries } from "../support.ts";
 
 function text(name: string, description = ""): string {
   return JSON.stringify({ metadata: { name, description } });
@@ -114,7 +114,7 @@ test("names that could leave a directory or a key are no names", () => {
 });
 
 test("each bundled file is a manifest of its name, compiles, and is read once", () => {
-  const directory = new URL("../../manifests/bundled/", import.meta.url);
+  const directory = new URL("../../../manifests/bundled/", import.meta.url);
   const files = readdirSync(directory);
   const layer = bundledManifests();
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseManifest } from "../../manifests/parse.ts";
-import { problemTypes } from "../../manifests/problems.ts";
-import { manifestSchema } from "../../manifests/schema/manifest.ts";
+import { parseManifest } from "../../../manifests/parse/parse.ts";
+import { problemTypes } from "../../../manifests/problems.ts";
+import { manifestSchema } from "../../../manifests/schema/manifest.ts";
 import {
   agent,
   fullManifest,
@@ -13,7 +13,7 @@ import {
   types,
   without,
   withValue,
-} from "./support.ts";
+} from "../support.ts";
 
 test("a wrong JSON type is refused at every field of the schema", () => {
   const full = fullManifest(manifestSchema);

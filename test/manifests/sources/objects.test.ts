@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { systemEnv } from "../../bus/env.ts";
-import { SvcError } from "../../bus/errors.ts";
-import { objectFreshMs, openObjectLayer } from "../../manifests/objects.ts";
-import type { ObjectSource } from "../../manifests/texts.ts";
-import { notingObjects } from "./layers.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import { objectFreshMs, openObjectLayer } from "../../../manifests/sources/objects.ts";
+import type { ObjectSource } from "../../../manifests/sources/texts.ts";
+import { notingObjects } from "../layers.ts";
 
 function clock() {
   let now = 0;

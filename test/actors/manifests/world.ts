@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ManifestLibrary } from "../../../actors/library/manifest-library.ts";
+import { type ManifestsDeps, manifestsActor } from "../../../actors/manifests/manifests-actor.ts";
+import { nodeActor } from "../../../actors/node/node-actor.ts";
+import { Placement } from "../../../bus/placement.ts";
+import type { AskType, Body, Reply } from "../../../bus/protocol/kinds.ts";
+import type { Principal } from "../../../bus/protocol/principal.ts";
+import { AuditLog } from "../../../governance/audit.ts";
+import { Metrics } from "../../../governance/metrics.ts";
+import { SecretMask } from "../../../governance/secret-mask.ts";
+import { createResolver } from "../../../manifests/resolve/resolve.ts";
+import type { Store } from "../../../storage/store/store.ts";
+import { registries } from "../../manifests/support.ts";
+import { type Outcome, outcomeOf } from "../../support/outcome.ts";
+import { type RefusingStore, refusingStore } from "../../support/refusing-store.ts";
+import { SimNet } from "../../support/sim-bus.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { Sim } from "../../support/sim-env.ts";
+import { type Cleanup, tempDir } from "../../support/temp.ts";
+
+/** What the operator's mask knows, and nobody guesses. */
+export const secret = "kP9-vR2_xT7mQ4zL8wN3";
+const auditFlushSeconds = 1;
+const actorNodes = [0, 1];
+/** A thread that takes requests. */
+const asker = 2;
+
+interface NodeParts extends ManifestsDeps {
+  readonly store: RefusingStore;
+}
+
+/** The owners of manifests over a real database, on two threads, in simulated time. */
+export class ManifestsWorld {
+  readonly sim: Sim;
+  readonly net: SimNet;
+  readonly disk: SimDisk;
+  readonly #parts = new Map<number, NodeParts>();
+
+  /** `writeMs` is how long a batch is on its way, and its answer. */
+  constructor(atEnd: Cleanup, disk: SimDisk, { seed = 1, writeMs }: { seed?: number; writeMs?: number } = {}) {
+    const sim = new Sim(seed);
+    const directory = tempDir(atEnd);
+    const spec = { system_prompt: { inline: `Never say ${secret}.` } };
+    writeFileSync(join(directory, "operators.json"), JSON.stringify({ metadata: { name: "operators" }, spec }));
+    this.sim = sim;
+    this.disk = disk;
+    this.net = new SimNet(sim, {
+      actorNodes,
+      otherNodes: [asker],
+      definitions: [manifestsActor, nodeActor],
+      depsOf: (node, env) => {
+        const real: Store = writeMs === undefined ? disk.store(sim, env) : disk.store(sim, env, () => writeMs);
+        const store = refusingStore(real);
+        const objects = { get: async () => null, list: async () => [] };
+        const resolver = createResolver({ env, store, objects, directory });
+        const mask = new SecretMask([secret]);
+        const parts: NodeParts = {
+          store,
+          manifests: new ManifestLibrary(resolver, registries(), objects, new Metrics(), () => env.monotonic()),
+          mask,
+          audit: new AuditLog(store, env, mask, auditFlushSeconds, () => assert.fail("an audit row was dropped")),
+        };
+        this.#parts.set(node, parts);
+        return parts;
+      },
+    });
+  }
+
+  static async open(atEnd: Cleanup, options?: { seed?: number; writeMs?: number }): Promise<ManifestsWorld> {
+    return new ManifestsWorld(atEnd, await SimDisk.open(atEnd), options);
+  }
+
+  /** Asks now; see `ask`. */
+  asking<T extends AskType<"manifests">>(
+    tenant: string,
+    type: T,
+    body: Body<"manifests", T>,
+  ): Promise<Reply<"manifests", T>> {
+    return this.net.node(asker).bus.ask({ kind: "manifests", key: tenant }, type, body);
+  }
+
+  /** What the owner of the tenant's manifests answers. */
+  ask<T extends AskType<"manifests">>(tenant: string, type: T, body: Body<"manifests", T>) {
+    return this.sim.until(this.asking(tenant, type, body));
+  }
+
+  /** The same for what may be refused. */
+  outcome<T extends AskType<"manifests">>(
+    tenant: string,
+    type: T,
+    body: Body<"manifests", T>,
+  ): Promise<Outcome<Reply<"manifests", T>>> {
+    return this.sim.until(outcomeOf(this.asking(tenant, type, body)));
+  }
+
+  put(tenant: string, said: string, options: Partial<Body<"manifests", "put">> = {}) {
+    return this.ask(tenant, "put", putOf(said, options));
+  }
+
+  /** What a turn of this tenant would say, on each of the threads that hold actors. */
+  async said(tenant: string, threadSuffix: string | null = null, name = "helper"): Promise<string[]> {
+    const agents = actorNodes.map((node) => this.partsOf(node).manifests.resolve(tenant, name, threadSuffix));
+    return (await this.sim.until(Promise.all(agents))).map(({ systemPrompt }) => systemPrompt);
+  }
+
+  /** The thread that the owner of the tenant's manifests lives on. */
+  homeOf(tenant: string): number {
+    const ids = actorNodes.map((node) => this.net.idOf(node));
+    return ids.indexOf(new Placement(ids).nodeOf("manifests", tenant));
+  }
+
+  partsOf(node: number): NodeParts {
+    return this.#parts.get(node) as NodeParts;
+  }
+
+  /** Stored versions, oldest first, with what each says. */
+  versions(tenant: string, name = "helper"): string[] {
+    return this.disk
+      .query(
+        "SELECT version, manifest FROM manifest_versions WHERE tenant_id = ? AND name = ? ORDER BY version",
+        tenant,
+        name,
+      )
+      .map(({ version, manifest }) => `${version} ${JSON.parse(String(manifest)).spec.system_prompt.inline}`);
+  }
+
+  /** Which version is in effect: `version`, or `version/canary@weight`. */
+  pointer(tenant: string, name = "helper"): string | null {
+    const [row] = this.disk.query("SELECT * FROM manifest_pointers WHERE tenant_id = ? AND name = ?", tenant, name);
+    if (row === undefined) return null;
+    return row.canary_version === null ? `${row.version}` : `${row.version}/${row.canary_version}@${row.canary_weight}`;
+  }
+
+  /** Everything that was recorded of a tenant, once it is written. */
+  async audit(tenant: string): Promise<string[]> {
+    await this.sim.advance(auditFlushSeconds * 1000 + 100);
+    return this.disk
+      .query("SELECT event_type, payload FROM audit WHERE tenant_id = ? ORDER BY ts, id", tenant)
+      .map(({ event_type, payload }) => `${event_type} ${payload}`);
+  }
+}
+
+export const principal: Principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "api_key", issuer: "" };
+
+/** A manifest that says this, to be put. */
+export function putOf(said: string, options: Partial<Body<"manifests", "put">> = {}): Body<"manifests", "put"> {
+  const { name = "helper" } = options;
+  const manifest = JSON.stringify({ metadata: { name }, spec: { system_prompt: { inline: said } } });
+  return { name, manifest, comment: "", activate: true, principal, ...options };
+}

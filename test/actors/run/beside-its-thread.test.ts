@@ -1,0 +1,186 @@
+// A run and its thread are two actors: what one of them refuses, loses or crashes with, as the other sees it.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import type { OpenedLog } from "../../../actors/log/messages.ts";
+import { threadAddress } from "../../../bus/address.ts";
+import { readEvents } from "../../../storage/tables/events.ts";
+import { threadBySuffix } from "../../../storage/tables/threads.ts";
+import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
+import { outcomeOf } from "../../support/outcome.ts";
+import { refusingStore } from "../../support/refusing-store.ts";
+import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { Sim } from "../../support/sim-env.ts";
+import { FrameReader } from "../../support/sse-frames.ts";
+import { cleanup } from "../../support/temp.ts";
+
+describe("a run beside its thread", () => {
+  const atEnd = cleanup();
+  let disk: SimDisk;
+  let settings: ReturnType<typeof processSettings>;
+  let started = 0;
+  before(async () => {
+    settings = processSettings(atEnd, {
+      agent: {},
+      calls: { tools: ["calculator"], execution: { tools: "parallel" } },
+    });
+    disk = await SimDisk.open(atEnd);
+  });
+
+  function start(answer: (earlier: number) => ScriptedReply = () => ({ text: ["Said."] })) {
+    const sim = new Sim(++started);
+    const env = sim.env();
+    const store = refusingStore(disk.store(sim, env));
+    const model = new ScriptedModel(env, (_, earlier) => answer(earlier));
+    const process = new ActorProcess({ env, store, settings, model, bootId: `boot-${started}` });
+    atEnd.after(() => process.close());
+    const suffix = `thread-${started}`;
+    const address = threadAddress(tenantId, suffix);
+    const submit = (asked: object = {}) => process.submit({ manifest: "agent", thread_suffix: suffix, ...asked });
+    const ask = async (run_id: string) => {
+      const asked = { run_id, idempotency: null, needed: 10, withUser: false };
+      return outcomeOf(process.bus.ask(address, "open", asked) as Promise<OpenedLog>);
+    };
+    async function logged(): Promise<string[]> {
+      const tenant = store.tenant(tenantId);
+      const head = await sim.until(threadBySuffix(tenant, suffix));
+      const events = head ? await sim.until(readEvents(tenant, head.thread_key, 0, 100)) : [];
+      return events.map(({ kind, content, extra }) => `${kind}: ${content || (extra?.metadata?.reason ?? "")}`);
+    }
+    return { sim, process, store, model, address, submit, ask, logged };
+  }
+
+  test("is closed in the log when it is gone by a defect, before the thread's listeners, and the next one starts at once", async () => {
+    let asked = 0;
+    const { sim, process, address, submit, logged } = start(() => {
+      if (asked++ === 0) throw new TypeError("a defect");
+      return { text: ["Again."] };
+    });
+    const heard = new FrameReader();
+    const told: string[] = [];
+    process.bus.subscribe(address, (text) => {
+      for (const { name, json } of heard.push(text)) if (name === "session_event") told.push(json.data.kind);
+    });
+    const first = submit();
+    await sim.until(first.ended);
+    const next = submit();
+    await sim.until(next.ended);
+    await sim.advance(100);
+
+    assert.match(first.text, /internal error/);
+    assert.deepEqual(await logged(), ["message: go", "audit: crash", "message: go", "message: Again."]);
+    assert.deepEqual(told, ["message", "audit", "message", "message"]);
+    assert.deepEqual(process.crashes, []);
+    assert.equal(process.deps.liveRuns.size, 0);
+  });
+
+  test("leaves memory when it is over, and its thread still knows that it was", async () => {
+    const { sim, process, model, submit } = start();
+    const turn = submit();
+    await sim.until(turn.ended);
+    await sim.advance(100);
+    const inMemory = process.host.size;
+
+    const again = await sim.until(submit({ run_id: turn.runId }).accepted);
+
+    assert.deepEqual([inMemory, again], [1, { kind: "started" }]);
+    assert.equal(model.requests.length, 1);
+  });
+
+  test("that is refused after it has opened the log leaves it to the one that waits", async () => {
+    const { sim, submit, logged } = start();
+    const refused = submit({ model: "nobody" });
+    const waits = submit();
+
+    assert.deepEqual(await sim.until(outcomeOf(refused.accepted)), { refused: "model_not_allowlisted" });
+    assert.deepEqual(await sim.until(waits.accepted), { kind: "started" });
+    await sim.until(waits.ended);
+    assert.deepEqual(await logged(), ["message: go", "message: Said."]);
+  });
+
+  test("whose first batch is refused has not begun, and the one that waits opens what is read again", async () => {
+    const { sim, store, submit, logged } = start();
+    await sim.until(submit().ended);
+    store.refused = "runs_insert";
+    store.once = true;
+    const first = submit();
+    const waits = submit();
+    const outcomes = [await sim.until(outcomeOf(first.accepted)), await sim.until(outcomeOf<unknown>(waits.accepted))];
+
+    assert.deepEqual(outcomes, [{ refused: "storage_unavailable" }, { answer: { kind: "started" } }]);
+    await sim.until(waits.ended);
+    await sim.until(submit().ended);
+    const log = await logged();
+    assert.equal(log.length % 2, 0);
+    for (const [at, line] of log.entries()) assert.equal(line, at % 2 === 0 ? "message: go" : "message: Said.");
+  });
+
+  test("that never begins keeps others waiting for half a minute, not for ever", async () => {
+    const { sim, ask, submit } = start();
+    const held = await sim.until(ask("gone"));
+    const early = submit();
+    await sim.advance(20_000);
+    const outcome = await sim.until(outcomeOf(early.accepted));
+    await sim.advance(11_000);
+    const late = submit();
+
+    assert.equal("answer" in held && held.answer.kind, "open");
+    assert.deepEqual(outcome, { refused: "deadline_exceeded" });
+    assert.deepEqual(await sim.until(late.accepted), { kind: "started" });
+    await sim.until(late.ended);
+  });
+
+  test("writes only while it is the live one: another is refused, and nothing is written", async () => {
+    const { sim, process, address, submit, logged } = start();
+    await sim.until(submit().ended);
+    const live = submit();
+    await sim.until(live.accepted);
+    const entries = [{ kind: "message", role: "user", content: "forged", extra: null }] as const;
+    const principal = { sub: "mallory", scopes: [], scheme: "none", issuer: "" };
+    const foreign = { run_id: "foreign", entries, ops: [] };
+    const first = { ...foreign, manifest: "agent", model_id: "", preview: null };
+    const ending = { status: "completed", stop_reason: null, error: null, usage: null } as const;
+    const asked = { surface: "chat", request_id: "", principal, routes: [], temperature: 0, max_tokens: null } as const;
+    const run = {
+      run_id: "foreign",
+      owner: "x",
+      manifest: "agent",
+      manifest_digest: "",
+      parent_run_id: null,
+      hops: 0,
+      asked,
+      idempotency_scope: null,
+      started_at: 0,
+    };
+
+    const refusals = [
+      process.bus.ask(address, "append", foreign),
+      process.bus.ask(address, "end", { ...foreign, ending }),
+      process.bus.ask(address, "begin", { ...first, run }),
+    ].map((asked) => sim.until(outcomeOf(asked as Promise<unknown>)));
+
+    assert.deepEqual(await Promise.all(refusals), [
+      { refused: "actor_lost" },
+      { refused: "actor_lost" },
+      { refused: "conflict" },
+    ]);
+    await sim.until(live.ended);
+    assert.deepEqual(await logged(), ["message: go", "message: Said.", "message: go", "message: Said."]);
+  });
+
+  test("tells of each of its parallel calls by its own place in the log, also when two were written together", async () => {
+    const add = (id: string) => ({ id, name: "calculator", arguments: '{"expression":"1+1"}' });
+    const { sim, submit } = start((earlier) =>
+      earlier === 0 ? { text: [], calls: [add("a"), add("b"), add("c")] } : { text: ["Two."] },
+    );
+    const turn = submit({ manifest: "calls" });
+    await sim.until(turn.ended);
+
+    const places = turn.frames
+      .filter(({ name }) => name === "tool_start" || name === "tool_end")
+      .map(({ name, id, json }) => `${name} ${json.data.id} ${id}`);
+    // Question, answer with its calls, three intents, three results: each frame says what is behind its own event.
+    assert.deepEqual(places.slice(0, 3), ["tool_start a 3", "tool_start b 4", "tool_start c 5"]);
+    assert.deepEqual(places.slice(3).sort(), ["tool_end a 6", "tool_end b 7", "tool_end c 8"]);
+  });
+});

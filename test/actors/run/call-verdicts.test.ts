@@ -1,0 +1,226 @@
+// What controls say of calls and results, through a chat: what the model, the client, the log, audit and the tool are given.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import type { Control, GovernedCall } from "../../../governance/controls/control.ts";
+import { pass } from "../../../governance/controls/verdicts.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { cleanup } from "../../support/temp.ts";
+import { asks, framesOf, GovernedChat, resultsOf, secret } from "./governed-chat.ts";
+
+const done = { text: ["Done."] };
+const call = asks(["leaky", { path: "a.txt" }]);
+const intents = (events: { kind: string }[]) => events.filter(({ kind }) => kind === "tool_call");
+
+describe("a control", () => {
+  const atEnd = cleanup();
+  let disk: SimDisk;
+  before(async () => {
+    disk = await SimDisk.open(atEnd);
+  });
+
+  const chat = (...controls: Control[]) => new GovernedChat(atEnd, disk, controls);
+  const shownLast = (of: GovernedChat) => of.model.requests.at(-1)?.at(-1)?.content;
+
+  test("denies: the tool does not run, and model, client, log and audit are told by whom", async () => {
+    const hook: Control = { name: "hook", before: () => ({ verdict: "deny", rule: "no-files", detail: "not today" }) };
+    const governed = chat(hook);
+
+    const { turn, events, audit } = await governed.play("denied", [call, done]);
+
+    const told = "[hook denied] no-files";
+    assert.deepEqual(governed.ran, []);
+    assert.equal(shownLast(governed), told);
+    assert.deepEqual(framesOf(turn, "tool_end"), [{ name: "leaky", output: told, id: "c0" }]);
+    const controls = [{ control: "hook", verdict: "deny", rule: "no-files", ms: 0 }];
+    assert.deepEqual(resultsOf(events), [[told, { status: "denied", controls }]]);
+    assert.deepEqual(intents([...events]), []);
+    assert.deepEqual(
+      audit.map(({ event_type, status }) => `${event_type} ${status}`),
+      ["user_input ok", "policy_deny denied", "final_response error"],
+    );
+    const { tool, control, layer, reason, hook: id } = audit[1]?.payload ?? {};
+    assert.deepEqual([tool, control, layer, reason, id], ["leaky", "hook", "hook", "not today", "no-files"]);
+  });
+
+  test("replaces arguments: the tool, the client, audit and the intent have the new ones, the model's message keeps its own", async () => {
+    const seen: unknown[] = [];
+    const governed = chat(
+      { name: "hook", before: () => ({ verdict: "replace", args: { path: "b.txt" }, rule: "elsewhere" }) },
+      {
+        name: "screening",
+        before({ asked, args }) {
+          seen.push([asked, args]);
+          return pass;
+        },
+      },
+    );
+
+    const { turn, events, audit } = await governed.play("replaced", [call, done]);
+
+    assert.deepEqual(governed.ran, [{ path: "b.txt" }]);
+    assert.deepEqual(seen, [[{ path: "a.txt" }, { path: "b.txt" }]]);
+    assert.deepEqual(framesOf(turn, "tool_start")[0].input, { path: "b.txt" });
+    assert.deepEqual(audit[1]?.payload.args, { path: "b.txt" });
+    const [said] = events.filter(({ role }) => role === "assistant");
+    assert.deepEqual(said?.extra?.tool_calls?.[0]?.args, { path: "a.txt" });
+    const [intent] = events.filter(({ kind }) => kind === "tool_call");
+    assert.deepEqual(intent?.extra?.metadata?.args, { path: "b.txt" });
+    assert.deepEqual(
+      resultsOf(events).map(([text, metadata]) => [text, (metadata as { controls: unknown[] }).controls]),
+      [
+        [
+          "found [REDACTED] in b.txt",
+          [
+            { control: "hook", verdict: "replace", rule: "elsewhere", ms: 0 },
+            { control: "secret_masking", verdict: "replace", ms: 0 },
+          ],
+        ],
+      ],
+    );
+  });
+
+  test("replaces arguments by what the tool does not take: the call is not made, and the model reads why", async () => {
+    const governed = chat({ name: "hook", before: () => ({ verdict: "replace", args: { file: "b.txt" } }) });
+
+    const { events, audit } = await governed.play("misfit", [call, done]);
+
+    const told = "[tool error/invalid_arguments] changed by hook: file is not an argument of this tool";
+    assert.deepEqual([governed.ran, shownLast(governed)], [[], told]);
+    const controls = [{ control: "hook", verdict: "replace", ms: 0 }];
+    assert.deepEqual(resultsOf(events), [[told, { status: "error", controls }]]);
+    const { error_code, args } = audit[1]?.payload ?? {};
+    assert.deepEqual([audit[1]?.event_type, error_code, args], ["tool_call", "invalid_arguments", { file: "b.txt" }]);
+  });
+
+  test("waits: as nobody can be asked, the call is refused and the tool does not run", async () => {
+    const may_answer = { scopes: ["approvals:write"], principal: null, not_principal: null };
+    const wait = { kind: "approval", subject: "May it?", deadline: null, may_answer };
+    const governed = chat({ name: "approvals", before: () => ({ verdict: "wait", rule: "gate", wait }) });
+
+    const { events, audit } = await governed.play("waiting", [call, done]);
+
+    const told = "[approval nobody can be asked] tool=leaky rule=gate";
+    assert.deepEqual([governed.ran, shownLast(governed)], [[], told]);
+    const controls = [{ control: "approvals", verdict: "wait", rule: "gate", ms: 0 }];
+    assert.deepEqual(resultsOf(events), [[told, { status: "denied", controls }]]);
+    assert.deepEqual([audit[1]?.event_type, audit[1]?.payload.control], ["policy_deny", "approvals"]);
+  });
+
+  test("replaces a result: everybody sees the new one, masked after it; error and all are the control's to say", async () => {
+    const seen: unknown[] = [];
+    const governed = chat({
+      name: "guardrails",
+      after(_call: GovernedCall, result) {
+        seen.push(result);
+        if (result.error !== undefined) return { verdict: "replace", result: { text: `softly: ${result.text}` } };
+        return { verdict: "replace", result: { ...result, text: `${result.text}, see ${secret}` } };
+      },
+    });
+
+    const both = asks(["leaky", { path: "a.txt" }], ["failing", {}]);
+    const { turn, events, audit } = await governed.play("result", [both, done]);
+
+    const told = ["found [REDACTED] in a.txt, see [REDACTED]", "softly: no such thing"];
+    assert.deepEqual(seen, [{ text: `found ${secret} in a.txt` }, { text: "no such thing", error: "not_found" }]);
+    assert.deepEqual(
+      framesOf(turn, "tool_end").map(({ output }) => output),
+      told,
+    );
+    assert.deepEqual(
+      governed.model.requests
+        .at(-1)
+        ?.slice(-2)
+        .map(({ content }) => content),
+      told,
+    );
+    assert.deepEqual(
+      resultsOf(events).map(([text, metadata]) => [text, (metadata as { status: string }).status]),
+      told.map((text) => [text, "ok"]),
+    );
+    const codes = audit.slice(1, -1).map(({ status, payload }) => [status, payload.error_code]);
+    assert.deepEqual(
+      codes,
+      [
+        ["ok", undefined],
+        ["error", "not_found"],
+      ],
+      "audit says what the tools did",
+    );
+  });
+
+  test("blocks a result: it is nowhere to be read, and audit says that the call was made and what became of it", async () => {
+    const detail = `quotes ${secret}`;
+    const governed = chat({ name: "screening", after: () => ({ verdict: "block", rule: "injection", detail }) });
+
+    const { turn, events, audit } = await governed.play("blocked", [call, done]);
+
+    const told = "denied by screening: quotes [REDACTED]";
+    assert.deepEqual([governed.ran, shownLast(governed)], [[{ path: "a.txt" }], told]);
+    assert.deepEqual(
+      framesOf(turn, "tool_end").map(({ output }) => output),
+      [told],
+    );
+    const [[text, metadata] = []] = resultsOf(events);
+    assert.deepEqual([text, (metadata as { status: string }).status], [told, "denied"]);
+    assert.ok(!JSON.stringify([events, turn.text, governed.model.texts]).includes("found"));
+    // Rows of one millisecond have no order.
+    assert.deepEqual(audit.map(({ event_type, status }) => `${event_type} ${status}`).toSorted(), [
+      "final_response error",
+      "policy_deny denied",
+      "tool_call ok",
+      "user_input ok",
+    ]);
+  });
+
+  test("is not asked of calls that name no tool or do not fit, and does not see their answers", async () => {
+    const passed: string[] = [];
+    const governed = chat({
+      name: "hook",
+      before({ tool }) {
+        passed.push(`before ${tool}`);
+        return pass;
+      },
+      after({ tool }) {
+        passed.push(`after ${tool}`);
+        return pass;
+      },
+    });
+
+    const three = asks(["no_such_tool", {}], ["leaky", { file: 1 }], ["failing", {}]);
+    const { events } = await governed.play("unasked", [three, done]);
+
+    assert.deepEqual(passed, ["before failing", "after failing"]);
+    assert.deepEqual(
+      resultsOf(events).map(([text]) => text),
+      [
+        "[tool error/permission_denied] no tool of this name is bound",
+        "[tool error/invalid_arguments] file is not an argument of this tool",
+        "[tool error/not_found] no such thing",
+      ],
+    );
+  });
+
+  test("that takes its time is measured, and an abort meanwhile keeps the tool from running", async () => {
+    let abort = () => {};
+    const governed: GovernedChat = chat({
+      name: "hook",
+      before: () =>
+        new Promise((resolve) => {
+          abort();
+          governed.env.timer(20, () => resolve({ verdict: "replace", args: {} }));
+        }),
+    });
+
+    const measured = await governed.play("slow", [asks(["failing", {}]), done]);
+    abort = () => void governed.process.abort("stopped");
+    const { turn, events } = await governed.play("stopped", [asks(["failing", {}]), done]);
+
+    const [[, metadata] = []] = resultsOf(measured.events);
+    assert.deepEqual(metadata, { status: "error", controls: [{ control: "hook", verdict: "replace", ms: 20 }] });
+    assert.deepEqual([governed.ran.length, turn.outline.includes("aborted")], [1, true]);
+    assert.deepEqual(
+      resultsOf(events).map(([text]) => text),
+      ["[tool error/interrupted] not run: the run was stopped"],
+    );
+  });
+});

@@ -1,0 +1,202 @@
+// What controls say of the model's words, through a chat: nobody sees any of them before they are released.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import type { Run } from "../../../actors/run/run.ts";
+import type { Surface } from "../../../bus/protocol/run.ts";
+import type { Control, GovernedReply } from "../../../governance/controls/control.ts";
+import { pass } from "../../../governance/controls/verdicts.ts";
+import type { TestTurn } from "../../support/actor-process.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { cleanup } from "../../support/temp.ts";
+import { asks, framesOf, GovernedChat } from "./governed-chat.ts";
+
+/** In three pieces, so that a piece that slips through is seen. */
+const reply = { text: ["Write to ", "ann@example", ".com."], reasoning: "Ann is ann@example.com." };
+const word = /ann@example/;
+
+describe("words of the model", () => {
+  const atEnd = cleanup();
+  let disk: SimDisk;
+  before(async () => {
+    disk = await SimDisk.open(atEnd);
+  });
+
+  const chat = (...controls: Control[]) => new GovernedChat(atEnd, disk, controls);
+  const saidIn = (turn: TestTurn) => framesOf(turn, "text_delta").map(({ delta }) => delta);
+
+  /** Puts a mark in the place of addresses, and keeps what it was shown. */
+  function redacting(shown: GovernedReply[] = []): Control {
+    return {
+      name: "guardrails",
+      reply(said) {
+        shown.push(said);
+        const text = said.text.replaceAll(/\S+@\S+\.com/g, "<EMAIL>");
+        return text === said.text ? pass : { verdict: "replace", text, rule: "email" };
+      },
+    };
+  }
+
+  test("that a control replaces: client, log, later requests and the answer's messages have the new ones only", async () => {
+    const shown: GovernedReply[] = [];
+    const governed = chat(redacting(shown));
+
+    const { turn, events, audit } = await governed.play("replaced", [reply]);
+    await governed.play("replaced", [{ text: ["Bye."] }]);
+
+    const told = "Write to <EMAIL>.";
+    assert.deepEqual(
+      shown.slice(0, 2).map(({ kind, text, final }) => [kind, text, final]),
+      [
+        ["thinking", "Ann is ann@example.com.", true],
+        ["text", "Write to ann@example.com.", true],
+      ],
+    );
+    assert.deepEqual(saidIn(turn), [told], "sent once");
+    assert.deepEqual(
+      framesOf(turn, "thinking_delta").map(({ delta }) => delta),
+      ["Ann is <EMAIL>."],
+    );
+    const [done] = framesOf(turn, "done");
+    assert.deepEqual([done.final.content, done.messages.at(-1).content], [told, told]);
+    const answer = events.at(-1);
+    assert.equal(answer?.content, told);
+    const { thinking, controls } = answer?.extra?.metadata ?? {};
+    assert.deepEqual(thinking, [{ type: "thinking", thinking: "Ann is <EMAIL>." }]);
+    const spoken = { control: "guardrails", verdict: "replace", rule: "email", ms: 0 };
+    assert.deepEqual(controls, [spoken, spoken]);
+    assert.deepEqual(
+      governed.model.requests.at(-1)?.map(({ content }) => content),
+      ["go", told, "go"],
+    );
+    assert.doesNotMatch(JSON.stringify([turn.text, events, audit, governed.model.texts]), word);
+    assert.deepEqual(audit.at(-1)?.payload.chars, told.length);
+  });
+
+  for (const [name, told, control] of [
+    ["guardrails", "[blocked by guardrails]", "guardrails"],
+    ["judges", "[withheld: judge tone]", "guardrails"],
+    ["screening", "[blocked by screening]", "screening"],
+  ] as const)
+    test(`that ${name} blocks: the reply says so, the turn is no success, and audit names both`, async () => {
+      const governed = chat({
+        name,
+        reply: ({ kind }) => (kind === "text" ? { verdict: "block", rule: "tone", detail: "unkind" } : pass),
+      });
+
+      const { turn, events, audit } = await governed.play(`blocked-by-${name}`, [{ text: reply.text }]);
+
+      assert.deepEqual([saidIn(turn), framesOf(turn, "done")[0].final.content], [[told], told]);
+      assert.equal(events.at(-1)?.content, told);
+      assert.deepEqual(audit.map(({ event_type, status }) => `${event_type} ${status}`).toSorted(), [
+        "final_response error",
+        "policy_deny denied",
+        "user_input ok",
+      ]);
+      const { payload } = audit.find(({ event_type }) => event_type === "policy_deny") ?? {};
+      assert.deepEqual(
+        [payload?.control, payload?.layer, payload?.reason, payload?.tool],
+        [control, name, "unkind", undefined],
+      );
+      assert.doesNotMatch(JSON.stringify([turn.text, events, audit]), word);
+    });
+
+  test("beside calls pass too, and the calls are run; reasoning that is blocked is left out", async () => {
+    const finals: boolean[] = [];
+    const governed = chat({
+      name: "guardrails",
+      reply({ kind, text, final }) {
+        if (kind === "thinking") return { verdict: "block", rule: "thoughts", detail: "private" };
+        finals.push(final);
+        return { verdict: "replace", text: text.toUpperCase() };
+      },
+    });
+
+    const calling = { ...asks(["failing", {}]), text: ["let me ", "see"], reasoning: "hm" };
+    const { turn, events } = await governed.play("beside", [calling, { text: ["done"] }]);
+
+    assert.deepEqual([finals, governed.ran.length], [[false, true], 1]);
+    assert.deepEqual(saidIn(turn), ["LET ME SEE", "DONE"]);
+    assert.deepEqual(framesOf(turn, "thinking_delta"), []);
+    const said = events.filter(({ role }) => role === "assistant");
+    assert.deepEqual(
+      said.map(({ content, extra }) => [content, extra?.metadata?.thinking]),
+      [
+        ["LET ME SEE", undefined],
+        ["DONE", undefined],
+      ],
+    );
+    assert.deepEqual(governed.model.requests[1]?.at(-2)?.content, "LET ME SEE");
+  });
+
+  test("that are held are not told to those who come meanwhile, who learn only that the model speaks", async () => {
+    const governed = chat({
+      name: "judges",
+      reply: () => new Promise((resolve) => governed.env.timer(50, () => resolve(pass))),
+    });
+
+    const turn = governed.submit("held", [{ text: reply.text }]);
+    await governed.sim.advance(30);
+    const [run] = [...governed.process.deps.liveRuns] as Run[];
+    const meanwhile = [run?.liveText.text, saidIn(turn), framesOf(turn, "session_progress")];
+    await governed.sim.until(turn.ended);
+
+    assert.deepEqual(meanwhile, ["", [], [{ phase: "turn" }, { phase: "held" }]]);
+    assert.deepEqual(saidIn(turn), ["Write to ann@example.com."]);
+  });
+
+  for (const [moment, afterMs] of [
+    ["while the model speaks", 4],
+    ["while a control thinks", 30],
+  ] as const)
+    test(`that are held when the run is stopped ${moment} were never said`, async () => {
+      const governed = chat({
+        name: "judges",
+        reply: () => new Promise((resolve) => governed.env.timer(10_000, () => resolve(pass))),
+      });
+      const suffix = `stopped-after-${afterMs}`;
+
+      const turn = governed.submit(suffix, [{ text: reply.text }]);
+      await governed.sim.advance(afterMs);
+      await governed.sim.until(governed.process.abort(suffix));
+      await governed.sim.until(turn.ended, 1_000);
+      const { events, audit } = await governed.left(suffix, turn);
+
+      assert.deepEqual(turn.outline.slice(-4), ["aborted", "on_chain_end", "done", "[DONE]"]);
+      assert.equal(framesOf(turn, "done")[0].final, null);
+      assert.doesNotMatch(JSON.stringify([turn.text, events, audit]), /Write/);
+    });
+
+  test("that are held when the provider fails were never said", async () => {
+    const governed = chat(redacting());
+
+    const { turn, events } = await governed.play("failed", [{ ...reply, failure: "the stream broke off" }]);
+
+    assert.equal(framesOf(turn, "done")[0].final, null);
+    assert.equal(framesOf(turn, "on_error").length, 1);
+    assert.doesNotMatch(JSON.stringify([turn.text, events]), /Write|Ann/);
+  });
+
+  for (const surface of ["chat", "openai", "openai_stream"] as const satisfies readonly Surface[])
+    test(`are released before they are told over ${surface}, also without a thread`, async () => {
+      const governed = chat(redacting());
+
+      const turn = governed.submit(null, [reply], { surface });
+      await governed.sim.until(turn.ended);
+
+      assert.match(turn.text, /Write to <EMAIL>\./);
+      assert.doesNotMatch(turn.text, word);
+    });
+
+  test("flow as they come while no control of the run looks at replies", async () => {
+    const governed = chat({ name: "guardrails", before: () => pass, after: () => pass });
+
+    const { turn, events } = await governed.play("free", [{ text: reply.text }]);
+
+    assert.deepEqual(saidIn(turn), reply.text);
+    assert.deepEqual(
+      framesOf(turn, "session_progress").filter(({ phase }) => phase === "held"),
+      [],
+    );
+    assert.equal(events.at(-1)?.extra?.metadata?.controls, undefined);
+  });
+});

@@ -1,0 +1,28 @@
+import type { Control, GovernedCall, GovernedReply } from "../../../governance/controls/control.ts";
+import { Pipeline } from "../../../governance/controls/pipeline.ts";
+import type { Wait } from "../../../governance/controls/verdicts.ts";
+
+/** A call whose tool takes any arguments but `{bad: …}`. The controls of these tests look at no more of it than this. */
+export const call = {
+  tool: "calculator",
+  tool_call_id: "call_1",
+  asked: { n: 1 },
+  args: { n: 1 },
+  misfit: (args: unknown) => (Object.hasOwn(args as object, "bad") ? "bad is not an argument of this tool" : null),
+  now: 0,
+} as unknown as GovernedCall;
+
+export const reply = { kind: "text", text: "Hello.", final: true, now: 0 } as unknown as GovernedReply;
+
+export const wait: Wait = {
+  kind: "approval",
+  subject: "May it?",
+  deadline: 1_000,
+  may_answer: { scopes: ["approvals:write"], principal: null, not_principal: "alice" },
+};
+
+/** A pipeline whose clock goes on by a millisecond and a half at each look. */
+export function pipeline(controls: readonly Control[]): Pipeline {
+  let now = 0;
+  return new Pipeline(controls, () => (now += 1.5));
+}

@@ -1,0 +1,186 @@
+// Two hosts on one store: what one has left when its lease lapses, the other closes, and the first writes nothing of it any more.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { pino } from "pino";
+import { threadAddress } from "../../bus/address.ts";
+import { systemEnv } from "../../bus/env.ts";
+import { HostLease } from "../../host/host-lease.ts";
+import { AbandonedRuns } from "../../host/recovery.ts";
+import { readEvents } from "../../storage/tables/events.ts";
+import { lapseHostsOp, renewHostOp } from "../../storage/tables/hosts.ts";
+import { claimKeyOp, idempotencyKey } from "../../storage/tables/idempotency.ts";
+import { abandonedRuns, runByKey, runKey } from "../../storage/tables/runs.ts";
+import { threadBySuffix } from "../../storage/tables/threads.ts";
+import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
+import { eventually } from "../support/eventually.ts";
+import { refusingStore } from "../support/refusing-store.ts";
+import { ScriptedModel } from "../support/scripted-model.ts";
+import { dialects, type TestStore, testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+const env = systemEnv();
+const log = pino({ level: "silent" });
+const never = 2 ** 30;
+
+for (const dialect of dialects)
+  describe(`hosts that share a store on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let database: TestStore;
+    let settings: ReturnType<typeof processSettings>;
+    before(async () => {
+      settings = processSettings(atEnd, { agent: {} }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
+      database = await testStore(dialect, atEnd);
+    });
+
+    /** A process with its own connection, whose model takes so long for each piece of its answer. */
+    function start({ alone = false, pauseMs = never } = {}) {
+      const host = env.id().slice(0, 16);
+      const store = refusingStore(database.another());
+      const model = new ScriptedModel(
+        env,
+        () => ({ text: ["Said.", " More."] }),
+        () => pauseMs,
+      );
+      const process = new ActorProcess({ env, store, settings, model, bootId: host });
+      const runs = new AbandonedRuns(process.bus, store, env, log);
+      const lost: Error[] = [];
+      let looks = 0;
+      const lease = new HostLease({
+        store: store.system,
+        host,
+        alone,
+        renewed: true,
+        log,
+        onGone: () => {
+          looks++;
+          return runs.close({ hostsBut: host });
+        },
+        onLost: (error) => void lost.push(error),
+      });
+      atEnd.after(() => {
+        runs.stop();
+        process.close();
+      });
+      return { host, store, process, lease, lost, looks: () => looks };
+    }
+    const lapse = (host: string) => database.store.system.write([renewHostOp(database.store.system, host, 0)]);
+    async function stored(suffix: string) {
+      const tenant = database.store.tenant(tenantId);
+      const head = await threadBySuffix(tenant, suffix);
+      assert.ok(head);
+      const events = await readEvents(tenant, head.thread_key, 0, 100);
+      const run = await runByKey(tenant, runKey(head.thread_key, 1));
+      return { head, run, kinds: events.map(({ kind, content }) => `${kind} ${content}`.trim()) };
+    }
+
+    test("the runs of a host are its own while its lease holds, and are closed by another once it has lapsed", async () => {
+      const [first, second] = [start(), start()];
+      await first.lease.keep();
+      await second.lease.keep();
+      const turn = first.process.submit({ manifest: "agent", thread_suffix: "shared" });
+      await turn.accepted;
+      const claim = { scope: "claimed", fingerprint: "f", owner: `${first.host}:0:0`, run_id: "r", answer: null };
+      const tenant = database.store.tenant(tenantId);
+      await tenant.write([claimKeyOp(tenant, { ...claim, expires_at: env.now() + 60_000 }, env.now())]);
+
+      await second.lease.keep();
+      const held = await stored("shared");
+      await lapse(first.host);
+      await second.lease.keep();
+      await eventually("the closed run", async () => {
+        await nextTurn();
+        return (await stored("shared")).run?.status === "failed" || undefined;
+      });
+      await eventually("the free key", async () => {
+        await nextTurn();
+        return (await idempotencyKey(tenant, "claimed", env.now())) === undefined || undefined;
+      });
+
+      assert.equal(held.run?.status, "running");
+      const closed = await stored("shared");
+      assert.deepEqual([closed.kinds, closed.head.epoch], [["message go", "audit"], 2]);
+      assert.equal(closed.run?.result?.error, "interrupted");
+      assert.deepEqual(await abandonedRuns(database.store.system, { hostsBut: "" }, 0, 10), []);
+
+      // The first comes back from wherever it was.
+      await first.process.abort("shared");
+      await turn.ended;
+      assert.deepEqual(await stored("shared"), closed);
+      await first.lease.keep();
+      assert.match(String(first.lost[0]?.message), /taken this one for gone/);
+      assert.deepEqual(second.lost, []);
+    });
+
+    test("a conversation that another host has taken is written by that one alone, until it is read again", async () => {
+      const [first, second] = [start({ pauseMs: 0 }), start({ pauseMs: 0 })];
+      const say = async ({ process }: ReturnType<typeof start>) => {
+        const turn = process.submit({ manifest: "agent", thread_suffix: "taken" });
+        await turn.accepted;
+        await turn.ended;
+      };
+      await say(first);
+      await say(second);
+
+      const stale = first.process.submit({ manifest: "agent", thread_suffix: "taken" });
+      await assert.rejects(stale.accepted, { code: "conflict" });
+      const written = await stored("taken");
+      await say(first);
+
+      assert.equal(written.kinds.length, 4);
+      assert.equal((await stored("taken")).kinds.length, 6);
+    });
+
+    test("an older activation deletes nothing", async () => {
+      const [first, second] = [start({ pauseMs: 0 }), start({ pauseMs: 0 })];
+      const address = threadAddress(tenantId, "kept");
+      for (const { process } of [first, second]) {
+        const turn = process.submit({ manifest: "agent", thread_suffix: "kept" });
+        await turn.accepted;
+        await turn.ended;
+      }
+
+      await assert.rejects(first.process.bus.ask(address, "erase", {}), { code: "conflict" });
+      assert.equal((await stored("kept")).kinds.length, 4);
+      assert.deepEqual(await first.process.bus.ask(address, "erase", {}), { deleted: true });
+      const tenant = database.store.tenant(tenantId);
+      assert.equal(await threadBySuffix(tenant, "kept"), undefined);
+    });
+
+    test("a host that holds what one alone can hold makes the others go at its start, and one that leaves is gone", async () => {
+      const first = start();
+      await first.lease.keep();
+      const holder = start({ alone: true });
+      await holder.lease.keep();
+
+      assert.equal(holder.looks(), 1);
+      await first.lease.keep();
+      assert.equal(first.lost.length, 1);
+      await holder.lease.leave();
+      assert.equal(await holder.lease.keep(), 1_000);
+      assert.deepEqual(holder.lost, []);
+      const [left] = await database.store.system.write([lapseHostsOp(database.store.system)]);
+      assert.deepEqual(left, []);
+    });
+
+    test("a lease that cannot be written is tried again every second, and nothing is closed before it is taken", async () => {
+      const { store, lease, lost, looks, host } = start();
+      store.refused = "host_enter";
+      const waits = [await lease.keep(), await lease.keep()];
+      const looksBefore = looks();
+      store.refused = null;
+      waits.push(await lease.keep());
+      store.refused = "host_renew";
+      waits.push(await lease.keep());
+      store.refused = null;
+      await lapse(host);
+
+      // Late, and nobody has noticed.
+      waits.push(await lease.keep());
+
+      assert.deepEqual(waits, [1_000, 1_000, 1_000, 1_000, 1_000]);
+      assert.deepEqual([looksBefore, looks(), lost], [0, 1, []]);
+      const [lapsed] = await database.store.system.write([lapseHostsOp(database.store.system)]);
+      assert.deepEqual(lapsed, []);
+    });
+  });

@@ -1,0 +1,43 @@
+// The live run has not heard yet that its words are in the log: a listener that comes then reads them there, and not a second time.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Reattachment } from "../../http/reattach.ts";
+
+for (const [since_seq, told] of [
+  [1, []],
+  [2, ["Said."]],
+] as const)
+  test(`STREAM-032 words said after event ${since_seq} of 2 are ${told.length === 0 ? "not " : ""}told again`, async () => {
+    const written: string[] = [];
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    const stream = {
+      closed: false,
+      drained: true,
+      onClose() {},
+      comment() {},
+      hold() {},
+      whenDrained: (work: () => void) => work(),
+      write(text: string) {
+        written.push(text);
+        // The frames that were held meanwhile come last, also when there are none.
+        if (text === "") resolve();
+      },
+    };
+    const answers: Record<string, unknown> = {
+      attach: { next_seq: 2, run_id: "r" },
+      status: { live: { text: "Said.", truncated: false }, since_seq },
+    };
+    const bus = {
+      async ask(_to: unknown, type: string, _body: unknown, { onReply }: { onReply: () => void }) {
+        onReply();
+        return answers[type];
+      },
+    };
+    const store = { tenant: () => ({ read: async () => [] }) };
+    const hubs = { join() {}, leave() {} };
+    new Reattachment({ bus, store, hubs, reattached: new Set() } as never, "acme", "t", 2, stream as never);
+    await over;
+
+    const words = written.join("").match(/"delta":"Said\."(?=\},"text":"Said)/g) ?? [];
+    assert.equal(words.length, told.length);
+  });

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ErrorObject } from "ajv";
+import fc from "fast-check";
+import type { TSchema } from "typebox";
+import { createAjv, problemsMax } from "../../../bus/schema-validator.ts";
+import { fieldProblems, knownKeywords } from "../../../manifests/parse/check-fields.ts";
+import type { ProblemType } from "../../../manifests/problems.ts";
+import { manifestSchema } from "../../../manifests/schema/manifest.ts";
+import { manifestOf } from "../../fuzz/manifests.ts";
+import { agent, nodeOf, nodesOf } from "../support.ts";
+
+/** What the words of Ajv are called here. */
+const types: Readonly<Record<string, ProblemType>> = {
+  additionalProperties: "extra_forbidden",
+  required: "missing",
+  type: "type_error",
+  enum: "enum",
+  maxLength: "too_long",
+  maxItems: "too_long",
+  maxProperties: "too_long",
+  minLength: "too_short",
+  minItems: "too_short",
+  pattern: "pattern",
+  minimum: "out_of_range",
+  maximum: "out_of_range",
+  exclusiveMinimum: "out_of_range",
+};
+
+function ajvFor(schema: TSchema) {
+  const ajv = createAjv({ useDefaults: true, strict: true, allowUnionTypes: true, validateSchema: false });
+  ajv.addVocabulary(["patternHelp", "unbuilt"]);
+  const validate = ajv.compile(schema);
+  return (value: unknown): string[] => (validate(value) ? [] : (validate.errors ?? []).map(lineOf));
+}
+
+function lineOf({ keyword, instancePath, params }: ErrorObject): string {
+  const key = params.missingProperty ?? params.additionalProperty;
+  const steps = instancePath
+    .split("/")
+    .slice(1)
+    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+  return [types[keyword], ...steps, ...(key === undefined ? [] : [key])].join(" ");
+}
+
+function linesOf(schema: TSchema, value: unknown): string[] {
+  return fieldProblems(schema, value).map(({ type, loc }) => [type, ...loc].join(" "));
+}
+
+test("the schema is written in the keywords that the walk knows", () => {
+  const known = new Set<string>([...knownKeywords.checked, ...knownKeywords.told]);
+  const nodes = [...nodesOf(nodeOf(manifestSchema))];
+
+  const strange = nodes.flatMap(({ node, path }) =>
+    Object.keys(node)
+      .filter((keyword) => !known.has(keyword))
+      .map((keyword) => `${path.join(".")}: ${keyword}`),
+  );
+
+  assert.deepEqual(strange, []);
+  assert.ok(nodes.length > 250, "the walk reaches every field");
+});
+
+test("of any manifest Ajv tells the same problems in the same order, and fills in the same", () => {
+  const ask = ajvFor(manifestSchema);
+  let refused = 0;
+
+  fc.assert(
+    fc.property(manifestOf("x"), (source) => {
+      const [ours, theirs] = [structuredClone(source), structuredClone(source)];
+
+      const problems = linesOf(manifestSchema, ours);
+
+      assert.deepEqual(problems, ask(theirs));
+      assert.equal(JSON.stringify(ours), JSON.stringify(theirs));
+      if (problems.length > 0) refused++;
+    }),
+    { numRuns: 1000, seed: 5 },
+  );
+
+  assert.ok(refused > 300 && refused < 900, `${refused} refused`);
+});
+
+test("a value of every JSON type, at every field, is refused as Ajv refuses it", () => {
+  const ask = ajvFor(manifestSchema);
+  const values = [null, true, 0, 1.5, -1, 1e12, "", "a\u{1F600}", [], [1, "a"], {}, { key: 1 }];
+  const spec = nodeOf(manifestSchema).properties?.spec;
+
+  for (const [name, field] of Object.entries(spec?.properties ?? {})) {
+    for (const value of values) {
+      const sources = [agent({ [name]: value }), agent({ [name]: [value] })];
+      for (const key of Object.keys(field.properties ?? {})) sources.push(agent({ [name]: { [key]: value } }));
+      for (const key of Object.keys(field.items?.properties ?? {})) sources.push(agent({ [name]: [{ [key]: value }] }));
+      for (const source of sources)
+        assert.deepEqual(
+          linesOf(manifestSchema, structuredClone(source)),
+          ask(structuredClone(source)),
+          JSON.stringify(source),
+        );
+    }
+  }
+});
+
+test("a list, a map and an object are looked at until they have as many problems as are told", () => {
+  const many = Array.from({ length: 100_000 }, () => 5);
+  const entries = Object.fromEntries(many.map((value, at) => [`key_${at}`, value]));
+
+  assert.equal(linesOf(manifestSchema, agent({ tools: many })).length, problemsMax);
+  // One more for its length.
+  assert.equal(linesOf(manifestSchema, agent({ tool_guidance: entries })).length, 1 + problemsMax);
+  assert.equal(linesOf(manifestSchema, agent(entries)).length, problemsMax);
+});

@@ -1,0 +1,243 @@
+// A plugin that stands in every seam, in real servers: what it brings works as what is built in does.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { migrateCommand } from "../../host/cli/migrate.ts";
+import { migrations } from "../../storage/migrations/list.ts";
+import { run } from "../host/cli/support.ts";
+import { calls, inTurn, startChat, turn, wordsOf } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import type { Reply } from "../support/mock-model/behaviours.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
+import { apiKeys, type Env, startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+const plugin = "./test/support/notes-plugin.ts";
+const planted = "planted-notes-key-9321";
+const { env: keyed, keys } = apiKeys({
+  writer: { scopes: ["notes:write", "chat:write", "audit:read"] },
+  reader: { scopes: ["notes:read"] },
+  other: { scopes: ["chat:write"] },
+  stranger: { tenant_id: "globex", scopes: ["notes:write", "chat:write"] },
+});
+const tools = ["add_note", "count_notes", "calculator"];
+
+/** Settings under which the plugin is loaded, with a route to its provider. */
+const loaded: Env = { ...keyed, SVC_PLUGINS: plugin, SVC_NOTES_KEY: planted };
+
+describe("what a plugin brings", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  before(async () => {
+    ({ server, mock } = await startChat(atEnd, {
+      models: ["scripted"],
+      manifests: {
+        agent: { tools },
+        terse: { pattern: "signed" },
+        parrots: { model: { id: "polly" } },
+        misnamed: { pattern: "unsigned" },
+      },
+      routes: { polly: { provider: "parrot", model: "polly" } },
+      providers: { parrot: { timeout: 2 } },
+      env: { ...loaded, SVC_HTTP_THREADS: "2", SVC_ACTOR_THREADS: "2" },
+    }));
+  });
+
+  /** One turn of `agent`, whose model says these in turn. */
+  async function talk(key: string, manifest: string, replies: readonly Reply[], thread: string) {
+    mock.answer("scripted", inTurn(...replies));
+    const stream = await server.stream("/chat/stream", turn(manifest, "Go on.", { thread_id: thread }), { key });
+    return stream.rest();
+  }
+
+  const many = Array.from({ length: 8 });
+  const bodies = async (key: string): Promise<string[]> =>
+    (await server.get("/notes", { key })).json.items.map(({ body }: { body: string }) => body);
+
+  test("a tool is offered to the model with its schema, is called, and reaches its tenant's rows and its own actor", async () => {
+    const frames = await talk(
+      keys.writer,
+      "agent",
+      [calls(["add_note", { body: "milk" }]), calls(["count_notes", {}]), { text: "Done." }],
+      "tool",
+    );
+
+    const offered = mock.requests.at(-1)?.body.tools as { function: { name: string } }[];
+    assert.deepEqual(
+      offered.map(({ function: { name } }) => name),
+      tools,
+    );
+    const outputs = frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
+    assert.deepEqual(outputs, ["noted: milk (seen)", "1"]);
+    assert.deepEqual(await bodies(keys.writer), ["milk"]);
+  });
+
+  test("a route answers for the tenant of its caller, asks for its scopes, and validates", async () => {
+    const added = await server.post("/notes", { body: "tea" }, { key: keys.stranger });
+    const seen = await bodies(keys.stranger);
+    const anonymous = await server.get("/notes");
+    const unscoped = await server.get("/notes", { key: keys.other });
+    const reader = await server.post("/notes", { body: "x" }, { key: keys.reader });
+    const invalid = await server.post("/notes", { body: "" }, { key: keys.writer });
+
+    assert.deepEqual([added.status, seen], [201, ["tea"]]);
+    assert.equal(anonymous.status, 401);
+    assert.deepEqual([unscoped.status, unscoped.json.detail], [403, "missing scopes: notes:read"]);
+    assert.deepEqual([reader.status, reader.json.detail], [403, "missing scopes: notes:write"]);
+    assert.deepEqual([invalid.status, invalid.json.detail[0].loc], [422, ["body", "body"]]);
+  });
+
+  test("the reference describes its routes, under its name", async () => {
+    const { json } = await server.get("/openapi.json", { key: keys.other });
+
+    assert.deepEqual(Object.keys(json.paths["/notes"]), ["get", "post"]);
+    assert.deepEqual(json.paths["/notes"].get.security[0], { bearer: ["notes:read"] });
+    assert.deepEqual(json.paths["/notes"].post.tags, ["notes"]);
+    assert.deepEqual(
+      json.tags.filter(({ name }: { name: string }) => name === "notes"),
+      [{ name: "notes", description: "Notes of a tenant." }],
+    );
+  });
+
+  test("an actor is one for its key, whichever thread it is asked from", async () => {
+    await server.post("/notes", { body: "coffee" }, { key: keys.stranger });
+
+    // Connections are spread over both http threads.
+    const answers = await Promise.all(many.map(() => server.get("/notes", { key: keys.stranger })));
+
+    assert.deepEqual(
+      answers.map(({ json }) => json.added),
+      many.map(() => 2),
+    );
+  });
+
+  test("PAT-002 a pattern is one that manifests may name, and runs; one that nobody brings is refused with those that there are", async () => {
+    const frames = await talk(keys.writer, "terse", [{ text: "Hello." }], "pattern");
+    const misnamed = await server.post("/chat", turn("misnamed", "Hi."), { key: keys.writer });
+
+    assert.equal(wordsOf(frames), "Hello. (signed)");
+    const { json } = await server.get("/chat/history/pattern", { key: keys.writer });
+    assert.equal(json.messages.at(-1).content, "Hello. (signed)");
+    assert.deepEqual([misnamed.status, misnamed.json.error], [422, "invalid_manifest"]);
+    assert.deepEqual(misnamed.json.detail, [
+      {
+        loc: ["spec", "pattern"],
+        msg: "spec.pattern must be one of react, deep, reflect, plan_execute, router, parallel, groupchat, signed.",
+        type: "enum",
+      },
+    ]);
+  });
+
+  test("SPEC-022 a model provider answers for the routes that lead to it, with its options", async () => {
+    const { json } = await server.post("/chat", turn("parrots", "Pretty bird."), { key: keys.writer });
+
+    assert.equal(json.final.content, "Pretty bird. Pretty bird.");
+    assert.equal(json.model, "polly");
+  });
+
+  test("a task does its work again and again", async () => {
+    for (const round of [1, 2]) {
+      const { status } = await server.post("/notes", { body: "rubbish" }, { key: keys.stranger });
+      assert.equal(status, 201, `round ${round}`);
+
+      await eventually("no rubbish", async () =>
+        (await bodies(keys.stranger)).includes("rubbish") ? undefined : true,
+      );
+    }
+    assert.deepEqual(await bodies(keys.stranger), ["coffee", "tea"]);
+  });
+
+  test("GOV-019 AUDIT-022 a hook denies a call before it is made, and the audit names it", async () => {
+    const frames = await talk(
+      keys.writer,
+      "agent",
+      [calls(["add_note", { body: `the key is ${planted}` }]), { text: "I may not." }],
+      "hook",
+    );
+
+    const [ended] = frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
+    assert.equal(ended, "[hook denied] notes_guard");
+    const denied = await eventually("the denial", async () => {
+      const { json } = await server.get("/audit?event_type=policy_deny", { key: keys.writer });
+      return json.items.find((row: { payload: { thread_id: string } }) => row.payload.thread_id === "acme:hook");
+    });
+    const { tool, control, hook, reason } = denied.payload;
+    assert.deepEqual(
+      [denied.status, tool, control, hook, reason],
+      ["denied", "add_note", "hook", "notes_guard", "a note does not hold the key"],
+    );
+    assert.deepEqual(await bodies(keys.writer), ["milk"]);
+  });
+
+  test("a hook that throws has not judged: what only reads goes on and is counted, anything else is refused", async () => {
+    const frames = await talk(
+      keys.writer,
+      "agent",
+      [calls(["add_note", { body: "broken" }], ["calculator", { expression: "broken" }]), { text: "Well." }],
+      "broken",
+    );
+
+    const outputs = frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
+    assert.equal(outputs[0], "[hook denied] notes_guard");
+    assert.match(outputs[1], /^\[tool error\/invalid_arguments\] invalid expression/);
+    const { text } = await server.get("/metrics", { key: keys.writer });
+    assert.match(text, /^svc_control_degraded_total\{control="hook",manifest_id="agent",reason="notes_guard"\} 1$/m);
+    assert.ok(server.logs.some(({ msg, hook }) => msg === "a hook failed" && hook === "notes_guard"));
+  });
+
+  test("what a plugin imports does not load the server before it is told how long a head may be", async () => {
+    const { status } = await server.get("/health", { headers: { "x-long": "x".repeat(10_000) } });
+
+    assert.equal(status, 200);
+  });
+
+  test("a setting of the plugin's holds, and its secret is masked like one of ours", async () => {
+    for (const body of ["two", "three"]) await server.post("/notes", { body }, { key: keys.writer });
+
+    const full = await server.post("/notes", { body: "four" }, { key: keys.writer });
+
+    assert.deepEqual([full.status, full.json.error], [409, "conflict:notes"]);
+    assert.ok(!server.output.includes(planted));
+  });
+});
+
+const noServer = (await hasPostgresServer()) ? false : needsServer;
+
+test("its table is made by svc migrate on Postgres, where the server is behind without it", {
+  skip: noServer,
+}, async (t) => {
+  const atEnd = cleanup(t);
+  const { url } = await testDatabase(atEnd);
+  const env = { ...loaded, SVC_DATABASE_URL: url };
+  const without = await run(migrateCommand, ["--json"], { SVC_DATABASE_URL: url });
+  const server = await startServer({ atEnd, env: { ...env, SVC_ACTOR_THREADS: "1" } });
+
+  const behind = await server.get("/ready");
+  const migrated = await run(migrateCommand, ["--json"], env);
+  const ready = await server.get("/ready");
+  const added = await server.post("/notes", { body: "milk" }, { key: keys.writer });
+  const listed = await server.get("/notes", { key: keys.reader });
+
+  assert.equal(JSON.parse(without.stdout).to, migrations.at(-1)?.revision);
+  assert.deepEqual([behind.status, ready.status], [503, 200]);
+  assert.deepEqual(JSON.parse(migrated.stdout).applied, ["notes_0001"]);
+  assert.deepEqual([added.status, listed.json.items.length], [201, 1]);
+});
+
+test("a server without the plugin starts on the data of one with it, and finds it again with it", async (t) => {
+  const atEnd = cleanup(t);
+  const server = await startServer({ atEnd, env: loaded });
+  await server.post("/notes", { body: "milk" }, { key: keys.writer });
+
+  await server.restart({ SVC_PLUGINS: "", SVC_NOTES_KEY: "" });
+  const without = await server.get("/notes", { key: keys.reader });
+  await server.restart({ SVC_PLUGINS: plugin });
+  const again = await server.get("/notes", { key: keys.reader });
+
+  assert.equal(without.status, 404);
+  assert.deepEqual(
+    again.json.items.map(({ body }: { body: string }) => body),
+    ["milk"],
+  );
+});

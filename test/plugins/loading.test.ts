@@ -1,0 +1,194 @@
+// Which plugins are loaded, and which stop the start: each refusal names the plugin and what is wrong with it.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { installedBinaries } from "../../host/cli/binaries.ts";
+import { doctorCommand } from "../../host/cli/doctor.ts";
+import { loadDeployment } from "../../host/plugins.ts";
+import { runJson, someRegistries } from "../host/cli/support.ts";
+import { startServer } from "../support/server.ts";
+import { layers, root } from "../support/source.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+import { directory, file, pluginFile, refusals } from "./support.ts";
+
+const notes = "./test/support/notes-plugin.ts";
+
+test("plugins are loaded in their order, with their settings, and none when none is named", async () => {
+  const other = pluginFile("other", `settings: [int("OTHER_SIZE", 4, [1, 9], "x")], tools: [tool("other_tool")]`);
+
+  const { plugins, settings } = await loadDeployment({
+    SVC_PLUGINS: `${other}, ${notes}`,
+    SVC_NOTES_MAX: "7",
+    SVC_NOTES_KEY: "a secret of the notes",
+  });
+
+  assert.deepEqual(
+    plugins.map(({ from, plugin }) => [from, plugin.name]),
+    [
+      [other, "other"],
+      [notes, "notes"],
+    ],
+  );
+  assert.deepEqual(settings.pluginSettings, {
+    SVC_OTHER_SIZE: 4,
+    SVC_NOTES_MAX: 7,
+    SVC_NOTES_KEY: "a secret of the notes",
+  });
+  assert.deepEqual(settings.unknownNames, []);
+  assert.ok(settings.secretValues.includes("a secret of the notes"));
+  assert.ok(Object.isFrozen(settings.pluginSettings));
+  assert.deepEqual((await loadDeployment({})).plugins, []);
+});
+
+test("a setting of a plugin is held against its declaration", async () => {
+  assert.deepEqual(await refusals([notes], { SVC_NOTES_MAX: "101" }), ["SVC_NOTES_MAX must be from 1 to 100"]);
+});
+
+test("a file that is not there, throws, or exports nothing, and a package that is not installed, are named", async () => {
+  const missing = join(directory, "missing.ts");
+  const throwing = file(`throw new Error("no network on Sundays")`);
+  const empty = file("export const other = 1;");
+  const unreadable = file("export const plugin = {{;");
+
+  const found = await refusals([missing, throwing, notes, empty, unreadable, "svc-plugin-that-is-nowhere"]);
+
+  assert.equal(found.length, 5);
+  assert.match(found[0] ?? "", /^SVC_PLUGINS names \S+missing\.ts, which cannot be loaded: Cannot find module/);
+  assert.equal(found[1], `SVC_PLUGINS names ${throwing}, which cannot be loaded: no network on Sundays`);
+  assert.equal(
+    found[2],
+    `SVC_PLUGINS names ${empty}, which cannot be loaded: it exports nothing under the name plugin`,
+  );
+  assert.ok(found[3]?.startsWith(`SVC_PLUGINS names ${unreadable}, which cannot be loaded: `));
+  assert.match(found[4] ?? "", /names svc-plugin-that-is-nowhere, which cannot be loaded: Cannot find package/);
+});
+
+test("a package in JavaScript that is installed beside svc is loaded by its name", (t) => {
+  const home = tempDir(cleanup(t));
+  for (const path of [...layers, "svc.ts", "strip-types.js", "package.json"])
+    cpSync(join(root, path), join(home, path), { recursive: true });
+  const weather = join(home, "node_modules/svc-plugin-weather");
+  mkdirSync(weather, { recursive: true });
+  for (const name of readdirSync(join(root, "node_modules")).filter((name) => !name.startsWith(".")))
+    symlinkSync(join(root, "node_modules", name), join(home, "node_modules", name));
+  writeFileSync(join(weather, "package.json"), `{"name": "svc-plugin-weather", "type": "module", "main": "plugin.js"}`);
+  writeFileSync(
+    join(weather, "plugin.js"),
+    `import { Type } from "typebox";
+    import { defineTool } from "svc/actors/tools/tool.ts";
+    const tool = defineTool({ name: "forecast", description: "x", parameters: Type.Object({}), effect: "read", risk: "reads",
+      execute: () => ({ text: "rain" }) });
+    export const plugin = { name: "weather", description: "x", tools: [tool] };`,
+  );
+  writeFileSync(join(home, "a.json"), JSON.stringify({ metadata: { name: "a" }, spec: { tools: ["forecast"] } }));
+
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ["--import", "./strip-types.js", "svc.ts", "validate-manifest", "a.json"],
+    { cwd: home, encoding: "utf8", env: { PATH: process.env.PATH, SVC_PLUGINS: "svc-plugin-weather" } },
+  );
+
+  assert.match(stdout, /^a is valid: model demo, tools forecast\.$/m, stderr);
+});
+
+test("what a plugin exports is looked at, field by field", async () => {
+  const cases: readonly (readonly [rest: string, problem: string])[] = [
+    ["tols: []", "plugin has no field tols"],
+    ["tools: {}", "plugin.tools must be a list"],
+    ["tools: [{ ...tool('x'), risk: 'none' }]", "plugin.tools[0].risk must be one of reads, writes, spends, speaks"],
+    ["tools: [{ ...tool('x'), effect: undefined }]", "plugin.tools[0].effect must be one of read, idempotent, once"],
+    ["tools: [{ ...tool('x y') }]", "plugin.tools[0].name must be a text of the form ^[A-Za-z0-9_-]{1,64}$"],
+    ["tools: [{ ...tool('x'), execute: 1 }]", "plugin.tools[0].execute must be a function"],
+    [
+      "routes: [{ ...get('/x'), method: 'HEAD' }]",
+      "plugin.routes[0].method must be one of GET, POST, PUT, PATCH, DELETE",
+    ],
+    [
+      "routes: [{ ...get('/x'), access: 'everybody' }]",
+      "plugin.routes[0].access must be one of public, docs, authenticated, chat:read, chat:write",
+    ],
+    ["routes: [{ ...get('/x'), tag: 'System' }]", "the tag of GET /x must be shaped"],
+    [
+      "settings: [{ ...int('A', 1, [0, 1], 'x'), name: 'PATH' }]",
+      "plugin.settings[0].name must be a text of the form ^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$",
+    ],
+    [
+      "settings: [int('SECRET_A', 1, [0, 1], 'x')]",
+      "plugin.settings[0].name must be a text of the form ^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$",
+    ],
+    ["migrations: [making('0020')]", "the revision 0020 must be shaped_ and four digits"],
+    [
+      "migrations: [{ revision: 'shaped_0001', name: 'x', up: [1], down: [] }]",
+      "plugin.migrations[0].up[0] must be an object",
+    ],
+    ["kinds: [{ ...kind('x'), on: { a: 1 } }]", "plugin.kinds[0].on.a must be a function"],
+    ["patterns: { Loud: () => {} }", "plugin.patterns has the name Loud, not of the form ^[a-z][a-z0-9_]{0,63}$"],
+    ["modelProviders: [{ name: 'x' }]", "plugin.modelProviders[0].open must be a function"],
+    ["tasks: [{ name: '', run() {} }]", "plugin.tasks[0].name must be a text"],
+    ["hooks: [{ name: 'x' }]", "plugin.hooks[0] must have beforeTool or afterTool"],
+    ["description: ''", "plugin.description must be a text"],
+    ["name: 'Shaped'", "plugin.name must be a text of the form ^[a-z][a-z0-9_]{0,31}$"],
+  ];
+  for (const [rest, problem] of cases) {
+    const path = pluginFile("shaped", rest);
+    assert.deepEqual(await refusals([path]), [`SVC_PLUGINS names ${path}, which cannot be loaded: ${problem}`]);
+  }
+  assert.match((await refusals([file("export const plugin = 7;")]))[0] ?? "", /: plugin must be an object$/);
+});
+
+test("svc doctor shows the settings of plugins and what is loaded, and says why one is not", async (t) => {
+  const dataDir = tempDir(cleanup(t));
+  const doctor = doctorCommand(async () => someRegistries("demo"), installedBinaries(root, "linux", "x64"));
+  const env = { SVC_DATA_DIR: dataDir, SVC_PLUGINS: notes, SVC_NOTES_MAX: "5", SVC_NOTES_KEY: "notes-key-0123456789" };
+
+  const { code, answer } = await runJson(doctor, [], env);
+  const broken = await runJson(doctor, [], { ...env, SVC_PLUGINS: "./nowhere.ts" });
+
+  const shown = (answer.settings as { name: string }[]).filter(({ name }) => name.startsWith("SVC_NOTES"));
+  assert.equal(code, 0, JSON.stringify(answer.refusals));
+  assert.deepEqual(shown, [
+    { name: "SVC_NOTES_MAX", value: 5, secret: false, source: "environment" },
+    { name: "SVC_NOTES_KEY", value: "set", secret: true, source: "environment" },
+  ]);
+  const checks = answer.checks as { name: string; detail: string }[];
+  assert.equal(checks.find(({ name }) => name === "plugins")?.detail, `notes of ${notes}`);
+  assert.deepEqual(answer.warnings, []);
+  assert.equal(broken.code, 1);
+  assert.match(String(broken.answer.refusals), /^SVC_PLUGINS names \.\/nowhere\.ts, which cannot be loaded/);
+});
+
+test("a server whose plugin collides or cannot be loaded does not start, and says which in its own words", async (t) => {
+  const path = pluginFile("first", "tools: [tool('calculator')]");
+  const server = await startServer({ atEnd: cleanup(t), env: { SVC_PLUGINS: path }, waitForReady: false });
+
+  await assert.rejects(server.ready);
+  const { code } = await server.exited;
+
+  assert.equal(code, 1);
+  assert.match(server.output, /the plugin first brings the tool calculator, which svc has already/);
+});
+
+for (const [where, threads] of [
+  ["an actor thread", { SVC_ACTOR_THREADS: "1" }],
+  ["an http thread", { SVC_HTTP_THREADS: "2", SVC_ACTOR_THREADS: "1" }],
+] as const)
+  test(`a plugin that fails in ${where} alone keeps the server from starting too`, async (t) => {
+    const name = where === "an http thread" ? "http-" : "actors-";
+    const path = file(`import { isMainThread, workerData } from "node:worker_threads";
+      const here = isMainThread ? "main" : workerData?.mainPort ? "http-" : "actors-";
+      if (here === "${name}") throw new Error("not in this thread");
+      export const plugin = { name: "moody", description: "x" };`);
+    const server = await startServer({
+      atEnd: cleanup(t),
+      env: { SVC_PLUGINS: path, ...threads },
+      waitForReady: false,
+    });
+
+    await assert.rejects(server.ready);
+    const { code } = await server.exited;
+
+    assert.equal(code, 1);
+    assert.ok(server.output.includes(`names ${path}, which cannot be loaded: not in this thread`), server.output);
+  });

@@ -1,0 +1,202 @@
+import { Type } from "typebox";
+import type { ModelProvider } from "../../actors/models/provider.ts";
+import { workingSet } from "../../actors/run/context/working-set.ts";
+import { answered, failedCall, limited, stopped } from "../../actors/run/endings.ts";
+import { modelStep } from "../../actors/run/model-step.ts";
+import type { Pattern } from "../../actors/run/pattern.ts";
+import { defineActor } from "../../actors/runtime/define.ts";
+import { defineTool } from "../../actors/tools/tool.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { int, text as textSetting } from "../../governance/settings/setting.ts";
+import { settingOf } from "../../governance/settings/settings.ts";
+import { json } from "../../http/exchange/reply.ts";
+import { actorFails, route } from "../../http/route.ts";
+import { definePlugin, type PluginDeps, type PluginToolContext } from "../../plugins/plugin.ts";
+import { list } from "../../storage/store/list.ts";
+import { systemSql } from "../../storage/store/statements.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { insertInto, integer, type RowIn, table, text } from "../../storage/store/table.ts";
+
+// A plugin that stands in every seam: notes of a tenant, kept in a table of its own.
+
+const notesMax = int("NOTES_MAX", 3, [1, 100], "Notes that a tenant may keep.");
+const notesKey = textSetting("NOTES_KEY", "", "What a note must not hold.", { secret: true });
+
+const notesTable = table("notes_items", { id: text, ts: integer, author: text, body: text });
+const insertNote = insertInto(notesTable);
+const notes = list(notesTable, []);
+const deleteRubbish = systemSql("notes_delete_rubbish", "DELETE FROM notes_items WHERE body = ? RETURNING id");
+type Note = RowIn<typeof notesTable>;
+
+interface NotesMessages {
+  /** Keeps a note. Refuses with conflict when there are as many as may be. */
+  add: { body: { author: string; body: string }; reply: { id: string } };
+  /** Every note, newest first, and how many this actor has kept since it was loaded. */
+  list: { body: Record<string, never>; reply: { items: Note[]; added: number } };
+}
+declare module "../../bus/protocol/kinds.ts" {
+  interface Protocols {
+    notes: NotesMessages;
+  }
+}
+const address = (tenantId: string) => ({ kind: "notes", key: tenantId }) as const;
+
+/** Owns the notes of one tenant. */
+const notesActor = defineActor<"notes", { readonly store: TenantStore; added: number }, PluginDeps>({
+  kind: "notes",
+  mailboxLimit: 64,
+  interleaves: ["list"],
+  reserved: [],
+  passivateAfterMs: 60_000,
+  load: ({ key, deps }) => ({ store: deps.store.tenant(key), added: 0 }),
+  idle: () => true,
+  crashed: () => {},
+  on: {
+    async add(state, { author, body }, { deps, env }) {
+      const { rows } = await notes.page(state.store, {}, null, 100);
+      if (rows.length >= settingOf(deps.settings, notesMax)) throw new SvcError("conflict", { subject: "notes" });
+      const id = env.id();
+      await state.store.write([insertNote(state.store, { id, ts: env.now(), author, body })]);
+      state.added += 1;
+      return { id };
+    },
+    async list({ store, added }) {
+      const { rows } = await notes.page(store, {}, null, 100);
+      return { items: rows, added };
+    },
+  },
+});
+
+const addNote = defineTool({
+  name: "add_note",
+  description: "Keeps a note.",
+  parameters: Type.Object({ body: Type.String({ description: "What it says." }) }, { additionalProperties: false }),
+  effect: "once",
+  risk: "writes",
+  async execute({ body }, { bus, tenantId }: PluginToolContext) {
+    await bus.ask(address(tenantId), "add", { author: "model", body });
+    return { text: `noted: ${body}` };
+  },
+});
+
+const countNotes = defineTool({
+  name: "count_notes",
+  description: "Counts the notes.",
+  parameters: Type.Object({}, { additionalProperties: false }),
+  effect: "read",
+  risk: "reads",
+  async execute(_args, { store }: PluginToolContext) {
+    return { text: String((await notes.page(store, {}, null, 100)).rows.length) };
+  },
+});
+
+const tag = "notes";
+const Listed = Type.Object({
+  items: Type.Array(Type.Object({ id: Type.String(), author: Type.String(), body: Type.String() })),
+  added: Type.Integer(),
+});
+
+const listRoute = route({
+  method: "GET",
+  path: "/notes",
+  summary: "The notes of the tenant.",
+  tag,
+  access: ["notes:read"],
+  reply: { description: "All of them, newest first.", schema: Listed },
+  fails: actorFails,
+  handle: async ({ principal }, { bus }) => json(await bus.ask(address(principal.tenant_id), "list", {})),
+});
+
+const addRoute = route({
+  method: "POST",
+  path: "/notes",
+  summary: "Keeps a note.",
+  tag,
+  access: ["notes:write"],
+  body: Type.Object({ body: Type.String({ minLength: 1 }) }, { additionalProperties: false }),
+  reply: { status: 201, description: "It is kept.", schema: Type.Object({ id: Type.String() }) },
+  fails: ["conflict", ...actorFails],
+  handle: async ({ principal, body }, { bus }) =>
+    json(await bus.ask(address(principal.tenant_id), "add", { author: principal.sub, body: body.body }), 201),
+});
+
+/** One answer of the model, without tools, and a signature. */
+const signed: Pattern = async (scope) => {
+  const { agent, branch, turnStart, nudge } = scope.plan;
+  const outcome = await modelStep(scope, workingSet(branch, agent.session, turnStart), nudge);
+  if (outcome.kind === "breach") return limited(scope, outcome.breach, "");
+  if (outcome.kind === "stopped") return stopped(scope, outcome.partial);
+  if (outcome.kind === "failure") return failedCall(scope, outcome.failure, outcome.partial);
+  const signature = " (signed)";
+  scope.say(signature);
+  return answered(scope, { ...outcome.reply, text: outcome.reply.text + signature, tool_calls: [] });
+};
+
+/** Says the last words of the conversation once more, as often as its options say in seconds. */
+function parrot(times: number): ModelProvider {
+  return {
+    name: "parrot",
+    start({ messages }, events) {
+      const last = (JSON.parse(messages) as { content: string }[]).at(-1)?.content ?? "";
+      const said = Array.from({ length: times }, () => last).join(" ");
+      const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
+      const reply = Promise.resolve().then(() => {
+        events.text(said);
+        return { text: said, reasoning: "", tool_calls: [], stop_reason: "end_turn" as const, usage };
+      });
+      return { reply, abort() {}, pause() {}, resume() {} };
+    },
+  };
+}
+
+/** Uses every seam that there is. */
+export const plugin = definePlugin({
+  name: "notes",
+  description: "Notes of a tenant.",
+  settings: [notesMax, notesKey],
+  tables: [notesTable],
+  migrations: [
+    {
+      revision: "notes_0001",
+      name: "items",
+      up: [
+        `CREATE TABLE notes_items (
+          tenant_id TEXT NOT NULL,
+          id TEXT NOT NULL,
+          ts BIGINT NOT NULL,
+          author TEXT NOT NULL,
+          body TEXT NOT NULL,
+          PRIMARY KEY (tenant_id, id)
+        )`,
+        "CREATE INDEX notes_items_by_time ON notes_items (tenant_id, ts, id)",
+      ],
+      down: ["DROP TABLE notes_items"],
+    },
+  ],
+  routes: [listRoute, addRoute],
+  tools: [addNote, countNotes],
+  kinds: [notesActor],
+  patterns: { signed },
+  modelProviders: [{ name: "parrot", open: ({ options }) => parrot(options.timeout ?? 1) }],
+  tasks: [
+    {
+      name: "notes_rubbish",
+      async run({ store }) {
+        await store.system.write([store.system.op(deleteRubbish, ["rubbish"])]);
+        return 20;
+      },
+    },
+  ],
+  hooks: [
+    {
+      name: "notes_guard",
+      beforeTool({ args }, { settings }) {
+        const words = JSON.stringify(args);
+        if (words.includes("broken")) throw new Error("the guard is broken");
+        const key = settingOf(settings, notesKey);
+        return key !== "" && words.includes(key) ? "a note does not hold the key" : null;
+      },
+      afterTool: ({ tool }, text) => (tool === "add_note" ? `${text} (seen)` : text),
+    },
+  ],
+});
