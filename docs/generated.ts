@@ -1,6 +1,6 @@
 import { settingsDocument } from "../governance/settings/document.ts";
-import { editorSchema, schemaFile } from "../manifests/json-schema.ts";
-import { unbuiltDefaults, unbuiltFields } from "../manifests/unbuilt.ts";
+import { unbuiltDefaults, unbuiltFields } from "../manifests/compile/unbuilt.ts";
+import { editorSchema, schemaFile } from "../manifests/schema/json-schema.ts";
 
 /** A file that is made from the source. `npm run generate` writes it, and a test proves that it is up to date. */
 interface GeneratedFile {
@@ -17,13 +17,14 @@ export const generatedFiles: readonly GeneratedFile[] = [
 
 /** The text of docs/unbuilt.md. */
 function unbuiltDocument(): string {
-  const fields = unbuiltFields.map(({ path, built }) => `- \`${path}\`${built ? `, but for \`${built.words}\`` : ""}`);
+  const fields = unbuiltFields.map(({ path, but }) => `- \`${path}\`${but ? `, but for \`${but.words}\`` : ""}`);
   const defaults = unbuiltDefaults.map(({ path, note }) => `- \`${path}\`: ${note}`);
   return `# What this version does not do
 
-Generated from \`manifests/unbuilt.ts\`; \`npm run generate\` writes it again. Nothing is parsed and then left undone: a manifest that
-asks for what is not built is refused with 422 \`invalid_manifest\` and a problem of type \`unsupported\` that names the field, and a
-setting that does stops the start. The settings are listed at the end of [settings.md](settings.md).
+Generated from the marks on the fields in \`manifests/sections/\`; \`npm run generate\` writes it again. Nothing is parsed and
+then left undone: a manifest that asks for what is not built is refused with 422 \`invalid_manifest\` and a problem of type
+\`unsupported\` that names the field, and a setting that does stops the start. The settings are listed at the end of
+[settings.md](settings.md).
 
 ## Fields of manifests
 
