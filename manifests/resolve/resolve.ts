@@ -94,6 +94,23 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
     return null;
   };
 
+  // A look costs as much as the rest of taking a turn, so those of one turn of the event loop share one: a file that is changed
+  // before a request is sent is seen by it all the same.
+  const looked = new Map<string, Manifest | null>();
+  const lookAtFiles = (name: string): Manifest | null => {
+    const known = looked.get(name);
+    if (known !== undefined) return known;
+    let found: Manifest | null = null;
+    try {
+      found = fromFiles(name)?.manifest ?? null;
+    } catch {
+      // Who resolves it is told what is wrong with it.
+    }
+    if (looked.size === 0) env.defer(() => looked.clear());
+    looked.set(name, found);
+    return found;
+  };
+
   return {
     async resolve(tenantId, name, threadSuffix) {
       const unknown = () => new SvcError("unknown_manifest", { subject: name.slice(0, manifestNameCharsMax) });
@@ -110,11 +127,7 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
 
     isCurrent(name, { source, manifest }) {
       if (source === "store" || source === "object") return true;
-      try {
-        return fromFiles(name)?.manifest === manifest;
-      } catch {
-        return false;
-      }
+      return lookAtFiles(name) === manifest;
     },
 
     forget: (tenantId, name) => stored?.forget(tenantId, name),
