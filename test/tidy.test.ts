@@ -191,6 +191,11 @@ test("one file knows uWebSockets.js, the storage layer alone knows the databases
   );
 });
 
+test("of TypeBox only the types are loaded, and of undici the parts in use", () => {
+  assert.deepEqual(findIn(product, /^import (?!type\b)[^;]*from "(?:typebox|undici)"/m, "code"), []);
+  assert.deepEqual([]);
+});
+
 /** What is imported from the modules of the network outside governance/egress: none of it opens a connection. */
 const networkImports = [
   // Tells addresses from names, and opens nothing.
@@ -205,8 +210,6 @@ const networkImports = [
   'http/engines/node-wire.ts: import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http"',
   'http/engines/node.ts: import { createServer, type IncomingMessage, type ServerResponse } from "node:http"',
   'http/engines/node.ts: import { type AddressInfo, Server as NetServer, type Socket } from "node:net"',
-  // The words that belong to status codes.
-  'http/exchange/status-lines.ts: import { STATUS_CODES } from "node:http"',
   'manifests/hosts.ts: import { isIP } from "node:net"',
 ];
 

@@ -1,6 +1,7 @@
 import type { LookupAddress, LookupAllOptions } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
-import { buildConnector } from "undici";
+import type { buildConnector } from "undici";
+import openConnector from "undici/lib/core/connect.js";
 import { allowsAddress, type EgressPolicy } from "./address.ts";
 import { EgressBlocked } from "./failure.ts";
 
@@ -19,7 +20,7 @@ const connectTimeoutMs = 10_000;
  * check of the certificate keep the name.
  */
 export function egressConnector(policy: EgressPolicy, resolve: Resolver): buildConnector.connector {
-  const open = buildConnector({ timeout: connectTimeoutMs, allowH2: false, lookup: judgedLookup(policy, resolve) });
+  const open = openConnector({ timeout: connectTimeoutMs, allowH2: false, lookup: judgedLookup(policy, resolve) });
   return (options, done) => {
     // Node looks up no literals, so that nothing would judge them.
     if (isIP(options.hostname) === 0 || allowsAddress(policy, options.hostname)) open(options, done);

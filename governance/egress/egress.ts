@@ -1,5 +1,6 @@
 import { lookup } from "node:dns";
-import { Agent, type Dispatcher } from "undici";
+import type { Dispatcher } from "undici";
+import Agent from "undici/lib/dispatcher/agent.js";
 import type { EgressPolicy } from "./address.ts";
 import { egressConnector, type Resolver } from "./connector.ts";
 import type { Target } from "./target.ts";
@@ -27,7 +28,7 @@ const keepAliveMs = 60_000;
  * used by another. An answer that redirects is an answer like any other: nothing is followed.
  */
 export class Egress {
-  readonly #agent: Agent;
+  readonly #agent: Dispatcher;
 
   constructor(policy: EgressPolicy, resolve: Resolver = lookup) {
     this.#agent = new Agent({

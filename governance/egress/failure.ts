@@ -1,4 +1,4 @@
-import { errors } from "undici";
+import errors from "undici/lib/core/errors.js";
 
 /** The destination is one that the policy refuses. Says neither the address nor the network that it is on. */
 export class EgressBlocked extends Error {

@@ -1,5 +1,4 @@
 import type { Listen } from "./engine.ts";
-import { listenWithNode } from "./node.ts";
 
 /** What speaks HTTP: uWebSockets.js, or Node's own server. */
 export type EngineName = "uws" | "node";
@@ -16,7 +15,7 @@ export interface Engine {
  * wanted.
  */
 export async function chooseEngine(wanted: EngineName | "auto"): Promise<Engine> {
-  if (wanted === "node") return { name: "node", why: "SVC_HTTP_ENGINE is node", listen: listenWithNode };
+  if (wanted === "node") return nodeEngine("SVC_HTTP_ENGINE is node");
   try {
     const { listenWithUws } = await import("./uws.ts");
     const why =
@@ -25,8 +24,14 @@ export async function chooseEngine(wanted: EngineName | "auto"): Promise<Engine>
   } catch (error) {
     const lacking = `uWebSockets.js cannot be loaded here: ${reasonOf(error)}`;
     if (wanted === "uws") throw new Error(`SVC_HTTP_ENGINE is uws, and ${lacking}`, { cause: error });
-    return { name: "node", why: lacking, listen: listenWithNode };
+    return nodeEngine(lacking);
   }
+}
+
+/** Loaded where it serves: with node:http comes Node's own fetch. */
+async function nodeEngine(why: string): Promise<Engine> {
+  const { listenWithNode } = await import("./node.ts");
+  return { name: "node", why, listen: listenWithNode };
 }
 
 /** What the system has said, which stands behind a paragraph about other Nodes. */

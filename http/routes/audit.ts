@@ -1,5 +1,6 @@
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
 import {
   type AuditFilter,
   type AuditRow,

@@ -1,6 +1,6 @@
-import { Type } from "typebox";
 import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
 import { jsonText } from "../exchange/reply.ts";
 import { Reattachment } from "../reattach.ts";
 import { actorFails, route } from "../route.ts";

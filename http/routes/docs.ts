@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { Type } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
 import { jsonText, text } from "../exchange/reply.ts";
 import { openApiDocument } from "../openapi.ts";
 import { type Route, route } from "../route.ts";

@@ -1,7 +1,7 @@
-import { Type } from "typebox";
 import type { Address } from "../../bus/address.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
+import { Type } from "../../bus/type.ts";
 import { manifestMembersMax } from "../../manifests/bounds.ts";
 import {
   type ManifestVersionRow,

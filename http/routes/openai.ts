@@ -1,6 +1,6 @@
-import { Type } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
 import { openAiError } from "../../bus/frames/openai.ts";
+import { Type } from "../../bus/type.ts";
 import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { ClientMessage } from "../schemas/chat.ts";

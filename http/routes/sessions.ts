@@ -1,6 +1,6 @@
-import { Type } from "typebox";
 import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
 import { readCursor, writeCursor } from "../../storage/store/cursor.ts";
 import { eventId, type LogEvent, readEvents, windowStart } from "../../storage/tables/events.ts";
 import { searchEvents } from "../../storage/tables/search.ts";

@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../bus/type.ts";
 import { renderMetrics } from "../../governance/metrics.ts";
 import { json, text } from "../exchange/reply.ts";
 import { type Route, route } from "../route.ts";

@@ -1,5 +1,5 @@
-import { Type } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
 import { threadsUsage, type UsageWindow, usagePage, usageSummary } from "../../storage/tables/usage.ts";
 import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";

@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 

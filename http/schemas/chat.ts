@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../bus/type.ts";
 import { nullable } from "./common.ts";
 
 /** An OpenAI-shaped message; what its parts may be is decided when it is taken in. */

@@ -1,4 +1,5 @@
-import { type TSchema, Type } from "typebox";
+import type { TSchema } from "typebox";
+import { Type } from "../../bus/type.ts";
 
 /** A point in time. */
 export const EpochMs = Type.Integer({

@@ -1,4 +1,5 @@
-import Type, { type Static, type TProperties, type TSchema, type TUnsafe } from "typebox";
+import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
+import { Type } from "../../bus/type.ts";
 
 // The few kinds of field that the schema is made of. A field with a default is filled in by the parser, so it is always there
 // in a parsed manifest. A field without one must be written, unless it is wrapped in Type.Optional.

@@ -1,4 +1,4 @@
-import Type from "typebox";
+import { Type } from "../../bus/type.ts";
 import { closed, flag, nullable, references, text, unbuilt } from "../fields/fields.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection } from "../fields/section.ts";

@@ -1,4 +1,4 @@
-import Type from "typebox";
+import { Type } from "../../bus/type.ts";
 import { choice, closed, flag, list, nullable, number, section, text, toolGlobs, unbuilt } from "../fields/fields.ts";
 import { defineSection } from "../fields/section.ts";
 

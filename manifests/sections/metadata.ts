@@ -1,4 +1,4 @@
-import Type from "typebox";
+import { Type } from "../../bus/type.ts";
 import { closed, list, nullable, optionalText, text, texts } from "../fields/fields.ts";
 import { manifestNameCharsMax, manifestNamePattern } from "../fields/names.ts";
 

@@ -1,4 +1,4 @@
-import Type from "typebox";
+import { Type } from "../../bus/type.ts";
 import { references, referencesMax, section, text, unbuilt } from "../fields/fields.ts";
 import { each, type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";

@@ -1,4 +1,4 @@
-import Type from "typebox";
+import { Type } from "../../bus/type.ts";
 import { choice, section, toolGlobs, unbuilt } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";

@@ -1,4 +1,4 @@
-import Type from "typebox";
+import { Type } from "../../bus/type.ts";
 import { mapOf, referencesMax } from "../fields/fields.ts";
 import { blank, isBlank, type Rule } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";

@@ -1,6 +1,6 @@
-import { Type } from "typebox";
 import { defineTool } from "../../actors/tools/tool.ts";
 import type { Surface } from "../../bus/protocol/run.ts";
+import { Type } from "../../bus/type.ts";
 import type { AskedTurn } from "../support/actor-process.ts";
 import type { ScriptedReply } from "../support/scripted-model.ts";
 

@@ -1,9 +1,9 @@
 // Listeners that come at any moment of a turn: the real thread, run, store and reattachment on the simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { Type } from "typebox";
 import { defineTool } from "../../actors/tools/tool.ts";
 import { keepAlive } from "../../bus/frames/frames.ts";
+import { Type } from "../../bus/type.ts";
 import { Reattachment } from "../../http/reattach.ts";
 import { ThreadHubs } from "../../http/thread-hubs.ts";
 import { readEvents } from "../../storage/tables/events.ts";

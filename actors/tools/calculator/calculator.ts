@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../../bus/type.ts";
 import { defineTool, toolError } from "../tool.ts";
 import { evaluate, expressionCharsMax } from "./arithmetic.ts";
 import { ArithmeticFault, format } from "./rational.ts";

@@ -1,5 +1,5 @@
-import { Type } from "typebox";
 import { todosOf } from "../../../bus/frames/todos.ts";
+import { Type } from "../../../bus/type.ts";
 import { defineTool, toolError } from "../tool.ts";
 
 const parameters = Type.Object(

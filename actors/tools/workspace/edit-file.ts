@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../../bus/type.ts";
 import { defineTool, type ToolContext } from "../tool.ts";
 import { applyEdit, editProperties } from "./edit.ts";
 import { readAtMost } from "./file-content.ts";

@@ -1,5 +1,6 @@
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import type { Env } from "../../../bus/env.ts";
+import { Type } from "../../../bus/type.ts";
 import { eachMatch } from "./byte-search.ts";
 import { ToolRefusal } from "./refusal.ts";
 

@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../../bus/type.ts";
 import { defineTool } from "../tool.ts";
 import { firstPlaces, fits, nextPlaces, parsePattern } from "./path-pattern.ts";
 import { answer, ToolRefusal } from "./refusal.ts";

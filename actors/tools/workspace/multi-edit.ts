@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../../bus/type.ts";
 import { defineTool } from "../tool.ts";
 import { applyEdit, editProperties } from "./edit.ts";
 import { rewrite } from "./edit-file.ts";

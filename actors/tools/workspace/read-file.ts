@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../../bus/type.ts";
 import { defineTool } from "../tool.ts";
 import { decodeText, readAtMost, readLines, textBytesMax } from "./file-content.ts";
 import { answer, ToolRefusal } from "./refusal.ts";

@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../../bus/type.ts";
 import { defineTool } from "../tool.ts";
 import type { Directory } from "./directory.ts";
 import { readAtMost } from "./file-content.ts";

@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../../../bus/type.ts";
 import { defineTool } from "../tool.ts";
 import { refuseUnlessOwnFile } from "./directory.ts";
 import { readAtMost, textBytesMax } from "./file-content.ts";

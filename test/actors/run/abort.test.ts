@@ -1,8 +1,8 @@
 // A turn that is aborted at any moment: the real thread actor, run and SQLite on the simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { Type } from "typebox";
 import { defineTool } from "../../../actors/tools/tool.ts";
+import { Type } from "../../../bus/type.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";

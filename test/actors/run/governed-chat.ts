@@ -1,5 +1,5 @@
-import { Type } from "typebox";
 import { defineTool } from "../../../actors/tools/tool.ts";
+import { Type } from "../../../bus/type.ts";
 import type { Control } from "../../../governance/controls/control.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";

@@ -1,11 +1,11 @@
 // A run that puts a question to the outside: it is put aside, and goes on when somebody answers, also in another process (decision 87).
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { Type } from "typebox";
 import { defineTool } from "../../../actors/tools/tool.ts";
 import { runAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { principalId } from "../../../bus/protocol/principal.ts";
+import { Type } from "../../../bus/type.ts";
 import { wakeDueRuns } from "../../../host/due-waits.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { readEvents } from "../../../storage/tables/events.ts";

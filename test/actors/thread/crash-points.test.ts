@@ -1,10 +1,10 @@
 // A turn whose process dies after each of its batches, on both engines, and what its successor finds, tells the model and does not do.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { Type } from "typebox";
 import { defineTool } from "../../../actors/tools/tool.ts";
 import { threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
+import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { interruptedRun } from "../../../storage/tables/runs.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Type } from "typebox";
 import { bindTools, offeredTools, type ToolSource, toolList } from "../../../actors/tools/source.ts";
 import { defineTool } from "../../../actors/tools/tool.ts";
+import { Type } from "../../../bus/type.ts";
 import { compileSpec } from "../../manifests/support.ts";
 
 const tool = (name: string) =>
