@@ -1,35 +1,14 @@
 import type { Bus, Delivery } from "../../bus/bus.ts";
-import type { Env, Timer } from "../../bus/env.ts";
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { Mailbox } from "../../bus/mailbox.ts";
+import { type Cell, invoke, isIdle, isOverdue, newCell } from "./cell.ts";
 import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
+import { IdleSweep } from "./idle-sweep.ts";
 
 // The actors of one node. A message finds its actor by kind and key; an actor that is not in memory is loaded first, and for one that
 // lives on another node the answer is where. What a handler throws decides what happens: a SvcError is told to the asker and the
 // state stays; anything else is a crash, after which the state is dropped and loaded again for the next message.
-
-/** How often the host looks for actors that can leave memory, and how many it looks at each time. */
-export const sweepMs = 1_000;
-export const sweepCells = 2_000;
-/** Beyond this many actors in memory, idle ones leave at once. */
-export const cellsMax = 4_000;
-
-interface Cell {
-  readonly definition: AnyActorDefinition;
-  readonly id: string;
-  readonly key: string;
-  readonly mailbox: Mailbox<Delivery>;
-  /** Made anew with every state, so that what an earlier state has left running cannot drop the present one. */
-  context: ActorContext<unknown> | null;
-  phase: "empty" | "loading" | "ready";
-  state: unknown;
-  /** A handler is running that others must wait for. */
-  busy: boolean;
-  /** Interleaving handlers that are waiting for something. */
-  interleaved: number;
-  lastUsed: number;
-}
 
 /** What a host is made of. */
 export interface HostOptions {
@@ -50,9 +29,7 @@ export class ActorHost {
   readonly #onCrash: HostOptions["onCrash"];
   readonly #cells = new Map<string, Cell>();
   readonly #crashes = new CrashHistory();
-  #sweepTimer: Timer | null = null;
-  #sweepAt: Iterator<[string, Cell]> | null = null;
-  #closed = false;
+  readonly #sweep: IdleSweep;
 
   constructor(options: HostOptions) {
     this.#env = options.env;
@@ -61,7 +38,7 @@ export class ActorHost {
     this.#onCrash = options.onCrash;
     for (const definition of options.definitions) this.#definitions.set(definition.kind, definition);
     options.bus.onPlaced(() => this.#release());
-    this.#sweepLater();
+    this.#sweep = new IdleSweep(options.env, this.#cells);
   }
 
   /** Actors in memory. */
@@ -94,8 +71,7 @@ export class ActorHost {
 
   /** No more sweeping; what is in memory stays until the thread ends. */
   close(): void {
-    this.#closed = true;
-    this.#sweepTimer?.cancel();
+    this.#sweep.close();
   }
 
   /**
@@ -282,58 +258,4 @@ export class ActorHost {
     this.#onCrash(cell.definition.kind, cell.key, error);
     this.#crashes.note(cell.id, this.#env.now());
   }
-
-  #sweepLater(): void {
-    this.#sweepTimer = this.#env.timer(sweepMs, () => {
-      this.#sweep();
-      if (!this.#closed) this.#sweepLater();
-    });
-  }
-
-  /** Looks at some actors each time and goes on from there the next time, so that many actors cost no long pause. */
-  #sweep(): void {
-    const now = this.#env.now();
-    const crowded = this.#cells.size > cellsMax;
-    this.#sweepAt ??= this.#cells.entries();
-    for (let looked = 0; looked < (crowded ? cellsMax : sweepCells); looked++) {
-      const next = this.#sweepAt.next();
-      if (next.done) {
-        this.#sweepAt = null;
-        return;
-      }
-      const [id, cell] = next.value;
-      const unused = now - cell.lastUsed;
-      if (isIdle(cell) && (crowded || unused >= cell.definition.passivateAfterMs)) this.#cells.delete(id);
-    }
-  }
-}
-
-function newCell(definition: AnyActorDefinition, id: string, key: string): Cell {
-  return {
-    definition,
-    id,
-    key,
-    mailbox: new Mailbox(definition.mailboxLimit),
-    context: null,
-    phase: "empty",
-    state: undefined,
-    busy: false,
-    interleaved: 0,
-    lastUsed: 0,
-  };
-}
-
-function invoke(cell: Cell, delivery: Delivery): unknown {
-  const handler = cell.definition.on[delivery.type];
-  return handler?.(cell.state as never, delivery.body as never, cell.context as ActorContext<never>);
-}
-
-/** True when nobody waits for the answer any more: the asker knows that the outcome is unknown. */
-function isOverdue(delivery: Delivery, now: number): boolean {
-  return delivery.deadline > 0 && delivery.deadline < now;
-}
-
-function isIdle(cell: Cell): boolean {
-  if (cell.busy || cell.interleaved > 0 || cell.mailbox.size > 0 || cell.phase === "loading") return false;
-  return cell.phase === "empty" || cell.definition.idle(cell.state as never);
 }

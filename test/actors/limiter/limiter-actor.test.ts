@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { limiterActor } from "../../../actors/limiter/limiter-actor.ts";
-import { sweepMs } from "../../../actors/runtime/host.ts";
+import { sweepMs } from "../../../actors/runtime/idle-sweep.ts";
 import type { RateLease } from "../../../bus/protocol/limiter.ts";
 import { outcomeOf } from "../../support/outcome.ts";
 import { SimNet } from "../../support/sim-bus.ts";

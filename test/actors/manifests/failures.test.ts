@@ -1,7 +1,7 @@
 // What becomes of a tenant's manifests when the store refuses, when a thread is lost, and when nobody asks for a while.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sweepMs } from "../../../actors/runtime/host.ts";
+import { sweepMs } from "../../../actors/runtime/idle-sweep.ts";
 import { outcomeOf } from "../../support/outcome.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { cleanup } from "../../support/temp.ts";

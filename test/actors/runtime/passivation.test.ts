@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellsMax, sweepCells, sweepMs } from "../../../actors/runtime/host.ts";
+import { cellsMax, sweepCells, sweepMs } from "../../../actors/runtime/idle-sweep.ts";
 import { probeNode } from "../../support/probe-actor.ts";
 
 test("an idle actor leaves memory after its time without a message, and not before", async () => {
