@@ -32,6 +32,10 @@ export interface ModelPrice {
   readonly cache_write: number;
 }
 
+/** What a request may say beside its messages and tools that not every model takes. */
+export type ModelParameter = (typeof modelParameters)[number];
+export const modelParameters = ["temperature", "max_tokens", "max_completion_tokens"] as const;
+
 /** Where a logical model id leads. */
 export interface ModelRoute {
   /** The logical id, as manifests and requests name it. */
@@ -42,6 +46,10 @@ export interface ModelRoute {
   readonly modalities: readonly ("text" | "image")[];
   /** Tokens. */
   readonly context_window: number;
+  /** Most tokens of one answer; null when not known. Who asks for more than a model can write is refused by some providers. */
+  readonly max_output_tokens: number | null;
+  /** What the model takes of the parameters; null is what its provider's models take. */
+  readonly parameters: readonly ModelParameter[] | null;
   /** Null when no rates are known. */
   readonly price: ModelPrice | null;
 }

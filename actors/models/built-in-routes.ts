@@ -1,30 +1,35 @@
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
 
 // The models that can be named without being configured. Figures as of November 2026:
-// - routes, wire models, context windows and modalities: the specification of this service;
-// - gpt-4.1 and gpt-4.1-mini: OpenAI, "Pricing", standard tier; cached input is the rate for what the cache reads, and writing
-//   to it costs as much as input;
-// - claude-sonnet-5 and claude-opus-5: Anthropic, "Models & pricing"; writing to the cache is the rate for five minutes.
-// A figure that no source gives is not guessed: no price, a window of 128,000 tokens, text only. Operators set it with
-// SVC_MODEL_ROUTES, a manifest its price with spec.model.price. USD for a million tokens.
+// - routes, wire models and modalities, and the context windows of workers_ai: the specification of this service;
+// - gpt-4.1 and gpt-4.1-mini: OpenAI, "Pricing", standard tier, and "Models"; cached input is the rate for what the cache reads,
+//   and writing to it costs as much as input;
+// - claude-*: Anthropic, "Models & pricing"; writing to the cache is the rate for five minutes.
+// A figure that no source gives is not guessed: no price, no largest output, a window of 128,000 tokens, text only, the parameters
+// of its provider. Operators set it with SVC_MODEL_ROUTES, a manifest its price with spec.model.price. USD for a million tokens.
 
 const unknownWindow = 128_000;
 const million = 1_000_000;
 const quarterMillion = 262_144;
 
 /** What is taken for a route whose figures nobody gave. */
-export const unknownFigures: Pick<ModelRoute, "modalities" | "context_window" | "price"> = {
+export const unknownFigures: Omit<ModelRoute, "id" | "provider" | "model"> = {
   modalities: ["text"],
   context_window: unknownWindow,
+  max_output_tokens: null,
+  parameters: null,
   price: null,
 };
 
+const sonnetPrice: ModelPrice = { input: 2, output: 10, cache_read: 0.2, cache_write: 2.5 };
+const opusPrice: ModelPrice = { input: 5, output: 25, cache_read: 0.5, cache_write: 6.25 };
+
 /** The built-in routes. Where several can be called, the first is the default model. */
 export const builtInRoutes: readonly ModelRoute[] = [
-  anthropic("claude-sonnet", "claude-sonnet-5", { input: 2, output: 10, cache_read: 0.2, cache_write: 2.5 }),
-  anthropic("claude-opus", "claude-opus-5", { input: 5, output: 25, cache_read: 0.5, cache_write: 6.25 }),
-  anthropic("claude-haiku", "claude-haiku-4-5", null),
-  anthropic("claude-fable", "claude-fable-5", null),
+  anthropic("claude-sonnet", "claude-sonnet-5", million, 128_000, sonnetPrice),
+  anthropic("claude-opus", "claude-opus-5", million, 128_000, opusPrice),
+  anthropic("claude-haiku", "claude-haiku-4-5", 200_000, 64_000, null),
+  anthropic("claude-fable", "claude-fable-5", million, 128_000, null),
   openai("gpt-4.1", { input: 2, output: 8, cache_read: 0.5, cache_write: 2 }),
   openai("gpt-4.1-mini", { input: 0.4, output: 1.6, cache_read: 0.1, cache_write: 0.4 }),
   workersAi("glm-5.3-cf", "@cf/zai-org/glm-5.3", million),
@@ -49,17 +54,26 @@ export const demoRoute: ModelRoute = {
   model: "demo",
   modalities: ["text"],
   context_window: unknownWindow,
+  max_output_tokens: unknownWindow,
+  parameters: null,
   price: { input: 0, output: 0, cache_read: 0, cache_write: 0 },
 };
 
-function anthropic(id: string, model: string, price: ModelPrice | null): ModelRoute {
-  return { id, provider: "anthropic", model, ...unknownFigures, price };
+function anthropic(
+  id: string,
+  model: string,
+  context_window: number,
+  max_output_tokens: number,
+  price: ModelPrice | null,
+): ModelRoute {
+  return { ...unknownFigures, id, provider: "anthropic", model, context_window, max_output_tokens, price };
 }
 
 function openai(id: string, price: ModelPrice): ModelRoute {
-  return { id, provider: "openai", model: id, ...unknownFigures, price };
+  const figures = { context_window: 1_047_576, max_output_tokens: 32_768 };
+  return { ...unknownFigures, id, provider: "openai", model: id, ...figures, price };
 }
 
 function workersAi(id: string, model: string, context_window: number, ...also: "image"[]): ModelRoute {
-  return { id, provider: "workers_ai", model, modalities: ["text", ...also], context_window, price: null };
+  return { ...unknownFigures, id, provider: "workers_ai", model, modalities: ["text", ...also], context_window };
 }

@@ -91,6 +91,8 @@ function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
       model: given.model,
       modalities: given.modalities ?? figures.modalities,
       context_window: given.context_window ?? figures.context_window,
+      max_output_tokens: given.max_output_tokens ?? figures.max_output_tokens,
+      parameters: given.parameters ?? figures.parameters,
       price: given.price ?? figures.price,
     };
   });

@@ -36,7 +36,8 @@ export function httpProvider(config: HttpProviderConfig, env: Env, egress: Egres
     name: config.name,
     start(request, events) {
       const { model } = request.route;
-      let tempered = !untempered.has(model);
+      const { parameters } = request.route;
+      let tempered = !untempered.has(model) && (parameters?.includes("temperature") ?? true);
       let sentKey = typeof apiKey === "string" ? apiKey : "";
       // Providers repeat the key that they refuse, however short it is.
       const conceal = (words: string) =>
@@ -92,7 +93,14 @@ function requestBody(config: HttpProviderConfig, request: ModelRequest, withTemp
   let body = `{"model":${JSON.stringify(request.route.model)},"messages":${request.messages},"stream":true`;
   if (config.asksForUsage) body += `,"stream_options":{"include_usage":true}`;
   if (withTemperature) body += `,"temperature":${request.temperature}`;
-  if (request.max_tokens !== null) body += `,"${config.maxTokensField}":${request.max_tokens}`;
+  const bound = request.max_tokens === null ? null : maxTokensField(config, request.route);
+  if (bound !== null) body += `,"${bound}":${request.max_tokens}`;
   if (request.tools !== null) body += `,"tools":${request.tools}`;
   return `${body}}`;
+}
+
+/** What this model calls the bound on output; null when it takes none. */
+function maxTokensField(config: HttpProviderConfig, { parameters }: ModelRequest["route"]): string | null {
+  if (parameters === null) return config.maxTokensField;
+  return parameters.find((name) => name !== "temperature") ?? null;
 }

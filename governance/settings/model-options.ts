@@ -1,5 +1,5 @@
-import type { ModelPrice } from "../../manifests/registries.ts";
-import { readMap, readNumberField, readObject, readString, readStrings } from "./object-shape.ts";
+import { type ModelParameter, type ModelPrice, modelParameters } from "../../manifests/registries.ts";
+import { readIntegerField, readMap, readNumberField, readObject, readString, readStrings } from "./object-shape.ts";
 import { readHttpUrl } from "./setting.ts";
 
 /** The hosted providers that are built in. A route that names another one stops the boot. */
@@ -28,6 +28,9 @@ export interface RouteOverride {
   readonly modalities?: readonly ("text" | "image")[];
   /** Tokens. */
   readonly context_window?: number;
+  /** Tokens of one answer. */
+  readonly max_output_tokens?: number;
+  readonly parameters?: readonly ModelParameter[];
   readonly price?: ModelPrice;
 }
 
@@ -45,17 +48,23 @@ export interface ProviderOptions {
 
 const usdPerMillionMax = 100_000;
 
-/** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model, modalities?, context_window?, price?}. */
+const figures = ["modalities", "context_window", "max_output_tokens", "parameters", "price"] as const;
+
+/** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model} with any of the figures of a route. */
 export function readModelRoutes(document: unknown): Readonly<Record<string, RouteOverride>> {
   return mapEntries(document, (value, where) => {
-    const route = readObject(value, where, ["provider", "model"], ["modalities", "context_window", "price"]);
+    const route = readObject(value, where, ["provider", "model"], figures);
     return {
       provider: readString(route.provider, `${where}: provider`),
       model: readString(route.model, `${where}: model`),
       ...(route.modalities !== undefined && { modalities: readModalities(route.modalities, where) }),
       ...(route.context_window !== undefined && {
-        context_window: readNumberField(route.context_window, `${where}: context_window`, 1024, 1e9),
+        context_window: readIntegerField(route.context_window, `${where}: context_window`, 1024, 1e9),
       }),
+      ...(route.max_output_tokens !== undefined && {
+        max_output_tokens: readIntegerField(route.max_output_tokens, `${where}: max_output_tokens`, 1, 1e9),
+      }),
+      ...(route.parameters !== undefined && { parameters: readParameters(route.parameters, where) }),
       ...(route.price !== undefined && { price: readPrice(route.price, where) }),
     };
   });
@@ -67,6 +76,16 @@ function readModalities(value: unknown, where: string): readonly ("text" | "imag
     throw new Error(`${where}: modalities are ["text"] or ["text", "image"]`);
   }
   return words as ("text" | "image")[];
+}
+
+function readParameters(value: unknown, where: string): readonly ModelParameter[] {
+  const words = readStrings(value, `${where}: parameters`);
+  const known: readonly string[] = modelParameters;
+  if (words.some((word) => !known.includes(word))) throw new Error(`${where}: parameters are of ${known.join(", ")}`);
+  if (words.includes("max_tokens") && words.includes("max_completion_tokens")) {
+    throw new Error(`${where}: parameters has one of max_tokens and max_completion_tokens`);
+  }
+  return words as ModelParameter[];
 }
 
 /** Cached tokens without a rate of their own cost what uncached ones cost: a price is never read too low. */

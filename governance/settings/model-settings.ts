@@ -10,7 +10,7 @@ export const modelSettings = {
   modelRoutes: json<Readonly<Record<string, RouteOverride>>>(
     "MODEL_ROUTES",
     {},
-    "Map of logical id to {provider, model, modalities?, context_window?, price?}, over the built-in routes.",
+    "Map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, parameters?, price?}, over the built-in routes.",
     readModelRoutes,
   ),
   modelProviderOptions: json<Readonly<Record<string, ProviderOptions>>>(

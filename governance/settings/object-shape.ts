@@ -39,6 +39,12 @@ export function readNumberField(value: unknown, where: string, least: number, mo
   return value;
 }
 
+/** The value when it is a whole number in the range. Throws what it must be, after `where`. */
+export function readIntegerField(value: unknown, where: string, least: number, most: number): number {
+  if (!Number.isInteger(value)) throw new Error(`${where} must be a whole number from ${least} to ${most}`);
+  return readNumberField(value, where, least, most);
+}
+
 /** The value when it is a list of texts with something in each. Throws what it must be, after `where`. */
 export function readStrings(value: unknown, where: string): readonly string[] {
   if (!Array.isArray(value) || value.some((item) => typeof item !== "string" || item === "")) {

@@ -65,7 +65,8 @@ function tool(name: string): ToolSpec {
 export const rates: ModelPrice = { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75 };
 
 function route(id: string, provider: string, price: ModelPrice | null = rates): ModelRoute {
-  return { id, provider, model: `${id}-wire`, modalities: ["text"], context_window: 128_000, price };
+  const figures = { modalities: ["text"], context_window: 128_000, max_output_tokens: null, parameters: null } as const;
+  return { id, provider, model: `${id}-wire`, ...figures, price };
 }
 
 export function registries(given: Partial<Registries> = {}): Registries {

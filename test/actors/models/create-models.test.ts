@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { builtInProviders, workersAiUrl } from "../../../actors/models/built-in-providers.ts";
-import { builtInRoutes } from "../../../actors/models/built-in-routes.ts";
+import { builtInRoutes, unknownFigures } from "../../../actors/models/built-in-routes.ts";
 import { createModels, describeDefault } from "../../../actors/models/create-models.ts";
 import { ModelFailure } from "../../../actors/models/provider.ts";
 import { SvcError } from "../../../bus/errors.ts";
@@ -114,6 +114,8 @@ test("SPEC-021 SVC_MODEL_ROUTES replaces and adds routes, and a call goes where 
         model: "mock-text",
         modalities: ["text", "image"],
         context_window: 4096,
+        max_output_tokens: 1024,
+        parameters: ["max_tokens"],
         price: { input: 1, output: 2 },
       },
       "gpt-4.1": { provider: "groq", model: "mock-text" },
@@ -131,6 +133,8 @@ test("SPEC-021 SVC_MODEL_ROUTES replaces and adds routes, and a call goes where 
     model: "mock-text",
     modalities: ["text", "image"],
     context_window: 4096,
+    max_output_tokens: 1024,
+    parameters: ["max_tokens"],
     price: { input: 1, output: 2, cache_read: 1, cache_write: 1 },
   });
   assert.deepEqual([...models.routes.keys()].slice(0, 3), ["mine", "gpt-4.1", "claude-sonnet"]);
@@ -145,9 +149,11 @@ test("what SVC_MODEL_ROUTES leaves out of a built-in route stays, and of a new o
     }),
   });
 
-  assert.equal(routes.get("gpt-4.1")?.price?.input, 2);
-  assert.equal(routes.get("new")?.price, null);
-  assert.equal(routes.get("new")?.context_window, 128_000);
+  const { price, max_output_tokens, parameters } = routes.get("gpt-4.1") ?? {};
+  assert.deepEqual([price?.input, max_output_tokens, parameters], [2, 32_768, null]);
+  const { id: _id, provider: _provider, model: _model, ...figures } = routes.get("new") ?? {};
+  assert.deepEqual(figures, unknownFigures);
+  assert.deepEqual([unknownFigures.context_window, unknownFigures.max_output_tokens], [128_000, null]);
 });
 
 test("SPEC-022 twelve hosted providers are built in, and a key is all that they need", () => {
@@ -474,13 +480,14 @@ test("docs/models.md shows every built-in route, its figures and every provider'
   // Tables may be padded.
   const page = readFileSync(new URL("../../../docs/models.md", import.meta.url), "utf8").replaceAll(/ +/g, " ");
 
-  for (const { id, provider, model, context_window, modalities, price } of builtInRoutes) {
+  for (const { id, provider, model, context_window, max_output_tokens, modalities, price } of builtInRoutes) {
     const rates = price ? [price.input, price.output, price.cache_read, price.cache_write] : ["", "", "", ""];
     const cells = [
       `\`${id}\``,
       provider,
       `\`${model}\``,
       context_window.toLocaleString("en-US"),
+      max_output_tokens?.toLocaleString("en-US") ?? "",
       modalities.join(", "),
       ...rates,
     ];

@@ -7,10 +7,11 @@ import { ModelFailure, type ModelProvider } from "../../../actors/models/provide
 import { systemEnv } from "../../../bus/env.ts";
 import { Egress } from "../../../governance/egress/egress.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
+import type { ModelParameter, ModelRoute } from "../../../manifests/registries.ts";
 import { jsonScript } from "../../support/mock-model/answer.ts";
 import { failure } from "../../support/mock-model/behaviours.ts";
 import { type MockModel, startMockModel } from "../../support/mock-model.ts";
-import { listen, requestTo, stillEnv } from "./support.ts";
+import { listen, requestTo, routeTo, stillEnv } from "./support.ts";
 
 const apiKey = "planted-credential-1234567890";
 
@@ -101,6 +102,20 @@ test("bounds and tools that were not given are not sent, and the bound has the p
   assert.deepEqual(Object.keys(plain), ["model", "messages", "stream", "stream_options", "temperature"]);
   assert.equal(lastRequest().body.max_completion_tokens, 7);
   assert.equal("max_tokens" in lastRequest().body, false);
+});
+
+test("a route says which parameters its model takes: the bound has that name or is left out, as is the default temperature", async () => {
+  const route = (...parameters: ModelParameter[]) => routeTo("mock-text", { parameters });
+  const sent = async (of: ModelRoute, temperature = 0) => {
+    await ask("mock-text", { route: of, max_tokens: 7, temperature });
+    return Object.keys(lastRequest().body).slice(4);
+  };
+
+  assert.deepEqual(await sent(route("temperature", "max_completion_tokens")), ["temperature", "max_completion_tokens"]);
+  assert.deepEqual(await sent(route("max_tokens")), ["max_tokens"]);
+  assert.deepEqual(await sent(route("temperature")), ["temperature"]);
+  assert.deepEqual(await sent(route()), []);
+  assert.deepEqual(await sent(route(), 0.5), ["temperature"], "what a manifest asks for is asked for");
 });
 
 test("a streamed answer comes with its text, usage and stop reason", async () => {

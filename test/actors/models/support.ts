@@ -1,11 +1,11 @@
+import { unknownFigures } from "../../../actors/models/built-in-routes.ts";
 import type { ModelEvents, ModelRequest } from "../../../actors/models/provider.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 
 /** A route whose wire model is `model`. */
 export function routeTo(model: string, facts: Partial<ModelRoute> = {}): ModelRoute {
-  const figures = { modalities: ["text"] as const, context_window: 128_000, price: null };
-  return { id: model, provider: "openai", model, ...figures, ...facts };
+  return { ...unknownFigures, id: model, provider: "openai", model, ...facts };
 }
 
 /** A request with one message of the user. */

@@ -301,6 +301,28 @@ describe("registries in JSON", () => {
       /price.input/,
     ],
     ["SVC_MODEL_ROUTES", '{"m": {"provider": "openai", "model": "x", "context_window": 10}}', /context_window/],
+    ["SVC_MODEL_ROUTES", '{"m": {"provider": "openai", "model": "x", "context_window": 4096.5}}', /m: context_window/],
+    ["SVC_MODEL_ROUTES", '{"m": {"provider": "openai", "model": "x", "max_output_tokens": 0}}', /m: max_output_tokens/],
+    [
+      "SVC_MODEL_ROUTES",
+      '{"m": {"provider": "openai", "model": "x", "max_output_tokens": "4096"}}',
+      /m: max_output_tokens must be a whole number/,
+    ],
+    [
+      "SVC_MODEL_ROUTES",
+      '{"m": {"provider": "openai", "model": "x", "parameters": ["top_p"]}}',
+      /m: parameters are of/,
+    ],
+    [
+      "SVC_MODEL_ROUTES",
+      '{"m": {"provider": "openai", "model": "x", "parameters": "max_tokens"}}',
+      /m: parameters must/,
+    ],
+    [
+      "SVC_MODEL_ROUTES",
+      '{"m": {"provider": "openai", "model": "x", "parameters": ["max_tokens", "max_completion_tokens"]}}',
+      /m: parameters has one of/,
+    ],
     ["SVC_MODEL_ROUTES", '{"a b": {"provider": "openai", "model": "x"}}', /entry 1: an id has/],
     ["SVC_MODEL_ROUTES", '"m"', /JSON object/],
     ["SVC_MODEL_PROVIDER_OPTIONS", '{"openai": {"base_url": "nowhere"}}', /base_url must be an http or https URL/],

@@ -44,6 +44,8 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
     model: id,
     modalities: ["text"],
     context_window: 128_000,
+    max_output_tokens: null,
+    parameters: null,
     price: null,
   });
   const tools = ["calculator", "todo_write"].map((name) => {
