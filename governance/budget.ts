@@ -8,12 +8,16 @@ export interface Breach {
   readonly detail: string;
 }
 
-/** Tokens that a model call may use, set aside before it is made. */
+/** What a model call may use, set aside before it is made. It grows with the call and is given back when the call is settled. */
 export interface Reservation {
   readonly inputTokens: number;
-  /** What the request may ask for at most; null when no limit is near enough to say. */
-  readonly maxOutputTokens: number | null;
-  readonly costUsd: number;
+  /** Output tokens that are set aside by now. */
+  outputTokens: number;
+  costUsd: number;
+  /** Output tokens that the limits left to the call when it began. */
+  readonly outputTokensMax: number;
+  /** The dearest rates that it may be at; null when none are known. */
+  readonly price: ModelPrice | null;
 }
 
 /** What a run has used of its limits. */
@@ -24,7 +28,7 @@ export interface Spent {
   readonly cost_usd: number;
 }
 
-/** Output that a call is assumed to need when nobody bounds it. */
+/** Output that a call is assumed to need when nobody bounds it, and that is set aside at a time when it writes more. */
 const assumedOutputTokens = 4_096;
 
 /**
@@ -74,43 +78,65 @@ export class RunBudget {
   }
 
   /**
-   * Sets aside what a call may cost, or says which limit is in the way. `wanted` is the output that the request would ask for,
-   * null for no bound; `price` the dearest of the routes that may answer.
+   * Sets aside what a call is expected to cost, or says which limit is in the way. `wanted` is the output that the request would ask
+   * for, null for no bound; `price` the dearest of the routes that may answer. A call that writes more has to ask: see `extend`.
    */
   reserve(inputTokens: number, wanted: number | null, price: ModelPrice | null, now: number): Reservation | Breach {
     if (now >= this.#deadline) return this.#breach("max_wall_clock_seconds");
     const inputLeft = this.#limits.max_input_tokens - this.#input;
     if (inputTokens > inputLeft) return this.#breach("max_input_tokens");
-    const outputLeft = this.#limits.max_output_tokens - this.#output;
-    if (outputLeft < 1) return this.#breach("max_output_tokens");
-    let output = Math.min(wanted ?? assumedOutputTokens, outputLeft);
-    let cost = 0;
-    if (price !== null) {
-      const costLeft = this.#limits.max_cost_usd - this.#cost;
-      // Whatever of it a provider reads from its cache or writes there, it will not cost more.
-      const inputCost = (inputTokens * Math.max(price.input, price.cache_read, price.cache_write)) / 1e6;
-      const affordable =
-        price.output > 0 ? Math.floor(((costLeft - inputCost) * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
-      if (inputCost > costLeft || affordable < 1) return this.#breach("max_cost_usd");
-      output = Math.min(output, affordable);
-      cost = inputCost + (output * price.output) / 1e6;
-    }
+    if (this.#outputLeft < 1) return this.#breach("max_output_tokens");
+    // Whatever of it a provider reads from its cache or writes there, it will not cost more.
+    const inputCost =
+      price === null ? 0 : (inputTokens * Math.max(price.input, price.cache_read, price.cache_write)) / 1e6;
+    const affordable = this.#affordable(price, inputCost);
+    if (affordable < 1) return this.#breach("max_cost_usd");
+    const outputTokensMax = Math.min(this.#outputLeft, affordable);
+    const reserved: Reservation = { inputTokens, outputTokens: 0, costUsd: inputCost, outputTokensMax, price };
     this.#input += inputTokens;
-    this.#output += output;
-    this.#cost += cost;
-    const bounded = wanted !== null || output < assumedOutputTokens;
-    return { inputTokens, maxOutputTokens: bounded ? output : null, costUsd: cost };
+    this.#cost += inputCost;
+    this.#setAside(reserved, Math.min(wanted ?? assumedOutputTokens, outputTokensMax));
+    return reserved;
+  }
+
+  /** Sets more output aside for a call under way, up to 4,096 tokens, or says which limit has left it none. */
+  extend(reserved: Reservation): Breach | null {
+    if (this.#outputLeft < 1) return this.#breach("max_output_tokens");
+    const affordable = this.#affordable(reserved.price, 0);
+    if (affordable < 1) return this.#breach("max_cost_usd");
+    this.#setAside(reserved, Math.min(assumedOutputTokens, this.#outputLeft, affordable));
+    return null;
   }
 
   /** Replaces what was set aside by what was used; `used` is null when the call failed before it was metered. */
   settle(reserved: Reservation, used: PricedTokens | null, price: ModelPrice | null): void {
     this.#input -= reserved.inputTokens;
-    this.#output -= reserved.maxOutputTokens ?? assumedOutputTokens;
+    this.#output -= reserved.outputTokens;
     this.#cost -= reserved.costUsd;
     if (used === null) return;
     this.#input += used.input + used.cacheRead + used.cacheWrite;
     this.#output += used.output;
     this.#cost += costOf(used, price).total;
+  }
+
+  get #outputLeft(): number {
+    return this.#limits.max_output_tokens - this.#output;
+  }
+
+  /** Output tokens that can be paid beside `inputCost`; below 0 where not even that can. */
+  #affordable(price: ModelPrice | null, inputCost: number): number {
+    if (price === null) return Number.MAX_SAFE_INTEGER;
+    const left = this.#limits.max_cost_usd - this.#cost - inputCost;
+    if (left < 0) return -1;
+    return price.output > 0 ? Math.floor((left * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
+  }
+
+  #setAside(reserved: Reservation, outputTokens: number): void {
+    const cost = reserved.price === null ? 0 : (outputTokens * reserved.price.output) / 1e6;
+    reserved.outputTokens += outputTokens;
+    reserved.costUsd += cost;
+    this.#output += outputTokens;
+    this.#cost += cost;
   }
 
   #breach(limit: keyof RunLimits): Breach {

@@ -29,11 +29,12 @@ export class CallDrafts {
     const name = text(part.function?.name);
     const words = text(part.function?.arguments);
     const draft = this.#draftOf(part.index, id, name);
+    const before = draft.id.length + draft.name.length;
     if (id !== "") draft.id = id;
     // A name comes once, in pieces at some providers; others repeat it whole with every piece of the arguments.
     if (name !== draft.name) draft.name += name;
     draft.arguments += words;
-    return id.length + name.length + words.length;
+    return Math.max(0, draft.id.length + draft.name.length - before) + words.length;
   }
 
   /** The calls by their index; those that share one as they came. */

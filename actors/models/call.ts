@@ -37,6 +37,8 @@ export interface CallPlan {
   readonly events: ModelEvents;
   readonly cancellation: Cancellation;
   readonly observer: CallObserver;
+  /** Whether the call was ended on purpose: then it is not made again. */
+  isCut(): boolean;
   /** Told of the call under way, so that reading can be paused; null when none is. */
   onCall(call: ModelCall | null): void;
 }
@@ -64,7 +66,7 @@ export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
     } catch (error) {
       if (error instanceof ModelFailure) failure = error;
       else if (failure === null || !(error instanceof SvcError)) throw error;
-      if (failure.partial !== "" || plan.cancellation.cancelled) throw failure;
+      if (failure.partial !== "" || isStopped(plan)) throw failure;
     }
   }
   throw failure ?? new ModelFailure("no model to call");
@@ -77,7 +79,7 @@ async function attempt(plan: CallPlan, provider: ModelProvider, route: ModelRout
       return await attemptOnce(plan, provider, route, env);
     } catch (error) {
       if (!(error instanceof ModelFailure)) throw error;
-      const again = error.retryable && error.partial === "" && tries < attemptsMax && !plan.cancellation.cancelled;
+      const again = error.retryable && error.partial === "" && tries < attemptsMax && !isStopped(plan);
       const pauseMs = error.retryAfterMs ?? backoff(tries, env.random());
       if (!again || pauseMs > patienceMs) throw error;
       plan.observer.retried(route, error.status);
@@ -97,7 +99,7 @@ async function attemptOnce(plan: CallPlan, provider: ModelProvider, route: Model
     plan.observer.finished(route, "ok", (env.monotonic() - startedAt) / 1000);
     return reply;
   } catch (error) {
-    const outcome = plan.cancellation.cancelled ? "aborted" : "error";
+    const outcome = isStopped(plan) ? "aborted" : "error";
     plan.observer.finished(route, outcome, (env.monotonic() - startedAt) / 1000);
     if (error instanceof ModelFailure && error.timedOut) plan.observer.timedOut(route);
     throw error;
@@ -105,6 +107,10 @@ async function attemptOnce(plan: CallPlan, provider: ModelProvider, route: Model
     plan.onCall(null);
     stopListening();
   }
+}
+
+function isStopped({ cancellation, isCut }: CallPlan): boolean {
+  return cancellation.cancelled || isCut();
 }
 
 /** Doubling from half a second, with a quarter of jitter either way so that callers do not come back together. */

@@ -59,6 +59,11 @@ export class ChunkReader {
   /** What was read from this chunk and not passed on: first the thought, then what was said. */
   #thought = "";
   #said = "";
+  #called = 0;
+  /** The events that this came in. */
+  #thoughtPieces = 0;
+  #saidPieces = 0;
+  #calledPieces = 0;
   readonly #soundThought = new SoundPieces();
   readonly #soundSaid = new SoundPieces();
   #frame: Frame | null = null;
@@ -245,8 +250,9 @@ export class ChunkReader {
       for (const part of delta.content) this.#takePart(part);
     }
     if (Array.isArray(delta.tool_calls)) {
-      for (const part of delta.tool_calls) this.#callsLength += this.#calls.take(part);
-      this.#bound();
+      for (const part of delta.tool_calls) this.#called += this.#calls.take(part);
+      this.#calledPieces++;
+      if (this.#callsLength + this.#called > answerMax) throw new ChunkError("the answer is too long");
     }
   }
 
@@ -261,11 +267,13 @@ export class ChunkReader {
 
   #say(text: string): void {
     this.#said += text;
+    if (text !== "") this.#saidPieces++;
   }
 
   #think(text: string): void {
     if (this.#said !== "") this.#flush();
     this.#thought += text;
+    this.#thoughtPieces++;
   }
 
   /** Passes on what was read. */
@@ -275,12 +283,23 @@ export class ChunkReader {
     this.#thought = "";
     this.#said = "";
     if (thought !== "") {
+      const pieces = this.#thoughtPieces;
+      this.#thoughtPieces = 0;
       this.#reasoning += thought;
-      this.#events.reasoning(thought);
+      this.#events.reasoning(thought, pieces);
     }
     if (said !== "") {
+      const pieces = this.#saidPieces;
+      this.#saidPieces = 0;
       this.#text += said;
-      this.#events.text(said);
+      this.#events.text(said, pieces);
+    }
+    if (this.#calledPieces > 0) {
+      const [characters, pieces] = [this.#called, this.#calledPieces];
+      this.#called = 0;
+      this.#calledPieces = 0;
+      this.#callsLength += characters;
+      this.#events.calls(characters, pieces);
     }
     this.#bound();
   }
@@ -313,9 +332,8 @@ export class ChunkReader {
   }
 }
 
-/** The reply in a body that was not streamed. Throws ChunkError. */
-export function readWhole(body: string, events: ModelEvents): ModelReply {
-  const reader = new ChunkReader(events);
+/** The reply in a body that was not streamed, by a reader that has read nothing. Throws ChunkError. */
+export function readWhole(body: string, reader: ChunkReader): ModelReply {
   reader.push(Buffer.from(`data: ${body.replaceAll(/[\r\n]/g, " ")}\n\n`));
   return reader.end();
 }

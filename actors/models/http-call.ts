@@ -21,7 +21,6 @@ interface CallContext {
 /** One call over HTTP, as the egress drives it. */
 export class HttpCall implements ModelCall, ResponseHandler {
   readonly reply: Promise<ModelReply>;
-  readonly #events: ModelEvents;
   readonly #context: CallContext;
   readonly #reader: ChunkReader;
   #resolve!: (reply: ModelReply) => void;
@@ -36,7 +35,6 @@ export class HttpCall implements ModelCall, ResponseHandler {
   #wholeBytes = 0;
 
   constructor(events: ModelEvents, context: CallContext) {
-    this.#events = events;
     this.#context = context;
     this.#reader = new ChunkReader(events);
     this.reply = new Promise((resolve, reject) => {
@@ -109,7 +107,7 @@ export class HttpCall implements ModelCall, ResponseHandler {
       const reply =
         this.#whole === null
           ? this.#reader.end()
-          : readWhole(Buffer.concat(this.#whole).toString("utf8"), this.#events);
+          : readWhole(Buffer.concat(this.#whole).toString("utf8"), this.#reader);
       this.#settled = true;
       this.#resolve(reply);
     } catch (error) {

@@ -12,10 +12,15 @@ export interface ModelRequest {
   readonly max_tokens: number | null;
 }
 
-/** What comes while the model speaks. Several tokens that arrive together come as one text. */
+/**
+ * What comes while the model speaks. Several tokens that arrive together come as one text; `pieces` is how many pieces the provider
+ * has sent it in, each a token at least, and 1 when it is left out.
+ */
 export interface ModelEvents {
-  text(delta: string): void;
-  reasoning(delta: string): void;
+  text(delta: string, pieces?: number): void;
+  reasoning(delta: string, pieces?: number): void;
+  /** Counts what the model has written of tool calls; they themselves come with the reply. */
+  calls(characters: number, pieces?: number): void;
 }
 
 /** A tool call as the model wrote it: the arguments are text and not to be trusted. */
@@ -62,7 +67,7 @@ export class ModelFailure extends Error {
   readonly retryable: boolean;
   /** What the provider asked for, in milliseconds; null when it did not say. */
   readonly retryAfterMs: number | null;
-  /** Text that had arrived before. Once something was said, the call is not made again. */
+  /** All text that had been told before. Once something was said, the call is not made again. */
   readonly partial: string;
   readonly timedOut: boolean;
 

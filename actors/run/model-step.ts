@@ -1,21 +1,21 @@
-import { type Breach, isBreach } from "../../governance/budget.ts";
-import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+import type { Breach } from "../../governance/budget.ts";
+import { estimatedTokens } from "../../governance/output-count.ts";
 import { type ContextMessage, contextMessage } from "../log/message.ts";
 import { type CallObserver, callModel } from "../models/call.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../models/provider.ts";
 import { systemText, wireMessages } from "./context/working-set.ts";
 import { type ReleasedReply, releaseReply, tellReleased, unheld } from "./held-reply.ts";
-import type { RunPlan } from "./plan.ts";
+import { LimitReached, MeteredCall } from "./metered-call.ts";
 import type { RunScope } from "./scope.ts";
 import { toolListJson } from "./tool-list.ts";
 
 /**
- * What a model call came to: a reply, a limit that did not allow it, the provider's failure, or that somebody stopped it.
+ * What a model call came to: a reply, a limit that did not allow it or ended it, the provider's failure, or that somebody stopped it.
  * `partial` is what was shown of it by then.
  */
 export type StepOutcome =
   | { readonly kind: "reply"; readonly reply: ReleasedReply }
-  | { readonly kind: "breach"; readonly breach: Breach }
+  | { readonly kind: "breach"; readonly breach: Breach; readonly partial: string }
   | { readonly kind: "failure"; readonly failure: ModelFailure; readonly partial: string }
   | { readonly kind: "stopped"; readonly partial: string };
 
@@ -30,9 +30,7 @@ export async function modelStep(
   const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
   const messages = wireMessages(systemText(plan.agent.systemPrompt, shown), nudged);
   const tools = toolListJson(plan.agent);
-  const estimate = estimateTokens(messages.length + (tools?.length ?? 0));
-  const reserved = scope.budget.reserve(estimate, plan.max_tokens, dearest(plan), deps.env.now());
-  if (isBreach(reserved)) return { kind: "breach", breach: reserved };
+  const metered = new MeteredCall(scope, estimatedTokens(messages.length + (tools?.length ?? 0)));
   const isHeld = scope.pipeline.holdsReplies;
   let reply: ModelReply;
   try {
@@ -45,13 +43,15 @@ export async function modelStep(
           messages,
           tools,
           temperature: plan.temperature,
-          max_tokens: reserved.maxOutputTokens,
+          max_tokens: metered.begin(wanted),
         }),
-        events: isHeld ? held(scope) : { text: (delta) => scope.say(delta), reasoning: (delta) => scope.think(delta) },
+        events: isHeld ? held(scope, metered) : shownAtOnce(scope, metered),
         cancellation: scope.cancellation,
         observer: observer(scope),
+        isCut: () => metered.breach !== null,
         onCall: (call) => {
           scope.call = call;
+          if (metered.breach !== null) call?.abort();
         },
       },
       deps.env,
@@ -61,15 +61,17 @@ export async function modelStep(
     reply = called.reply;
   } catch (error) {
     scope.passOn();
-    scope.budget.settle(reserved, null, null);
+    if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
+    metered.failed();
     if (!(error instanceof ModelFailure)) throw error;
     // What was held and not released was not said.
-    const partial = isHeld ? "" : error.partial;
-    return scope.cancellation.cancelled ? { kind: "stopped", partial } : { kind: "failure", failure: error, partial };
+    const partial = isHeld ? "" : metered.shownOf(error.partial);
+    if (scope.cancellation.cancelled) return { kind: "stopped", partial };
+    if (metered.breach !== null) return cutOff(scope, metered, metered.breach, error.partial);
+    return { kind: "failure", failure: error, partial };
   }
-  const price = priceOf(plan, scope.route);
-  scope.budget.settle(reserved, reply.usage, price);
-  meter(scope, reply, scope.route, price);
+  metered.answered(reply);
+  if (metered.breach !== null) return cutOff(scope, metered, metered.breach, reply.text);
   if (!isHeld) return { kind: "reply", reply: unheld(reply) };
   const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
   if (released === null) return { kind: "stopped", partial: "" };
@@ -77,69 +79,51 @@ export async function modelStep(
   return { kind: "reply", reply: released };
 }
 
+/** The model has used up what a limit left it. What it has said by then is the reply's beginning, released like any other. */
+async function cutOff(scope: RunScope, metered: MeteredCall, breach: Breach, said: string): Promise<StepOutcome> {
+  scope.route = metered.route;
+  const text = metered.shownOf(said);
+  if (!scope.pipeline.holdsReplies) return { kind: "breach", breach, partial: text };
+  const reply: ModelReply = { text, reasoning: "", tool_calls: [], stop_reason: "unknown", usage: null };
+  const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
+  if (released === null) return { kind: "stopped", partial: "" };
+  tellReleased(scope, released);
+  return { kind: "breach", breach, partial: released.text };
+}
+
+/** What the model says goes out as it comes, as far as the limits reach. */
+function shownAtOnce(scope: RunScope, metered: MeteredCall): ModelEvents {
+  return {
+    text(delta, pieces) {
+      const shown = metered.takeText(delta, pieces);
+      if (shown !== "") scope.say(shown);
+    },
+    reasoning(delta, pieces) {
+      const shown = metered.take(delta, pieces);
+      if (shown !== "") scope.think(shown);
+    },
+    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
+  };
+}
+
 /** What the model says is gathered by its provider; those who wait are told once that it speaks. */
-function held(scope: RunScope): ModelEvents {
+function held(scope: RunScope, metered: MeteredCall): ModelEvents {
   let isTold = false;
   const tell = (): void => {
     if (!isTold) scope.tellHeld();
     isTold = true;
   };
-  return { text: tell, reasoning: tell };
-}
-
-/** The rates of a route in this run: the manifest's own prices are for the manifest's own model. */
-function priceOf(plan: RunPlan, route: ModelRoute): ModelPrice | null {
-  return route.id === plan.agent.model.route.id ? plan.agent.model.price : route.price;
-}
-
-/** The rates to set money aside by: whoever answers, it will not cost more. */
-function dearest(plan: RunPlan): ModelPrice | null {
-  let price: ModelPrice | null = null;
-  for (const route of plan.routes) {
-    const candidate = priceOf(plan, route);
-    if (candidate === null) continue;
-    price =
-      price === null
-        ? candidate
-        : {
-            input: Math.max(price.input, candidate.input),
-            output: Math.max(price.output, candidate.output),
-            cache_read: Math.max(price.cache_read, candidate.cache_read),
-            cache_write: Math.max(price.cache_write, candidate.cache_write),
-          };
-  }
-  return price;
-}
-
-/** Four characters a token: the rule of thumb for setting aside; what counts is what the provider then reports. */
-function estimateTokens(characters: number): number {
-  return Math.ceil(characters / 4);
-}
-
-function meter(scope: RunScope, reply: ModelReply, route: ModelRoute, price: ModelPrice | null): void {
-  const { metrics, plan, deps } = scope;
-  // What is not known counts as nothing, so limits on it hold nobody back.
-  const degraded = (reason: string) => metrics.count("svc_control_degraded_total", ["limits", metrics.label, reason]);
-  if (reply.usage === null) {
-    metrics.count("svc_model_unmetered_total", [metrics.label, route.id]);
-    degraded("unmetered");
-    return;
-  }
-  if (price === null) {
-    metrics.count("svc_model_unpriced_total", [metrics.label, route.id]);
-    degraded("unpriced");
-  }
-  metrics.count("svc_tokens_total", [metrics.label, route.id, "input"], reply.usage.input);
-  metrics.count("svc_tokens_total", [metrics.label, route.id, "output"], reply.usage.output);
-  scope.meter.add({
-    env: deps.env,
-    manifestId: plan.agent.name,
-    route,
-    price,
-    threadId: scope.journal.threadId,
-    requestId: plan.request_id,
-    tokens: reply.usage,
-  });
+  return {
+    text(delta, pieces) {
+      metered.takeText(delta, pieces);
+      tell();
+    },
+    reasoning(delta, pieces) {
+      metered.take(delta, pieces);
+      tell();
+    },
+    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
+  };
 }
 
 function observer(scope: RunScope): CallObserver {

@@ -4,7 +4,7 @@ import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 import { costOf } from "../../governance/usage.ts";
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
-import { insertUsageOp, type UsageRow } from "../../storage/tables/usage.ts";
+import { insertUsageOp, type UsageRow, usageMeta } from "../../storage/tables/usage.ts";
 
 /** Adds up what the model calls of one turn used, and keeps a row for each. */
 export class UsageMeter {
@@ -31,8 +31,10 @@ export class UsageMeter {
     readonly threadId: string;
     readonly requestId: string;
     readonly tokens: TokenCount;
+    /** The provider has not reported them: the turn's own usage is without them. */
+    readonly estimated: boolean;
   }): void {
-    const { env, route, tokens } = call;
+    const { env, route, tokens, estimated } = call;
     const cost = costOf(tokens, call.price);
     this.#rows.push({
       // Calls of one millisecond are listed by their ids, which keep them in order.
@@ -48,8 +50,9 @@ export class UsageMeter {
       cache_read: tokens.cacheRead,
       cost_usd: cost.total,
       thread_id: call.threadId,
-      meta_json: `{"provider":${JSON.stringify(route.provider)},"request_id":${JSON.stringify(call.requestId)}}`,
+      meta_json: usageMeta({ provider: route.provider, request_id: call.requestId, estimated }),
     });
+    if (estimated) return;
     const before = this.#total;
     const totalTokens = tokens.input + tokens.output + tokens.cacheRead + tokens.cacheWrite;
     if (before === null) {

@@ -1,6 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
-import { threadsUsage, type UsageWindow, usagePage, usageSummary } from "../../storage/tables/usage.ts";
+import { isEstimated, threadsUsage, type UsageWindow, usagePage, usageSummary } from "../../storage/tables/usage.ts";
 import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
@@ -29,6 +29,11 @@ const UsageItem = Type.Object({
   wire_model_id: Type.String(),
   kind: Type.String(),
   ...tokenCounts,
+  estimated: Type.Optional(
+    Type.Literal(true, {
+      description: "The provider reported nothing, or the call was stopped while it spoke: the tokens are estimated.",
+    }),
+  ),
   thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
   meta_json: Type.String({ description: "JSON." }),
 });
@@ -71,7 +76,10 @@ const usage = route({
       ...(suffix !== null && { thread_id: `${tenant_id}:${suffix}` }),
     };
     const { rows, next_cursor } = await usagePage(store.tenant(tenant_id), filter, cursor, limit);
-    return json({ items: rows.map(({ id, ...row }) => ({ id, tenant_id, ...row })), next_cursor });
+    return json({
+      items: rows.map(({ id, ...row }) => ({ id, tenant_id, ...row, ...(isEstimated(row) && { estimated: true }) })),
+      next_cursor,
+    });
   },
 });
 

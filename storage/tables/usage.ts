@@ -25,6 +25,23 @@ const usageTable = table("usage", {
 /** What one model call used and cost. */
 export type UsageRow = RowIn<typeof usageTable>;
 
+/** What is said of a call beside its figures, as `meta_json`. */
+interface UsageMeta {
+  readonly provider: string;
+  readonly request_id: string;
+  readonly estimated: boolean;
+}
+
+/** The text for `meta_json`; `estimated` is there only when it is true. */
+export function usageMeta({ provider, request_id, estimated }: UsageMeta): string {
+  return JSON.stringify({ provider, request_id, ...(estimated && { estimated }) });
+}
+
+/** Whether the figures of a row are ours, because the provider has reported none. */
+export function isEstimated({ meta_json }: Pick<UsageRow, "meta_json">): boolean {
+  return (JSON.parse(meta_json) as Partial<UsageMeta>).estimated === true;
+}
+
 /** Keeps what one model call has used. */
 export const insertUsageOp = insertInto(usageTable);
 

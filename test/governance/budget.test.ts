@@ -35,9 +35,9 @@ const used = (input: number, output: number): PricedTokens => ({ input, output, 
 describe("RunBudget", () => {
   test("calls side by side never pass a cap together, however they are set aside and settled", () => {
     const step = fc.record({
-      settles: fc.boolean(),
+      does: fc.constantFrom("reserve", "extend", "settle"),
       input: fc.integer({ min: 0, max: 400 }),
-      wanted: fc.integer({ min: 1, max: 400 }),
+      wanted: fc.option(fc.integer({ min: 1, max: 400 })),
       /** How much of what was set aside is used. */
       share: fc.double({ min: 0, max: 1, noNaN: true }),
       readShare: fc.double({ min: 0, max: 1, noNaN: true }),
@@ -55,13 +55,15 @@ describe("RunBudget", () => {
         const run = budget(limits);
         const waiting: { reserved: Reservation; priced: boolean }[] = [];
         let [input, output, cost] = [0, 0, 0];
-        for (const { settles, input: wantedInput, wanted, share, readShare, writtenShare, priced } of steps) {
-          const settled = settles ? waiting.shift() : undefined;
-          if (settled) {
+        for (const { does, input: wantedInput, wanted, share, readShare, writtenShare, priced } of steps) {
+          const settled = does === "settle" ? waiting.shift() : undefined;
+          const [oldest] = waiting;
+          if (does === "extend" && oldest) run.extend(oldest.reserved);
+          else if (settled) {
             const prompt = Math.floor(settled.reserved.inputTokens * share);
             const cacheRead = Math.floor(prompt * readShare);
             const cacheWrite = Math.floor((prompt - cacheRead) * writtenShare);
-            const words = Math.floor((settled.reserved.maxOutputTokens ?? 0) * share);
+            const words = Math.floor(settled.reserved.outputTokens * share);
             const tokens = { input: prompt - cacheRead - cacheWrite, output: words, cacheRead, cacheWrite };
             run.settle(settled.reserved, tokens, settled.priced ? keeping : null);
             input += prompt;
@@ -74,7 +76,7 @@ describe("RunBudget", () => {
           const aside = (of: (reserved: Reservation) => number) =>
             waiting.reduce((sum, { reserved }) => sum + of(reserved), 0);
           assert.ok(input + aside(({ inputTokens }) => inputTokens) <= limits.max_input_tokens);
-          assert.ok(output + aside(({ maxOutputTokens }) => maxOutputTokens ?? 0) <= limits.max_output_tokens);
+          assert.ok(output + aside(({ outputTokens }) => outputTokens) <= limits.max_output_tokens);
           assert.ok(cost + aside(({ costUsd }) => costUsd) <= limits.max_cost_usd + 1e-12);
         }
       }),
@@ -108,17 +110,49 @@ describe("RunBudget", () => {
     assert.equal(breach?.limit, "max_input_tokens");
   });
 
-  test("a call asks for no more output than was wanted, is left, and can be paid; without a bound near it asks for none", () => {
-    const asks = (limits: Partial<RunLimits>, wanted: number | null, rates: ModelPrice | null) =>
-      granted(budget(limits).reserve(1_000, wanted, rates, startedAt)).maxOutputTokens;
+  test("a call sets aside no more output than was wanted, is left, and can be paid, and knows what is left", () => {
+    const sets = (limits: Partial<RunLimits>, wanted: number | null, rates: ModelPrice | null) => {
+      const { outputTokens, outputTokensMax } = granted(budget(limits).reserve(1_000, wanted, rates, startedAt));
+      return [outputTokens, outputTokensMax];
+    };
 
-    assert.equal(asks({}, null, null), null);
-    assert.equal(asks({}, 300, price), 300);
-    assert.equal(asks({ max_output_tokens: 200 }, 300, price), 200);
+    assert.deepEqual(sets({}, null, null), [4_096, 100_000]);
+    assert.deepEqual(sets({}, 300, price), [300, 100_000]);
+    assert.deepEqual(sets({ max_output_tokens: 200 }, 300, price), [200, 200]);
     // 0.01 USD less 0.002 for the prompt, at 8 USD per million.
-    assert.equal(asks({ max_cost_usd: 0.01 }, null, price), 1_000);
-    assert.equal(asks({ max_cost_usd: 0.01 }, null, null), null);
-    assert.equal(asks({ max_cost_usd: 0 }, 300, free), 300);
+    assert.deepEqual(sets({ max_cost_usd: 0.01 }, null, price), [1_000, 1_000]);
+    assert.deepEqual(sets({ max_cost_usd: 0.01 }, null, null), [4_096, 100_000]);
+    assert.deepEqual(sets({ max_cost_usd: 0 }, 300, free), [300, 100_000]);
+  });
+
+  test("a call that goes on gets more as long as there is any, and is told which limit has none", () => {
+    const run = budget({ max_output_tokens: 10_000 });
+    const [first, second] = [
+      granted(run.reserve(0, null, null, startedAt)),
+      granted(run.reserve(0, null, null, startedAt)),
+    ];
+
+    const outcomes = [run.extend(first), run.extend(second), run.extend(first)];
+
+    assert.deepEqual([first.outputTokens, second.outputTokens], [4_096 + 1_808, 4_096]);
+    const breach = { limit: "max_output_tokens", detail: "max_output_tokens (10000) reached" };
+    assert.deepEqual(outcomes, [null, breach, breach]);
+    run.settle(first, used(0, 1_000), null);
+    assert.equal(run.extend(second), null, "what the other has not used is there again");
+    assert.equal(second.outputTokens, 8_192);
+  });
+
+  test("a call that goes on gets no more than can be paid at its dearest rate", () => {
+    const run = budget({ max_cost_usd: 0.04 });
+    const reserved = granted(run.reserve(0, null, price, startedAt));
+
+    const outcomes = [run.extend(reserved), run.extend(reserved)];
+
+    assert.deepEqual([outcomes[0], breachOf(outcomes[1] ?? null)?.limit], [null, "max_cost_usd"]);
+    assert.equal(reserved.outputTokens, 5_000);
+    run.settle(reserved, null, null);
+    assert.equal(run.spent.output_tokens, 0);
+    assert.ok(Math.abs(run.spent.cost_usd) < 1e-12);
   });
 
   test("a call that cannot be paid is refused, and one that costs nothing is not", () => {
@@ -139,8 +173,8 @@ describe("RunBudget", () => {
     const afterFailure = granted(run.reserve(600, null, price, startedAt));
 
     assert.equal(breachOf(meanwhile)?.limit, "max_input_tokens");
-    assert.equal(next.maxOutputTokens, 70);
-    assert.equal(afterFailure.maxOutputTokens, 70, "a call that failed has cost nothing");
+    assert.equal(next.outputTokens, 70);
+    assert.equal(afterFailure.outputTokens, 70, "a call that failed has cost nothing");
     run.settle(afterFailure, used(600, 70), price);
     assert.equal(breachOf(run.reserve(0, 1, price, startedAt))?.limit, "max_output_tokens");
   });
@@ -153,7 +187,7 @@ describe("RunBudget", () => {
 
     // 0.0002, 0.00025 and 0.00025 are spent; 0.0003 are left, or 37 tokens of output.
     const next = granted(run.reserve(0, 500, keeping, startedAt));
-    assert.equal(next.maxOutputTokens, 37);
+    assert.equal(next.outputTokens, 37);
     run.settle(next, null, null);
     assert.equal(breachOf(run.reserve(301, 1, null, startedAt))?.limit, "max_input_tokens");
     granted(run.reserve(300, 1, null, startedAt));

@@ -33,6 +33,8 @@ interface Row {
   readonly cache_read: number;
   readonly cache_creation: number;
   readonly cost_usd: number;
+  readonly estimated?: true;
+  readonly meta_json: string;
 }
 
 describe("what a turn costs", () => {
@@ -197,7 +199,7 @@ describe("what a turn costs", () => {
     );
   });
 
-  test("USAGE-001 a turn that is aborted keeps what it had spent", async () => {
+  test("USAGE-001 a turn that is aborted keeps what it had spent, and the words that it was stopped in are estimated", async () => {
     mock.answer("scripted", inTurn({ ...call, usage: plain }, says("So", never)));
     const body = turn("agent", "go", { thread_id: "aborted", model: "scripted" });
     const stream = await server.stream("/chat/stream", body);
@@ -207,10 +209,10 @@ describe("what a turn costs", () => {
     const done = await stream.until("done");
 
     assert.equal(done.json.data.usage.cost.total, 0.006);
-    assert.deepEqual(
-      (await rowsOf("aborted")).map(({ cost_usd }) => cost_usd),
-      [0.006],
-    );
+    const [reported, stopped, ...more] = await rowsOf("aborted");
+    assert.deepEqual([reported?.cost_usd, reported?.estimated, more], [0.006, undefined, []]);
+    assert.deepEqual([stopped?.estimated, stopped?.tokens_output], [true, 1]);
+    assert.ok((stopped?.tokens_input ?? 0) > 10);
   });
 
   test("USAGE-001 a turn out of steps is metered too", async () => {
@@ -220,7 +222,7 @@ describe("what a turn costs", () => {
     assert.equal((await rowsOf("out-of-steps")).length, 1);
   });
 
-  test("STREAM-048 OPS-013 a provider that reports no usage leaves none, no row, and a count of it", async () => {
+  test("STREAM-048 OPS-013 a provider that reports no usage leaves none in the answer, a row by estimate, and a count of it", async () => {
     const count = async () => {
       const { text } = await server.get("/metrics");
       const start = 'svc_model_unmetered_total{manifest_id="agent",model="mock-no-usage"}';
@@ -239,7 +241,16 @@ describe("what a turn costs", () => {
 
     assert.equal(status, 200);
     assert.ok(!("usage" in json));
-    assert.deepEqual(await rowsOf("unmetered"), []);
+    const [row, ...more] = await rowsOf("unmetered");
+    const prompt = mock.requests.at(-1)?.body ?? {};
+    const characters = JSON.stringify(prompt.messages).length + JSON.stringify(prompt.tools).length;
+    // "Hello from the mock." in five pieces, each of them a token.
+    assert.deepEqual([row?.tokens_input, row?.tokens_output, more], [Math.ceil(characters / 4), 5, []]);
+    assert.equal(row?.cost_usd, ((row?.tokens_input ?? 0) * 2 + 5 * 8) / 1e6);
+    assert.deepEqual([row?.estimated, JSON.parse(row?.meta_json ?? "{}").estimated], [true, true]);
+    const { items } = (await server.get("/usage/threads")).json;
+    const sums = items.find(({ thread_id }: { thread_id: string }) => thread_id.endsWith(":unmetered"));
+    assert.deepEqual([sums.calls, sums.tokens_output], [1, 5]);
     assert.equal(await count(), before + 1);
   });
 

@@ -26,7 +26,12 @@ import type { Cleanup } from "./temp.ts";
 export const tenantId = "acme";
 
 const modelRoute = {
-  scripted: { provider: "openai", model: "scripted", price: { input: 2, output: 8, cache_read: 0.5 } },
+  scripted: {
+    provider: "openai",
+    model: "scripted",
+    max_output_tokens: 32_768,
+    price: { input: 2, output: 8, cache_read: 0.5 },
+  },
 };
 
 /** Settings under which the only model is the test's own, and these manifests are the operator's. */

@@ -124,7 +124,7 @@ const addRoute = route({
 const signed: Pattern = async (scope) => {
   const { agent, branch, turnStart, nudge } = scope.plan;
   const outcome = await modelStep(scope, workingSet(branch, agent.session, turnStart), nudge);
-  if (outcome.kind === "breach") return limited(scope, outcome.breach, "");
+  if (outcome.kind === "breach") return limited(scope, outcome.breach, outcome.partial);
   if (outcome.kind === "stopped") return stopped(scope, outcome.partial);
   if (outcome.kind === "failure") return failedCall(scope, outcome.failure, outcome.partial);
   const signature = " (signed)";

@@ -279,7 +279,8 @@ export function apiKeys<Name extends string>(
 /** Settings under which these model ids are routes to a mock model, the first of them the default. A test knows what a million tokens cost. */
 export function modelEnv(mock: Pick<MockModel, "url">, models: readonly string[]): Env {
   const price = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
-  const routes = Object.fromEntries(models.map((model) => [model, { provider: "openai", model, price }]));
+  const figures = { max_output_tokens: 32_768, price };
+  const routes = Object.fromEntries(models.map((model) => [model, { provider: "openai", model, ...figures }]));
   return {
     SVC_MODEL_ROUTES: JSON.stringify(routes),
     SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: { base_url: mock.url, api_key: "mock-provider-key" } }),

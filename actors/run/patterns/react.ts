@@ -22,7 +22,7 @@ export const react: Pattern = async (scope, tools) => {
   }
   for (let step = (resumed?.step ?? 0) + 1; ; step++) {
     const outcome = await modelStep(scope, workingSet(branch, agent.session, turnStart), step === 1 ? nudge : null);
-    if (outcome.kind === "breach") return limited(scope, outcome.breach, "");
+    if (outcome.kind === "breach") return limited(scope, outcome.breach, outcome.partial);
     if (outcome.kind === "stopped") return stopped(scope, outcome.partial);
     if (outcome.kind === "failure") return failedCall(scope, outcome.failure, outcome.partial);
     const { reply } = outcome;

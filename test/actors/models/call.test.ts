@@ -35,6 +35,7 @@ function prepare(routes: readonly ModelRoute[], options: { holdTimers?: boolean;
   const listener = listen();
   const told: string[] = [];
   let calls = 0;
+  let isCut = false;
   const provider = httpProvider(
     {
       name: "openai",
@@ -63,6 +64,7 @@ function prepare(routes: readonly ModelRoute[], options: { holdTimers?: boolean;
       timedOut: (route) => told.push(`timeout ${route.id}`),
       switched: (from, to) => told.push(`switch ${from.id} ${to.id}`),
     },
+    isCut: () => isCut,
     onCall: (call) => {
       calls += call === null ? -1 : 1;
     },
@@ -72,6 +74,9 @@ function prepare(routes: readonly ModelRoute[], options: { holdTimers?: boolean;
     cancellation,
     listener,
     told,
+    cut: () => {
+      isCut = true;
+    },
     run: () => callModel(plan, world.env),
     /** Calls under way, as the plan was told. */
     get calls(): number {
@@ -185,6 +190,7 @@ test("SPEC-016 fallbacks are tried in their order when tries are used up, and th
     threadId: "",
     requestId: "r",
     tokens: reply.usage,
+    estimated: false,
   });
 
   assert.equal(route.id, third);
@@ -300,6 +306,19 @@ test("a run that is stopped between two tries is over at once", async () => {
   await assert.rejects(run, { status: 503 });
   assert.equal(call.world.waiting, 0);
   assert.deepEqual([asked(model), asked(other)], [1, 0]);
+});
+
+test("a call that is ended on purpose before a word is not made again, nor at the fallback", async () => {
+  const [model, other] = [fresh(), fresh()];
+  const thinks = 'data: {"choices":[{"delta":{"reasoning":"Hm"}}]}\n\n';
+  mock.answer(model, { steps: [{ send: thinks }, { cut: "reset" }] });
+  const call = prepare([routeTo(model), routeTo(other)]);
+  call.listener.events.reasoning = call.cut;
+
+  await assert.rejects(call.run(), { name: "ModelFailure" });
+
+  assert.deepEqual([asked(model), asked(other)], [1, 0]);
+  assert.deepEqual(call.told, [`aborted ${model}`]);
 });
 
 test("a run that is stopped while the model speaks keeps what it said", async () => {

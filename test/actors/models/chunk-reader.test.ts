@@ -44,6 +44,30 @@ test("all text of one socket chunk comes as one delta, also when its events were
   assert.equal(reply.text, tokens.join(""));
 });
 
+test("what comes is told with the number of its pieces, learned or not, and that of empty ones is none", () => {
+  const told: unknown[] = [];
+  const reader = new ChunkReader({
+    text: (delta, pieces) => told.push(["text", delta.length, pieces]),
+    reasoning: (delta, pieces) => told.push(["reasoning", delta.length, pieces]),
+    calls: (characters, pieces) => told.push(["calls", characters, pieces]),
+  });
+  const call = (name: string, words: string) =>
+    choice({ tool_calls: [{ index: 0, id: "c1", function: { name, arguments: words } }] });
+  const words = choice({ content: "word" });
+
+  reader.push(Buffer.from(choice({ reasoning: "Hm" }) + choice({ reasoning: "m." }) + words.repeat(70)));
+  reader.push(Buffer.from(choice({ content: "" }).repeat(3) + words + call("sum", '{"a"') + call("sum", ":1}")));
+  reader.push(Buffer.from(done));
+
+  assert.deepEqual(told, [
+    ["reasoning", 4, 2],
+    ["text", 280, 70],
+    ["text", 4, 1],
+    // The id and the name once, the arguments in two.
+    ["calls", "c1".length + "sum".length + '{"a":1}'.length, 2],
+  ]);
+});
+
 test("text and reasoning of one socket chunk keep their order", () => {
   const { listener, reply } = read(
     choice({ reasoning_content: "Let me " }) +
@@ -382,7 +406,7 @@ test("an answer that was not streamed is read whole", () => {
 
   const reply = readWhole(
     JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }], usage }, null, 2),
-    listener.events,
+    new ChunkReader(listener.events),
   );
 
   assert.equal(reply.text, "Hello\n");

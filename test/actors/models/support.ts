@@ -36,6 +36,7 @@ export function listen(onText: () => void = () => {}) {
       onText();
     },
     reasoning: (delta) => add("reasoning", delta),
+    calls: () => {},
   };
   return {
     events,

@@ -13,7 +13,11 @@ import type { Cleanup } from "../../support/temp.ts";
 export const secret = "planted-secret-0123456789-xyz";
 
 const tools = ["calculator", "leaky", "failing"];
-const manifests = { agent: { tools }, limited: { tools, limits: { max_tool_calls: 2 } } };
+const manifests = {
+  agent: { tools },
+  limited: { tools, limits: { max_tool_calls: 2 } },
+  brief: { tools, limits: { max_output_tokens: 6 } },
+};
 
 /** Another seed for each chat: they share a store, and ids are drawn from the seed. */
 let chats = 0;

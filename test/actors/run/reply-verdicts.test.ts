@@ -176,6 +176,21 @@ describe("words of the model", () => {
     assert.doesNotMatch(JSON.stringify([turn.text, events]), /Write|Ann/);
   });
 
+  test("that are held when a limit ends the call are released as far as they reach, and none after them is said", async () => {
+    const governed = chat(redacting());
+    const text = ["Write to ", "ann@example.com ", "and so on, ".repeat(9), "never read"];
+
+    const { turn, events } = await governed.play("cut", [{ text }], { manifest: "brief" });
+
+    // Six tokens are left: that is 48 characters of a provider that was told so.
+    const told = "Write to <EMAIL> and so on, and so on, a";
+    const limit = "run limit reached: max_output_tokens";
+    assert.deepEqual(saidIn(turn), [told, `\n\n${limit}`]);
+    assert.equal(framesOf(turn, "done")[0].final.content, `${told}\n\n${limit}`);
+    assert.equal(events.at(-1)?.content, `${told}\n\n${limit}`);
+    assert.doesNotMatch(JSON.stringify([turn.text, events]), word);
+  });
+
   for (const surface of ["chat", "openai", "openai_stream"] as const satisfies readonly Surface[])
     test(`are released before they are told over ${surface}, also without a thread`, async () => {
       const governed = chat(redacting());
