@@ -69,8 +69,10 @@ export class MeteredCall {
 
   /** The same for what is not shown: how many characters are within what the call may use. */
   takeCharacters(characters: number, pieces = 1): number {
-    const kept = this.#try?.count.take(characters, pieces) ?? 0;
-    if (kept < characters) this.#scope.call?.abort();
+    if (this.#try === null) return 0;
+    const { count } = this.#try;
+    const kept = count.take(characters, pieces);
+    if (count.breach !== null) this.#scope.call?.abort();
     return kept;
   }
 

@@ -235,6 +235,16 @@ describe("caps", () => {
     }
   });
 
+  test("GOV-025 tool calls without a word in them count as pieces, so that they have an end", async () => {
+    const empty = chunk({ tool_calls: [{ index: 0, function: { arguments: "" } }] }, null).repeat(100);
+    const { done, rows, requests } = await run("tokens-unknown", {
+      steps: [{ endless: empty, gapMs: 1, bytesMax: empty.length * 1_000 }],
+    });
+
+    assert.equal(done.final.content, "run limit reached: max_output_tokens");
+    assert.deepEqual([rows[0]?.tokens_output, await requests[0]?.ended], [5_000, "gone"]);
+  });
+
   test("GOV-025 the cut is the same on every surface, with a thread and without", async () => {
     mock.answer("known", heedless);
     const key = { key: keys.caller };
