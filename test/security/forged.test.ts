@@ -148,8 +148,8 @@ describe("forged words", () => {
       manifest: "wide",
       answer: calls(
         ["calculator", `{"expression":${nested(4_200)}}`],
-        ["calculator", nested(100_000)],
-        ["calculator", '{"a":'.repeat(100_000)],
+        ["calculator", nested(10_000)],
+        ["calculator", '{"a":'.repeat(20_000)],
         ["calculator", `{"expression":"1",${members(1_001)}}`],
         ["calculator", `[${Array(100_001).fill("1").join(",")}]`],
         ["no_such_tool", nested(4_200)],
