@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadTokens } from "../test/support/mock-model/behaviours.ts";
 import { type Child, startChild } from "./child.ts";
-import type { Options, TargetName } from "./options.ts";
-import type { IdleJob, IdleResult, Job, TurnJob, TurnResult } from "./protocol.ts";
+import { othersShare, readLoad } from "./machine-load.ts";
+import { isSvc, type Options, type TargetName } from "./options.ts";
+import type { IdleJob, IdleResult, Job, RepeatJob, RepeatResult, TurnJob, TurnResult } from "./protocol.ts";
 import { RssSampler } from "./sampler.ts";
 import { models } from "./scenarios.ts";
 import { type SvcProcess, startSvc } from "./svc-process.ts";
@@ -11,12 +12,15 @@ import { type SvcProcess, startSvc } from "./svc-process.ts";
 export interface Lab {
   readonly sampler: RssSampler;
   readonly options: Options;
-  startTargets(names: readonly TargetName[], label: string): Promise<Targets>;
-  runTurns(target: Target, load: TurnLoad): Promise<TurnResult>;
+  readonly mockPort: number;
+  startTargets(names: readonly TargetName[], label: string, changes?: SvcChanges): Promise<Targets>;
+  runTurns(target: Target, load: TurnLoad): Promise<MeasuredTurns>;
   /** Load before measuring, so that code is compiled. The harness's own processes need each kind of it once. */
   warmUp(target: Target, load: TurnLoad): Promise<void>;
   openIdle(job: IdleJob): Promise<IdleResult>;
   closeIdle(): Promise<void>;
+  /** Sends one request again and again, from a process of its own, until it is stopped. */
+  startRepeating(job: RepeatJob): Promise<{ stop(): Promise<RepeatResult> }>;
   note(line: string): void;
   close(): Promise<void>;
 }
@@ -28,6 +32,8 @@ export interface Target {
   readonly port: number;
   readonly pids: readonly number[];
   readonly headers: Readonly<Record<string, string>>;
+  /** Of svc: what a caller of another tenant sends instead. */
+  readonly neighbourHeaders: Readonly<Record<string, string>>;
   /** Throws when the server is gone. */
   assertAlive(): void;
 }
@@ -37,18 +43,35 @@ interface Targets {
   stop(): Promise<void>;
 }
 
+/** How a server under test differs from what every scenario starts. */
+export interface SvcChanges {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly mockPort?: number;
+  /** Instead of the one of the options. */
+  readonly dataDir?: string;
+}
+
 /** What a turn job says besides how to reach the target. */
 interface TurnLoad
-  extends Pick<TurnJob, "streams" | "rampMs" | "turnsMax" | "secondsMax">,
+  extends Pick<TurnJob, "streams" | "rampMs" | "turnsMax" | "secondsMax" | "marksDir">,
     Partial<Pick<TurnJob, "threads">> {
   readonly manifest: string;
   readonly model: string;
+  /** Turns of svc that belong to no thread. */
+  readonly stateless?: boolean;
+}
+
+export interface MeasuredTurns extends TurnResult {
+  /** What the ids of the job's turns begin with. */
+  readonly prefix: string;
+  /** What others took of the machine meanwhile, from 0 to 1. */
+  readonly othersShare: number;
 }
 
 const turnTimeoutMs = 30_000;
 /** What a job may take beyond its own times: connecting, and turns that are waited for at its end. */
 const jobGraceMs = 120_000;
-const messages = [{ role: "user", content: "Please say the sixty-four tokens, one after the other." }];
+const question = "Please say the sixty-four tokens, one after the other.";
 
 export const tokenChars = (loadTokens[0] ?? "").length;
 export const tokensPerTurn = loadTokens.length;
@@ -61,46 +84,84 @@ export async function openLab(options: Options, note: (line: string) => void): P
     JSON.stringify(models),
   ]);
   let client = await startClient();
-  const dir = mkdtempSync(`${options.dataDir}/run-`);
+  let neighbour: Child<"ready"> | undefined;
+  const dirs: string[] = [];
+  const dir = newDir(options.dataDir);
   const sampler = new RssSampler();
-  /** The server under test, from when its start begins. */
-  let running: Promise<SvcProcess> | undefined;
+  /** The servers under test, from when their start begins. */
+  const running = new Set<Promise<SvcProcess>>();
   const closing = new AbortController();
   let threadSets = 0;
   const warm = new Set<string>();
 
-  async function startTargets(names: readonly TargetName[], label: string): Promise<Targets> {
+  function newDir(parent: string): string {
+    const made = mkdtempSync(`${parent}/run-`);
+    dirs.push(made);
+    return made;
+  }
+
+  async function startTargets(names: readonly TargetName[], label: string, changes: SvcChanges = {}): Promise<Targets> {
     const list: Target[] = [];
-    if (names.includes("direct")) list.push(ownTarget("direct", mock, label));
-    if (names.includes("relay")) list.push(ownTarget("relay", relay, label));
-    if (names.includes("svc")) {
-      closing.signal.throwIfAborted();
-      const launch = { launcher: options.svc, dir: `${dir}/${label}`, mockPort: mock.ready, env: options.env };
-      running = startSvc({ ...launch, signal: closing.signal });
-      const { apiKey, ...svc } = await running;
-      list.push({ ...svc, name: "svc", label: `svc, ${label}`, headers: { authorization: `Bearer ${apiKey}` } });
-    }
-    for (const target of list) sampler.watch(target.label, target.pids);
+    const started = new Set<Promise<SvcProcess>>();
     const stop = async () => {
       for (const target of list) sampler.unwatch(target.label);
-      await stopSvc();
+      await stopSvc(started);
     };
+    if (names.includes("direct")) list.push(ownTarget("direct", mock, label));
+    if (names.includes("relay")) list.push(ownTarget("relay", relay, label));
+    try {
+      for (const name of names.filter(isSvc)) list.push(await startOne(name, label, changes, started));
+    } catch (error) {
+      await stop();
+      throw error;
+    }
+    for (const target of list) sampler.watch(target.label, target.pids);
     return { list, stop };
   }
 
-  /** A start that failed has ended its process by itself. */
-  async function stopSvc(): Promise<void> {
-    const svc = await running?.catch(() => undefined);
-    running = undefined;
-    await svc?.stop();
+  async function startOne(
+    name: TargetName,
+    label: string,
+    { env, mockPort = mock.ready, dataDir }: SvcChanges,
+    started: Set<Promise<SvcProcess>>,
+  ): Promise<Target> {
+    closing.signal.throwIfAborted();
+    const starting = startSvc({
+      launcher: options.svc,
+      dir: `${dataDir === undefined ? dir : newDir(dataDir)}/${label}/${name}`,
+      mockPort,
+      env: { ...options.env, ...env, ...(name === "svc-node" && { SVC_HTTP_ENGINE: "node" }) },
+      signal: closing.signal,
+    });
+    started.add(starting);
+    running.add(starting);
+    const { apiKey, neighbourKey, ...svc } = await starting;
+    return {
+      ...svc,
+      name,
+      label: `${name}, ${label}`,
+      headers: { authorization: `Bearer ${apiKey}` },
+      neighbourHeaders: { authorization: `Bearer ${neighbourKey}` },
+    };
   }
 
-  async function runTurns(target: Target, load: TurnLoad): Promise<TurnResult> {
+  /** A start that failed has ended its process by itself. */
+  async function stopSvc(started: ReadonlySet<Promise<SvcProcess>>): Promise<void> {
+    for (const starting of [...started]) {
+      const svc = await starting.catch(() => undefined);
+      running.delete(starting);
+      await svc?.stop();
+    }
+  }
+
+  async function runTurns(target: Target, load: TurnLoad): Promise<MeasuredTurns> {
     threadSets += 1;
+    const prefix = `t${threadSets}`;
     const timeoutMs = load.rampMs + load.secondsMax * 1000 + jobGraceMs;
-    const result = await ask<TurnResult>(jobOf(target, load, `t${threadSets}`), timeoutMs);
+    const before = readLoad();
+    const result = await ask<TurnResult>(jobOf(target, load, prefix), timeoutMs);
     target.assertAlive();
-    return result;
+    return { ...result, prefix: `${prefix}-`, othersShare: othersShare(before, readLoad()) };
   }
 
   /** A client that got stuck spoils one job, not those after it. */
@@ -118,21 +179,28 @@ export async function openLab(options: Options, note: (line: string) => void): P
     sampler,
     options,
     note,
+    mockPort: mock.ready,
     startTargets,
     runTurns,
     async warmUp(target, load) {
-      const key = `${target.name === "svc" ? target.label : target.name} ${load.model}`;
+      const key = `${isSvc(target.name) ? target.label : target.name} ${load.model}`;
       if (!warm.has(key)) await runTurns(target, load);
       warm.add(key);
     },
     openIdle: (job) => ask<IdleResult>(job, jobGraceMs),
     closeIdle: () => ask<void>({ kind: "close" }, jobGraceMs),
+    async startRepeating(job) {
+      neighbour ??= await startClient();
+      const child = neighbour;
+      await child.ask(job, jobGraceMs);
+      return { stop: () => child.ask<RepeatResult>({ kind: "close" }, jobGraceMs) };
+    },
     async close() {
       closing.abort(new Error("the harness is ending"));
       sampler.stop();
-      await stopSvc();
-      await Promise.all([mock.stop(), relay.stop(), client.stop()]);
-      rmSync(dir, { recursive: true, force: true });
+      await stopSvc(running);
+      await Promise.all([mock.stop(), relay.stop(), client.stop(), neighbour?.stop()]);
+      for (const made of dirs) rmSync(made, { recursive: true, force: true });
     },
   };
 }
@@ -143,21 +211,25 @@ function startClient(): Promise<Child<"ready">> {
 
 function ownTarget(name: TargetName, child: Child<number>, label: string): Target {
   const { pid, ready, assertAlive } = child;
-  return { name, label: `${name}, ${label}`, port: ready, pids: [pid], headers: {}, assertAlive };
+  const addressed = { port: ready, headers: {}, neighbourHeaders: {} };
+  return { name, label: `${name}, ${label}`, pids: [pid], ...addressed, assertAlive };
 }
 
 function jobOf(target: Target, load: TurnLoad, threadPrefix: string): TurnJob {
-  const { manifest, model, streams, rampMs, turnsMax, secondsMax } = load;
+  const { manifest, model, streams, rampMs, turnsMax, secondsMax, marksDir, stateless = false } = load;
+  const traced = marksDir !== undefined;
+  // A turn whose way is noted says its name wherever it comes by.
+  const messages = [{ role: "user", content: traced ? `${question} {thread}` : question }];
   const direct = target.name === "direct";
   const body = direct
     ? { model, messages, stream: true, stream_options: { include_usage: true } }
-    : { manifest, thread_id: "{thread}", messages };
-  const paths = { direct: "/v1/chat/completions", relay: "/relay", svc: "/chat/stream" };
+    : { manifest, ...(!stateless && { thread_id: "{thread}" }), messages };
+  const paths: Partial<Record<TargetName, string>> = { direct: "/v1/chat/completions", relay: "/relay" };
   return {
     kind: "turns",
     port: target.port,
-    path: paths[target.name],
-    headers: target.headers,
+    path: paths[target.name] ?? "/chat/stream",
+    headers: traced ? { ...target.headers, "x-request-id": "{thread}" } : target.headers,
     body: JSON.stringify(body),
     dialect: direct ? "openai" : "frames",
     expected: loadTokens.join(""),
@@ -168,5 +240,6 @@ function jobOf(target: Target, load: TurnLoad, threadPrefix: string): TurnJob {
     secondsMax,
     turnTimeoutMs,
     serverPids: target.pids,
+    ...(traced && { marksDir }),
   };
 }

@@ -2,9 +2,11 @@
 // harness.
 import { type IdleStreams, openStreams } from "./idle-load.ts";
 import type { Job } from "./protocol.ts";
+import { type RepeatedRequests, startRepeating } from "./repeat-load.ts";
 import { runTurns } from "./turn-load.ts";
 
 let idle: IdleStreams | undefined;
+let repeated: RepeatedRequests | undefined;
 
 process.on("disconnect", () => process.exit());
 process.on("message", (job: Job) => {
@@ -18,7 +20,13 @@ async function run(job: Job): Promise<unknown> {
     idle = await openStreams(job);
     return idle.result;
   }
+  if (job.kind === "repeat") {
+    repeated = startRepeating(job);
+    return null;
+  }
+  const result = repeated?.stop() ?? null;
   await idle?.close();
   idle = undefined;
-  return null;
+  repeated = undefined;
+  return result;
 }

@@ -1,7 +1,12 @@
 import { parseArgs } from "node:util";
 import { scenarioNames } from "./scenarios.ts";
 
-export type TargetName = "direct" | "relay" | "svc";
+export type TargetName = "direct" | "relay" | "svc" | "svc-node";
+
+/** Whether a target is the server, on the HTTP engine that it chooses or on Node's. */
+export function isSvc(name: TargetName): boolean {
+  return name.startsWith("svc");
+}
 
 export interface Options {
   /** Names of `scenarioNames`, in the order in which they run. */
@@ -30,7 +35,8 @@ export const usage = `npm run perf [-- scenario … --option …]
 scenarios  ${scenarioNames.join(", ")}
            paced stands for all that begin with it; none stands for all
 
---only NAME[,NAME]   of direct (the client against the mock model), relay, svc; default all
+--only NAME[,NAME]   of direct (the client against the mock model), relay, svc, svc-node (svc on Node's HTTP server);
+                     default all
 --turns N            turns of a run, instead of the scenario's own
 --seconds N          longest time of a run, instead of the scenario's own
 --streams N          connections, instead of the scenario's own
@@ -44,7 +50,7 @@ scenarios  ${scenarioNames.join(", ")}
 `;
 
 const defaultWarmUpSeconds = 4;
-const targetNames: readonly TargetName[] = ["direct", "relay", "svc"];
+const targetNames: readonly TargetName[] = ["direct", "relay", "svc", "svc-node"];
 
 /** The command line's meaning. Throws an Error with a sentence for the user. */
 export function parseOptions(args: readonly string[], home: string): Options {

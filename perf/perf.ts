@@ -2,14 +2,16 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem, type } from "node:os";
 import { fileURLToPath } from "node:url";
+import { runBodiesScenario } from "./bodies-scenario.ts";
 import { measureFlush } from "./disk.ts";
 import { judge } from "./figures.ts";
+import { runFirstWordScenario } from "./first-word-scenario.ts";
 import { runIdleScenario } from "./idle-scenario.ts";
 import { type Lab, openLab } from "./lab.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
 import { renderReport } from "./report.ts";
-import type { Machine, MemoryResult, Results, Row, SoakResult } from "./results.ts";
-import { idleScenario, soakScenario, turnScenarios } from "./scenarios.ts";
+import type { BodiesResult, FirstWordResult, Machine, MemoryResult, Results, Row, SoakResult } from "./results.ts";
+import { bodiesScenario, firstWordScenario, idleScenario, soakScenario, turnScenarios } from "./scenarios.ts";
 import { runSoakScenario } from "./soak-scenario.ts";
 import { formatResults } from "./table.ts";
 import { runTurnScenario } from "./turn-scenario.ts";
@@ -69,13 +71,17 @@ async function measure(options: Options): Promise<Results> {
   }
 }
 
-async function runScenarios(lab: Lab): Promise<Pick<Results, "rows" | "memory" | "soak" | "failures">> {
+async function runScenarios(
+  lab: Lab,
+): Promise<Omit<Results, "startedAt" | "seconds" | "machine" | "flush" | "rss" | "verdicts">> {
   const { scenarios, targets } = lab.options;
   const rows: Row[] = [];
   const live: MemoryResult["live"][number][] = [];
   const failures: string[] = [];
   let rest: Pick<MemoryResult, "atRestMib" | "idle"> = {};
   let soak: SoakResult | undefined;
+  let firstWord: FirstWordResult | undefined;
+  let bodies: BodiesResult | undefined;
   // One scenario that fails leaves the others their chance.
   const attempt = async (name: string, work: () => Promise<void>) => {
     if (!scenarios.includes(name)) return;
@@ -89,6 +95,12 @@ async function runScenarios(lab: Lab): Promise<Pick<Results, "rows" | "memory" |
     });
   }
   if (targets.includes("svc")) {
+    await attempt(firstWordScenario.name, async () => {
+      firstWord = await runFirstWordScenario(lab);
+    });
+    await attempt(bodiesScenario.name, async () => {
+      bodies = await runBodiesScenario(lab);
+    });
     await attempt(idleScenario.name, async () => {
       rest = await runIdleScenario(lab);
     });
@@ -96,7 +108,7 @@ async function runScenarios(lab: Lab): Promise<Pick<Results, "rows" | "memory" |
       soak = await runSoakScenario(lab);
     });
   }
-  return { rows, memory: { ...rest, live }, soak, failures };
+  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, failures };
 }
 
 function describeMachine(): Machine {

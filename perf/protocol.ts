@@ -7,8 +7,8 @@ export interface TurnJob {
   readonly kind: "turns";
   readonly port: number;
   readonly path: string;
+  /** `{thread}` stands for the thread's id here and in the body. */
   readonly headers: Readonly<Record<string, string>>;
-  /** `{thread}` stands for the thread's id. */
   readonly body: string;
   readonly dialect: keyof typeof dialects;
   /** The whole text that a right answer has. */
@@ -23,6 +23,8 @@ export interface TurnJob {
   readonly turnTimeoutMs: number;
   /** Processes whose processor time is read at the window's ends. */
   readonly serverPids: readonly number[];
+  /** Where the times of each turn are noted, when they are wanted. */
+  readonly marksDir?: string;
 }
 
 /** Figures of the window: from the end of the ramp until the last turn was begun. */
@@ -65,14 +67,39 @@ export interface IdleResult {
   readonly elapsedMs: number;
 }
 
-/** Ends the streams of the idle job. */
+/** Sends one request again and again, the next on a connection as soon as the last was answered, until `close`. */
+export interface RepeatJob {
+  readonly kind: "repeat";
+  readonly port: number;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly connections: number;
+}
+
+export interface RepeatResult {
+  /** By status, or by what became of the connection. */
+  readonly answers: Readonly<Record<string, number>>;
+  readonly elapsedMs: number;
+}
+
+/** Ends the streams of the idle job, or the requests of the repeat job. */
 interface CloseJob {
   readonly kind: "close";
 }
 
-export type Job = TurnJob | IdleJob | CloseJob;
+export type Job = TurnJob | IdleJob | RepeatJob | CloseJob;
 
 /** An id that has the same length for every number, so that every request of a job is equally long. */
 export function threadId(prefix: string, number: number): string {
   return `${prefix}-${String(number).padStart(8, "0")}`;
+}
+
+/** Whether a text is the id of a turn that a job has made, and the first of them in a text. */
+export function isTurn(text: unknown): text is string {
+  return typeof text === "string" && /^t\d+-\d{8}$/.test(text);
+}
+
+export function turnIn(text: string): string | undefined {
+  return /\bt\d+-\d{8}\b/.exec(text)?.[0];
 }

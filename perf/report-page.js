@@ -5,7 +5,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const ink = dark ? "#c9ccd1" : "#333";
   const grid = dark ? "#3a3d42" : "#e3e5e8";
-  const colors = { direct: "#8a8f98", relay: "#2f6fde", svc: "#d9622b" };
+  const colors = { direct: "#8a8f98", relay: "#2f6fde", svc: "#d9622b", "svc-node": "#3a9a5b" };
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
 
   /** 0.9 is 1, 0.99 is 2, 0.999 is 3: each further nine has the same room. */
@@ -28,7 +28,7 @@
             splits: () => marks.map(nines),
             values: () => marks.map((share) => `p${share * 100}`),
           },
-          { ...axis, size: 60, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : `${tick} ms`)) },
+          { ...axis, size: 80, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : `${tick} ms`)) },
         ],
         series: [
           { value: (_, at) => (at === null ? "" : `p${(100 * (1 - 10 ** -at)).toFixed(1)}`) },

@@ -2,7 +2,15 @@ import { readFileSync } from "node:fs";
 import { Histogram, type HistogramData } from "./histogram.ts";
 import type { TargetName } from "./options.ts";
 import { type Results, type Row, sumCounts } from "./results.ts";
-import { memoryRows } from "./table.ts";
+import {
+  bodiesTable,
+  bodiesTitle,
+  busyRounds,
+  type Cells,
+  firstWordTable,
+  firstWordTitle,
+  memoryRows,
+} from "./table.ts";
 
 /** Shares of the values at which a distribution is drawn: more of them towards the slow end. */
 const shares = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999];
@@ -49,6 +57,9 @@ ${renderIntroduction(results)}
 ${renderVerdicts(results)}
 <h2>Turns</h2>
 ${renderRows(results.rows)}
+${renderBusy(results.rows)}
+${renderFirstWord(results.firstWord)}
+${renderBodies(results.bodies)}
 <h2>Speed and processor time</h2>
 ${scenarios.map((scenario) => renderBars(results.rows.filter((row) => row.scenario === scenario))).join("\n")}
 <h2>Latency</h2>
@@ -57,7 +68,7 @@ ${scenarios.map((scenario) => renderBars(results.rows.filter((row) => row.scenar
 ${charts.latency.map(({ element }) => `<figure id="${element}"></figure>`).join("\n")}
 </div>
 <h2>Memory</h2>
-${renderTable(["what", "value", "how"], memoryRows(results))}
+${renderTable({ heads: ["what", "value", "how"], rows: memoryRows(results) })}
 <figure id="memory" class="wide"></figure>
 <script type="application/json" id="data">${JSON.stringify(charts).replaceAll("<", "\\u003c")}</script>
 <script>${readFileSync(uplot, "utf8")}</script>
@@ -147,7 +158,27 @@ function renderRows(rows: readonly Row[]): string {
     row.ratioToRelay?.toFixed(2) ?? "",
     row.rateToDirect?.toFixed(2) ?? "",
   ]);
-  return renderTable(heads, cells);
+  return renderTable({ heads, rows: cells });
+}
+
+function renderBusy(rows: readonly Row[]): string {
+  const rounds = busyRounds(rows);
+  if (rounds.length === 0) return "";
+  return `<p class="missed">The machine was busy with others: ${escapeHtml(rounds.join(", "))}.</p>`;
+}
+
+function renderFirstWord(found: Results["firstWord"]): string {
+  if (found === undefined) return "";
+  return `<h2>To the first word</h2>\n<p>${escapeHtml(sentence(firstWordTitle(found)))}</p>\n${renderTable(firstWordTable(found))}`;
+}
+
+function renderBodies(found: Results["bodies"]): string {
+  if (found === undefined) return "";
+  return `<h2>Beside large bodies</h2>\n<p>${escapeHtml(sentence(bodiesTitle(found)))}</p>\n${renderTable(bodiesTable(found))}`;
+}
+
+function sentence(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
 function renderBars(rows: readonly Row[]): string {
@@ -165,7 +196,7 @@ function renderBars(rows: readonly Row[]): string {
   return `${heading}<div class="bars">${bars("turns a second", (row) => row.turnsPerSecond)}${bars("processor microseconds a turn", (row) => row.cpuPerTurnMicros)}</div>`;
 }
 
-function renderTable(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+function renderTable({ heads, rows }: Cells): string {
   const head = heads.map((text) => `<th>${escapeHtml(text)}</th>`).join("");
   return `<table><tr>${head}</tr>\n${rows.map((row) => `<tr>${row.map(cellOf).join("")}</tr>`).join("\n")}</table>`;
 }

@@ -12,6 +12,8 @@ export interface Results {
   readonly rows: readonly Row[];
   readonly memory: MemoryResult;
   readonly soak: SoakResult | undefined;
+  readonly firstWord: FirstWordResult | undefined;
+  readonly bodies: BodiesResult | undefined;
   readonly rss: readonly RssSeries[];
   readonly verdicts: readonly Verdict[];
   /** What could not be measured, and why. */
@@ -61,6 +63,8 @@ export interface Row {
     readonly tokensPerSecond: number;
     readonly ttftP50Ms: number;
     readonly cpuPerTurnMicros: number;
+    /** What others took of the machine, from 0 to 1. */
+    readonly othersShare: number;
   }[];
 }
 
@@ -94,6 +98,48 @@ export interface SoakResult {
   readonly quartersMib: readonly number[];
   /** The last quarter against the second. */
   readonly growth: number;
+}
+
+/** What was measured of one part of a turn, over all turns that have it. */
+export interface Part {
+  readonly part: string;
+  readonly p50Ms: number;
+  readonly p90Ms: number;
+}
+
+export interface FirstWordResult {
+  readonly streams: number;
+  /** The same load on what is not svc. */
+  readonly outside: readonly { readonly target: TargetName; readonly ttftP50Ms: number }[];
+  readonly variants: readonly {
+    readonly variant: string;
+    /** Turns that came to their first word while measuring. */
+    readonly turns: number;
+    readonly othersShare: number;
+    readonly parts: readonly Part[];
+  }[];
+}
+
+export interface BodiesResult {
+  readonly streams: number;
+  /** Of the neighbour; each sends the next body when the last one is answered. */
+  readonly connections: number;
+  readonly bodyBytes: number;
+  readonly seconds: number;
+  /** What the neighbour was answered, by status. */
+  readonly answers: Readonly<Record<string, number>>;
+  readonly alone: OthersLatency;
+  readonly beside: OthersLatency;
+}
+
+interface OthersLatency {
+  readonly turns: number;
+  readonly ttftP50Ms: number;
+  readonly ttftP99Ms: number;
+  readonly ttftMaxMs: number;
+  readonly turnP50Ms: number;
+  readonly errors: Readonly<Record<string, number>>;
+  readonly othersShare: number;
 }
 
 export interface Verdict {

@@ -76,8 +76,42 @@ export const soakScenario = {
   secondsMax: 90,
 } as const;
 
+const pacedLoad = paced(100, 3);
+
+/** The way of each turn to its first word, part by part. */
+export const firstWordScenario = {
+  name: "firstword",
+  title: "where the first word's time goes",
+  manifest: pacedLoad.manifest,
+  model: pacedLoad.model,
+  streams: pacedLoad.streams,
+  rampMs: pacedLoad.rampMs,
+  rounds: 2,
+  secondsMax: pacedLoad.secondsMax,
+  warmUp: pacedLoad.warmUp,
+} as const;
+
+/** What others wait while one tenant sends large bodies that are nearly all keys, back to back. */
+export const bodiesScenario = {
+  name: "bodies",
+  title: "others' first words while one tenant sends 1 MiB bodies of keys",
+  manifest: pacedLoad.manifest,
+  model: pacedLoad.model,
+  streams: 50,
+  connections: 2,
+  /** Within what a body may have: 60,000 members, 1,000 in an object, 100,000 values. */
+  objects: 59,
+  members: 1000,
+  rampMs: pacedLoad.rampMs,
+  rounds: 2,
+  secondsMax: 4,
+  warmUp: { manifest: "perf-burst", model: "mock-burst", streams: 20 },
+} as const;
+
 export const scenarioNames: readonly string[] = [
   ...turnScenarios.map((scenario) => scenario.name),
+  firstWordScenario.name,
+  bodiesScenario.name,
   idleScenario.name,
   soakScenario.name,
 ];

@@ -1,4 +1,5 @@
 import type { Lab } from "./lab.ts";
+import { busyWord } from "./machine-load.ts";
 import type { TurnResult } from "./protocol.ts";
 import { median, type SoakResult } from "./results.ts";
 import { soakScenario } from "./scenarios.ts";
@@ -25,7 +26,7 @@ export async function runSoakScenario(lab: Lab): Promise<SoakResult | undefined>
     );
     const turnsPerSecond = (result.turns * 1000) / result.windowMs;
     lab.note(
-      `soak: ${result.turnsWithRamp} turns, ${turnsPerSecond.toFixed(0)} turns/s, ${quartersMib.map((mib) => mib.toFixed(0)).join(", ")} MiB by quarter`,
+      `soak: ${result.turnsWithRamp} turns, ${turnsPerSecond.toFixed(0)} turns/s, ${quartersMib.map((mib) => mib.toFixed(0)).join(", ")} MiB by quarter${busyWord(result.othersShare)}`,
     );
     return {
       turns: result.turnsWithRamp,

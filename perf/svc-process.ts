@@ -12,6 +12,8 @@ import { models } from "./scenarios.ts";
 export interface SvcProcess {
   readonly port: number;
   readonly apiKey: string;
+  /** Of another tenant. */
+  readonly neighbourKey: string;
   /** The process and what it has started. */
   readonly pids: readonly number[];
   /** Throws, with the end of its log, when it is gone though nobody stopped it. */
@@ -37,12 +39,12 @@ const stopMs = 10_000;
 export async function startSvc(start: SvcStart): Promise<SvcProcess> {
   mkdirSync(start.dir, { recursive: true });
   const port = await findFreePort();
-  const apiKey = `perf-${randomBytes(16).toString("hex")}`;
+  const [apiKey, neighbourKey] = [newKey(), newKey()];
   const logPath = `${start.dir}/svc.log`;
   const log = openSync(logPath, "w");
   const child = spawn(process.execPath, [start.launcher, "serve"], {
     cwd: dirname(start.launcher),
-    env: { ...inheritedEnv(), ...settingsOf(start, port, apiKey), ...start.env },
+    env: { ...inheritedEnv(), ...settingsOf(start, port, { perf: apiKey, neighbour: neighbourKey }), ...start.env },
     // The channel carries nothing: it breaks when the harness dies, and svc then ends too.
     stdio: ["ignore", log, log, "ipc"],
   });
@@ -71,7 +73,8 @@ export async function startSvc(start: SvcStart): Promise<SvcProcess> {
 
   const deadline = performance.now() + readyMs;
   while (gone === undefined && performance.now() < deadline && !start.signal.aborted) {
-    if (await isReady(port)) return { port, apiKey, pids: listProcessTree(child.pid ?? 0), assertAlive, stop };
+    if (await isReady(port))
+      return { port, apiKey, neighbourKey, pids: listProcessTree(child.pid ?? 0), assertAlive, stop };
     await Promise.race([sleep(50), exited]);
   }
   const why = gone ?? "no 200 from /ready";
@@ -83,7 +86,12 @@ function killTree(root: number | undefined): void {
   for (const pid of root === undefined ? [] : listProcessTree(root)) process.kill(pid, "SIGKILL");
 }
 
-function settingsOf(start: SvcStart, port: number, apiKey: string): Record<string, string> {
+function newKey(): string {
+  return `perf-${randomBytes(16).toString("hex")}`;
+}
+
+/** `keys` are those of the tenants. */
+function settingsOf(start: SvcStart, port: number, keys: Readonly<Record<string, string>>): Record<string, string> {
   const wireModels = [...new Set(Object.values(models))];
   const routes = Object.fromEntries(wireModels.map((model) => [model, { provider: "openai", model }]));
   const provider = { base_url: `http://127.0.0.1:${start.mockPort}/v1`, api_key: "mock-key" };
@@ -92,9 +100,14 @@ function settingsOf(start: SvcStart, port: number, apiKey: string): Record<strin
     SVC_PORT: String(port),
     SVC_DATA_DIR: `${start.dir}/data`,
     SVC_AUTH_MODE: "api_key",
-    SVC_AUTH_API_KEYS: JSON.stringify({
-      [apiKey]: { tenant_id: "perf", sub: "load", scopes: ["chat:read", "chat:write"] },
-    }),
+    SVC_AUTH_API_KEYS: JSON.stringify(
+      Object.fromEntries(
+        Object.entries(keys).map(([tenant_id, key]) => [
+          key,
+          { tenant_id, sub: "load", scopes: ["chat:read", "chat:write"] },
+        ]),
+      ),
+    ),
     SVC_RATE_LIMIT: "1000000000",
     SVC_MODEL_ROUTES: JSON.stringify(routes),
     SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: provider }),

@@ -1,4 +1,5 @@
-import { type Results, type Row, sumCounts } from "./results.ts";
+import { busyShare } from "./machine-load.ts";
+import { type BodiesResult, type FirstWordResult, type Results, type Row, sumCounts } from "./results.ts";
 
 /** The results as text for a terminal. */
 export function formatResults(results: Results): string {
@@ -8,6 +9,17 @@ export function formatResults(results: Results): string {
     `${machine.processors} x ${machine.processor}, ${machine.system}, Node ${machine.node}; disk flush ${disk}`,
   ];
   if (results.rows.length > 0) parts.push(formatTable(rowHeads, results.rows.map(cellsOf)));
+  const busy = busyRounds(results.rows);
+  if (busy.length > 0) parts.push(`the machine was busy with others: ${busy.join(", ")}`);
+  const { firstWord, bodies } = results;
+  if (firstWord !== undefined) {
+    const { heads, rows } = firstWordTable(firstWord);
+    parts.push(`${firstWordTitle(firstWord)}\n\n${formatTable(heads, rows)}`);
+  }
+  if (bodies !== undefined) {
+    const { heads, rows } = bodiesTable(bodies);
+    parts.push(`${bodiesTitle(bodies)}\n\n${formatTable(heads, rows)}`);
+  }
   const memory = memoryRows(results);
   if (memory.length > 0) parts.push(formatTable(["memory", "value", "how"], memory));
   if (results.verdicts.length > 0) {
@@ -58,6 +70,77 @@ function cellsOf(row: Row): string[] {
     row.ratioToRelay === undefined ? "" : row.ratioToRelay.toFixed(2),
     row.rateToDirect === undefined ? "" : row.rateToDirect.toFixed(2),
   ];
+}
+
+/** The rounds in which others took so much of the machine that their figures are doubtful, in words. */
+export function busyRounds(rows: readonly Row[]): string[] {
+  return rows.flatMap(({ scenario, target, rounds }) =>
+    rounds.flatMap(({ othersShare }, round) =>
+      othersShare >= busyShare ? [`${scenario} ${round + 1} ${target} ${percent(othersShare)}`] : [],
+    ),
+  );
+}
+
+/** A table as its heads and its cells. */
+export interface Cells {
+  readonly heads: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+export function firstWordTitle({ streams, outside }: FirstWordResult): string {
+  const others = outside.map(({ target, ttftP50Ms }) => `${target} ${ttftP50Ms.toFixed(2)}`).join(", ");
+  return `the way to the first word at ${streams} paced streams, ms, median / p90${others && `; for comparison ${others}`}`;
+}
+
+/** A row for each part of a turn, a column for each variant. */
+export function firstWordTable({ variants }: FirstWordResult): Cells {
+  const parts = [...new Set(variants.flatMap((variant) => variant.parts.map(({ part }) => part)))];
+  const cellOf = (part: string, { parts: found }: FirstWordResult["variants"][number]) => {
+    const one = found.find((candidate) => candidate.part === part);
+    return one === undefined ? "" : `${one.p50Ms.toFixed(2)} / ${one.p90Ms.toFixed(2)}`;
+  };
+  return {
+    heads: ["part", ...variants.map(({ variant }) => variant)],
+    rows: [
+      ...parts.map((part) => [part, ...variants.map((variant) => cellOf(part, variant))]),
+      ["turns", ...variants.map(({ turns }) => String(turns))],
+      ["machine busy with others", ...variants.map(({ othersShare }) => percent(othersShare))],
+    ],
+  };
+}
+
+export function bodiesTitle({ streams, connections, bodyBytes, seconds, answers }: BodiesResult): string {
+  const sent = Object.entries(answers).map(([answer, count]) => `${count} x ${answer}`);
+  const mib = (bodyBytes / 2 ** 20).toFixed(0);
+  return `${streams} paced streams beside ${connections} connections with ${mib} MiB bodies of keys, ${sent.join(", ") || "none"} answered in ${seconds.toFixed(0)} s`;
+}
+
+export function bodiesTable({ alone, beside }: BodiesResult): Cells {
+  const heads = [
+    "other tenants",
+    "turns",
+    "TTFT p50 ms",
+    "p99",
+    "max",
+    "turn p50 ms",
+    "errors",
+    "machine busy with others",
+  ];
+  const rows = Object.entries({ alone, beside }).map(([name, found]) => [
+    name,
+    String(found.turns),
+    found.ttftP50Ms.toFixed(2),
+    found.ttftP99Ms.toFixed(2),
+    found.ttftMaxMs.toFixed(2),
+    found.turnP50Ms.toFixed(2),
+    String(sumCounts(found.errors)),
+    percent(found.othersShare),
+  ]);
+  return { heads, rows };
+}
+
+function percent(share: number): string {
+  return Number.isNaN(share) ? "" : `${(share * 100).toFixed(0)}%`;
 }
 
 /** Memory figures as `[what, value, how it was found]`. */

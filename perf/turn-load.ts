@@ -1,6 +1,8 @@
 import { connect, type Socket } from "node:net";
 import { AnswerReader, dialects } from "./answer-reader.ts";
+import type { Point } from "./first-word-points.ts";
 import { Histogram } from "./histogram.ts";
+import { Marks } from "./marks.ts";
 import { readCpuMs } from "./process-stats.ts";
 import { type TurnJob, type TurnResult, threadId } from "./protocol.ts";
 
@@ -22,7 +24,8 @@ class TurnLoad {
   readonly job: TurnJob;
   readonly #resolve: (result: TurnResult) => void;
   readonly #streams: Stream[] = [];
-  readonly #requestHead: string;
+  readonly #request: string;
+  readonly #marks: Marks | undefined;
   readonly #ttft = new Histogram();
   readonly #turn = new Histogram();
   readonly #errors: Record<string, number> = {};
@@ -49,10 +52,11 @@ class TurnLoad {
     this.job = job;
     this.#resolve = resolve;
     const headers = Object.entries(job.headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    const bodyBytes = Buffer.byteLength(job.body.replace("{thread}", threadId(job.threads.prefix, 0)));
-    this.#requestHead =
+    const bodyBytes = Buffer.byteLength(job.body.replaceAll("{thread}", threadId(job.threads.prefix, 0)));
+    this.#marks = job.marksDir === undefined ? undefined : new Marks(job.marksDir);
+    this.#request =
       `POST ${job.path} HTTP/1.1\r\nhost: 127.0.0.1:${job.port}\r\n${headers.join("")}` +
-      `content-type: application/json\r\ncontent-length: ${bodyBytes}\r\n\r\n`;
+      `content-type: application/json\r\ncontent-length: ${bodyBytes}\r\n\r\n${job.body}`;
   }
 
   /** Connects every stream first, so that measured turns find their connection open. */
@@ -114,8 +118,8 @@ class TurnLoad {
     this.#clientCpuMs += ownCpuMs();
   }
 
-  /** The bytes of the next request, undefined when there is none to send any more. */
-  nextRequest(stream: number, turn: number): string | undefined {
+  /** The next request, undefined when there is none to send any more. */
+  nextRequest(stream: number, turn: number): { readonly thread: string; readonly bytes: string } | undefined {
     const open = this.#windowFrom !== Number.POSITIVE_INFINITY;
     const timeUp = open && performance.now() - this.#windowFrom > this.job.secondsMax * 1000;
     if (this.#begun >= this.job.turnsMax || timeUp || this.#errorCount >= errorsMax) {
@@ -127,7 +131,13 @@ class TurnLoad {
     // With a fixed set of threads each stream has its own share, so that no two turns meet on one thread.
     const share = count === undefined ? 0 : Math.ceil((count - stream) / this.job.streams);
     const number = count === undefined ? this.#threads++ : stream + (turn % share) * this.job.streams;
-    return this.#requestHead + this.job.body.replace("{thread}", threadId(prefix, number));
+    const thread = threadId(prefix, number);
+    return { thread, bytes: this.#request.replaceAll("{thread}", thread) };
+  }
+
+  /** Notes a point of a turn that is measured. */
+  mark(thread: string, point: Point): void {
+    if (this.#windowFrom !== Number.POSITIVE_INFINITY) this.#marks?.note(thread, point);
   }
 
   received(frames: number, chars: number): void {
@@ -157,6 +167,7 @@ class TurnLoad {
     if (this.#windowTo === Number.POSITIVE_INFINITY) this.#closeWindow();
     this.#progress.push(Date.now(), this.#ended);
     for (const stream of this.#streams) stream.close();
+    this.#marks?.close();
     const windowMs = this.#windowTo - this.#windowFrom;
     this.#resolve({
       windowMs,
@@ -189,6 +200,7 @@ class Stream {
   readonly #reader: AnswerReader;
   #socket: Socket | undefined;
   #turn = 0;
+  #thread = "";
   #firstMs = 0;
   /** Infinity while no turn is running. */
   startedMs = Number.POSITIVE_INFINITY;
@@ -224,12 +236,14 @@ class Stream {
       return;
     }
     this.#turn += 1;
+    this.#thread = request.thread;
     this.#firstMs = 0;
     this.#reader.reset();
     this.startedMs = performance.now();
     // A socket that is still connecting keeps what is written.
     const socket = this.#socket ?? this.connect(() => {});
-    socket.write(request, "latin1");
+    this.#load.mark(request.thread, "sent");
+    socket.write(request.bytes, "latin1");
   }
 
   /** Ends the running turn, if there is one, and goes on with a new connection. */
@@ -254,7 +268,10 @@ class Stream {
     const matched = reader.matched;
     reader.feed(readBuffer.toString("latin1", 0, bytes));
     this.#load.received(reader.frames - frames, reader.matched - matched);
-    if (this.#firstMs === 0 && reader.matched > 0) this.#firstMs = performance.now();
+    if (this.#firstMs === 0 && reader.matched > 0) {
+      this.#firstMs = performance.now();
+      this.#load.mark(this.#thread, "received");
+    }
     if (reader.over) {
       this.#load.ended(reader.problem, this.startedMs, this.#firstMs);
       if (reader.closing) this.close();

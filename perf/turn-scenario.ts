@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Histogram } from "./histogram.ts";
-import { type Lab, type Target, tokenChars, tokensPerTurn } from "./lab.ts";
-import type { TargetName } from "./options.ts";
+import { type Lab, type MeasuredTurns, type Target, tokenChars, tokensPerTurn } from "./lab.ts";
+import { busyWord } from "./machine-load.ts";
+import { isSvc, type TargetName } from "./options.ts";
 import type { TurnResult } from "./protocol.ts";
 import { addCounts, type MemoryResult, median, type Row, sumCounts } from "./results.ts";
 import { settledRssMib } from "./sampler.ts";
@@ -12,7 +13,7 @@ const pauseMs = 200;
 /** With fewer live turns what each takes is lost in the heap's own ups and downs. */
 const liveStreamsMin = 500;
 
-interface Run extends TurnResult {
+interface Run extends MeasuredTurns {
   readonly rssMib: number;
 }
 
@@ -22,7 +23,7 @@ export async function runTurnScenario(
   lab: Lab,
 ): Promise<{ rows: Row[]; live: MemoryResult["live"][number] | undefined }> {
   const { options } = lab;
-  const names = options.targets.filter((name) => scenario.relayed || name === "svc");
+  const names = options.targets.filter((name) => scenario.relayed || isSvc(name));
   const load = {
     manifest: scenario.manifest,
     model: scenario.model,
@@ -43,7 +44,7 @@ export async function runTurnScenario(
         const result = await lab.runTurns(target, load);
         const samples = lab.sampler.between(target.label, result.windowFromEpochMs, result.windowToEpochMs);
         list.push({ ...result, rssMib: median(samples) });
-        lab.note(`${scenario.name} ${round} ${target.name}: ${describe(result)}`);
+        lab.note(`${scenario.name} ${round} ${target.name}: ${describe(result)}${busyWord(result.othersShare)}`);
         await sleep(pauseMs);
       }
     }
@@ -102,6 +103,7 @@ function rowOf(
       tokensPerSecond: tokensPerSecond(run),
       ttftP50Ms: ttftP50(run),
       cpuPerTurnMicros: cpuPerTurn(run),
+      othersShare: run.othersShare,
     })),
   };
 }

@@ -7,7 +7,7 @@ test("without arguments every scenario runs on every target", () => {
   const options = parseOptions([], "/home/svc");
 
   assert.deepEqual(options.scenarios, scenarioNames);
-  assert.deepEqual(options.targets, ["direct", "relay", "svc"]);
+  assert.deepEqual(options.targets, ["direct", "relay", "svc", "svc-node"]);
   assert.equal(options.out, "/home/svc/perf/results");
   assert.equal(options.svc, "/home/svc/svc.js");
   assert.equal(options.warmUp, 4);

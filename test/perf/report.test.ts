@@ -5,6 +5,8 @@ import { Histogram } from "../../perf/histogram.ts";
 import { renderReport } from "../../perf/report.ts";
 import type { Results, Row } from "../../perf/results.ts";
 import { formatResults, formatTable } from "../../perf/table.ts";
+import { findChromium, openPage } from "../support/chromium.ts";
+import { has } from "../support/needs.ts";
 
 function row(target: Row["target"], ratioToRelay?: number): Row {
   const histogram = new Histogram();
@@ -32,7 +34,13 @@ function row(target: Row["target"], ratioToRelay?: number): Row {
     ttftOverDirectMs: undefined,
     ttft: histogram.toData(),
     turn: histogram.toData(),
-    rounds: [],
+    rounds: [0.099, target === "svc" ? 0.34 : Number.NaN].map((othersShare) => ({
+      turnsPerSecond: 1234.5,
+      tokensPerSecond: 79008,
+      ttftP50Ms: 2,
+      cpuPerTurnMicros: 154,
+      othersShare,
+    })),
   };
 }
 
@@ -62,6 +70,46 @@ const results: Results = {
     quartersMib: [200, 210, 212, 214],
     growth: 214 / 210,
   },
+  firstWord: {
+    streams: 100,
+    outside: [{ target: "direct", ttftP50Ms: 0.2 }],
+    variants: ["disk, thread", "disk, no thread", "ram, thread", "ram, no thread"].flatMap((variant) =>
+      ["auto", "1"].map((actors) => ({
+        variant: `${variant}, actors ${actors}`,
+        turns: 80,
+        othersShare: 0.25,
+        parts: [
+          { part: "a part of the way that has a rather long name", p50Ms: 12.25, p90Ms: 150.5 },
+          ...(variant === "disk, thread" ? [{ part: "store: <b>", p50Ms: 1, p90Ms: 2 }] : []),
+        ],
+      })),
+    ),
+  },
+  bodies: {
+    streams: 50,
+    connections: 2,
+    bodyBytes: 2 ** 20,
+    seconds: 8,
+    answers: { "200": 40, "connection closed": 1 },
+    alone: {
+      turns: 150,
+      ttftP50Ms: 2,
+      ttftP99Ms: 8,
+      ttftMaxMs: 9.25,
+      turnP50Ms: 1270,
+      errors: {},
+      othersShare: Number.NaN,
+    },
+    beside: {
+      turns: 140,
+      ttftP50Ms: 20,
+      ttftP99Ms: 80,
+      ttftMaxMs: 92.5,
+      turnP50Ms: 1290,
+      errors: { timeout: 3 },
+      othersShare: 0.05,
+    },
+  },
   rss: [
     { label: "relay, burst", epochMs: [1_795_206_908_422, 1_795_206_908_622], mib: [130, 131] },
     { label: "svc, </script>", epochMs: [1_795_206_908_500], mib: [160.123] },
@@ -79,6 +127,55 @@ test("the report needs nothing but itself", () => {
   assert.equal(outside, null);
   assert.ok(page.includes("uPlot"));
 });
+
+test("on a screen of 1,280 pixels nothing of the report has to be scrolled to the side", async (t) => {
+  const executable = findChromium();
+  if (!has(t, executable !== null, "needs Chromium")) return;
+  const page = await openPage(executable as string, t);
+  await page.send("Emulation.setDeviceMetricsOverride", {
+    width: 1280,
+    height: 900,
+    deviceScaleFactor: 1,
+    mobile: false,
+  });
+  const { frameTree } = await page.send("Page.getFrameTree");
+
+  await page.send("Page.setDocumentContent", { frameId: frameTree.frame.id, html: renderReport(wideResults()) });
+
+  const wide = await page.evaluate(`[document.documentElement, ...document.querySelectorAll("table, figure, p, div")]
+    .filter((element) => element.scrollWidth > element.clientWidth || element.getBoundingClientRect().right > 1280)
+    .map((element) => element.tagName + " " + element.scrollWidth + " " + element.textContent.slice(0, 60))`);
+  const tables = await page.evaluate(`document.querySelectorAll("body > table").length`);
+  const charts = await page.evaluate(`document.querySelectorAll("canvas").length`);
+  assert.deepEqual(wide, []);
+  assert.deepEqual([tables, charts], [5, 3]);
+});
+
+/** With numbers as long as they get, and all targets. */
+function wideResults(): Results {
+  const long = {
+    scenario: "paced-2000",
+    streams: 2000,
+    turnsPerSecond: 29_090.4,
+    framesPerSecond: 1_234_567,
+    ttftP50Ms: 1234.56,
+    ttftP99Ms: 12_345.67,
+    turnP50Ms: 1234.56,
+    turnP99Ms: 12_345.67,
+    cpuPerTurnMicros: 12_345,
+    clientCpuPerTurnMicros: 12_345,
+    rateToDirect: 0.61,
+    rounds: [1, 2, 3].map(() => ({
+      turnsPerSecond: 1,
+      tokensPerSecond: 64,
+      ttftP50Ms: 2,
+      cpuPerTurnMicros: 154,
+      othersShare: 0.34,
+    })),
+  };
+  const targets = ["direct", "relay", "svc", "svc-node"] as const;
+  return { ...results, rows: targets.map((target) => ({ ...row(target, 0.61), ...long })) };
+}
 
 test("text from outside is inert in the report", () => {
   const page = renderReport(results);
@@ -142,6 +239,10 @@ test("the table's numbers stand under each other and every part of the results i
     "133 MiB",
     "0.34 ms p50",
     "soak: <b>svc",
+    "the machine was busy with others: burst 2 svc 34%\n",
+    "for comparison direct 0.20",
+    "12.25 / 150.50",
+    "40 x 200, 1 x connection closed answered in 8 s",
   ]) {
     assert.ok(text.includes(part), part);
   }

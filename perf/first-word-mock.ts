@@ -1,0 +1,34 @@
+// Entry of the mock model's process where the way of each turn is noted: the same server, which says when it has a question and
+// when it begins to answer.
+import { Socket } from "node:net";
+import { behaviourOf } from "../test/support/mock-model/behaviours.ts";
+import { startMockModel } from "../test/support/mock-model.ts";
+import type { Point } from "./first-word-points.ts";
+import { Marks } from "./marks.ts";
+import { turnIn } from "./protocol.ts";
+
+const [, , dir = "", ...models] = process.argv;
+const marks = new Marks(dir);
+const note = (turn: string, point: Point) => marks.note(turn, point);
+/** The turn that has asked and was not answered yet: a question is answered before the next one is read. */
+let asked: string | undefined;
+
+process.on("disconnect", () => process.exit());
+const { write } = Socket.prototype;
+Socket.prototype.write = function (this: Socket, ...args: unknown[]) {
+  if (asked !== undefined) note(asked, "modelSays");
+  asked = undefined;
+  return (write as (...args: unknown[]) => boolean).apply(this, args);
+} as typeof write;
+
+const server = await startMockModel({ record: false });
+for (const model of models) {
+  const behaviour = behaviourOf(model);
+  if (behaviour === undefined) throw new Error(`the mock has no model ${model}`);
+  server.answer(model, (request) => {
+    asked = turnIn(JSON.stringify(request.body.messages));
+    if (asked !== undefined) note(asked, "modelHas");
+    return typeof behaviour === "function" ? behaviour(request) : behaviour;
+  });
+}
+process.send?.({ result: server.port });

@@ -1,0 +1,193 @@
+// Loaded into every thread of the server under test, by NODE_OPTIONS, when the way of its turns is to be noted. The server has
+// nothing in it for that: methods are wrapped from here, and each wrapper notes a time and calls what it wraps.
+import { createRequire } from "node:module";
+import { workerData } from "node:worker_threads";
+import type { SubmitTurn } from "../bus/protocol/run.ts";
+import type { Point } from "./first-word-points.ts";
+import { Marks, now } from "./marks.ts";
+import { isTurn, turnIn } from "./protocol.ts";
+
+/** Where the notes go, and where the server under test lies. */
+const { PERF_MARKS_DIR: dir, PERF_SVC_ROOT: root = "" } = process.env;
+
+/** A thread of the store is given where its database is; the others but the small helpers, a port to it. */
+type ThreadData = { readonly engine?: unknown; readonly storePort?: unknown } | null;
+
+if (dir !== undefined) {
+  const marks = new Marks(dir);
+  const note: Note = (turn, point, at) => {
+    if (turn !== undefined) marks.note(turn, point, at);
+  };
+  const data: ThreadData = workerData;
+  if (data?.engine === "sqlite") watchSqlite(note);
+  else if (data === null || data.storePort !== undefined) {
+    await watchHttp(note);
+    await watchActors(note);
+    await watchModels(note);
+    await watchStorePort(note);
+  }
+}
+
+type Note = (turn: string | undefined, point: Point, at?: number) => void;
+
+/** A module of the server under test, the same one that it imports itself. */
+function load<Module>(path: string): Promise<Module> {
+  return import(new URL(path, root).href) as Promise<Module>;
+}
+
+async function watchHttp(note: Note): Promise<void> {
+  const { Exchange } = await load<typeof import("../http/engines/exchange.ts")>("http/engines/exchange.ts");
+  /** Exchanges whose first word is not out yet; null for those of no traced turn. */
+  const turns = new WeakMap<object, string | null>();
+  const turnOf = (exchange: object) => turns.get(exchange) ?? undefined;
+  const { body, write, end } = Exchange.prototype;
+  const head = Object.getOwnPropertyDescriptor(Exchange.prototype, "head")?.get;
+  Object.defineProperty(Exchange.prototype, "head", {
+    configurable: true,
+    get(this: InstanceType<typeof Exchange>) {
+      const value = head?.call(this);
+      if (!turns.has(this)) {
+        const id = value.headers["x-request-id"];
+        turns.set(this, isTurn(id) ? id : null);
+        note(turnOf(this), "handler");
+      }
+      return value;
+    },
+  });
+  Exchange.prototype.body = function (bytesMax) {
+    note(turnOf(this), "admitted");
+    return body.call(this, bytesMax);
+  };
+  const noteText = (exchange: object, text: string): void => {
+    const turn = turnOf(exchange);
+    if (turn === undefined || !text.includes('"text_delta"')) return;
+    note(turn, "written");
+    turns.set(exchange, null);
+  };
+  Exchange.prototype.write = function (text) {
+    noteText(this, text);
+    return write.call(this, text);
+  };
+  // A turn that is over before it is accepted leaves in one piece.
+  Exchange.prototype.end = function (text) {
+    noteText(this, text);
+    end.call(this, text);
+  };
+}
+
+async function watchActors(note: Note): Promise<void> {
+  const { runActor } = await load<typeof import("../actors/run/run-actor.ts")>("actors/run/run-actor.ts");
+  const { threadActor } = await load<typeof import("../actors/thread/thread-actor.ts")>(
+    "actors/thread/thread-actor.ts",
+  );
+  const { RunScope } = await load<typeof import("../actors/run/scope.ts")>("actors/run/scope.ts");
+  /** Turns by their run, while they begin. */
+  const turns = new Map<string, string>();
+  const { start } = runActor.on;
+  runActor.on.start = (state, sent: SubmitTurn, context) => {
+    const turn = turnIn(sent.request_id);
+    note(turn, "run");
+    const started = start(state, sent, context);
+    if (turn === undefined) return started;
+    turns.set(sent.run_id, turn);
+    const over = (): void => {
+      turns.delete(sent.run_id);
+      note(turn, "accepted");
+    };
+    Promise.resolve(started).then(over, over);
+    return started;
+  };
+
+  const { open } = threadActor.on;
+  threadActor.on.open = (state, asked, context) => {
+    const turn = turns.get(asked.run_id);
+    note(turn, "threadAsked");
+    const opened = Promise.resolve(open(state, asked, context));
+    const over = (): void => note(turn, "threadOpened");
+    opened.then(over, over);
+    return opened;
+  };
+
+  const spoken = new WeakSet<object>();
+  const { say } = RunScope.prototype;
+  RunScope.prototype.say = function (delta) {
+    if (!spoken.has(this)) {
+      spoken.add(this);
+      note(turnIn(this.plan.request_id), "firstText");
+    }
+    say.call(this, delta);
+  };
+}
+
+async function watchModels(note: Note): Promise<void> {
+  const { Egress } = await load<typeof import("../governance/egress/egress.ts")>("governance/egress/egress.ts");
+  const { HttpCall } = await load<typeof import("../actors/models/http-call.ts")>("actors/models/http-call.ts");
+  /** Calls that were not answered yet. */
+  const turns = new WeakMap<object, string>();
+  const { dispatch } = Egress.prototype;
+  Egress.prototype.dispatch = function (target, request, handler) {
+    const turn = typeof request.body === "string" ? turnIn(request.body) : undefined;
+    if (turn !== undefined) turns.set(handler, turn);
+    note(turn, "modelAsked");
+    dispatch.call(this, target, request, handler);
+  };
+  const { onRequestStart, onResponseData } = HttpCall.prototype;
+  HttpCall.prototype.onRequestStart = function (controller) {
+    note(turns.get(this), "modelSent");
+    onRequestStart.call(this, controller);
+  };
+  HttpCall.prototype.onResponseData = function (controller, chunk) {
+    note(turns.get(this), "modelRead");
+    turns.delete(this);
+    onResponseData.call(this, controller, chunk);
+  };
+}
+
+/** The first batch of a turn is the one that names its thread. */
+async function watchStorePort(note: Note): Promise<void> {
+  const { StorePort } = await load<typeof import("../storage/store/port.ts")>("storage/store/port.ts");
+  const { write } = StorePort.prototype;
+  StorePort.prototype.write = function (ops, deadlineMs) {
+    const turn = ops.flatMap(({ params }) => params).find(isTurn);
+    note(turn, "storeAsked");
+    const written = write.call(this, ops, deadlineMs);
+    if (turn !== undefined) {
+      const over = (): void => note(turn, "storeAnswered");
+      written.then(over, over);
+    }
+    return written;
+  };
+}
+
+/** In the store's thread: where the batch of a turn is in the transaction of its group. */
+function watchSqlite(note: Note): void {
+  const Database: typeof import("better-sqlite3") = createRequire(new URL("svc.ts", root))("better-sqlite3");
+  const db = new Database(":memory:");
+  const prototype: { run(this: { readonly source: string }, ...params: unknown[]): unknown } = Object.getPrototypeOf(
+    db.prepare("SELECT 1"),
+  );
+  db.close();
+  const { run } = prototype;
+  let group: string[] = [];
+  let begunAt = 0;
+  prototype.run = function (...params) {
+    const { source } = this;
+    if (source === "COMMIT") {
+      for (const turn of group) note(turn, "storeCommitting");
+      const result = run.apply(this, params);
+      for (const turn of group) note(turn, "storeCommitted");
+      return result;
+    }
+    if (source === "BEGIN IMMEDIATE") {
+      group = [];
+      begunAt = now();
+    } else {
+      const turn = (params[0] as readonly unknown[] | undefined)?.find(isTurn);
+      if (turn !== undefined) {
+        note(turn, "storeBegun", begunAt);
+        group.push(turn);
+      }
+    }
+    return run.apply(this, params);
+  };
+}
