@@ -56,6 +56,10 @@ export const errorTable = {
   invalid_manifest: { status: 422, help: "The manifest does not parse or compile; detail names the field." },
   name_mismatch: { status: 400, help: "metadata.name differs from the name in the path." },
   unknown_version: { status: 400, help: "No stored version of this number." },
+  storage_quota_exceeded: {
+    status: 409,
+    help: "The tenant would store more bytes than it may; detail names the quota, its limit and what is used.",
+  },
   unresolved_secret: { status: 503, help: "A secret:NAME reference resolves to nothing." },
   // Models
   model_provider_error: { status: 502, retryable: true, help: "The model provider failed." },

@@ -1,6 +1,7 @@
 import { ManifestLibrary } from "../actors/library/manifest-library.ts";
 import { type LimiterDeps, limiterActor } from "../actors/limiter/limiter-actor.ts";
 import { type ManifestsDeps, manifestsActor } from "../actors/manifests/manifests-actor.ts";
+import { ModelCards } from "../actors/manifests/model-cards.ts";
 import { createModels } from "../actors/models/create-models.ts";
 import { type NodeDeps, nodeActor } from "../actors/node/node-actor.ts";
 import { TextPace } from "../actors/run/output/text-pace.ts";
@@ -77,6 +78,8 @@ export function createActorDeps(
     objects: fromStore ? objects : null,
     directory: settings.manifestDir === "" ? null : settings.manifestDir,
   });
+  const monotonic = () => env.monotonic();
+  const manifests = new ManifestLibrary(resolver, registries, objects, metrics, monotonic);
   return {
     env,
     settings,
@@ -86,7 +89,8 @@ export function createActorDeps(
     controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,
     resumes: new Gate(resumesMax),
-    manifests: new ManifestLibrary(resolver, registries, objects, metrics, () => env.monotonic()),
+    manifests,
+    cards: new ModelCards(manifests, objects),
     threadKeys: new ThreadKeys(store),
     audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
       metrics.count("svc_buffer_dropped_total", ["audit"]),

@@ -10,9 +10,9 @@ import type {
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
 import { parseManifest } from "../../manifests/parse/parse.ts";
-import type { ListedManifest } from "../../manifests/resolve/resolve.ts";
 import { requestMs, type Store, type TenantStore } from "../../storage/store/store.ts";
 import {
   countManifestChangeOp,
@@ -24,9 +24,10 @@ import {
   manifestVersions,
   setManifestPointerOp,
 } from "../../storage/tables/manifests.ts";
+import { writeStored } from "../../storage/tables/stored-bytes.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
-import { modelCard } from "./model-card.ts";
+import type { ModelCards } from "./model-cards.ts";
 
 interface ManifestsState {
   readonly store: TenantStore;
@@ -37,10 +38,15 @@ export interface ManifestsDeps {
   readonly store: Store;
   readonly manifests: ManifestLibrary;
   readonly mask: SecretMask;
+  readonly cards: ModelCards;
   readonly audit: AuditLog;
+  readonly settings: Pick<Settings, "tenantStoredBytes">;
 }
 
 type Context = ActorContext<ManifestsDeps>;
+
+/** How long a listing goes on before others have a turn. */
+const listingMs = 5;
 
 /** Owns the stored manifests of one tenant: versions are numbered and activated one after another. */
 export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
@@ -55,10 +61,16 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
   on: {
     async list(_state, { models }, { key, deps, env }) {
       const items: ManifestListing[] = [];
-      for (const listed of await deps.manifests.list(key)) {
-        items.push(await listing(key, listed, models, deps));
-        // A tenant may have thousands of them: the turns of this thread are not to wait for all.
-        if (models) await turnOfOthers(env);
+      // A tenant may have thousands of them: the turns of this thread are not to wait for all. And what is known is no work, so
+      // that a busy thread does not make a turn of its loop for each.
+      let yieldAt = env.monotonic() + listingMs;
+      for (const { name, version, source, pointer: row } of await deps.manifests.list(key)) {
+        const pointer = row === null ? null : pointerView(key, row);
+        const model = models ? await deps.cards.of(key, { name, version, source }) : null;
+        items.push({ name, version, source, pointer, model });
+        if (env.monotonic() < yieldAt) continue;
+        await turnOfOthers(env);
+        yieldAt = env.monotonic() + listingMs;
       }
       return { items };
     },
@@ -77,7 +89,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       if (parsed.metadata.name !== name) throw new SvcError("name_mismatch");
       // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.
       await turnOfOthers(env);
-      await deps.manifests.check(parsed, key);
+      const checked = await deps.manifests.check(parsed, key);
       await turnOfOthers(env);
       const pointer = (await manifestPointer(store, name)) ?? null;
       const [newest] = await manifestVersions(store, name, Number.MAX_SAFE_INTEGER, 1);
@@ -104,7 +116,9 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
         const pointer = pointerTo(name, row.version, principal, context);
         ops.push(setManifestPointerOp(store, pointer), countManifestChangeOp(deps.store.system));
       }
-      await store.write(ops, requestMs);
+      const bytes = Buffer.byteLength(text) + Buffer.byteLength(comment);
+      await writeStored(store, { kind: "manifests", bytes }, deps.settings.tenantStoredBytes, ops);
+      deps.cards.keep(key, row, checked);
       if (makeActive) await forgetEverywhere(name, context);
       audit("manifest_published", name, principal, { version: row.version, active: makeActive }, context);
       return versionView(key, row);
@@ -195,26 +209,6 @@ function audit(
   { deps, key }: Context,
 ): void {
   deps.audit.record(key, { event_type, status: "ok", manifest_id: name, principal_subj: principal.sub, payload });
-}
-
-async function listing(
-  tenantId: string,
-  listed: ListedManifest,
-  models: boolean,
-  deps: ManifestsDeps,
-): Promise<ManifestListing> {
-  const { name, version, source } = listed;
-  const pointer = listed.pointer === null ? null : pointerView(tenantId, listed.pointer);
-  if (!models) return { name, version, source, pointer, model: null };
-  try {
-    const resolved = await deps.manifests.find(tenantId, name, null);
-    const agent = await deps.manifests.compiled(resolved, tenantId);
-    return { name, version, source, pointer, model: modelCard(agent) };
-  } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    // One manifest that does not compile does not hide the others.
-    return { name, version, source, pointer, model: null };
-  }
 }
 
 function pointerView(tenant_id: string, row: ManifestPointerRow): ManifestPointerView {

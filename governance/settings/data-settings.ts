@@ -32,6 +32,12 @@ export const dataSettings = {
   objectStorePath: path("OBJECT_STORE_PATH", "", "The directory of the fs object store.", {
     defaultWords: "SVC_DATA_DIR/objects",
   }),
+  tenantStoredBytes: int(
+    "TENANT_STORED_BYTES",
+    1_073_741_824,
+    [0, Number.MAX_SAFE_INTEGER],
+    "Bytes that a tenant may store on purpose: every version of its manifests; 0 for any number.",
+  ),
   fiberRetentionDays: int(
     "FIBER_RETENTION_DAYS",
     7,

@@ -190,7 +190,7 @@ const put = route({
     description: "The stored version; the one that is there already when the manifest is no other. Secrets are masked.",
     schema: StoredVersion,
   },
-  fails: ["name_mismatch", "invalid_manifest", "conflict", ...actorFails],
+  fails: ["name_mismatch", "invalid_manifest", "storage_quota_exceeded", "conflict", ...actorFails],
   async handle({ params, body, principal }, { bus, mask }) {
     const { name } = params;
     const manifest = JSON.stringify(body.manifest);

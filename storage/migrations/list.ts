@@ -7,6 +7,7 @@ import { migration as search } from "./0005_search.ts";
 import { migration as listIndexes } from "./0019_list_indexes.ts";
 import { migration as runs } from "./0020_runs.ts";
 import { migration as waits } from "./0021_waits.ts";
+import { migration as growth } from "./0023_growth.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -18,4 +19,5 @@ export const migrations: readonly Migration[] = [
   listIndexes,
   runs,
   waits,
+  growth,
 ];

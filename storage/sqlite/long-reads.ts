@@ -16,7 +16,7 @@ export type LongReadOutcome =
 /** Threads that read at once: one long search keeps nobody else's waiting. */
 const threadsMax = 2;
 /** How long a thread that has nothing to read is kept, with its heap and its pages. */
-const idleMs = 10_000;
+const idleMs = 60_000;
 /** Reads that wait for a thread; more are refused. */
 const waitingMax = 64;
 

@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 /** Characters of one text that are looked at; the rest of a longer one is not found by a search. */
 export const searchedCharsMax = 100_000;
 
@@ -19,4 +21,19 @@ export function searchWords(text: string): string[] {
     .replace(/\p{M}+/gu, "")
     .toLowerCase();
   return (plain.match(words) ?? []).map((word) => word.slice(0, wordCharsMax));
+}
+
+/** The same for every word of a tenant. No vowels and no y: the engines' English stems begin after the first vowel. */
+const markLetters = "bcdfghjklmnpqrstvwxz";
+const markChars = 14;
+
+/**
+ * The words as they stand in the index: behind their tenant's mark, so that they are no words of any other tenant. SQLite's stemmer
+ * leaves words of one or two letters alone, and so it must find them with a digit at the end.
+ */
+export function markWords(tenantId: string, words: readonly string[]): string[] {
+  const bytes = createHash("sha256").update(tenantId).digest();
+  let mark = "";
+  for (let at = 0; at < markChars; at++) mark += markLetters[bytes.readUInt16BE(2 * at) % markLetters.length];
+  return words.map((word) => (word.length < 3 ? `${mark}${word}0` : `${mark}${word}`));
 }

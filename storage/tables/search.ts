@@ -2,12 +2,12 @@ import { SvcError } from "../../bus/errors.ts";
 import { type Row, systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
 import { type EventRole, eventsMax } from "./events.ts";
-import { searchedCharsMax, searchWords } from "./search-words.ts";
+import { markWords, searchedCharsMax, searchWords } from "./search-words.ts";
 
 // Full text over the messages of people and agents. Turns do not pay for it: a thread's row says how far its log is indexed,
 // and the rest is fetched before a search, and now and then. On SQLite the index is FTS5 without the texts, on Postgres a
-// tsvector. Each entry carries its tenant as one more word, made of the id's bytes so that no stemming touches it and no query
-// can name it, and the store writes that word into every search itself: a search walks the words of one tenant only.
+// tsvector. Each word bears its tenant's mark, so that a search walks the entries of one tenant's words only and costs what that
+// tenant has of them: a rare word is found at once, however much else is stored.
 
 /** A message that a search has found. */
 export interface SearchHit {
@@ -30,10 +30,8 @@ const batchThreads = 16;
 /** Batches that a search waits for. A backlog beyond them is left to the timer. */
 const batchesBeforeSearch = 32;
 
-const ownerWord = {
-  sqlite: "'t' || hex(:tenant) || '0'",
-  postgres: "'@' || encode(convert_to(:tenant, 'UTF8'), 'hex')",
-};
+/** A word that so few messages have is looked for at once; other searches are made where they keep nobody waiting. */
+const fewHits = 64;
 
 const unindexedColumns = "tenant_id, thread_key, indexed_seq, next_seq";
 const selectUnindexed = systemSql(
@@ -56,11 +54,10 @@ const moveMark = tenantSql(
   "UPDATE threads SET indexed_seq = ? WHERE tenant_id = :tenant AND thread_key = ? AND indexed_seq = ?",
 );
 const insertWords = tenantSql("search_insert_words", {
-  sqlite: `INSERT OR REPLACE INTO event_search (content, tenant, rowid)
-    SELECT ?, ${ownerWord.sqlite}, event_key FROM events WHERE tenant_id = :tenant AND event_key = ?`,
+  sqlite: `INSERT OR REPLACE INTO event_search (content, rowid)
+    SELECT ?, event_key FROM events WHERE tenant_id = :tenant AND event_key = ?`,
   postgres: `INSERT INTO event_search (document, tenant_id, event_key)
-    SELECT to_tsvector('svc_words', ?) || array_to_tsvector(ARRAY[${ownerWord.postgres}]), tenant_id, event_key
-    FROM events WHERE tenant_id = :tenant AND event_key = ?
+    SELECT to_tsvector('svc_words', ?), tenant_id, event_key FROM events WHERE tenant_id = :tenant AND event_key = ?
     ON CONFLICT (event_key) DO UPDATE SET document = excluded.document`,
 });
 const deleteWords = tenantSql("search_delete_words", {
@@ -69,11 +66,16 @@ const deleteWords = tenantSql("search_delete_words", {
   postgres: "DELETE FROM event_search WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
 });
 const selectHits = tenantSql("search_hits", {
-  sqlite: hitsFrom(`SELECT rowid AS event_key, -bm25(event_search, 0.0, 1.0) AS score FROM event_search
-    WHERE event_search MATCH 'tenant : "' || ${ownerWord.sqlite} || '" AND content : (' || ? || ')'`),
-  postgres: hitsFrom(`SELECT event_key, ts_rank(document, query.words) AS score FROM event_search,
-      (SELECT CAST('''' || ${ownerWord.postgres} || '''' AS tsquery) AS owner, plainto_tsquery('svc_words', ?) AS words) query
-    WHERE document @@ (query.owner && query.words) AND numnode(query.words) > 0`),
+  sqlite: hitsFrom(
+    "SELECT rowid AS event_key, -bm25(event_search) AS score FROM event_search WHERE event_search MATCH ?",
+  ),
+  postgres: hitsFrom(`SELECT event_key, ts_rank(document, query.words) AS score
+    FROM event_search, (SELECT plainto_tsquery('svc_words', ?) AS words) query
+    WHERE document @@ query.words AND numnode(query.words) > 0`),
+});
+const selectFew = tenantSql("search_few_hits", {
+  sqlite: fewFrom("SELECT rowid AS event_key FROM event_search WHERE event_search MATCH ?"),
+  postgres: fewFrom("SELECT event_key FROM event_search WHERE document @@ plainto_tsquery('svc_words', ?)"),
 });
 
 function hitsFrom(matches: string): string {
@@ -85,12 +87,21 @@ function hitsFrom(matches: string): string {
     ORDER BY hit.score DESC, e.event_key DESC`;
 }
 
+function fewFrom(matches: string): string {
+  return `SELECT e.event_key FROM (${matches} LIMIT ?) hit JOIN events e ON e.event_key = hit.event_key
+    WHERE e.tenant_id = :tenant`;
+}
+
 /** The messages of a tenant that have every word of `query`, the best first. A query without words has no hits. */
 export async function searchEvents(store: TenantStore, query: string, limit: number): Promise<SearchHit[]> {
   const wanted = [...new Set(searchWords(query))].slice(0, queryWordsMax);
   if (wanted.length === 0) return [];
   await indexTenant(store, batchesBeforeSearch);
-  const rows = await store.readLong(selectHits, wanted.map((word) => `"${word}"`).join(" "), limit);
+  const marked = markWords(store.tenantId, wanted);
+  const text = marked.map((word) => `"${word}"`).join(" ");
+  // What several words have in common is not bounded by what there is of each.
+  const isRare = marked.length === 1 && (await store.read(selectFew, text, fewHits + 1)).length <= fewHits;
+  const rows = await store[isRare ? "read" : "readLong"](selectHits, text, limit);
   const best = (rows[0]?.score as number) || 1;
   return rows.map((row) => ({
     suffix: row.suffix as string,
@@ -165,7 +176,9 @@ async function indexOps(store: TenantStore, thread: Row, limit: number): Promise
   const last = messages.at(-1);
   const to = last && messages.length === limit ? (last.event_key as number) - base + 1 : end;
   const ops = [store.op(moveMark, [to, key, from], 1)];
-  for (const message of messages)
-    ops.push(store.op(insertWords, [searchWords(message.content as string).join(" "), message.event_key as number]));
+  for (const message of messages) {
+    const words = markWords(store.tenantId, searchWords(message.content as string));
+    ops.push(store.op(insertWords, [words.join(" "), message.event_key as number]));
+  }
   return { ops, events: messages.length };
 }

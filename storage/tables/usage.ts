@@ -92,11 +92,35 @@ const sums = `COUNT(*) AS calls, SUM(tokens_input) AS tokens_input, SUM(tokens_o
   SUM(cache_creation) AS cache_creation, SUM(cache_read) AS cache_read, SUM(cost_usd) AS cost_usd`;
 const inWindow = "FROM usage WHERE tenant_id = :tenant AND ts >= ? AND ts < ?";
 
+/** A UTC day in milliseconds. */
+const dayMs = 86_400_000;
+const summed = ["calls", "tokens_input", "tokens_output", "cache_creation", "cache_read", "cost_usd"] as const;
+const oneCall = `manifest_id, model_id, ts / ${dayMs} AS day, 1 AS calls, ${summed.slice(1).join(", ")}`;
+
+// The rows of a day are added up in usage_days as they come, by a trigger. So only the days at the two ends of a window are read
+// row by row, and those only when the tenant has rows of that day outside the window.
 const selectSummary = tenantSql(
   "usage_summary",
-  `SELECT manifest_id, model_id, ts / 86400000 AS day, ${sums} ${inWindow}
-     AND (CAST(? AS TEXT) IS NULL OR manifest_id = ?)
-   GROUP BY manifest_id, model_id, ts / 86400000 ORDER BY day DESC, manifest_id, model_id`,
+  `SELECT manifest_id, model_id, day, ${summed.map((name) => `SUM(${name}) AS ${name}`).join(", ")} FROM (
+   WITH wanted AS (SELECT
+     CAST(? AS BIGINT) AS since, CAST(? AS BIGINT) AS until, CAST(? AS TEXT) AS manifest,
+     CASE WHEN EXISTS (SELECT 1 FROM usage WHERE tenant_id = :tenant AND ts >= ? AND ts < ?)
+       THEN CAST(? AS BIGINT) ELSE CAST(? AS BIGINT) END AS first_day,
+     CASE WHEN EXISTS (SELECT 1 FROM usage WHERE tenant_id = :tenant AND ts >= ? AND ts < ?)
+       THEN CAST(? AS BIGINT) ELSE CAST(? AS BIGINT) END AS end_day
+   )
+     SELECT manifest_id, model_id, day, ${summed.join(", ")} FROM wanted CROSS JOIN usage_days
+     WHERE tenant_id = :tenant AND day >= first_day AND day < end_day AND (manifest IS NULL OR manifest_id = manifest)
+     UNION ALL
+     SELECT ${oneCall} FROM wanted CROSS JOIN usage
+     WHERE tenant_id = :tenant AND ts >= since AND ts < CASE WHEN first_day * ${dayMs} < until THEN first_day * ${dayMs} ELSE until END
+       AND (manifest IS NULL OR manifest_id = manifest)
+     UNION ALL
+     SELECT ${oneCall} FROM wanted CROSS JOIN usage
+     WHERE tenant_id = :tenant AND ts >= CASE WHEN first_day > end_day THEN first_day ELSE end_day END * ${dayMs} AND ts < until
+       AND (manifest IS NULL OR manifest_id = manifest)
+   ) parts
+   GROUP BY manifest_id, model_id, day ORDER BY day DESC, manifest_id, model_id`,
 );
 const selectThreads = tenantSql(
   "usage_threads",
@@ -111,7 +135,15 @@ export async function usageSummary(
   window: UsageWindow,
   manifestId: string | null,
 ): Promise<UsageSummary> {
-  const rows = await store.readLong(selectSummary, window.since, window.until, manifestId, manifestId);
+  const { since, until } = window;
+  const [firstDay, firstWhole] = daysAround(since);
+  const [lastWhole, endDay] = daysAround(until);
+  const rows = await store.readLong(
+    selectSummary,
+    ...[since, until, manifestId],
+    ...[firstDay * dayMs, since, firstWhole, firstDay],
+    ...[until, endDay * dayMs, lastWhole, endDay],
+  );
   const items = rows.map((row) => ({
     manifest_id: row.manifest_id as string,
     model_id: row.model_id as string,
@@ -138,18 +170,21 @@ export async function threadsUsage(store: TenantStore, window: UsageWindow, limi
   };
 }
 
-const sumKeys = ["calls", "tokens_input", "tokens_output", "cache_creation", "cache_read", "cost_usd"] as const;
-
 function toSums(row: Row): UsageSums {
   return addUp([row]);
 }
 
 function addUp(rows: readonly Row[]): UsageSums {
-  const total = Object.fromEntries(sumKeys.map((key) => [key, 0])) as Record<(typeof sumKeys)[number], number>;
-  for (const row of rows) for (const key of sumKeys) total[key] += (row[key] as number | null) ?? 0;
+  const total = Object.fromEntries(summed.map((key) => [key, 0])) as Record<(typeof summed)[number], number>;
+  for (const row of rows) for (const key of summed) total[key] += (row[key] as number | null) ?? 0;
   return { ...total, cost_usd: Math.round(total.cost_usd * 1e8) / 1e8 };
 }
 
+/** The day that a time is in or begins, and the first that begins no earlier. */
+function daysAround(ts: number): [before: number, after: number] {
+  return [Math.floor(ts / dayMs), Math.ceil(ts / dayMs)];
+}
+
 function utcDay(daysSinceEpoch: number): string {
-  return new Date(daysSinceEpoch * 86_400_000).toISOString().slice(0, 10);
+  return new Date(daysSinceEpoch * dayMs).toISOString().slice(0, 10);
 }

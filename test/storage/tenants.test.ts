@@ -12,6 +12,7 @@ import { kvSetOp } from "../../storage/tables/kv.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
 import { insertRunOp, parkRunOp, runKey } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
+import { markWords } from "../../storage/tables/search-words.ts";
 import "../support/all-tables.ts";
 import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { insertUsageOp } from "../../storage/tables/usage.ts";
@@ -152,7 +153,9 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
 }
 
 const victimKey = 7;
-const texts = ["t1", "m", "k", "row", "run", "scope", "tool_call", "user_input", "ok", "denied", '"canary"', "", null];
+// The victim's words as they stand in the index, which an attacker who knows how they are made can ask for.
+const indexed = markWords("victim", ["canary"]).map((word) => `"${word}"`);
+const texts = ["t1", "m", "k", "row", "run", "scope", "tool_call", "user_input", "ok", "denied", ...indexed, "", null];
 /** What columns hold that lists are filtered by. */
 const likely = ["t1", "m", "tool_call", "user_input", "ok", "denied"];
 const numbers = [0, 1, 5, victimKey, victimKey * span, (victimKey + 1) * span, Number.MAX_SAFE_INTEGER];
@@ -296,7 +299,9 @@ test("an attack that works would be seen: to the same tries the victim's own sto
   assert.deepEqual(silent.toSorted(), [
     "event_sizes_backward",
     "event_sizes_forward",
+    "search_few_hits",
     "search_unindexed_threads_of_tenant",
+    "stored_bytes_of_kind",
     "usage_threads_totals",
   ]);
 });

@@ -9,6 +9,7 @@ import "../../storage/tables/manifests.ts";
 import "../../storage/tables/runs.ts";
 import "../../storage/tables/schema-revisions.ts";
 import "../../storage/tables/search.ts";
+import "../../storage/tables/stored-bytes.ts";
 import "../../storage/tables/threads.ts";
 import "../../storage/tables/usage.ts";
 import "../../storage/tables/waits.ts";

@@ -6,6 +6,8 @@ export interface RefusingStore extends Store {
   refused: string | null;
   /** Refuses one batch only. */
   once: boolean;
+  /** How often each statement was read, by its name. */
+  readonly reads: Map<string, number>;
 }
 
 /** The store as a process sees it whose disk fails for some batches and not for others. */
@@ -18,9 +20,15 @@ export function refusingStore(store: Store): RefusingStore {
       }
       return scope.write(ops);
     };
+    const read: Scope["read"] = (statement, ...params) => {
+      const { reads } = refusingStore;
+      reads.set(statement.name, (reads.get(statement.name) ?? 0) + 1);
+      return scope.read(statement, ...params);
+    };
     return new Proxy(scope, {
       get(target, property) {
         if (property === "write") return write;
+        if (property === "read") return read;
         const value: unknown = Reflect.get(target, property, target);
         return typeof value === "function" ? value.bind(target) : value;
       },
@@ -30,6 +38,7 @@ export function refusingStore(store: Store): RefusingStore {
   const refusingStore: RefusingStore = {
     refused: null,
     once: false,
+    reads: new Map(),
     tenant: (tenantId) => refusing(store.tenant(tenantId)),
     system: refusing(store.system),
     check: () => store.check(),

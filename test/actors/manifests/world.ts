@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ManifestLibrary } from "../../../actors/library/manifest-library.ts";
 import { type ManifestsDeps, manifestsActor } from "../../../actors/manifests/manifests-actor.ts";
+import { ModelCards } from "../../../actors/manifests/model-cards.ts";
 import { nodeActor } from "../../../actors/node/node-actor.ts";
 import { Placement } from "../../../bus/placement.ts";
 import type { AskType, Body, Reply } from "../../../bus/protocol/kinds.ts";
@@ -27,6 +28,12 @@ const actorNodes = [0, 1];
 /** A thread that takes requests. */
 const asker = 2;
 
+interface WorldOptions {
+  readonly seed?: number;
+  readonly writeMs?: number;
+  readonly tenantStoredBytes?: number;
+}
+
 interface NodeParts extends ManifestsDeps {
   readonly store: RefusingStore;
 }
@@ -36,10 +43,12 @@ export class ManifestsWorld {
   readonly sim: Sim;
   readonly net: SimNet;
   readonly disk: SimDisk;
+  /** Texts in the object store, by key. */
+  readonly objects = new Map<string, string>();
   readonly #parts = new Map<number, NodeParts>();
 
   /** `writeMs` is how long a batch is on its way, and its answer. */
-  constructor(atEnd: Cleanup, disk: SimDisk, { seed = 1, writeMs }: { seed?: number; writeMs?: number } = {}) {
+  constructor(atEnd: Cleanup, disk: SimDisk, { seed = 1, writeMs, tenantStoredBytes = 0 }: WorldOptions = {}) {
     const sim = new Sim(seed);
     const directory = tempDir(atEnd);
     const spec = { system_prompt: { inline: `Never say ${secret}.` } };
@@ -53,12 +62,21 @@ export class ManifestsWorld {
       depsOf: (node, env) => {
         const real: Store = writeMs === undefined ? disk.store(sim, env) : disk.store(sim, env, () => writeMs);
         const store = refusingStore(real);
-        const objects = { get: async () => null, list: async () => [] };
+        const objects = {
+          get: async (key: string) => {
+            const text = this.objects.get(key);
+            return text === undefined ? null : Buffer.from(text);
+          },
+          list: async () => [],
+        };
         const resolver = createResolver({ env, store, objects, directory });
+        const manifests = new ManifestLibrary(resolver, registries(), objects, new Metrics(), () => env.monotonic());
         const mask = new SecretMask([secret]);
         const parts: NodeParts = {
           store,
-          manifests: new ManifestLibrary(resolver, registries(), objects, new Metrics(), () => env.monotonic()),
+          manifests,
+          cards: new ModelCards(manifests, objects),
+          settings: { tenantStoredBytes },
           mask,
           audit: new AuditLog(store, env, mask, auditFlushSeconds, () => assert.fail("an audit row was dropped")),
         };
@@ -68,7 +86,7 @@ export class ManifestsWorld {
     });
   }
 
-  static async open(atEnd: Cleanup, options?: { seed?: number; writeMs?: number }): Promise<ManifestsWorld> {
+  static async open(atEnd: Cleanup, options?: WorldOptions): Promise<ManifestsWorld> {
     return new ManifestsWorld(atEnd, await SimDisk.open(atEnd), options);
   }
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
-import type { Store } from "../../../storage/store/store.ts";
+import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { appendOp, deleteEventsOp, type EventKind, type EventRole } from "../../../storage/tables/events.ts";
 import { deleteWordsOp, indexEvents, searchEvents } from "../../../storage/tables/search.ts";
-import { searchWords } from "../../../storage/tables/search-words.ts";
+import { markWords, searchWords } from "../../../storage/tables/search-words.ts";
 import { deleteThreadOp, insertThreadOp, progressOp, reserveThreadKeys } from "../../../storage/tables/threads.ts";
 import { threadRow } from "../../support/rows.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
@@ -180,9 +180,45 @@ for (const dialect of dialects) {
       const tenant = freshTenant();
       await say(store, tenant, "t", "some text");
 
-      const bytes = Buffer.from(tenant).toString("hex");
-      for (const mark of [`t${bytes}0`, `@${bytes}`, bytes]) assert.deepEqual(await find(tenant, mark), [], mark);
+      const [mark = "", word = ""] = markWords(tenant, ["", "text"]);
+      for (const query of [mark, mark.slice(0, -1), word]) assert.deepEqual(await find(tenant, query), [], query);
       assert.deepEqual(await find(tenant, tenant), []);
+    });
+
+    test("words of one and two letters are themselves", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", "i am", "it is us", "a u turn");
+
+      assert.deepEqual(await find(tenant, "i"), ["i am"]);
+      assert.deepEqual(await find(tenant, "is"), ["it is us"]);
+      assert.deepEqual(await find(tenant, "u"), ["a u turn"]);
+    });
+
+    test("a word that few messages have keeps nobody waiting, and one that many have is read elsewhere", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", "one rare crane", ...Array.from({ length: 70 }, (_, i) => `common ${i}`));
+      await indexEvents(store, 1000);
+      const long: string[] = [];
+      const scope = store.tenant(tenant);
+      const seen: TenantStore = {
+        ...scope,
+        tenantId: tenant,
+        inOrder: scope.inOrder,
+        op: scope.op.bind(scope),
+        write: scope.write.bind(scope),
+        read: scope.read.bind(scope),
+        readLong: (statement, ...params) => {
+          long.push(statement.name);
+          return scope.readLong(statement, ...params);
+        },
+      };
+
+      assert.equal((await searchEvents(seen, "crane", 20)).length, 1);
+      assert.equal((await searchEvents(seen, "absent", 20)).length, 0);
+      assert.deepEqual(long, []);
+      assert.equal((await searchEvents(seen, "common", 100)).length, 70);
+      assert.equal((await searchEvents(seen, "rare crane", 20)).length, 1);
+      assert.deepEqual(long, ["search_hits", "search_hits"]);
     });
 
     test("what is said later is found by the next search, and an old event is not found twice", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import fc from "fast-check";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { insertUsageOp, threadsUsage, type UsageRow, usagePage, usageSummary } from "../../../storage/tables/usage.ts";
 import { dialects, testStore } from "../../support/stores.ts";
@@ -24,6 +25,10 @@ function row(id: string, ts: number, changes: Partial<UsageRow> = {}): UsageRow 
     meta_json: "{}",
     ...changes,
   };
+}
+
+function utcDay(ts: number): string {
+  return new Date(ts).toISOString().slice(0, 10);
 }
 
 for (const dialect of dialects) {
@@ -115,6 +120,78 @@ for (const dialect of dialects) {
         [0, 0, 0],
       );
       assert.equal(totals.cost_usd, 0.000_000_01);
+    });
+
+    test("USAGE-002 every window gives what its rows add up to, whichever days it cuts, and nothing of another tenant", async () => {
+      const rows = Array.from({ length: 200 }, (_, i) =>
+        row(`r${i}`, Math.floor(((i * 7919) % 200) * 0.05 * dayMs) + (i % 3), {
+          manifest_id: `m${i % 3}`,
+          model_id: `r${i % 2}`,
+          tokens_input: i,
+          cost_usd: i / 4,
+        }),
+      );
+      const tenant = await tenantWith(rows);
+      await tenantWith(rows);
+      const edges = [0, 1, dayMs / 2, dayMs - 1, dayMs, dayMs + 1, 3 * dayMs, 4.5 * dayMs, 9 * dayMs + 7, 20 * dayMs];
+
+      await fc.assert(
+        fc.asyncProperty(
+          fc.oneof(fc.constantFrom(...edges), fc.integer({ min: 0, max: 11 * dayMs })),
+          fc.oneof(fc.constantFrom(...edges), fc.integer({ min: 1, max: 11 * dayMs })),
+          fc.constantFrom(null, "m1"),
+          async (one, other, manifest) => {
+            const window = { since: Math.min(one, other), until: Math.max(one, other) };
+            const within = rows.filter(
+              ({ ts, manifest_id }) =>
+                ts >= window.since && ts < window.until && (manifest === null || manifest_id === manifest),
+            );
+
+            const { items, totals } = await usageSummary(tenant, window, manifest);
+
+            const keyOf = (each: UsageRow) => `${utcDay(each.ts)} ${each.manifest_id} ${each.model_id}`;
+            assert.deepEqual(
+              items
+                .map(({ day, manifest_id, model_id, calls }) => `${day} ${manifest_id} ${model_id} ${calls}`)
+                .toSorted(),
+              Object.entries(Object.groupBy(within, keyOf))
+                .map(([key, group]) => `${key} ${group?.length}`)
+                .toSorted(),
+            );
+            assert.equal(
+              totals.tokens_input,
+              within.reduce((sum, each) => sum + each.tokens_input, 0),
+            );
+            assert.equal(
+              totals.cost_usd,
+              within.reduce((sum, each) => sum + each.cost_usd, 0),
+            );
+          },
+        ),
+        { numRuns: 150 },
+      );
+    });
+
+    test("USAGE-002 rows that are written at once are all in the sums, and one of a batch that is refused is not", async () => {
+      const tenant = await tenantWith([]);
+      const models = ["a", "b"];
+      const batch = (n: number) =>
+        (n % 2 === 0 ? models : models.toReversed()).map((model_id) =>
+          insertUsageOp(tenant, row(`${model_id}${n}`, 5, { model_id })),
+        );
+
+      await Promise.all(Array.from({ length: 100 }, (_, n) => tenant.write(batch(n))));
+      const again = insertUsageOp(tenant, row("a0", 5));
+      await assert.rejects(tenant.write([insertUsageOp(tenant, row("new", 5)), again]), { code: "conflict" });
+
+      const { items } = await usageSummary(tenant, { since: 0, until: 10 * dayMs }, null);
+      assert.deepEqual(
+        items.map(({ model_id, calls, tokens_output }) => [model_id, calls, tokens_output]),
+        [
+          ["a", 100, 2000],
+          ["b", 100, 2000],
+        ],
+      );
     });
 
     test("USAGE-003 threads come most recently active first; totals count those that the limit cut off", async () => {

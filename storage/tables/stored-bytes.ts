@@ -1,0 +1,70 @@
+import { SvcError } from "../../bus/errors.ts";
+import { type Row, tenantSql } from "../store/statements.ts";
+import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
+
+// How much a tenant stores on purpose, counted in the batch that stores it: a row for each kind, and one for all of them together.
+// What would go over a limit changes no row, and so undoes its batch: no two writers pass a limit together.
+
+/** What is counted by itself. A new one needs nothing but its name. */
+export type StoredKind = "manifests";
+
+/** What a write adds to what is stored; less than nothing when it takes away, the difference when it puts one in place of another. */
+export interface StoredChange {
+  readonly kind: StoredKind;
+  readonly bytes: number;
+}
+
+/** The setting that a refusal names. */
+const quota = "SVC_TENANT_STORED_BYTES";
+const total = "all";
+
+const add = tenantSql(
+  "stored_bytes_add",
+  `INSERT INTO stored_bytes (tenant_id, kind, bytes) SELECT :tenant, ?, CAST(? AS BIGINT) WHERE CAST(? AS BIGINT) <= CAST(? AS BIGINT)
+   ON CONFLICT (tenant_id, kind) DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes
+   WHERE stored_bytes.bytes + excluded.bytes <= ?`,
+);
+const takeAway = tenantSql(
+  "stored_bytes_take_away",
+  "UPDATE stored_bytes SET bytes = bytes - ? WHERE tenant_id = :tenant AND kind = ?",
+);
+const selectBytes = tenantSql(
+  "stored_bytes_of_kind",
+  "SELECT bytes FROM stored_bytes WHERE tenant_id = :tenant AND kind = ?",
+);
+
+/**
+ * Makes a batch and counts what it stores, both or neither; `limit` is on what the tenant stores of all kinds, 0 for none. Who takes
+ * away is never refused. Refuses with storage_quota_exceeded, and as `TenantStore.write` does.
+ */
+export async function writeStored(
+  store: TenantStore,
+  { kind, bytes }: StoredChange,
+  limit: number,
+  ops: readonly WriteOp[],
+): Promise<readonly Row[][]> {
+  try {
+    return await store.write([...ops, ...countOps(store, kind, bytes, limit)], requestMs);
+  } catch (error) {
+    if (!(error instanceof SvcError && error.code === "conflict" && error.details.subject === add.name)) throw error;
+    const used_bytes = await storedBytes(store, total);
+    const detail = { quota, limit_bytes: limit, used_bytes, asked_bytes: bytes };
+    throw new SvcError("storage_quota_exceeded", { detail });
+  }
+}
+
+/** What the tenant stores of a kind, or in all. */
+export async function storedBytes(store: TenantStore, kind: StoredKind | typeof total): Promise<number> {
+  const [row] = await store.read(selectBytes, kind);
+  return (row?.bytes as number | undefined) ?? 0;
+}
+
+/** Always in this order, so that no two batches wait for each other. */
+function countOps(store: TenantStore, kind: StoredKind, bytes: number, limit: number): WriteOp[] {
+  if (bytes === 0) return [];
+  if (bytes < 0) return [kind, total].map((row) => store.op(takeAway, [-bytes, row], 1));
+  const most = limit === 0 ? Number.MAX_SAFE_INTEGER : limit;
+  return [[kind, Number.MAX_SAFE_INTEGER] as const, [total, most] as const].map(([row, max]) =>
+    store.op(add, [row, bytes, bytes, max, max], 1),
+  );
+}

@@ -1,0 +1,106 @@
+// What a database of the release before has, after 0023: its usage is in the sums, its words are found, its manifests are counted.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { migrate } from "../../storage/migrate.ts";
+import type { StoreConfig } from "../../storage/store/config.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { appendOp } from "../../storage/tables/events.ts";
+import { indexEvents, searchEvents } from "../../storage/tables/search.ts";
+import { storedBytes } from "../../storage/tables/stored-bytes.ts";
+import { insertThreadOp } from "../../storage/tables/threads.ts";
+import { insertUsageOp, usageSummary } from "../../storage/tables/usage.ts";
+import { insertVersions, threadRow } from "../support/rows.ts";
+import { dialects, emptyDatabase, runStore } from "../support/stores.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+
+const before = { target: "0021", downgrade: false };
+const head = { target: "head", downgrade: false };
+const window = { since: 0, until: 10 };
+
+/** A store for as long as `work` takes. */
+async function withStore<T>(config: StoreConfig, work: (store: Store) => Promise<T>): Promise<T> {
+  const works: (() => void | Promise<void>)[] = [];
+  const atEnd: Cleanup = { after: (end) => void works.push(end) };
+  const { store } = await runStore(config, atEnd);
+  try {
+    return await work(store);
+  } finally {
+    for (const end of works) await end();
+  }
+}
+
+async function fill(store: Store, tenantId: string, key: number): Promise<void> {
+  const tenant = store.tenant(tenantId);
+  const usage = (id: string, model_id: string) =>
+    insertUsageOp(tenant, {
+      id,
+      ts: 5,
+      manifest_id: "m",
+      model_id,
+      wire_model_id: "w",
+      kind: "tokens",
+      tokens_input: 1,
+      tokens_output: 2,
+      cache_creation: 3,
+      cache_read: 4,
+      cost_usd: 0.5,
+      thread_id: "t",
+      meta_json: "{}",
+    });
+  await tenant.write([
+    insertThreadOp(tenant, threadRow(key, "t", { next_seq: 1, leaf_seq: 0 })),
+    appendOp(tenant, key, {
+      seq: 0,
+      parent_seq: -1,
+      ts: 5,
+      kind: "message",
+      role: "user",
+      content: "an old pelican",
+      extra: null,
+    }),
+    usage("a", "fast"),
+    usage("b", "fast"),
+    usage("c", "slow"),
+    ...insertVersions(tenant, "m", 1, 2),
+  ]);
+}
+
+for (const dialect of dialects) {
+  describe(`the database of the release before on ${dialect}`, () => {
+    test("has its sums, words and counts after the migration, and loses nothing on the way back and forth", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, before);
+      await withStore(config, async (store) => {
+        await fill(store, "acme", 1);
+        await fill(store, "globex", 2);
+      });
+
+      for (let round = 0; round < 2; round++) {
+        await migrate(config, head);
+        await withStore(config, async (store) => {
+          const acme = store.tenant("acme");
+          await indexEvents(store, 10);
+          const { items, totals } = await usageSummary(acme, window, null);
+          const hits = await searchEvents(acme, "pelican", 10);
+
+          assert.deepEqual(
+            items.map(({ model_id, calls, cache_read }) => [model_id, calls, cache_read]),
+            [
+              ["fast", 2, 8],
+              ["slow", 1, 4],
+            ],
+          );
+          assert.deepEqual([totals.calls, totals.cost_usd], [3, 1.5]);
+          assert.deepEqual(
+            hits.map(({ content }) => content),
+            ["an old pelican"],
+          );
+          const bytes = 2 * ("{}".length + "made by a test".length);
+          assert.deepEqual([await storedBytes(acme, "manifests"), await storedBytes(acme, "all")], [bytes, bytes]);
+          assert.equal(await storedBytes(store.tenant("nobody"), "all"), 0);
+        });
+        await migrate(config, { target: "0021", downgrade: true });
+      }
+    });
+  });
+}
