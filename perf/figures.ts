@@ -1,7 +1,7 @@
 // The speed and memory that svc has to reach. A figure that the run did not measure has no verdict.
 import { type Results, type Row, sumCounts, type Verdict } from "./results.ts";
 
-type Measured = Pick<Results, "rows" | "memory" | "soak">;
+type Measured = Pick<Results, "rows" | "memory" | "soak"> & Partial<Pick<Results, "growth">>;
 
 interface Figure {
   readonly figure: string;
@@ -31,6 +31,9 @@ const figures: readonly Figure[] = [
   ),
   atMost("memory at rest", "MiB", 180, 140, (m) => m.memory.atRestMib),
   atMost("soak: last quarter's memory against the second's", "x", 1.1, 1.1, (m) => m.soak?.growth),
+  atMost("growth: search for a rare word, p50", "ms", 20, 20, (m) => growthRow(m, "search for a rare word")),
+  atMost("growth: usage summary, p50", "ms", 50, 50, (m) => growthRow(m, "usage summary")),
+  atMost("growth: models, p50", "ms", 300, 300, (m) => growthRow(m, "models")),
 ];
 
 /** How the measured figures stand; those that were not measured are left out. */
@@ -56,6 +59,10 @@ function atMost(figure: string, unit: string, must: number, aim: number, value: 
 
 function svcRow(measured: Measured, scenario: string): Row | undefined {
   return measured.rows.find((row) => row.scenario === scenario && row.target === "svc");
+}
+
+function growthRow(measured: Measured, what: string): number | undefined {
+  return measured.growth?.find((row) => row.what === what)?.p50Ms;
 }
 
 function errorsOf(row: Row | undefined): number | undefined {

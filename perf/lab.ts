@@ -49,6 +49,8 @@ export interface SvcChanges {
   readonly mockPort?: number;
   /** Instead of the one of the options. */
   readonly dataDir?: string;
+  /** Fills the data directory before the server sees it. */
+  readonly prepare?: (dataDir: string) => Promise<void>;
 }
 
 /** What a turn job says besides how to reach the target. */
@@ -122,7 +124,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
   async function startOne(
     name: TargetName,
     label: string,
-    { env, mockPort = mock.ready, dataDir }: SvcChanges,
+    { env, mockPort = mock.ready, dataDir, prepare }: SvcChanges,
     started: Set<Promise<SvcProcess>>,
   ): Promise<Target> {
     closing.signal.throwIfAborted();
@@ -130,6 +132,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
       launcher: options.svc,
       dir: `${dataDir === undefined ? dir : newDir(dataDir)}/${label}/${name}`,
       mockPort,
+      prepare,
       env: { ...options.env, ...env, ...(name === "svc-node" && { SVC_HTTP_ENGINE: "node" }) },
       signal: closing.signal,
     });

@@ -6,12 +6,29 @@ import { runBodiesScenario } from "./bodies-scenario.ts";
 import { measureFlush } from "./disk.ts";
 import { judge } from "./figures.ts";
 import { runFirstWordScenario } from "./first-word-scenario.ts";
+import { runGrowthScenario } from "./growth-scenario.ts";
 import { runIdleScenario } from "./idle-scenario.ts";
 import { type Lab, openLab } from "./lab.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
 import { renderReport } from "./report.ts";
-import type { BodiesResult, FirstWordResult, Machine, MemoryResult, Results, Row, SoakResult } from "./results.ts";
-import { bodiesScenario, firstWordScenario, idleScenario, soakScenario, turnScenarios } from "./scenarios.ts";
+import type {
+  BodiesResult,
+  FirstWordResult,
+  GrowthRow,
+  Machine,
+  MemoryResult,
+  Results,
+  Row,
+  SoakResult,
+} from "./results.ts";
+import {
+  bodiesScenario,
+  firstWordScenario,
+  growthScenario,
+  idleScenario,
+  soakScenario,
+  turnScenarios,
+} from "./scenarios.ts";
 import { runSoakScenario } from "./soak-scenario.ts";
 import { formatResults } from "./table.ts";
 import { runTurnScenario } from "./turn-scenario.ts";
@@ -82,6 +99,7 @@ async function runScenarios(
   let soak: SoakResult | undefined;
   let firstWord: FirstWordResult | undefined;
   let bodies: BodiesResult | undefined;
+  let growth: GrowthRow[] = [];
   // One scenario that fails leaves the others their chance.
   const attempt = async (name: string, work: () => Promise<void>) => {
     if (!scenarios.includes(name)) return;
@@ -107,8 +125,11 @@ async function runScenarios(
     await attempt(soakScenario.name, async () => {
       soak = await runSoakScenario(lab);
     });
+    await attempt(growthScenario.name, async () => {
+      growth = await runGrowthScenario(lab);
+    });
   }
-  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, failures };
+  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, failures };
 }
 
 function describeMachine(): Machine {

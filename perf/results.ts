@@ -14,6 +14,7 @@ export interface Results {
   readonly soak: SoakResult | undefined;
   readonly firstWord: FirstWordResult | undefined;
   readonly bodies: BodiesResult | undefined;
+  readonly growth: readonly GrowthRow[];
   readonly rss: readonly RssSeries[];
   readonly verdicts: readonly Verdict[];
   /** What could not be measured, and why. */
@@ -86,6 +87,17 @@ export interface MemoryResult {
     readonly duringMib: number;
     readonly kibPerTurn: number;
   }[];
+}
+
+/** One kind of request over much that is stored. */
+export interface GrowthRow {
+  readonly what: string;
+  /** After the start. */
+  readonly firstMs: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** The longest that GET /health waited meanwhile. */
+  readonly stallMs: number;
 }
 
 export interface SoakResult {

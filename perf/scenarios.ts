@@ -108,12 +108,30 @@ export const bodiesScenario = {
   warmUp: { manifest: "perf-burst", model: "mock-burst", streams: 20 },
 } as const;
 
+/** Who the harness is to the server. */
+export const perfTenant = "perf";
+
+/** What a tenant stores over time: requests whose price must not grow with it. */
+export const growthScenario = {
+  name: "growth",
+  title: "requests over much that is stored",
+  threads: 100_000,
+  usageRows: 300_000,
+  manifests: 620,
+  /** Of each kind. */
+  requests: 100,
+  rareWord: "zebra",
+  /** One thread of so many has the word. */
+  rareEvery: 20_000,
+} as const;
+
 export const scenarioNames: readonly string[] = [
   ...turnScenarios.map((scenario) => scenario.name),
   firstWordScenario.name,
   bodiesScenario.name,
   idleScenario.name,
   soakScenario.name,
+  growthScenario.name,
 ];
 
 /** Manifest name to wire model, for the relay and for the routes of svc. */

@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { listProcessTree } from "./process-stats.ts";
-import { models } from "./scenarios.ts";
+import { models, perfTenant } from "./scenarios.ts";
 
 /** The server under test. */
 export interface SvcProcess {
@@ -27,6 +27,8 @@ export interface SvcStart {
   /** A new directory; the data and the log go there. */
   readonly dir: string;
   readonly mockPort: number;
+  /** Fills the data directory before the server sees it. */
+  readonly prepare?: ((dataDir: string) => Promise<void>) | undefined;
   readonly env: Readonly<Record<string, string>>;
   /** Gives up the start and ends the process. */
   readonly signal: AbortSignal;
@@ -38,13 +40,18 @@ const stopMs = 10_000;
 /** Starts svc as a user would, with an empty data directory, and waits until it is ready. */
 export async function startSvc(start: SvcStart): Promise<SvcProcess> {
   mkdirSync(start.dir, { recursive: true });
+  await start.prepare?.(`${start.dir}/data`);
   const port = await findFreePort();
   const [apiKey, neighbourKey] = [newKey(), newKey()];
   const logPath = `${start.dir}/svc.log`;
   const log = openSync(logPath, "w");
   const child = spawn(process.execPath, [start.launcher, "serve"], {
     cwd: dirname(start.launcher),
-    env: { ...inheritedEnv(), ...settingsOf(start, port, { perf: apiKey, neighbour: neighbourKey }), ...start.env },
+    env: {
+      ...inheritedEnv(),
+      ...settingsOf(start, port, { [perfTenant]: apiKey, neighbour: neighbourKey }),
+      ...start.env,
+    },
     // The channel carries nothing: it breaks when the harness dies, and svc then ends too.
     stdio: ["ignore", log, log, "ipc"],
   });
@@ -102,10 +109,7 @@ function settingsOf(start: SvcStart, port: number, keys: Readonly<Record<string,
     SVC_AUTH_MODE: "api_key",
     SVC_AUTH_API_KEYS: JSON.stringify(
       Object.fromEntries(
-        Object.entries(keys).map(([tenant_id, key]) => [
-          key,
-          { tenant_id, sub: "load", scopes: ["chat:read", "chat:write"] },
-        ]),
+        Object.entries(keys).map(([tenant_id, key]) => [key, { tenant_id, sub: "load", scopes: ["*"] }]),
       ),
     ),
     SVC_RATE_LIMIT: "1000000000",

@@ -1,5 +1,12 @@
 import { busyShare } from "./machine-load.ts";
-import { type BodiesResult, type FirstWordResult, type Results, type Row, sumCounts } from "./results.ts";
+import {
+  type BodiesResult,
+  type FirstWordResult,
+  type GrowthRow,
+  type Results,
+  type Row,
+  sumCounts,
+} from "./results.ts";
 
 /** The results as text for a terminal. */
 export function formatResults(results: Results): string {
@@ -22,6 +29,7 @@ export function formatResults(results: Results): string {
   }
   const memory = memoryRows(results);
   if (memory.length > 0) parts.push(formatTable(["memory", "value", "how"], memory));
+  if (results.growth.length > 0) parts.push(formatTable(growthHeads, results.growth.map(growthCells)));
   if (results.verdicts.length > 0) {
     const verdicts = results.verdicts.map(({ figure, unit, value, must, aim, state }) => [
       figure,
@@ -34,6 +42,12 @@ export function formatResults(results: Results): string {
   }
   for (const failure of results.failures) parts.push(`not measured: ${failure}`);
   return `${parts.join("\n\n")}\n`;
+}
+
+const growthHeads = ["growth", "first ms", "p50 ms", "p99 ms", "longest stall ms"];
+
+function growthCells({ what, firstMs, p50Ms, p99Ms, stallMs }: GrowthRow): string[] {
+  return [what, ...[firstMs, p50Ms, p99Ms, stallMs].map((ms) => ms.toFixed(1))];
 }
 
 const rowHeads = [

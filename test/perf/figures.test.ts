@@ -10,6 +10,17 @@ function svcRow(scenario: string, found: Partial<Row>): Row {
   return { scenario, target: "svc", errors: {}, ...found } as Row;
 }
 
+test("what grows is judged by its median", () => {
+  const growth = [{ what: "models", firstMs: 900, p50Ms: 301, p99Ms: 400, stallMs: 1 }];
+
+  const verdicts = judge({ ...nothing, growth });
+
+  assert.deepEqual(
+    verdicts.map(({ value, state }) => [value, state]),
+    [[301, "MISSED"]],
+  );
+});
+
 test("what was not measured is not judged", () => {
   assert.deepEqual(judge(nothing), []);
   assert.deepEqual(judge({ ...nothing, rows: [svcRow("burst", {})] }), []);

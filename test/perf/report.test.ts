@@ -117,6 +117,7 @@ const results: Results = {
   verdicts: [
     { figure: "burst: turns against the relay", unit: "x", value: 0.61, must: 0.5, aim: 0.7, state: "reached" },
   ],
+  growth: [{ what: "models", firstMs: 500, p50Ms: 10, p99Ms: 40, stallMs: 12 }],
   failures: ["soak: <b>svc ended</b>"],
 };
 
