@@ -1,27 +1,34 @@
 import type { CompiledAgent } from "../manifests/compile/compiled.ts";
-import type { MetricName, Metrics } from "./metrics.ts";
+import type { CounterName, HistogramName, LabelsOf, MetricName, Metrics } from "./metrics.ts";
+
+/** What is left to say of a metric when the manifest is known. */
+type OtherLabels<N extends MetricName> = Omit<LabelsOf<N>, "manifest_id">;
 
 /**
  * Counts for one manifest: under its name when it is the operator's, under `custom` when a tenant has stored it, and only what
  * spec.observability.metrics names, when it names any.
  */
 export class AgentMetrics {
-  readonly label: string;
+  readonly #manifest: { readonly manifest_id: string };
   readonly #metrics: Metrics;
   readonly #allowed: ReadonlySet<string> | null;
 
   constructor(metrics: Metrics, agent: CompiledAgent) {
     this.#metrics = metrics;
-    this.label = agent.version === null ? agent.name : "custom";
+    this.#manifest = { manifest_id: agent.version === null ? agent.name : "custom" };
     this.#allowed = agent.metrics.length === 0 ? null : new Set(agent.metrics.map(bareName));
   }
 
-  count(name: Parameters<Metrics["count"]>[0], labels: readonly string[], amount = 1): void {
-    if (this.#counts(name)) this.#metrics.count(name, labels, amount);
+  count<N extends CounterName>(name: N, labels: OtherLabels<N>, amount = 1): void {
+    if (this.#counts(name)) this.#metrics.count(name, this.#withManifest<N>(labels), amount);
   }
 
-  observe(name: Parameters<Metrics["observe"]>[0], labels: readonly string[], seconds: number): void {
-    if (this.#counts(name)) this.#metrics.observe(name, labels, seconds);
+  observe<N extends HistogramName>(name: N, labels: OtherLabels<N>, seconds: number): void {
+    if (this.#counts(name)) this.#metrics.observe(name, this.#withManifest<N>(labels), seconds);
+  }
+
+  #withManifest<N extends MetricName>(labels: OtherLabels<N>): LabelsOf<N> {
+    return { ...labels, ...this.#manifest } as unknown as LabelsOf<N>;
   }
 
   #counts(name: MetricName): boolean {
@@ -33,7 +40,7 @@ export class AgentMetrics {
 export function countInterrupted(deps: { readonly metrics: Metrics }, agent: CompiledAgent, calls: number): void {
   if (calls === 0) return;
   const metrics = new AgentMetrics(deps.metrics, agent);
-  metrics.count("svc_interrupted_tool_calls_total", [metrics.label], calls);
+  metrics.count("svc_interrupted_tool_calls_total", {}, calls);
 }
 
 function bareName(name: string): string {

@@ -103,6 +103,13 @@ export type MetricName = keyof typeof metricTable;
 type NamesOf<Type extends MetricEntry["type"]> = {
   [N in MetricName]: (typeof metricTable)[N]["type"] extends Type ? N : never;
 }[MetricName];
+/** The name of something that is counted. */
+export type CounterName = NamesOf<"counter">;
+/** The name of something whose duration is measured. */
+export type HistogramName = NamesOf<"histogram">;
+
+/** The labels of a metric, each with its value. */
+export type LabelsOf<N extends MetricName> = Readonly<Record<(typeof metricTable)[N]["labels"][number], string>>;
 
 /** Series of one metric; what comes beyond is counted under `other`, so that no caller can grow the memory. */
 const seriesMax = 1_000;
@@ -120,16 +127,16 @@ export class Metrics {
   readonly #histograms = new Map<string, Map<string, number[]>>();
   readonly #gauges = new Map<string, () => number>();
 
-  /** Adds to a counter. Labels in the order of the table. */
-  count(name: NamesOf<"counter">, labels: readonly string[], amount = 1): void {
+  /** Adds to a counter. */
+  count<N extends CounterName>(name: N, labels: LabelsOf<N>, amount = 1): void {
     const series = seriesOf(this.#counters, name);
-    const key = seriesKey(series, labels);
+    const key = seriesKey(series, name, labels);
     series.set(key, (series.get(key) ?? 0) + amount);
   }
 
-  observe(name: NamesOf<"histogram">, labels: readonly string[], seconds: number): void {
+  observe<N extends HistogramName>(name: N, labels: LabelsOf<N>, seconds: number): void {
     const series = seriesOf(this.#histograms, name);
-    const key = seriesKey(series, labels);
+    const key = seriesKey(series, name, labels);
     let values = series.get(key);
     if (!values) {
       values = new Array<number>(buckets.length + 2).fill(0);
@@ -207,11 +214,13 @@ function seriesOf<V>(metrics: Map<string, Map<string, V>>, name: string): Map<st
   return series;
 }
 
-function seriesKey(series: ReadonlyMap<string, unknown>, labels: readonly string[]): string {
-  const key = labels.length === 1 ? (labels[0] as string) : labels.join(separator);
+function seriesKey(series: ReadonlyMap<string, unknown>, name: MetricName, labels: Record<string, string>): string {
+  const names: readonly string[] = metricTable[name].labels;
+  let key = "";
+  for (let at = 0; at < names.length; at++) key += (at === 0 ? "" : separator) + labels[names[at] as string];
   // The last place is for the others.
   if (series.size < seriesMax - 1 || series.has(key)) return key;
-  return labels.map(() => "other").join(separator);
+  return names.map(() => "other").join(separator);
 }
 
 function labelsOf(entry: MetricEntry, key: string): Record<string, string> {

@@ -93,7 +93,7 @@ export function createActorDeps(
     cards: new ModelCards(manifests, objects),
     threadKeys: new ThreadKeys(store),
     audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
-      metrics.count("svc_buffer_dropped_total", ["audit"]),
+      metrics.count("svc_buffer_dropped_total", { buffer: "audit" }),
     ),
     metrics,
     pace: new TextPace(env),

@@ -76,7 +76,7 @@ export function startActors(
     deps,
     definitions: [...actorKinds, ...pluginKinds(plugins)],
     onCrash(kind, key, error) {
-      deps.metrics.count("svc_actor_crashes_total", [kind]);
+      deps.metrics.count("svc_actor_crashes_total", { kind });
       deps.log.error({ err: error, kind, key }, "actor crashed");
     },
   });
@@ -89,7 +89,7 @@ export function startActors(
     close: () => host.close(),
     metrics() {
       for (const kind of ["tell", "frame", "late_reply", "batch"] as const) {
-        deps.metrics.count("svc_bus_dropped_total", [kind], bus.dropped[kind]);
+        deps.metrics.count("svc_bus_dropped_total", { kind }, bus.dropped[kind]);
         bus.dropped[kind] = 0;
       }
       return deps.metrics.snapshot();

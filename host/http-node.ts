@@ -155,7 +155,7 @@ export function createHttpNode(
       return listener.port;
     },
     metrics() {
-      metrics.count("svc_slow_streams_closed_total", [], streams.droppedCount);
+      metrics.count("svc_slow_streams_closed_total", {}, streams.droppedCount);
       streams.droppedCount = 0;
       return metrics.snapshot();
     },

@@ -35,7 +35,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const label = found.kind === "route" ? `${found.route.method} ${found.route.path}` : "unknown";
     const answer = (reply: Reply): void => {
       const status = reply.kind === "stream" || reply.kind === "pieces" ? 200 : reply.status;
-      metrics.count("svc_http_requests_total", [label, String(status)]);
+      metrics.count("svc_http_requests_total", { route: label, status: String(status) });
       exchange.reply(reply);
     };
     const refuse = (error: unknown, inTheFormOf: Route["refusal"]): Reply => {

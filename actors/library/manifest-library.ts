@@ -103,7 +103,7 @@ export class ManifestLibrary {
     for (const { rule, kind } of agent.emptyRules)
       this.#metrics.count(
         "svc_rule_targets_nothing_total",
-        version === null ? [agent.name, rule, kind] : ["custom", "custom", kind],
+        version === null ? { manifest_id: agent.name, rule, kind } : { manifest_id: "custom", rule: "custom", kind },
       );
     ofTenants ??= new Map();
     const staleAt = keys.length === 0 ? Number.POSITIVE_INFINITY : this.#monotonic() + textsFreshMs;

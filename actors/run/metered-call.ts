@@ -115,8 +115,8 @@ export class MeteredCall {
     // Limits hold by what is estimated, and not at all where no rates are known.
     if (estimated) this.#degraded("svc_model_unmetered_total", "unmetered", route);
     if (price === null) this.#degraded("svc_model_unpriced_total", "unpriced", route);
-    metrics.count("svc_tokens_total", [metrics.label, route.id, "input"], tokens.input);
-    metrics.count("svc_tokens_total", [metrics.label, route.id, "output"], tokens.output);
+    metrics.count("svc_tokens_total", { model: route.id, kind: "input" }, tokens.input);
+    metrics.count("svc_tokens_total", { model: route.id, kind: "output" }, tokens.output);
     meter.add({
       env: deps.env,
       manifestId: plan.agent.name,
@@ -131,8 +131,8 @@ export class MeteredCall {
 
   #degraded(name: "svc_model_unmetered_total" | "svc_model_unpriced_total", reason: string, route: ModelRoute): void {
     const { metrics } = this.#scope;
-    metrics.count(name, [metrics.label, route.id]);
-    metrics.count("svc_control_degraded_total", ["limits", metrics.label, reason]);
+    metrics.count(name, { model: route.id });
+    metrics.count("svc_control_degraded_total", { control: "limits", reason });
   }
 }
 

@@ -129,9 +129,12 @@ function held(scope: RunScope, metered: MeteredCall): ModelEvents {
 function observer(scope: RunScope): CallObserver {
   const { metrics } = scope;
   return {
-    finished: (route, outcome, seconds) => metrics.observe("svc_model_call_seconds", [route.id, outcome], seconds),
-    retried: (route, status) => metrics.count("svc_model_retry_total", [route.provider, String(status)]),
-    timedOut: (route) => metrics.count("svc_model_timeout_total", [route.provider]),
-    switched: (from, to) => metrics.count("svc_model_switch_total", [from.id, to.id, "provider_error"]),
+    finished: (route, outcome, seconds) =>
+      metrics.observe("svc_model_call_seconds", { model: route.id, status: outcome }, seconds),
+    retried: (route, status) =>
+      metrics.count("svc_model_retry_total", { provider: route.provider, status: String(status) }),
+    timedOut: (route) => metrics.count("svc_model_timeout_total", { provider: route.provider }),
+    switched: (from, to) =>
+      metrics.count("svc_model_switch_total", { from: from.id, to: to.id, reason: "provider_error" }),
   };
 }

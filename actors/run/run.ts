@@ -88,7 +88,7 @@ export class Run {
     } catch (error) {
       const refusal = SvcError.from(error);
       deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
-      metrics.count("svc_runs_total", [metrics.label, "failed"]);
+      metrics.count("svc_runs_total", { outcome: "failed" });
       const written = error instanceof SvcError && (await this.#writeFailure(error));
       this.#output.failed(refusal);
       return written ? "finished" : "lost";
@@ -167,8 +167,8 @@ export class Run {
       latency_ms: deps.env.now() - plan.startedAt,
     });
     if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
-      metrics.count("svc_run_stop_reason_total", [metrics.label, ending.stop_reason]);
-    metrics.count("svc_runs_total", [metrics.label, label]);
+      metrics.count("svc_run_stop_reason_total", { reason: ending.stop_reason });
+    metrics.count("svc_runs_total", { outcome: label });
     if (stopping) this.#output.failed(stopping);
     else this.#output.finished(result, journal.durableSeq);
   }

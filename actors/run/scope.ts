@@ -160,7 +160,7 @@ export class RunScope {
   /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */
   denied(denial: Denial, call: { readonly tool: string; readonly tool_call_id: string } | null): void {
     this.audit("policy_deny", "denied", denialPayload(denial, call));
-    this.metrics.count("svc_policy_deny_total", [this.metrics.label, denial.rule, call?.tool ?? ""]);
+    this.metrics.count("svc_policy_deny_total", { policy: denial.rule, tool: call?.tool ?? "" });
   }
 
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {

@@ -185,7 +185,7 @@ export class ToolRunner {
   #deny(call: ToolCall, denial: Denial, spoken: readonly Spoken[]): Promise<ToolOutcome> {
     const scope = this.#scope;
     scope.denied(denial, { tool: call.name, tool_call_id: call.id });
-    scope.metrics.count("svc_tool_calls_total", ["local", "denied", scope.metrics.label, ""]);
+    scope.metrics.count("svc_tool_calls_total", { transport: "local", status: "denied", error_code: "" });
     return this.#close(toolOutcome(call, denyText(denial, call.name), "denied", scope.plan.origin, spoken));
   }
 
@@ -239,9 +239,9 @@ export class ToolRunner {
       latency_ms: Math.round(latencyMs * 100) / 100,
       ...(result.error === undefined ? {} : { error_code: result.error }),
     });
-    scope.metrics.count("svc_tool_calls_total", ["local", status, scope.metrics.label, result.error ?? ""]);
+    scope.metrics.count("svc_tool_calls_total", { transport: "local", status, error_code: result.error ?? "" });
     if (result.error === "interrupted") this.#countInterrupted();
-    scope.metrics.observe("svc_tool_call_seconds", ["local", scope.metrics.label], latencyMs / 1000);
+    scope.metrics.observe("svc_tool_call_seconds", { transport: "local" }, latencyMs / 1000);
     const { shown, denial } = released ?? { shown: result, denial: null };
     if (denial !== null) scope.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
@@ -251,7 +251,7 @@ export class ToolRunner {
 
   #countInterrupted(): void {
     const { metrics } = this.#scope;
-    metrics.count("svc_interrupted_tool_calls_total", [metrics.label]);
+    metrics.count("svc_interrupted_tool_calls_total", {});
   }
 
   /** The result becomes durable, and then the client is told. */

@@ -36,7 +36,7 @@ export function hookControl(hook: ToolHook, env: Env, failed: (hook: string, err
   return ({ metrics }) => {
     const passes = ({ agent, tool }: GovernedCall): boolean => {
       const isReader = agent.tools.find((bound) => bound.name === tool)?.risk === "reads";
-      if (isReader) metrics.count("svc_control_degraded_total", ["hook", metrics.label, name]);
+      if (isReader) metrics.count("svc_control_degraded_total", { control: "hook", reason: name });
       return isReader;
     };
     const { beforeTool, afterTool } = hook;

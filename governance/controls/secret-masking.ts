@@ -13,7 +13,7 @@ export function secretMasking({ mask, metrics }: GovernedRun): Control {
       let masked = mask.told.text(text);
       if (masked !== text) masked = mask.told.text(text, textsIn(call.asked));
       if (masked === text) return pass;
-      metrics.count("svc_secret_masking_total", [metrics.label, call.tool]);
+      metrics.count("svc_secret_masking_total", { tool: call.tool });
       return { verdict: "replace", result: { ...result, text: masked } };
     },
   };

@@ -10,9 +10,9 @@ async function linesOf(metrics: Metrics, name: string): Promise<string[]> {
 
 test("series that were there before a thousand others go on counting under their own names", async () => {
   const metrics = new Metrics();
-  for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", [`p${i}`]);
+  for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", { provider: `p${i}` });
 
-  for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", [`p${i}`], 2);
+  for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", { provider: `p${i}` }, 2);
 
   const lines = await linesOf(metrics, "svc_model_timeout_total");
   assert.deepEqual(lines, [
@@ -24,7 +24,7 @@ test("series that were there before a thousand others go on counting under their
 test("histograms are bounded alike, and what comes beyond is measured with the others", async () => {
   const metrics = new Metrics();
   for (let round = 0; round < 2; round++)
-    for (let i = 0; i < 1002; i++) metrics.observe("svc_model_call_seconds", [`m${i}`, "ok"], 2);
+    for (let i = 0; i < 1002; i++) metrics.observe("svc_model_call_seconds", { model: `m${i}`, status: "ok" }, 2);
 
   const counts = await linesOf(metrics, "svc_model_call_seconds_count");
   const sums = await linesOf(metrics, "svc_model_call_seconds_sum");
@@ -37,9 +37,9 @@ test("histograms are bounded alike, and what comes beyond is measured with the o
 
 test("the bound of one metric is nothing to another", async () => {
   const metrics = new Metrics();
-  for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", [`p${i}`]);
+  for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", { provider: `p${i}` });
 
-  metrics.count("svc_model_retry_total", ["late", "500"]);
+  metrics.count("svc_model_retry_total", { provider: "late", status: "500" });
 
   assert.deepEqual(await linesOf(metrics, "svc_model_retry_total"), [
     'svc_model_retry_total{provider="late",status="500"} 1',
@@ -48,7 +48,8 @@ test("the bound of one metric is nothing to another", async () => {
 
 test("a value on the edge of a bucket is in it, and the last bucket has everything", async () => {
   const metrics = new Metrics();
-  for (const seconds of [0.001, 0.0011, 3600, 3601]) metrics.observe("svc_model_call_seconds", ["m", "ok"], seconds);
+  for (const seconds of [0.001, 0.0011, 3600, 3601])
+    metrics.observe("svc_model_call_seconds", { model: "m", status: "ok" }, seconds);
 
   const lines = await linesOf(metrics, "svc_model_call_seconds_bucket");
   const upTo = (le: string) =>

@@ -44,7 +44,8 @@ describe("labels of metrics", () => {
 
   test("are at most a thousand series of one metric, and what comes beyond is counted", async () => {
     const metrics = new Metrics();
-    for (let i = 0; i < 3000; i++) metrics.count("svc_model_switch_total", [`from-${i}`, "to", "provider_error"]);
+    for (let i = 0; i < 3000; i++)
+      metrics.count("svc_model_switch_total", { from: `from-${i}`, to: "to", reason: "provider_error" });
 
     const { body } = await renderMetrics([metrics.snapshot()], "text");
 
