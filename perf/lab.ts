@@ -3,7 +3,17 @@ import { loadTokens } from "../test/support/mock-model/behaviours.ts";
 import { type Child, startChild } from "./child.ts";
 import { othersShare, readLoad } from "./machine-load.ts";
 import { isSvc, type Options, type TargetName } from "./options.ts";
-import type { IdleJob, IdleResult, Job, RepeatJob, RepeatResult, TurnJob, TurnResult } from "./protocol.ts";
+import type {
+  CrowdJob,
+  CrowdResult,
+  IdleJob,
+  IdleResult,
+  Job,
+  RepeatJob,
+  RepeatResult,
+  TurnJob,
+  TurnResult,
+} from "./protocol.ts";
 import { RssSampler } from "./sampler.ts";
 import { models } from "./scenarios.ts";
 import { type SvcProcess, startSvc } from "./svc-process.ts";
@@ -19,6 +29,7 @@ export interface Lab {
   warmUp(target: Target, load: TurnLoad): Promise<void>;
   openIdle(job: IdleJob): Promise<IdleResult>;
   closeIdle(): Promise<void>;
+  runCrowd(job: CrowdJob): Promise<CrowdResult>;
   /** Sends one request again and again, from a process of its own, until it is stopped. */
   startRepeating(job: RepeatJob): Promise<{ stop(): Promise<RepeatResult> }>;
   note(line: string): void;
@@ -192,6 +203,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
     },
     openIdle: (job) => ask<IdleResult>(job, jobGraceMs),
     closeIdle: () => ask<void>({ kind: "close" }, jobGraceMs),
+    runCrowd: (job) => ask<CrowdResult>(job, job.timeoutMs + jobGraceMs),
     async startRepeating(job) {
       neighbour ??= await startClient();
       const child = neighbour;

@@ -1,5 +1,6 @@
 // Entry of the load client's process: jobs come from the harness one at a time, results go back, and it ends with the
 // harness.
+import { runCrowd } from "./crowd-load.ts";
 import { type IdleStreams, openStreams } from "./idle-load.ts";
 import type { Job } from "./protocol.ts";
 import { type RepeatedRequests, startRepeating } from "./repeat-load.ts";
@@ -16,6 +17,7 @@ process.send?.({ result: "ready" });
 
 async function run(job: Job): Promise<unknown> {
   if (job.kind === "turns") return runTurns(job);
+  if (job.kind === "crowd") return runCrowd(job);
   if (job.kind === "idle") {
     idle = await openStreams(job);
     return idle.result;

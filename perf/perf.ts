@@ -10,6 +10,7 @@ import { runGrowthScenario } from "./growth-scenario.ts";
 import { runIdleScenario } from "./idle-scenario.ts";
 import { type Lab, openLab } from "./lab.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
+import { runReattachScenario } from "./reattach-scenario.ts";
 import { renderReport } from "./report.ts";
 import type {
   BodiesResult,
@@ -17,6 +18,7 @@ import type {
   GrowthRow,
   Machine,
   MemoryResult,
+  ReattachResult,
   Results,
   Row,
   SoakResult,
@@ -26,6 +28,7 @@ import {
   firstWordScenario,
   growthScenario,
   idleScenario,
+  reattachScenario,
   soakScenario,
   turnScenarios,
 } from "./scenarios.ts";
@@ -100,6 +103,7 @@ async function runScenarios(
   let firstWord: FirstWordResult | undefined;
   let bodies: BodiesResult | undefined;
   let growth: GrowthRow[] = [];
+  let reattach: readonly ReattachResult[] = [];
   // One scenario that fails leaves the others their chance.
   const attempt = async (name: string, work: () => Promise<void>) => {
     if (!scenarios.includes(name)) return;
@@ -128,8 +132,11 @@ async function runScenarios(
     await attempt(growthScenario.name, async () => {
       growth = await runGrowthScenario(lab);
     });
+    await attempt(reattachScenario.name, async () => {
+      reattach = await runReattachScenario(lab);
+    });
   }
-  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, failures };
+  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, failures };
 }
 
 function describeMachine(): Machine {

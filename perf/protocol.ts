@@ -83,12 +83,34 @@ export interface RepeatResult {
   readonly elapsedMs: number;
 }
 
+/** Reattaches many at once. Streams are spread over the threads in turn. */
+export interface CrowdJob {
+  readonly kind: "crowd";
+  readonly port: number;
+  /** `{thread}` stands for the thread's id. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly threads: { readonly prefix: string; readonly count: number };
+  readonly streams: number;
+  /** Whether they read what they have asked for; else each stays open for `holdMs`. */
+  readonly reads: boolean;
+  readonly holdMs: number;
+  readonly timeoutMs: number;
+}
+
+export interface CrowdResult {
+  /** Streams that have had their first frame as a whole. */
+  readonly whole: number;
+  readonly bytes: number;
+  readonly elapsedMs: number;
+}
+
 /** Ends the streams of the idle job, or the requests of the repeat job. */
 interface CloseJob {
   readonly kind: "close";
 }
 
-export type Job = TurnJob | IdleJob | RepeatJob | CloseJob;
+export type Job = TurnJob | IdleJob | RepeatJob | CrowdJob | CloseJob;
 
 /** An id that has the same length for every number, so that every request of a job is equally long. */
 export function threadId(prefix: string, number: number): string {

@@ -15,6 +15,7 @@ export interface Results {
   readonly firstWord: FirstWordResult | undefined;
   readonly bodies: BodiesResult | undefined;
   readonly growth: readonly GrowthRow[];
+  readonly reattach: readonly ReattachResult[];
   readonly rss: readonly RssSeries[];
   readonly verdicts: readonly Verdict[];
   /** What could not be measured, and why. */
@@ -98,6 +99,23 @@ export interface GrowthRow {
   readonly p99Ms: number;
   /** The longest that GET /health waited meanwhile. */
   readonly stallMs: number;
+}
+
+/** A crowd that reattached at once. */
+export interface ReattachResult {
+  readonly streams: number;
+  readonly threads: number;
+  readonly reads: boolean;
+  /** Streams that have had their snapshot as a whole. */
+  readonly whole: number;
+  readonly bytes: number;
+  readonly elapsedMs: number;
+  /** The longest turn of an event loop of the server's, 0 when none took 10 ms. */
+  readonly stallMs: number;
+  readonly healthP99Ms: number;
+  readonly healthMaxMs: number;
+  readonly rssMaxMib: number;
+  readonly waitingBytesMax: number;
 }
 
 export interface SoakResult {

@@ -125,6 +125,23 @@ export const growthScenario = {
   rareEvery: 20_000,
 } as const;
 
+/** Crowds that reattach to a few long threads at once, as after a restart. */
+export const reattachScenario = {
+  name: "reattach",
+  title: "many reattach at once to a few long threads",
+  manifest: "perf-burst",
+  model: "mock-burst",
+  prefix: "reattach",
+  threads: 40,
+  threadBytes: 400_000,
+  crowds: [
+    { reads: true, streams: 200 },
+    { reads: true, streams: 2000 },
+    { reads: false, streams: 2000 },
+  ],
+  holdMs: 8_000,
+} as const;
+
 export const scenarioNames: readonly string[] = [
   ...turnScenarios.map((scenario) => scenario.name),
   firstWordScenario.name,
@@ -132,6 +149,7 @@ export const scenarioNames: readonly string[] = [
   idleScenario.name,
   soakScenario.name,
   growthScenario.name,
+  reattachScenario.name,
 ];
 
 /** Manifest name to wire model, for the relay and for the routes of svc. */

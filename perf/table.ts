@@ -3,6 +3,7 @@ import {
   type BodiesResult,
   type FirstWordResult,
   type GrowthRow,
+  type ReattachResult,
   type Results,
   type Row,
   sumCounts,
@@ -30,6 +31,7 @@ export function formatResults(results: Results): string {
   const memory = memoryRows(results);
   if (memory.length > 0) parts.push(formatTable(["memory", "value", "how"], memory));
   if (results.growth.length > 0) parts.push(formatTable(growthHeads, results.growth.map(growthCells)));
+  if (results.reattach.length > 0) parts.push(formatTable(reattachHeads, results.reattach.map(reattachCells)));
   if (results.verdicts.length > 0) {
     const verdicts = results.verdicts.map(({ figure, unit, value, must, aim, state }) => [
       figure,
@@ -48,6 +50,32 @@ const growthHeads = ["growth", "first ms", "p50 ms", "p99 ms", "longest stall ms
 
 function growthCells({ what, firstMs, p50Ms, p99Ms, stallMs }: GrowthRow): string[] {
   return [what, ...[firstMs, p50Ms, p99Ms, stallMs].map((ms) => ms.toFixed(1))];
+}
+
+const reattachHeads = [
+  "reattach",
+  "whole",
+  "MB",
+  "seconds",
+  "stall ms",
+  "/health p99",
+  "max ms",
+  "RSS MiB",
+  "waiting MiB",
+];
+
+function reattachCells(crowd: ReattachResult): string[] {
+  return [
+    `${crowd.streams} to ${crowd.threads}, ${crowd.reads ? "read" : "do not read"}`,
+    String(crowd.whole),
+    (crowd.bytes / 1e6).toFixed(0),
+    (crowd.elapsedMs / 1000).toFixed(1),
+    crowd.stallMs.toFixed(0),
+    crowd.healthP99Ms.toFixed(1),
+    crowd.healthMaxMs.toFixed(0),
+    crowd.rssMaxMib.toFixed(0),
+    (crowd.waitingBytesMax / 2 ** 20).toFixed(1),
+  ];
 }
 
 const rowHeads = [

@@ -117,6 +117,21 @@ const results: Results = {
   verdicts: [
     { figure: "burst: turns against the relay", unit: "x", value: 0.61, must: 0.5, aim: 0.7, state: "reached" },
   ],
+  reattach: [
+    {
+      streams: 2000,
+      threads: 40,
+      reads: true,
+      whole: 1999,
+      bytes: 800_000_000,
+      elapsedMs: 4200,
+      stallMs: 31,
+      healthP99Ms: 20.5,
+      healthMaxMs: 33,
+      rssMaxMib: 402,
+      waitingBytesMax: 17 * 2 ** 20,
+    },
+  ],
   growth: [{ what: "models", firstMs: 500, p50Ms: 10, p99Ms: 40, stallMs: 12 }],
   failures: ["soak: <b>svc ended</b>"],
 };
@@ -248,6 +263,7 @@ test("the table's numbers stand under each other and every part of the results i
     assert.ok(text.includes(part), part);
   }
   assert.match(text, /^burst +svc .* 3 /m);
+  assert.match(text, /2000 to 40, read +1999 +800 +4\.2 +31 +20\.5 +33 +402 +17\.0/);
 });
 
 test("columns of numbers are set to the right, words to the left", () => {

@@ -1,0 +1,76 @@
+import { connect, type Socket } from "node:net";
+import { type CrowdJob, type CrowdResult, threadId } from "./protocol.ts";
+
+/** Connections on their way at a time: fewer than any listen queue holds. */
+const openingMax = 256;
+
+const readBuffer = Buffer.allocUnsafe(256 * 1024);
+
+/** Opens the job's streams as fast as they can be, and answers when each has had its snapshot, or has waited for long enough. */
+export async function runCrowd(job: CrowdJob): Promise<CrowdResult> {
+  const headers = Object.entries(job.headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const began = performance.now();
+  const sockets: Socket[] = [];
+  let next = 0;
+  let whole = 0;
+  let bytes = 0;
+  const openOne = async (): Promise<void> => {
+    for (let at = next++; at < job.streams; at = next++) {
+      const path = job.path.replace("{thread}", threadId(job.threads.prefix, at % job.threads.count));
+      const { socket, connected, settled } = openStream(
+        job,
+        `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1:${job.port}\r\n${headers.join("")}\r\n`,
+        (more) => {
+          bytes += more;
+        },
+      );
+      sockets.push(socket);
+      all.push(
+        settled.then((isWhole) => {
+          if (isWhole) whole++;
+        }),
+      );
+      await connected;
+    }
+  };
+  const all: Promise<void>[] = [];
+  await Promise.all(Array.from({ length: openingMax }, openOne));
+  await Promise.all(all);
+  const elapsedMs = performance.now() - began;
+  for (const socket of sockets) socket.destroy();
+  return { whole, bytes, elapsedMs };
+}
+
+function openStream(job: CrowdJob, request: string, onBytes: (bytes: number) => void) {
+  const { promise: connected, resolve: onConnected } = Promise.withResolvers<void>();
+  const { promise: settled, resolve } = Promise.withResolvers<boolean>();
+  let last = 0;
+  const callback = (length: number): boolean => {
+    onBytes(length);
+    const chunk = readBuffer.subarray(0, length);
+    // Frames are JSON on a line: an empty line is the end of one. The head's lines end otherwise.
+    if ((last === 10 && chunk[0] === 10) || chunk.includes("\n\n")) resolve(true);
+    last = chunk[length - 1] ?? 0;
+    return true;
+  };
+  const socket = connect({
+    port: job.port,
+    host: "127.0.0.1",
+    noDelay: true,
+    ...(job.reads && { onread: { buffer: readBuffer, callback } }),
+  });
+  // What nobody asks for is not read.
+  if (!job.reads) socket.pause();
+  const timeout = setTimeout(() => resolve(false), job.reads ? job.timeoutMs : job.holdMs);
+  socket.on("connect", () => {
+    socket.write(request);
+    onConnected();
+  });
+  socket.on("error", () => {});
+  socket.on("close", () => {
+    clearTimeout(timeout);
+    onConnected();
+    resolve(false);
+  });
+  return { socket, connected, settled };
+}
