@@ -91,6 +91,16 @@ export const metricTable = {
     help: "Bytes that clients of event streams have not taken yet.",
     labels: [],
   },
+  svc_history_readers_waiting: {
+    type: "gauge",
+    help: "Snapshots and replays of threads that wait for their turn.",
+    labels: [],
+  },
+  svc_history_pages_total: {
+    type: "counter",
+    help: "Pages of threads that were read for snapshots and replays.",
+    labels: [],
+  },
   svc_slow_streams_closed_total: {
     type: "counter",
     help: "Streams closed because their client did not read.",

@@ -16,6 +16,7 @@ import type { HttpContext } from "../http/context.ts";
 import { chooseEngine } from "../http/engines/choose.ts";
 import type { Listener } from "../http/engines/engine.ts";
 import { StreamRegistry } from "../http/exchange/sse.ts";
+import { Pasts } from "../http/past/pasts.ts";
 import { Probe } from "../http/probe.ts";
 import { allRoutes } from "../http/routes/all.ts";
 import { ThreadHubs } from "../http/thread-hubs.ts";
@@ -83,7 +84,10 @@ export function createHttpNode(
   });
   const store = openStore(env, storeConfigOf(settings), storePort);
   const migrations = allMigrations(plugins);
-  const streams = new StreamRegistry(settings.streamBufferBytes / config.httpThreads, () => env.monotonic());
+  const waitingMax = settings.streamBufferBytes / config.httpThreads;
+  const streams = new StreamRegistry(waitingMax, () => env.monotonic());
+  const pasts = new Pasts(env, waitingMax);
+  streams.shared = () => pasts.bytes;
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   let draining = false;
@@ -97,6 +101,7 @@ export function createHttpNode(
     objects,
     streams,
     hubs: new ThreadHubs(bus),
+    pasts,
     turns: new Set(),
     reattached: new Set(),
     metrics,
@@ -124,7 +129,8 @@ export function createHttpNode(
     for (const turn of [...context.turns]) turn.lost(node);
   });
   metrics.gauge("svc_open_streams", () => streams.size);
-  metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting);
+  metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting + pasts.bytes);
+  metrics.gauge("svc_history_readers_waiting", () => pasts.waiting);
   const onRequest = createApp(allRoutes(settings, pluginRoutes(plugins)), context, createAuthenticator(settings, env));
   let listener: Listener | null = null;
   let closed = false;
@@ -157,6 +163,7 @@ export function createHttpNode(
     metrics() {
       metrics.count("svc_slow_streams_closed_total", {}, streams.droppedCount);
       streams.droppedCount = 0;
+      metrics.count("svc_history_pages_total", [], pasts.takeMadeCount());
       return metrics.snapshot();
     },
     announceEnd() {

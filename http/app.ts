@@ -6,7 +6,7 @@ import { requireChat, requireScopes } from "../governance/auth/scopes.ts";
 import type { HttpContext } from "./context.ts";
 import type { OnRequest } from "./engines/engine.ts";
 import type { Exchange } from "./engines/exchange.ts";
-import { type Reply, refusal } from "./exchange/reply.ts";
+import { type Pieces, type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
@@ -113,24 +113,33 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
 
   /** Makes the first piece of a long body, so that what fails by then is answered like every refusal. */
   async function begin(reply: Extract<Reply, { kind: "pieces" }>, exchange: Exchange): Promise<Reply> {
-    const pieces = reply.pieces[Symbol.asyncIterator]();
+    const { pieces } = reply;
+    // Who goes away meanwhile is not waited for.
+    exchange.onAborted(() => void pieces.return());
     const first = await pieces.next();
-    return { ...reply, pieces: rest(first, pieces, exchange) };
+    return { ...reply, pieces: restOf(first, pieces, exchange) };
   }
 
-  async function* rest(
-    first: IteratorResult<string>,
-    pieces: AsyncIterator<string>,
-    exchange: Exchange,
-  ): AsyncGenerator<string> {
-    try {
-      for (let piece = first; !piece.done; piece = await pieces.next()) yield piece.value;
-    } catch (error) {
-      log.error({ err: error, request_id: exchange.requestId, path: exchange.head.path }, "an answer was cut short");
-      throw error;
-    } finally {
-      await pieces.return?.();
-    }
+  function restOf(first: Awaited<ReturnType<Pieces["next"]>>, pieces: Pieces, exchange: Exchange): Pieces {
+    let isFirst = true;
+    return {
+      async next() {
+        if (isFirst) {
+          isFirst = false;
+          return first;
+        }
+        try {
+          return await pieces.next();
+        } catch (error) {
+          log.error(
+            { err: error, request_id: exchange.requestId, path: exchange.head.path },
+            "an answer was cut short",
+          );
+          throw error;
+        }
+      },
+      return: () => pieces.return(),
+    };
   }
 
   function identify(exchange: Exchange): Identity | Promise<Identity> {

@@ -9,6 +9,7 @@ import type { Settings } from "../governance/settings/settings.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import type { StreamRegistry } from "./exchange/sse.ts";
+import type { Pasts } from "./past/pasts.ts";
 import type { Probe } from "./probe.ts";
 import type { ThreadHubs } from "./thread-hubs.ts";
 
@@ -29,6 +30,8 @@ export interface HttpContext {
   readonly objects: ObjectStore;
   readonly streams: StreamRegistry;
   readonly hubs: ThreadHubs;
+  /** Where what threads have said is read from, by all who come late to it. */
+  readonly pasts: Pasts;
   /** Turns under way that this thread has started. */
   readonly turns: Set<LiveTurn>;
   /** Streams that listen to a conversation without having started its turn. */

@@ -1,13 +1,14 @@
-import { type Address, runAddress, splitThreadId, threadAddress } from "../bus/address.ts";
+import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
-import { doneMark, keepAlive, turnReplayFrames } from "../bus/frames/frames.ts";
-import type { RunStatus } from "../bus/protocol/run.ts";
-import { sessionEventFrame } from "../storage/frames/session-event.ts";
-import { readEvents } from "../storage/tables/events.ts";
+import { doneMark, keepAlive } from "../bus/frames/frames.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 import type { EventStream } from "./exchange/sse.ts";
-import { snapshotPieces } from "./snapshot.ts";
+import type { Place } from "./past/fair-line.ts";
+import type { PastReader } from "./past/pasts.ts";
+import { ReplayMaker } from "./past/replay.ts";
+import { cut } from "./past/shared-pages.ts";
+import { SnapshotMaker, snapshotState } from "./snapshot.ts";
 import type { ThreadListener } from "./thread-hubs.ts";
 
 /** How long a reader waits before it asks the successor of an actor that is gone. */
@@ -28,6 +29,8 @@ export class Reattachment implements ThreadListener {
   #held: string | null = "";
   #heldBytes = 0;
   #heldCursor: number | null = null;
+  #place: Place | null = null;
+  #reader: PastReader | null = null;
   /** The actor was lost while the past was being sent. */
   #stale = false;
 
@@ -39,6 +42,8 @@ export class Reattachment implements ThreadListener {
     stream.onClose(() => {
       context.hubs.leave(this.#address, this);
       context.reattached.delete(this);
+      this.#reader?.close();
+      this.#place?.leave();
     });
     context.reattached.add(this);
     void this.#follow();
@@ -57,10 +62,17 @@ export class Reattachment implements ThreadListener {
     }
   }
 
+  forget(): void {
+    this.#held = "";
+    this.#heldBytes = 0;
+    this.#heldCursor = null;
+    this.#stream.hold(0);
+  }
+
   lost(): void {
     if (this.#held === null) {
       // What follows is asked for from the cursor, which moves with every event that is passed on.
-      this.#holdBack();
+      this.forget();
       this.#followLater();
     } else {
       this.#stale = true;
@@ -78,29 +90,25 @@ export class Reattachment implements ThreadListener {
     else this.#stream.lastFrameAt = env.monotonic();
   }
 
-  /** Frames are held back from now on; what was held before is forgotten. */
-  #holdBack(): void {
-    this.#held = "";
-    this.#heldBytes = 0;
-    this.#heldCursor = null;
-    this.#stream.hold(0);
-  }
-
   #followLater(): void {
     this.#context.env.timer(againMs, () => void this.#follow());
   }
 
   /** Sends the past and goes over to what happens. Begins again when the actor is lost meanwhile, never twice at a time. */
   async #follow(): Promise<void> {
-    const { hubs, log } = this.#context;
+    const { hubs, log, pasts } = this.#context;
     if (this.#stream.closed) return;
     this.#stale = false;
-    hubs.join(this.#address, this);
+    const place = pasts.place(splitThreadId(this.#address.key).tenantId);
+    this.#place = place;
     try {
-      const { next_seq, live } = await this.#position();
-      await this.#sendPast(next_seq, live !== null);
+      // Nothing is heard before it is this one's turn: it would have to be kept as long.
+      if (!(await place.turn()) || this.#stream.closed) return;
+      hubs.join(this.#address, this);
+      const { next_seq, live } = await hubs.position(this.#address, this);
+      await this.#sendPast(place, next_seq, live !== null);
       if (this.#stale) return this.#followLater();
-      if (live !== null) this.#stream.write(turnReplayFrames(live.text, live.truncated));
+      if (live !== null) await this.#sendLive(place, live);
       this.#stream.hold(0);
       this.#stream.write(this.#held ?? "");
       this.#cursor = this.#heldCursor ?? this.#cursor;
@@ -111,59 +119,78 @@ export class Reattachment implements ThreadListener {
       if (refused.code === "internal_error") log.error({ err: error, thread: this.#address.key }, "reattach failed");
       hubs.leave(this.#address, this);
       // A worker is being replaced, or busy. The client waits on an open stream; if it gives up, it comes back with its cursor.
-      this.#followLater();
+      if (!this.#stream.midFrame) this.#followLater();
+      // What it has of a frame it drops, and comes back for the whole.
+      else this.#stream.end("");
+    } finally {
+      place.leave();
     }
-  }
-
-  /** Where the log stands and what the live run has said since. What was heard before is in one of both. */
-  async #position(): Promise<{ next_seq: number; live: RunStatus["live"] }> {
-    const { bus } = this.#context;
-    const { next_seq, run_id } = await bus.ask(this.#address, "attach", {}, { onReply: () => this.#holdBack() });
-    if (run_id === null) return { next_seq, live: null };
-    const { tenantId, suffix } = splitThreadId(this.#address.key);
-    let heard: number | null = null;
-    const onReply = (): void => {
-      heard = this.#heldCursor;
-      this.#holdBack();
-    };
-    const { live, since_seq } = await bus.ask(runAddress(tenantId, suffix, run_id), "status", {}, { onReply });
-    const upTo = Math.max(next_seq, heard ?? 0);
-    // A run says nothing while it waits for an append: its text is in the log when the log has gone on without its knowing.
-    return { next_seq: upTo, live: live !== null && upTo > since_seq ? { text: "", truncated: false } : live };
   }
 
   /** The snapshot, or the events from the cursor on, up to where the thread said its log stands. */
-  async #sendPast(next_seq: number, isLive: boolean): Promise<void> {
-    const { store } = this.#context;
-    const { tenantId, suffix } = splitThreadId(this.#address.key);
+  async #sendPast(place: Place, next_seq: number, isLive: boolean): Promise<void> {
+    const { store, pasts } = this.#context;
+    const threadId = this.#address.key;
+    const { tenantId, suffix } = splitThreadId(threadId);
     const tenant = store.tenant(tenantId);
     const thread = (await threadBySuffix(tenant, suffix)) ?? null;
     const from = this.#cursor;
-    this.#cursor = next_seq;
+    if (this.#stream.closed) return;
     if (from === null || from > next_seq) {
-      await this.#write(`id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`);
-      for await (const piece of snapshotPieces(tenant, this.#address.key, thread, next_seq, isLive)) {
-        // Nobody is there to read the rest for.
-        if (this.#stream.closed) return;
-        await this.#write(piece);
-      }
-      await this.#write(',"text":""}\n\n');
-      return;
+      const before = `id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`;
+      const of = { threadId, thread, upTo: next_seq, isLive, before, after: ',"text":""}\n\n' };
+      await this.#sendAll(
+        pasts.read(place, snapshotState(of), () => new SnapshotMaker(tenant, of)),
+        false,
+      );
+    } else if (from === next_seq) {
+      // The head leaves with the first bytes: who has missed nothing learns by a comment that it is connected.
+      this.#stream.comment(keepAlive);
+    } else if (thread !== null) {
+      const state = JSON.stringify([threadId, thread.uid, from, next_seq]);
+      await this.#sendAll(
+        pasts.read(place, state, () => new ReplayMaker(tenant, thread, from, next_seq)),
+        true,
+      );
     }
-    // The head leaves with the first bytes: who has missed nothing learns by a comment that it is connected.
-    if (from === next_seq) this.#stream.comment(keepAlive);
-    for (let seq = from; thread !== null && seq < next_seq && !this.#stream.closed; ) {
-      const page = await readEvents(tenant, thread.thread_key, seq, next_seq);
-      const last = page.at(-1);
-      if (!last) return;
-      await this.#write(page.map((event) => sessionEventFrame(thread.uid, event)).join(""));
-      seq = last.seq + 1;
+    this.#cursor = next_seq;
+  }
+
+  /** Sends a past, as fast as the client takes it and the line lets it. It is one frame, or its pages are `wholeFrames`. */
+  async #sendAll(reader: PastReader, wholeFrames: boolean): Promise<void> {
+    this.#reader = reader;
+    try {
+      while (!reader.atEnd) {
+        await this.#drained();
+        const piece = await reader.next();
+        // Nobody is there to read the rest for.
+        if (piece === null) return;
+        await this.#sendPart(piece, !(reader.atEnd || (wholeFrames && reader.atPageEnd)));
+        if (wholeFrames && reader.atPageEnd && reader.from !== null) this.#cursor = reader.from;
+      }
+    } finally {
+      reader.close();
     }
   }
 
-  /** Writes a piece of the past when the one before was taken, so that a long past does not pile up for a slow reader. */
-  async #write(text: string): Promise<void> {
-    if (!this.#stream.drained) await new Promise<void>((resolve) => this.#stream.whenDrained(resolve));
-    this.#stream.write(text);
+  async #sendLive(place: Place, live: Buffer): Promise<void> {
+    const parts = cut(live);
+    for (const [at, part] of parts.entries()) {
+      await this.#drained();
+      if (!(await place.turn())) return;
+      await this.#sendPart(part, at < parts.length - 1);
+    }
+  }
+
+  /** Something else may have been written since it was this one's turn. */
+  async #sendPart(part: Uint8Array, unfinished: boolean): Promise<void> {
+    await this.#drained();
+    this.#stream.writePart(part, unfinished);
+  }
+
+  /** Resolves when the client has taken what was written, so that a long past does not pile up for a slow reader. */
+  async #drained(): Promise<void> {
+    while (!this.#stream.drained && !this.#stream.closed)
+      await new Promise<void>((resolve) => this.#stream.whenDrained(resolve));
   }
 }

@@ -5,39 +5,77 @@ import type { TenantStore } from "../storage/store/store.ts";
 import { eventId, type LogEvent, readEvents, type ToolCall } from "../storage/tables/events.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
+import type { Pieces } from "./exchange/reply.ts";
+import type { PastReader } from "./past/pasts.ts";
+import { type PageMaker, pieceBytes } from "./past/shared-pages.ts";
 
 // The snapshot of a conversation (shapes: session snapshot), made a page of events at a time: a long one is neither held in
 // memory nor read in one go. What is known only at the end of the log comes at the end of the object.
 
-/**
- * JSON of a snapshot in pieces. `upTo` is one past the last event that it shows; `thread` is null for one that does not exist.
- */
-export async function* snapshotPieces(
-  store: TenantStore,
-  threadId: string,
-  thread: ThreadRow | null,
-  upTo: number,
-  isLive: boolean,
-): AsyncGenerator<string> {
-  const facts = new LogFacts();
-  yield `${JSON.stringify(headOf(threadId, thread)).slice(0, -1)},"transcript":[`;
-  for (let seq = 0; thread !== null && seq < upTo; ) {
-    const page = await readEvents(store, thread.thread_key, seq, upTo);
-    let piece = "";
+/** What a snapshot shows. */
+export interface SnapshotOf {
+  readonly threadId: string;
+  /** Null for one that does not exist. */
+  readonly thread: ThreadRow | null;
+  /** One past the last event that it shows. */
+  readonly upTo: number;
+  readonly isLive: boolean;
+  /** What stands around it. */
+  readonly before?: string;
+  readonly after?: string;
+}
+
+/** Names what the snapshot shows: two of the same name are the same, byte by byte. */
+export function snapshotState({ threadId, thread, upTo, isLive, before = "" }: SnapshotOf): string {
+  // A thread that was erased and is there again has another uid, and what changes it raises its revision.
+  return JSON.stringify([threadId, thread?.uid, thread?.revision, upTo, isLive, before]);
+}
+
+/** Makes the JSON of a snapshot page by page. */
+export class SnapshotMaker implements PageMaker {
+  readonly first = 0;
+  readonly #store: TenantStore;
+  readonly #of: SnapshotOf;
+  readonly #facts = new LogFacts();
+  /** Events below it are in the facts: pages may be made again. */
+  #factsUpTo = 0;
+  #tail: string | null = null;
+
+  constructor(store: TenantStore, of: SnapshotOf) {
+    this.#store = store;
+    this.#of = of;
+  }
+
+  async make(from: number): Promise<{ text: string; next: number | null }> {
+    const { threadId, thread, upTo, before = "", after = "" } = this.#of;
+    const page = thread === null || from >= upTo ? [] : await this.#read(thread, from);
+    let text = from === 0 ? `${before}${JSON.stringify(headOf(threadId, thread)).slice(0, -1)},"transcript":[` : "";
     for (const event of page) {
-      facts.take(event);
-      piece += `${event.seq === 0 ? "" : ","}${JSON.stringify(transcriptItem(thread.uid, event))}`;
+      if (event.seq >= this.#factsUpTo) {
+        this.#facts.take(event);
+        this.#factsUpTo = event.seq + 1;
+      }
+      text += `${event.seq === 0 ? "" : ","}${JSON.stringify(transcriptItem((thread as ThreadRow).uid, event))}`;
     }
     const last = page.at(-1);
-    if (!last) break;
-    yield piece;
-    seq = last.seq + 1;
+    if (last && last.seq + 1 < upTo) return { text, next: last.seq + 1 };
+    this.#tail ??= `],${this.#end()}`;
+    return { text: `${text}${this.#tail}${after}`, next: null };
   }
-  const leafSeq = thread === null ? -1 : Math.min(thread.leaf_seq, upTo - 1);
-  const { wake, todos, aborted } = facts.of(leafSeq, upTo);
-  const phase = isLive ? "turn" : aborted ? "aborted" : "idle";
-  const tail = { leafId: thread === null || leafSeq < 0 ? null : eventId(thread.uid, leafSeq), phase, wake, todos };
-  yield `],${JSON.stringify(tail).slice(1)}`;
+
+  #read(thread: ThreadRow, from: number): Promise<LogEvent[]> {
+    return readEvents(this.#store, thread.thread_key, from, this.#of.upTo, pieceBytes);
+  }
+
+  /** What is known when all was read. */
+  #end(): string {
+    const { thread, upTo, isLive } = this.#of;
+    const leafSeq = thread === null ? -1 : Math.min(thread.leaf_seq, upTo - 1);
+    const { wake, todos, aborted } = this.#facts.of(leafSeq, upTo);
+    const phase = isLive ? "turn" : aborted ? "aborted" : "idle";
+    const leafId = thread === null || leafSeq < 0 ? null : eventId(thread.uid, leafSeq);
+    return JSON.stringify({ leafId, phase, wake, todos }).slice(1);
+  }
 }
 
 function headOf(threadId: string, thread: ThreadRow | null) {
@@ -155,18 +193,42 @@ function newestTodos(calls: readonly CallFact[]) {
   return accepted ? todosOf(accepted.call.args as Parameters<typeof todosOf>[0]) : [];
 }
 
-/** A snapshot as one text, with what the thread's actor says of it now. */
-export async function snapshotText(context: HttpContext, address: Address<"thread">): Promise<string> {
-  let text = "";
-  for await (const piece of currentSnapshot(context, address)) text += piece;
-  return text;
-}
-
-/** The same in pieces. */
-export async function* currentSnapshot(context: HttpContext, address: Address<"thread">): AsyncGenerator<string> {
+/** The snapshot as the thread's actor tells it now, in pieces as they are read, with what is to stand around it. */
+export function currentSnapshot(context: HttpContext, address: Address<"thread">, before = "", after = ""): Pieces {
+  const { pasts, bus } = context;
   const { tenantId, suffix } = splitThreadId(address.key);
-  const { next_seq, run_id } = await context.bus.ask(address, "attach", {});
-  const store = context.store.tenant(tenantId);
-  const thread = (await threadBySuffix(store, suffix)) ?? null;
-  yield* snapshotPieces(store, address.key, thread, next_seq, run_id !== null);
+  const place = pasts.place(tenantId);
+  let reader: PastReader | null = null;
+  let over = false;
+  const close = (): void => {
+    over = true;
+    reader?.close();
+    place.leave();
+  };
+  async function open(): Promise<PastReader> {
+    const { next_seq, run_id } = await bus.ask(address, "attach", {});
+    const store = context.store.tenant(tenantId);
+    const thread = (await threadBySuffix(store, suffix)) ?? null;
+    const of = { threadId: address.key, thread, upTo: next_seq, isLive: run_id !== null, before, after };
+    return pasts.read(place, snapshotState(of), () => new SnapshotMaker(store, of));
+  }
+  return {
+    async next() {
+      try {
+        reader ??= await open();
+        if (over) reader.close();
+        const value = await reader.next();
+        if (value !== null) return { done: false, value };
+      } catch (error) {
+        close();
+        throw error;
+      }
+      close();
+      return { done: true, value: undefined };
+    },
+    async return() {
+      close();
+      return { done: true, value: undefined };
+    },
+  };
 }

@@ -1,20 +1,42 @@
-import type { Address } from "../bus/address.ts";
+import { type Address, runAddress, splitThreadId } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
+import { SvcError } from "../bus/errors.ts";
+import { turnReplayFrames } from "../bus/frames/frames.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 
 // Listeners to conversations on this http thread. However many streams listen to one conversation, the bus brings its frames
-// here once, and they are handed to each.
+// here once, and they are handed to each; and where it stands is asked once for all who ask at the same time.
 
 /** Takes frames of a conversation; `lost` says that its actor is gone and that what follows must be asked for again. */
 export interface ThreadListener {
   /** `cursor` is the id of the last of the frames that has one. */
   frames(text: string, cursor: number | null): void;
+  /** All that was heard so far is part of the position that was asked for. */
+  forget(): void;
   lost(): void;
+}
+
+/** Where a conversation stands; the same one for all who have asked together. */
+export interface Position {
+  /** The sequence number that the next event will get. */
+  readonly next_seq: number;
+  /** Frames with what the live run has said since its last commit; null when no run is live. */
+  readonly live: Buffer | null;
+}
+
+/** A position that is being asked for. */
+interface Asking {
+  readonly listeners: Set<ThreadListener>;
+  /** Of the last frame that was heard since the thread has answered. */
+  heardCursor: number | null;
 }
 
 interface Hub {
   readonly address: Address<"thread">;
   readonly listeners: Set<ThreadListener>;
+  readonly askings: Set<Asking>;
+  /** The one that listeners may still join: the thread has not answered yet. */
+  joinable: { readonly asking: Asking; readonly position: Promise<Position> } | null;
 }
 
 /** Who on this http thread listens to which conversation. */
@@ -31,11 +53,12 @@ export class ThreadHubs {
   join(address: Address<"thread">, listener: ThreadListener): void {
     let hub = this.#hubs.get(address.key);
     if (!hub) {
-      const created: Hub = { address, listeners: new Set() };
+      const created: Hub = { address, listeners: new Set(), askings: new Set(), joinable: null };
       hub = created;
       this.#hubs.set(address.key, created);
       this.#bus.subscribe(address, (text) => {
         const cursor = lastId(text);
+        if (cursor !== null) for (const asking of created.askings) asking.heardCursor = cursor;
         for (const each of created.listeners) each.frames(text, cursor);
       });
     }
@@ -47,6 +70,55 @@ export class ThreadHubs {
     if (!hub?.listeners.delete(listener) || hub.listeners.size > 0) return;
     this.#hubs.delete(address.key);
     this.#bus.unsubscribe(address);
+  }
+
+  /**
+   * Where the log stands and what the live run has said since. What the listener has heard before is in one of both, and it is told
+   * to forget it; what it hears from then on comes after it. Only for one that has joined.
+   */
+  position(address: Address<"thread">, listener: ThreadListener): Promise<Position> {
+    const hub = this.#hubs.get(address.key);
+    if (!hub) return Promise.reject(new SvcError("actor_lost"));
+    if (!hub.joinable) {
+      const asking: Asking = { listeners: new Set(), heardCursor: null };
+      hub.joinable = { asking, position: this.#ask(hub, asking) };
+    }
+    hub.joinable.asking.listeners.add(listener);
+    return hub.joinable.position;
+  }
+
+  async #ask(hub: Hub, asking: Asking): Promise<Position> {
+    const close = (): void => {
+      if (hub.joinable?.asking === asking) hub.joinable = null;
+    };
+    const forget = (): void => {
+      for (const listener of asking.listeners) listener.forget();
+    };
+    try {
+      const onAttached = (): void => {
+        // Who joins later has not heard what was said since.
+        close();
+        hub.askings.add(asking);
+        forget();
+      };
+      const { next_seq, run_id } = await this.#bus.ask(hub.address, "attach", {}, { onReply: onAttached });
+      if (run_id === null) return { next_seq, live: null };
+      const { tenantId, suffix } = splitThreadId(hub.address.key);
+      let heard: number | null = null;
+      const onReply = (): void => {
+        heard = asking.heardCursor;
+        forget();
+      };
+      const { live, since_seq } = await this.#bus.ask(runAddress(tenantId, suffix, run_id), "status", {}, { onReply });
+      const upTo = Math.max(next_seq, heard ?? 0);
+      if (live === null) return { next_seq: upTo, live: null };
+      // A run says nothing while it waits for an append: its text is in the log when the log has gone on without its knowing.
+      const { text, truncated } = upTo > since_seq ? { text: "", truncated: false } : live;
+      return { next_seq: upTo, live: Buffer.from(turnReplayFrames(text, truncated)) };
+    } finally {
+      close();
+      hub.askings.delete(asking);
+    }
   }
 
   /** The node that held some of the conversations is gone: its listeners ask again, and then its successor answers. */

@@ -64,9 +64,10 @@ async function watchHttp(note: Note): Promise<void> {
     note(turn, "written");
     turns.set(exchange, null);
   };
-  Exchange.prototype.write = function (text) {
-    noteText(this, text);
-    return write.call(this, text);
+  Exchange.prototype.write = function (piece) {
+    // What comes as bytes is a past, not a turn.
+    if (typeof piece === "string") noteText(this, piece);
+    return write.call(this, piece);
   };
   // A turn that is over before it is accepted leaves in one piece.
   Exchange.prototype.end = function (text) {

@@ -75,7 +75,10 @@ export class Exchange implements StreamSink {
 
   /** Answers; a second answer, or one to nobody, is dropped. */
   reply(reply: Reply): void {
-    if (this.#aborted || this.#answered) return;
+    if (this.#aborted || this.#answered) {
+      if (reply.kind === "pieces") void reply.pieces.return();
+      return;
+    }
     this.#answered = true;
     switch (reply.kind) {
       case "json":
@@ -96,8 +99,8 @@ export class Exchange implements StreamSink {
   }
 
   /** See `StreamSink`. */
-  write(text: string): boolean {
-    return this.#wire.write(text);
+  write(piece: string | Uint8Array): boolean {
+    return this.#wire.write(piece);
   }
 
   /** See `StreamSink`. */
@@ -194,9 +197,14 @@ export class Exchange implements StreamSink {
   /** Writes pieces as the client takes them. Rejects when one could not be made. */
   async #writePieces(reply: Extract<Reply, { kind: "pieces" }>): Promise<void> {
     const wire = this.#wire;
+    const { pieces } = reply;
     let drained: (() => void) | null = null;
     wire.onWritable(() => drained?.());
-    this.#onAborted = () => drained?.();
+    // A piece that is waited for is given up: it may be long in coming.
+    this.#onAborted = () => {
+      drained?.();
+      void pieces.return();
+    };
     let headWritten = false;
     const writeHead = (): void => {
       if (headWritten) return;
@@ -209,14 +217,16 @@ export class Exchange implements StreamSink {
         wire.endWithoutBody(null);
       });
       this.#over();
+      await pieces.return();
       return;
     }
-    for await (const piece of reply.pieces) {
+    for (let piece = await pieces.next(); !piece.done; piece = await pieces.next()) {
       if (this.#aborted) return;
+      const { value } = piece;
       let taken = true;
       wire.together(() => {
         writeHead();
-        if (piece !== "") taken = wire.write(piece);
+        if (value.length > 0) taken = wire.write(value);
       });
       if (!taken)
         await new Promise<void>((resolve) => {

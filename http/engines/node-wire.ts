@@ -70,18 +70,33 @@ export class NodeWire implements Wire {
    * Writes to the socket itself. `ServerResponse.write` makes four writes of a chunk, and keeps 64 KiB back before it says that
    * the client is behind.
    */
-  write(text: string): boolean {
+  write(piece: string | Uint8Array): boolean {
     const socket = this.#socket;
     if (socket.destroyed) return true;
     if (!this.#response.headersSent) {
       this.#begin(null, false);
       this.#response.flushHeaders();
     }
-    socket.write(this.#inChunks ? `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n` : text, this.#onTaken);
+    if (typeof piece === "string") socket.write(this.#inChunks ? chunkOf(piece) : piece, this.#onTaken);
+    else this.#writeBytes(piece);
     if (socket.writableLength === 0) return true;
     this.#behind = true;
     this.#lookForStall();
     return false;
+  }
+
+  /** Bytes are not copied: many answers may share them. */
+  #writeBytes(bytes: Uint8Array): void {
+    const socket = this.#socket;
+    if (!this.#inChunks) {
+      socket.write(bytes, this.#onTaken);
+      return;
+    }
+    socket.cork();
+    socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
+    socket.write(bytes);
+    socket.write("\r\n", "latin1", this.#onTaken);
+    socket.uncork();
   }
 
   onWritable(work: () => void): void {
@@ -141,4 +156,8 @@ export class NodeWire implements Wire {
     else this.#response.removeHeader("connection");
     this.#response.writeHead(status, STATUS_CODES[status] ?? "", lines);
   }
+}
+
+function chunkOf(text: string): string {
+  return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 }

@@ -101,10 +101,10 @@ class UwsWire implements Wire {
     this.#response.writeHeader("transfer-encoding", `chunked\r\n\r\n${text === "" ? "" : chunk}0\r\n`);
   }
 
-  write(text: string): boolean {
+  write(piece: string | Uint8Array): boolean {
     let taken = true;
     this.#response.cork(() => {
-      taken = this.#response.write(text);
+      taken = this.#response.write(piece);
     });
     return taken;
   }

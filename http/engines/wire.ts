@@ -41,7 +41,7 @@ export interface Wire {
   /** The whole body to a client that is still sending: it is told that the connection closes, which then waits for `close`. */
   endBeforeBody(body: string | Uint8Array): void;
   /** Writes a piece; false when the client is behind, and then `onWritable` is called later. */
-  write(text: string): boolean;
+  write(piece: string | Uint8Array): boolean;
   /** Calls back whenever the client has taken what it was behind with. */
   onWritable(work: () => void): void;
   /** Writes a last piece, and the end. */

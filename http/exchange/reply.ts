@@ -13,13 +13,16 @@ export type Reply =
     }
   /** An event stream: `open` is called when its head was written, and owns it from then on. */
   | { readonly kind: "stream"; readonly headers?: Headers; readonly open: (stream: EventStream) => void }
-  /** A long body, written a piece at a time as the client takes it. */
+  /** A long body, written a piece at a time as the client takes it. `return` is called when it goes away, also while a piece is made. */
   | {
       readonly kind: "pieces";
       readonly contentType: string;
-      readonly pieces: AsyncIterable<string>;
+      readonly pieces: Pieces;
       readonly headers?: Headers;
     };
+
+/** The pieces of a long body, one after the other. */
+export type Pieces = Required<Pick<AsyncIterator<string | Uint8Array, void, undefined>, "next" | "return">>;
 
 /** Headers of an answer, by their lower-case names. */
 export type Headers = Readonly<Record<string, string>>;

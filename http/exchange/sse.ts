@@ -6,7 +6,7 @@ import { doneMark, keepAlive } from "../../bus/frames/frames.ts";
 /** The writing end of a response, as far as streams need it. */
 export interface StreamSink {
   /** Writes a piece; false when the client is behind, and then `drained` is called later. */
-  write(text: string): boolean;
+  write(piece: string | Uint8Array): boolean;
   end(text: string): void;
   /** Drops the connection. */
   close(): void;
@@ -27,6 +27,8 @@ export class EventStream {
   #heldBytes = 0;
   #blocked = false;
   #ending = false;
+  /** What was written last is the beginning of a frame: nothing but its rest may follow. */
+  #midFrame = false;
   #closed = false;
   #onClose: (() => void) | null = null;
   #onDrained: (() => void) | null = null;
@@ -57,6 +59,11 @@ export class EventStream {
     return !this.#blocked;
   }
 
+  /** True when the frame that was written last goes on. */
+  get midFrame(): boolean {
+    return this.#midFrame;
+  }
+
   /** Calls back once when the stream is over, however it ends. */
   onClose(work: () => void): void {
     this.#onClose = work;
@@ -74,9 +81,20 @@ export class EventStream {
     this.#put(text);
   }
 
-  /** Writes what is not a frame: a comment. */
+  /**
+   * Writes a part of what is too long to be written at once, when everything before it was taken. `unfinished` says that the frame
+   * goes on in the next part; until its last, nothing else is to be written.
+   */
+  writePart(bytes: Uint8Array, unfinished: boolean): void {
+    if (this.#closed || this.#ending) return;
+    this.lastFrameAt = this.#registry.now();
+    this.#midFrame = unfinished;
+    this.#send(bytes);
+  }
+
+  /** Writes what is not a frame: a comment. In the middle of a frame it would spoil it. */
   comment(text: string): void {
-    if (!this.#closed && !this.#ending) this.#put(text);
+    if (!this.#closed && !this.#ending && !this.#midFrame) this.#put(text);
   }
 
   #put(text: string): void {
@@ -92,9 +110,10 @@ export class EventStream {
     this.#keepWithinBounds();
   }
 
-  /** Writes the rest and ends the stream when it was taken. */
-  end(text: string): void {
+  /** Writes the rest and ends the stream when it was taken. Behind the beginning of a frame it is left out: it would become a part of it. */
+  end(rest: string): void {
     if (this.#closed || this.#ending) return;
+    const text = this.#midFrame ? "" : rest;
     if (this.#blocked) {
       this.#queue(text);
       this.#ending = true;
@@ -135,11 +154,11 @@ export class EventStream {
     this.#sink.close();
   }
 
-  #send(text: string): void {
+  #send(piece: string | Uint8Array): void {
     this.lastWriteAt = this.#registry.now();
-    if (this.#sink.write(text)) return;
+    if (this.#sink.write(piece)) return;
     this.#blocked = true;
-    this.#account(Buffer.byteLength(text));
+    this.#account(Buffer.byteLength(piece));
   }
 
   #queue(text: string): void {
@@ -188,6 +207,8 @@ export class EventStream {
 export class StreamRegistry {
   /** Bytes that wait in all streams together. */
   waiting = 0;
+  /** Bytes that wait for several streams at once, beside those. */
+  shared: () => number = () => 0;
   /** Streams dropped because nobody read them. */
   droppedCount = 0;
   readonly #streams = new Set<EventStream>();
@@ -220,7 +241,7 @@ export class StreamRegistry {
    * so the one with the most has enough.
    */
   keepWithinBound(): void {
-    if (this.waiting <= this.#waitingMax) return;
+    if (this.waiting + this.shared() <= this.#waitingMax) return;
     let largest: EventStream | null = null;
     for (const stream of this.#streams) if (largest === null || stream.waiting > largest.waiting) largest = stream;
     largest?.drop();

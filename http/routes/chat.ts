@@ -1,12 +1,11 @@
 import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
-import { jsonText } from "../exchange/reply.ts";
 import { Reattachment } from "../reattach.ts";
 import { actorFails, route } from "../route.ts";
 import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
-import { snapshotText } from "../snapshot.ts";
+import { currentSnapshot } from "../snapshot.ts";
 import { checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
 import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
 
@@ -131,7 +130,8 @@ const chatAbort = route({
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
     const { aborted } = await context.bus.ask(address, "abort", { reason: "client" }, { deadlineMs: 30_000 });
     const head = JSON.stringify({ ok: true, aborted, thread_id: address.key });
-    return jsonText(`${head.slice(0, -1)},"snapshot":${await snapshotText(context, address)}}`);
+    const pieces = currentSnapshot(context, address, `${head.slice(0, -1)},"snapshot":`, "}");
+    return { kind: "pieces", contentType: "application/json", pieces };
   },
 });
 

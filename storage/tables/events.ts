@@ -133,21 +133,27 @@ export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteEvents, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
 }
 
-/** Events with sequence numbers in [from, to), oldest first, at most a page in number and in length. */
-export async function readEvents(store: TenantStore, threadKey: number, from: number, to: number): Promise<LogEvent[]> {
+/** Events with sequence numbers in [from, to), oldest first, at most a page in number and in length: one event more than `bytesMax`. */
+export async function readEvents(
+  store: TenantStore,
+  threadKey: number,
+  from: number,
+  to: number,
+  bytesMax: number = pageBytes,
+): Promise<LogEvent[]> {
   const base = threadKey * eventsMax;
-  const end = await endOfPage(store, base + from, base + Math.min(to, eventsMax));
+  const end = await endOfPage(store, base + from, base + Math.min(to, eventsMax), bytesMax);
   const rows = await store.read(selectForward, base + from, end, pageRows);
   return rows.map((row) => toEvent(row, base));
 }
 
 /** The key behind the last event of the page that begins with `from`. Lengths are known without reading what is long. */
-async function endOfPage(store: TenantStore, from: number, to: number): Promise<number> {
-  if (to - from <= fewRows) return to;
+async function endOfPage(store: TenantStore, from: number, to: number, bytesMax: number): Promise<number> {
+  if (to - from <= (bytesMax < pageBytes ? 1 : fewRows)) return to;
   let bytes = 0;
   for (const row of await store.read(sizesForward, from, to, pageRows)) {
     bytes += Number(row.bytes);
-    if (bytes >= pageBytes) return (row.event_key as number) + 1;
+    if (bytes >= bytesMax) return (row.event_key as number) + 1;
   }
   return to;
 }

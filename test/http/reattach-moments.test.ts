@@ -4,6 +4,7 @@ import { before, describe, test } from "node:test";
 import { defineTool } from "../../actors/tools/tool.ts";
 import { keepAlive } from "../../bus/frames/frames.ts";
 import { Type } from "../../bus/type.ts";
+import { Pasts } from "../../http/past/pasts.ts";
 import { Reattachment } from "../../http/reattach.ts";
 import { ThreadHubs } from "../../http/thread-hubs.ts";
 import { readEvents } from "../../storage/tables/events.ts";
@@ -37,12 +38,16 @@ const replies: readonly ScriptedReply[] = [
 class ReadingStream {
   readonly frames: Frame[] = [];
   readonly drained = true;
+  readonly midFrame = false;
   closed = false;
   lastFrameAt = 0;
   readonly #reader = new FrameReader();
 
   write(text: string): void {
     this.frames.push(...this.#reader.push(text));
+  }
+  writePart(bytes: Uint8Array): void {
+    this.write(Buffer.from(bytes).toString());
   }
   comment(text: string): void {
     assert.equal(text, keepAlive);
@@ -77,7 +82,15 @@ describe("a listener that comes at any moment of a turn", () => {
       const suffix = `listened-${seed}`;
       const process = new ActorProcess({ env, store, settings, model, tools: [slow], bootId: `boot-${seed}` });
       const { bus } = process;
-      const context = { env, bus, store, hubs: new ThreadHubs(bus), reattached: new Set(), settings };
+      const context = {
+        env,
+        bus,
+        store,
+        hubs: new ThreadHubs(bus),
+        pasts: new Pasts(env, 2 ** 28),
+        reattached: new Set(),
+        settings,
+      };
       const turn = process.submit({ manifest: seed % 2 === 0 ? "parallel" : "sequential", thread_suffix: suffix });
       await sim.advance(sim.int(turnMsMax));
 

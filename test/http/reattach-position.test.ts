@@ -1,7 +1,10 @@
 // The live run has not heard yet that its words are in the log: a listener that comes then reads them there, and not a second time.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { systemEnv } from "../../bus/env.ts";
+import { Pasts } from "../../http/past/pasts.ts";
 import { Reattachment } from "../../http/reattach.ts";
+import { ThreadHubs } from "../../http/thread-hubs.ts";
 
 for (const [since_seq, told] of [
   [1, []],
@@ -17,6 +20,7 @@ for (const [since_seq, told] of [
       comment() {},
       hold() {},
       whenDrained: (work: () => void) => work(),
+      writePart: (bytes: Uint8Array) => written.push(Buffer.from(bytes).toString()),
       write(text: string) {
         written.push(text);
         // The frames that were held meanwhile come last, also when there are none.
@@ -28,14 +32,17 @@ for (const [since_seq, told] of [
       status: { live: { text: "Said.", truncated: false }, since_seq },
     };
     const bus = {
+      onLost() {},
+      subscribe() {},
       async ask(_to: unknown, type: string, _body: unknown, { onReply }: { onReply: () => void }) {
         onReply();
         return answers[type];
       },
     };
     const store = { tenant: () => ({ read: async () => [] }) };
-    const hubs = { join() {}, leave() {} };
-    new Reattachment({ bus, store, hubs, reattached: new Set() } as never, "acme", "t", 2, stream as never);
+    const hubs = new ThreadHubs(bus as never);
+    const pasts = new Pasts(systemEnv(), 2 ** 20);
+    new Reattachment({ bus, store, hubs, pasts, reattached: new Set() } as never, "acme", "t", 2, stream as never);
     await over;
 
     const words = written.join("").match(/"delta":"Said\."(?=\},"text":"Said)/g) ?? [];

@@ -1,7 +1,7 @@
 // What a snapshot tells of the log as a whole. Ids of calls are a model's own words: they are one run's, and come again in others.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { snapshotPieces } from "../../http/snapshot.ts";
+import { SnapshotMaker } from "../../http/snapshot.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { appendOp, type EventExtra, type LogEvent } from "../../storage/tables/events.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
@@ -47,8 +47,14 @@ describe("a snapshot", () => {
       ...events.map((event) => appendOp(tenant, thread_key, event)),
     ]);
     const thread = (await threadBySuffix(tenant, suffix)) ?? null;
+    const of = { threadId: `acme:${suffix}`, thread, upTo: steps.length, isLive: false };
+    const maker = new SnapshotMaker(tenant, of);
     let text = "";
-    for await (const piece of snapshotPieces(tenant, `acme:${suffix}`, thread, steps.length, false)) text += piece;
+    for (let from: number | null = maker.first; from !== null; ) {
+      const page: Awaited<ReturnType<SnapshotMaker["make"]>> = await maker.make(from);
+      text += page.text;
+      from = page.next;
+    }
     const { wake, todos } = JSON.parse(text);
     return {
       todos: todos.map(({ content }: { content: string }) => content),

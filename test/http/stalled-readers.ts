@@ -20,8 +20,9 @@ export class StalledReaders {
     thread: (at: number) => string,
     atEnd: Cleanup,
     begun = "\n\n",
+    key?: string,
   ): Promise<StalledReaders> {
-    return StalledReaders.#open(server, count, (at) => `/chat/stream/${thread(at)}`, begun, atEnd);
+    return StalledReaders.#open(server, count, (at) => `/chat/stream/${thread(at)}`, begun, atEnd, key);
   }
 
   /** Readers of any path, until its answer has come to `begun`. */
@@ -41,7 +42,9 @@ export class StalledReaders {
     path: (at: number) => string,
     begun: string,
     atEnd: Cleanup,
+    key?: string,
   ): Promise<StalledReaders> {
+    const lines = key === undefined ? [] : [`authorization: Bearer ${key}`];
     const readers = new StalledReaders();
     atEnd.after(() => readers.close());
     let next = 0;
@@ -49,7 +52,7 @@ export class StalledReaders {
       for (let at = next++; at < count; at = next++) {
         const connection = new RawConnection(server.url);
         readers.#connections.push(connection);
-        await connection.send(rawRequest("GET", path(at)));
+        await connection.send(rawRequest("GET", path(at), lines));
         await connection.until(begun);
         assert.match(connection.unread, /^HTTP\/1\.1 200 /);
         connection.stall();

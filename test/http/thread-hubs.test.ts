@@ -1,7 +1,8 @@
 // Listeners to one conversation on one http thread: what one of them does is nothing to the others.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
 import { EventStream, StreamRegistry } from "../../http/exchange/sse.ts";
 import { ThreadHubs, type ThreadListener } from "../../http/thread-hubs.ts";
 import { SimNet } from "../support/sim-bus.ts";
@@ -30,6 +31,8 @@ class SlowListener implements ThreadListener {
     this.stream.write(text);
   }
 
+  forget(): void {}
+
   lost(): void {}
 }
 
@@ -37,7 +40,11 @@ test("slow streams that are closed in the middle of a frame keep it from nobody,
   const { sim, bus, hubs } = start();
   const registry = new StreamRegistry(2 ** 30, () => 0);
   const heard: string[][] = [[], []];
-  const reading = (at: number) => ({ frames: (text: string) => heard[at]?.push(text.slice(0, 7)), lost() {} });
+  const reading = (at: number) => ({
+    frames: (text: string) => heard[at]?.push(text.slice(0, 7)),
+    forget() {},
+    lost() {},
+  });
   hubs.join(address, reading(0));
   const slow = Array.from({ length: 5 }, () => new SlowListener(registry, hubs));
   hubs.join(address, reading(1));
@@ -60,7 +67,7 @@ test("slow streams that are closed in the middle of a frame keep it from nobody,
 test("who has left hears nothing more, and when the last has left nobody listens", async () => {
   const { sim, bus, hubs } = start();
   const heard: string[] = [];
-  const listener = { frames: (text: string) => heard.push(text), lost() {} };
+  const listener = { frames: (text: string) => heard.push(text), forget() {}, lost() {} };
   hubs.join(address, listener);
   hubs.join(address, listener);
   await sim.run();
@@ -83,7 +90,7 @@ test("who has left hears nothing more, and when the last has left nobody listens
 test("a listener hears the id of the last frame that has one, and null where none has", async () => {
   const { sim, bus, hubs } = start();
   const cursors: (number | null)[] = [];
-  hubs.join(address, { frames: (_, cursor) => cursors.push(cursor), lost() {} });
+  hubs.join(address, { frames: (_, cursor) => cursors.push(cursor), forget() {}, lost() {} });
   await sim.run();
 
   for (const frames of [
@@ -98,4 +105,99 @@ test("a listener hears the id of the last frame that has one, and null where non
   }
 
   assert.deepEqual(cursors, [7, null, null, 12, 13]);
+});
+
+describe("where a conversation stands", () => {
+  /** A bus on which the test answers, and publishes. */
+  function startAnswering() {
+    const asked: { type: string; answer(value: unknown): Promise<void>; refuse(): void }[] = [];
+    let publish: (text: string) => void = () => {};
+    const bus = {
+      onLost() {},
+      subscribe: (_to: unknown, onText: (text: string) => void) => {
+        publish = onText;
+      },
+      unsubscribe() {},
+      ask: (_to: unknown, type: string, _body: unknown, { onReply }: { onReply: () => void }) =>
+        new Promise((resolve, reject) => {
+          const answer = async (value: unknown): Promise<void> => {
+            onReply();
+            resolve(value);
+            await new Promise((settled) => setImmediate(settled));
+          };
+          asked.push({ type, answer, refuse: () => reject(new SvcError("mailbox_full")) });
+        }),
+    };
+    const hubs = new ThreadHubs(bus as never);
+    const forgotten: string[] = [];
+    const join = (name: string): ThreadListener => {
+      const listener = { frames() {}, forget: () => void forgotten.push(name), lost() {} };
+      hubs.join(address, listener);
+      return listener;
+    };
+    return { hubs, asked, forgotten, join, publish: (text: string) => publish(text) };
+  }
+
+  test("is asked once for all who ask before the thread has answered, and again for who comes later", async () => {
+    const { hubs, asked, forgotten, join } = startAnswering();
+    const positions = ["a", "b"].map((name) => hubs.position(address, join(name)));
+    assert.deepEqual(
+      asked.map(({ type }) => type),
+      ["attach"],
+    );
+
+    const answered = asked[0]?.answer({ next_seq: 7, run_id: null });
+    positions.push(hubs.position(address, join("c")));
+    await answered;
+    await asked[1]?.answer({ next_seq: 8, run_id: null });
+
+    assert.deepEqual(
+      (await Promise.all(positions)).map(({ next_seq, live }) => [next_seq, live]),
+      [
+        [7, null],
+        [7, null],
+        [8, null],
+      ],
+    );
+    assert.deepEqual(forgotten, ["a", "b", "c"]);
+  });
+
+  test("has what the run has said, once for all; what the log has by then, as events heard meanwhile say, is not told again", async () => {
+    for (const [heard, next_seq, words] of [
+      ["data: text\n\n", 3, true],
+      ["id: 4\ndata: event\n\n", 4, false],
+    ] as const) {
+      const { hubs, asked, forgotten, join, publish } = startAnswering();
+      const [one, two] = ["a", "b"].map((name) => hubs.position(address, join(name)));
+      await asked[0]?.answer({ next_seq: 3, run_id: "r" });
+      const late = hubs.position(address, join("late"));
+      publish(heard);
+      await asked
+        .find(({ type }) => type === "status")
+        ?.answer({ live: { text: "Said.", truncated: false }, since_seq: 3 });
+
+      const position = await one;
+      assert.equal(position, await two);
+      assert.deepEqual([position?.next_seq, position?.live?.includes("Said.")], [next_seq, words]);
+      assert.deepEqual(forgotten, ["a", "b", "a", "b"], "both times all that was heard before is part of it");
+      assert.equal(asked.filter(({ type }) => type === "attach").length, 2, "who came late asks for himself");
+      void late;
+    }
+  });
+
+  test("that is not told is told to nobody, and asked anew by who asks again", async () => {
+    const { hubs, asked, join } = startAnswering();
+    const both = ["a", "b"].map((name) => hubs.position(address, join(name)));
+    asked[0]?.refuse();
+    const outcomes = await Promise.allSettled(both);
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ["rejected", "rejected"],
+    );
+
+    const again = hubs.position(address, join("a"));
+    await asked[1]?.answer({ next_seq: 1, run_id: null });
+
+    assert.equal((await again).next_seq, 1);
+  });
 });

@@ -67,6 +67,7 @@ export const folders = [
   "actors/thread",
   "http/exchange",
   "http/engines",
+  "http/past",
   "http/middleware",
   "http",
   "http/schemas",

@@ -12,8 +12,8 @@ class Connection implements StreamSink {
   closed = false;
   text = "";
 
-  write(text: string): boolean {
-    this.text += text;
+  write(piece: string | Uint8Array): boolean {
+    this.text += typeof piece === "string" ? piece : Buffer.from(piece).toString();
     return this.taking;
   }
 
@@ -214,5 +214,54 @@ describe("the bound of all streams together", () => {
       }),
       { seed: 7, numRuns: 300 },
     );
+  });
+});
+
+describe("a frame that is written in parts", () => {
+  const bytes = (text: string) => Buffer.from(text);
+
+  test("has no comment in its middle, and is cut off when the stream ends there", () => {
+    let now = 0;
+    const registry = new StreamRegistry(miB, () => now);
+    const { connection, stream } = open(registry);
+    connection.taking = true;
+
+    stream.writePart(bytes("data: be"), true);
+    assert.equal(stream.midFrame, true);
+    now += 60_000;
+    registry.keepAlive();
+    registry.endAll();
+
+    assert.equal(connection.text, "data: be");
+    assert.equal(stream.closed, true);
+  });
+
+  test("is followed by others when it was written to its end", () => {
+    let now = 0;
+    const registry = new StreamRegistry(miB, () => now);
+    const { connection, stream } = open(registry);
+    connection.taking = true;
+
+    stream.writePart(bytes("data: be"), true);
+    stream.writePart(bytes("gun\n\n"), false);
+    now += 60_000;
+    registry.keepAlive();
+    registry.endAll();
+
+    assert.equal(connection.text, "data: begun\n\n: keep-alive\n\ndata: [DONE]\n\n");
+  });
+
+  test("waits in bytes when it is not taken, beside what waits for several streams at once", () => {
+    const registry = new StreamRegistry(100, () => 0);
+    let shared = 40;
+    registry.shared = () => shared;
+    const { connection, stream } = open(registry);
+
+    stream.writePart(bytes("ä".repeat(30)), false);
+    assert.deepEqual([registry.waiting, connection.closed], [60, false]);
+    shared = 41;
+    stream.write("x");
+
+    assert.deepEqual([connection.closed, registry.waiting, registry.droppedCount], [true, 0, 1]);
   });
 });

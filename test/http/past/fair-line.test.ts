@@ -1,0 +1,132 @@
+// Who goes when, in a line in which tenants take turns.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Env } from "../../../bus/env.ts";
+import { FairLine, type LineBounds, type Place } from "../../../http/past/fair-line.ts";
+
+/** An event loop that goes on when it is told to. */
+class Loop {
+  readonly #deferred: (() => void)[] = [];
+  readonly env = { defer: (work: () => void) => void this.#deferred.push(work) } as Env;
+
+  /** Whether there was anything to do. */
+  async goOn(): Promise<boolean> {
+    const works = this.#deferred.splice(0);
+    for (const work of works) work();
+    await settled();
+    return works.length > 0;
+  }
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+function start(bounds: Partial<LineBounds> = {}) {
+  const loop = new Loop();
+  let emptied = 0;
+  const line = new FairLine(loop.env, { atOnce: 100, perLoop: 100, oneEach: false, ...bounds }, () => emptied++);
+  const order: string[] = [];
+  /** Somebody who comes for a turn and tells when it has come. */
+  const come = (tenant: string, name: string, place: Place = line.place(tenant)): Place => {
+    void place.turn().then((isTurn) => void order.push(isTurn ? name : `${name} left`));
+    return place;
+  };
+  return { loop, line, order, come, emptied: () => emptied };
+}
+
+describe("a fair line", () => {
+  test("lets a tenant's single one go second, whatever crowd of another is before it", async () => {
+    const { line, loop, order, come } = start({ atOnce: 1000, perLoop: 1 });
+    for (let at = 0; at < 100; at++) come("crowd", `c${at}`);
+    come("single", "s");
+
+    for (let at = 0; at < 101; at++) await loop.goOn();
+    await settled();
+
+    assert.deepEqual(order.slice(0, 4), ["c0", "c1", "s", "c2"]);
+    assert.deepEqual([order.length, line.length], [101, 0]);
+  });
+
+  test("has no more under way than it may, and lets the next go when one is done", async () => {
+    const { line, order, come } = start({ atOnce: 2 });
+    const places = ["a", "b", "c", "d"].map((name) => come("t", name));
+    await settled();
+    assert.deepEqual([order, line.underWay, line.length], [["a", "b"], 2, 2]);
+
+    places[1]?.leave();
+    await settled();
+
+    assert.deepEqual([order, line.underWay, line.length], [["a", "b", "c"], 2, 1]);
+  });
+
+  test("lets a tenant that has nothing under way have one beyond the bound, where it is told to, and no more than one", async () => {
+    for (const [oneEach, gone] of [
+      [false, ["a0", "a1"]],
+      [true, ["a0", "a1", "b0"]],
+    ] as const) {
+      const { order, come } = start({ atOnce: 2, oneEach });
+      for (const name of ["a0", "a1", "a2"]) come("a", name);
+      for (const name of ["b0", "b1"]) come("b", name);
+      await settled();
+
+      assert.deepEqual(order, gone);
+    }
+  });
+
+  test("begins no more turns at a time than it may before the event loop has gone on", async () => {
+    const { loop, order, come } = start({ perLoop: 3 });
+    for (let at = 0; at < 8; at++) come("t", `${at}`);
+
+    const counts: number[] = [];
+    for (let more = true; more; more = await loop.goOn()) {
+      await settled();
+      counts.push(order.length);
+    }
+
+    assert.deepEqual(counts.slice(0, 3), [3, 6, 8]);
+  });
+
+  test("lets those go first that have begun, before those that came earlier", async () => {
+    const { order, come } = start({ atOnce: 2 });
+    const one = come("t", "one");
+    const holder = come("t", "holder");
+    for (const name of ["fresh", "fresher"]) come("t", name);
+    await settled();
+
+    // Its turn goes to the first in line, and it comes again before the others get theirs.
+    come("t", "one again", one);
+    holder.leave();
+    await settled();
+
+    assert.deepEqual(order, ["one", "holder", "fresh", "one again"]);
+  });
+
+  test("frees the place of one that leaves, in line or at its turn, once", async () => {
+    const { line, order, come, emptied } = start({ atOnce: 1 });
+    const [a, b, c] = ["a", "b", "c"].map((name) => come("t", name)) as [Place, Place, Place];
+    await settled();
+
+    b.leave();
+    b.leave();
+    await settled();
+    assert.deepEqual([order, line.length, line.underWay], [["a", "b left"], 1, 1]);
+    a.leave();
+    a.leave();
+    await settled();
+    assert.deepEqual([order, line.length, line.underWay, emptied()], [["a", "b left", "c"], 0, 1, 0]);
+    c.leave();
+
+    assert.deepEqual([line.length, line.underWay, emptied()], [0, 0, 1]);
+  });
+
+  test("tells that it is empty also when the last one gives up in line", async () => {
+    const { line, come, emptied } = start({ perLoop: 1 });
+    const [first, last] = [come("t", "first"), come("t", "last")];
+    await settled();
+
+    first.leave();
+    assert.deepEqual([line.underWay, line.length, emptied()], [0, 1, 0]);
+    last.leave();
+
+    assert.equal(emptied(), 1);
+  });
+});

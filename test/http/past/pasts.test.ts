@@ -1,0 +1,214 @@
+// A past is made once for all who read it, whatever they do: read, hang, leave, or come from another tenant.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { systemEnv } from "../../../bus/env.ts";
+import type { Place } from "../../../http/past/fair-line.ts";
+import { type PastReader, Pasts } from "../../../http/past/pasts.ts";
+import { type PageMaker, pieceBytes } from "../../../http/past/shared-pages.ts";
+import { gate } from "../../support/chat.ts";
+
+const miB = 2 ** 20;
+const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+/** Makes pages of a text of its own; counts them. */
+class Maker implements PageMaker {
+  readonly first = 0;
+  readonly made: number[] = [];
+  atWork = 0;
+  mostAtWork = 0;
+  readonly #pages: readonly string[];
+  readonly #wait: Promise<void> | undefined;
+
+  constructor(pages: readonly string[], wait?: Promise<void>) {
+    this.#pages = pages;
+    this.#wait = wait;
+  }
+
+  async make(from: number) {
+    this.made.push(from);
+    await this.#wait;
+    return { text: this.#pages[from] as string, next: from + 1 < this.#pages.length ? from + 1 : null };
+  }
+}
+
+/** One who reads, with its place. */
+function open(pasts: Pasts, state: string, maker: PageMaker, tenant = "acme"): { place: Place; reader: PastReader } {
+  const place = pasts.place(tenant);
+  return { place, reader: pasts.read(place, state, () => maker) };
+}
+
+async function readAll({ place, reader }: { place: Place; reader: PastReader }): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  for (let piece = await reader.next(); piece !== null; piece = await reader.next()) {
+    assert.ok(piece.length <= pieceBytes, `${piece.length} bytes at once`);
+    pieces.push(piece);
+  }
+  reader.close();
+  place.leave();
+  return Buffer.concat(pieces).toString();
+}
+
+const letters = (count: number, bytes: number) =>
+  Array.from({ length: count }, (_, at) => String.fromCharCode(97 + (at % 26)).repeat(bytes));
+
+describe("pasts", () => {
+  test("make each page once for all who read the same state, in pieces, and keep nothing when all have read it", async () => {
+    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const pages = ["é".repeat(100_000), ...letters(3, 70_000)];
+    const maker = new Maker(pages);
+    const readers = Array.from({ length: 50 }, () => open(pasts, "state", maker));
+
+    const texts = await Promise.all(readers.map(readAll));
+
+    assert.ok(texts.every((text) => text === pages.join("")));
+    assert.deepEqual(maker.made, [0, 1, 2, 3]);
+    assert.deepEqual([pasts.takeMadeCount(), pasts.takeMadeCount(), pasts.bytes, pasts.waiting], [4, 0, 0, 0]);
+  });
+
+  test("make another state anew, and a state again that all have left", async () => {
+    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const [one, two] = [new Maker(["one"]), new Maker(["two"])];
+    const both = [open(pasts, "state 1", one), open(pasts, "state 2", two)];
+    assert.deepEqual(await Promise.all(both.map(readAll)), ["one", "two"]);
+
+    const later = new Maker(["later"]);
+    assert.equal(await readAll(open(pasts, "state 1", later)), "later");
+  });
+
+  test("keep what was made for those who are still in line", async () => {
+    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const maker = new Maker(letters(2, 1_000));
+    const inLine = pasts.place("acme");
+    await inLine.turn();
+    await readAll(open(pasts, "state", maker));
+    assert.equal(pasts.bytes, 2_000);
+
+    await readAll({ place: inLine, reader: pasts.read(inLine, "state", () => maker) });
+
+    assert.deepEqual([maker.made, pasts.bytes], [[0, 1], 0]);
+  });
+
+  test("keep no more than their bound; a page that had to go is made again, the same", async () => {
+    const bound = 4 * miB;
+    const pasts = new Pasts(systemEnv(), bound);
+    const pages = letters(40, 60_000);
+    const maker = new Maker(pages);
+    const slow = open(pasts, "state", maker);
+    const first = Buffer.from((await slow.reader.next()) as Uint8Array).toString();
+
+    const text = await readAll(open(pasts, "state", maker));
+    assert.ok(pasts.bytes > 0 && pasts.bytes <= bound / 4, `${pasts.bytes} bytes are kept`);
+    const rest = await readAll(slow);
+
+    assert.equal(text, pages.join(""));
+    assert.equal(first + rest, text);
+    assert.ok(maker.made.length > 40, "some were made again");
+    assert.equal(pasts.bytes, 0);
+  });
+
+  test("do not keep what is longer than their bound, and hand it out all the same", async () => {
+    const pasts = new Pasts(systemEnv(), 256 * 1024);
+    const maker = new Maker(letters(2, 100_000));
+
+    const one = open(pasts, "state", maker);
+    const first = Buffer.from((await one.reader.next()) as Uint8Array).toString();
+    assert.equal(pasts.bytes, 0);
+    const rest = await readAll(one);
+
+    assert.equal(first + rest, letters(2, 100_000).join(""));
+    assert.ok(maker.made.length > 2, "they were made again for their other pieces");
+  });
+
+  test("have a bounded number of pieces with those who take none, and the rest wait; another tenant gets all of its own", async () => {
+    // Room for four pieces.
+    const pasts = new Pasts(systemEnv(), 8 * pieceBytes);
+    const maker = new Maker(letters(3, 1_000));
+    const stalled = Array.from({ length: 20 }, (_, at) => open(pasts, `state ${at}`, maker, "crowd"));
+    let given = 0;
+    for (const { reader } of stalled)
+      void reader.next().then((piece) => {
+        if (piece !== null) given++;
+      });
+    await settled();
+    assert.deepEqual([given, pasts.waiting], [4, 16]);
+
+    const other = await readAll(open(pasts, "other", new Maker(letters(3, 100_000)), "single"));
+
+    assert.equal(other.length, 300_000);
+    assert.deepEqual([given, pasts.waiting], [4, 16]);
+    for (const { reader, place } of stalled) {
+      reader.close();
+      place.leave();
+      await settled();
+    }
+    assert.deepEqual([pasts.waiting, pasts.bytes], [0, 0]);
+  });
+
+  test("make few pages at a time, and none that nobody waits for any more", async () => {
+    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const held = gate();
+    const makers = Array.from({ length: 12 }, () => new Maker(["x"], held.opened));
+    const readers = makers.map((maker, at) => open(pasts, `state ${at}`, maker));
+    const read = readers.map(({ reader }) => reader.next());
+    await settled();
+    assert.equal(makers.filter(({ made }) => made.length > 0).length, 4);
+
+    // Two gave up in line; of one that is being made, the only reader did.
+    for (const { reader, place } of [readers[0], readers[5], readers[6]].filter((each) => each !== undefined)) {
+      reader.close();
+      place.leave();
+    }
+    held.open();
+    const pieces = await Promise.all(read);
+
+    assert.deepEqual(
+      pieces.map((piece) => piece === null),
+      makers.map((_, at) => [0, 5, 6].includes(at)),
+    );
+    assert.deepEqual(
+      makers.map(({ made }) => made.length),
+      makers.map((_, at) => ([5, 6].includes(at) ? 0 : 1)),
+    );
+  });
+
+  test("make a page for who stays when another of its readers gives up in line", async () => {
+    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const held = gate();
+    for (let at = 0; at < 4; at++) void open(pasts, `holding ${at}`, new Maker(["x"], held.opened)).reader.next();
+    const maker = new Maker(["wanted"]);
+    const [leaves, stays] = [open(pasts, "state", maker), open(pasts, "state", maker)];
+    const got = [leaves.reader.next(), stays.reader.next()];
+    await settled();
+
+    leaves.reader.close();
+    leaves.place.leave();
+    held.open();
+
+    assert.deepEqual(
+      (await Promise.all(got)).map((piece) => piece && Buffer.from(piece).toString()),
+      [null, "wanted"],
+    );
+  });
+
+  test("tell all who wait for a page that it could not be made, and try anew for who asks then", async () => {
+    const pasts = new Pasts(systemEnv(), 256 * miB);
+    let fails = true;
+    const maker: PageMaker = {
+      first: 0,
+      async make() {
+        if (fails) throw new Error("no store");
+        return { text: "there", next: null };
+      },
+    };
+    const readers = [open(pasts, "state", maker), open(pasts, "state", maker)];
+
+    const failed = await Promise.allSettled(readers.map(({ reader }) => reader.next()));
+    fails = false;
+
+    assert.deepEqual(
+      failed.map(({ status }) => status),
+      ["rejected", "rejected"],
+    );
+    assert.deepEqual(await Promise.all(readers.map(readAll)), ["there", "there"]);
+  });
+});
