@@ -100,6 +100,7 @@ export function createActorDeps(
     mask,
     log,
     liveRuns: new Set(),
+    sliceHolders: new Set(),
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,
   };
 }

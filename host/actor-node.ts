@@ -97,7 +97,12 @@ export function startActors(
   };
 }
 
-async function drain({ liveRuns, audit }: ActorDeps, host: ActorHost, env: Env, graceMs: number): Promise<void> {
+async function drain(
+  { liveRuns, audit, sliceHolders }: ActorDeps,
+  host: ActorHost,
+  env: Env,
+  graceMs: number,
+): Promise<void> {
   // A turn that was asked for before the signal may still become a run.
   const isQuiet = (): boolean => liveRuns.size === 0 && host.busyCount() === 0;
   await until(env, graceMs, isQuiet);
@@ -105,7 +110,7 @@ async function drain({ liveRuns, audit }: ActorDeps, host: ActorHost, env: Env, 
     for (const run of liveRuns) run.abort("shutdown");
     return isQuiet();
   });
-  await audit.flush();
+  await Promise.all([audit.flush(), ...[...sliceHolders].map((holder) => holder.leave())]);
 }
 
 /** Resolves when `reached` says so, or after `limitMs`. */

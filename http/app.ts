@@ -8,6 +8,7 @@ import type { OnRequest } from "./engines/engine.ts";
 import type { Exchange } from "./engines/exchange.ts";
 import { type Pieces, type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
+import { addressCaller } from "./middleware/address-caller.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
 import { requestIdOf } from "./middleware/request-id.ts";
@@ -26,7 +27,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   const { env, settings, log, metrics } = context;
   const router = new Router(routes);
   const origins = new OriginGuard(settings);
-  const limiter = new RateLimiter(context.bus, settings.rateLimit > 0);
+  const limiter = new RateLimiter(env, context.bus, settings.rateLimit > 0);
 
   return (exchange) => {
     exchange.requestId = requestIdOf(exchange.head.headers["x-request-id"], env);
@@ -153,7 +154,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const header = settings.trustedClientIpHeader.toLowerCase();
     // Of a list, what the proxy in front has added; what stands before it is the client's own word.
     const told = header === "" ? "" : trimBlanks(exchange.head.headers[header]?.split(",").at(-1) ?? "");
-    return `address/${(told || exchange.remoteAddress()).slice(0, 64)}`;
+    return addressCaller(told || exchange.remoteAddress());
   }
 
   function admitTo(route: Route, principal: Principal): void {

@@ -1,23 +1,46 @@
+import type { Metrics } from "../../governance/metrics.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
+import type { Store } from "../../storage/store/store.ts";
 import { defineActor } from "../runtime/define.ts";
-import { TokenBucket } from "./bucket.ts";
+import { SliceHolder } from "./slice-holder.ts";
 
 /** What limiters need beside their state. */
 export interface LimiterDeps {
   readonly settings: Pick<Settings, "rateLimit" | "rateLimitWindowSeconds">;
+  readonly store: Pick<Store, "system">;
+  readonly metrics: Pick<Metrics, "count">;
+  /** How this thread names what it owns. */
+  readonly owner: string;
+  /** Those that have something in hand, which is given back when the process ends. */
+  readonly sliceHolders: Set<SliceHolder>;
 }
 
-/** Owns the request rate of one tenant, or of one client address. What it knows may be forgotten: the bucket starts full. */
-export const limiterActor = defineActor<"limiter", TokenBucket, LimiterDeps>({
+/**
+ * Owns the part of this process in the request rate of one tenant, or of one client address. What it knows may be forgotten: the
+ * bucket is in the store.
+ */
+export const limiterActor = defineActor<"limiter", SliceHolder, LimiterDeps>({
   kind: "limiter",
   mailboxLimit: 4096,
-  interleaves: [],
+  interleaves: ["lease"],
   reserved: [],
   passivateAfterMs: 300_000,
-  load: ({ deps, env }) => new TokenBucket(deps.settings.rateLimit, deps.settings.rateLimitWindowSeconds, env.now()),
-  idle: () => true,
+  load: ({ key, deps, env }) => {
+    const { settings, store, metrics, owner, sliceHolders } = deps;
+    const holder: SliceHolder = new SliceHolder({
+      env,
+      store: store.system,
+      rate: { limit: settings.rateLimit, windowMs: settings.rateLimitWindowSeconds * 1000 },
+      bucket: key,
+      holder: `${owner}:${env.id()}`,
+      onDegraded: () => metrics.count("svc_control_degraded_total", ["rate_limit", "", "store"]),
+      onHolding: (isHolding) => void (isHolding ? sliceHolders.add(holder) : sliceHolders.delete(holder)),
+    });
+    return holder;
+  },
+  idle: (holder) => holder.isIdle,
   crashed: () => {},
   on: {
-    lease: (bucket, { want }, { env }) => bucket.lease(want, env.now()),
+    lease: (holder, { want }) => holder.lease(want),
   },
 });

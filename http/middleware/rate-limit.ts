@@ -1,21 +1,30 @@
 import type { Bus } from "../../bus/bus.ts";
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 
 /** Requests that a thread takes from a bucket at once, while there is plenty. */
 const leaseWanted = 1024;
-/** Callers remembered; beyond it the list is begun anew, which costs each of them one question. */
+/** Callers whose lease is remembered; beyond it the list is begun anew, and what was left in it counts as spent. */
 const callersMax = 50_000;
+
+interface Lease {
+  left: number;
+  /** Monotonic. */
+  until: number;
+}
 
 /**
  * The rate limit as an http thread sees it: it spends leases of the caller's limiter actor, and asks for another when one is used
- * up. With little left in the bucket a lease is one request, so the limit is exact where it matters.
+ * up or over. With little left in the bucket a lease is one request, so the limit is exact where it matters.
  */
 export class RateLimiter {
+  readonly #env: Env;
   readonly #bus: Bus;
   readonly #enabled: boolean;
-  readonly #left = new Map<string, number>();
+  readonly #leases = new Map<string, Lease>();
 
-  constructor(bus: Bus, enabled: boolean) {
+  constructor(env: Env, bus: Bus, enabled: boolean) {
+    this.#env = env;
     this.#bus = bus;
     this.#enabled = enabled;
   }
@@ -23,19 +32,30 @@ export class RateLimiter {
   /** Spends one request of the caller. Refuses with rate_limited. Returns nothing when it need not ask. */
   take(caller: string): Promise<void> | null {
     if (!this.#enabled) return null;
-    const left = this.#left.get(caller);
-    if (left !== undefined && left > 0) {
-      this.#left.set(caller, left - 1);
+    const lease = this.#leases.get(caller);
+    if (lease !== undefined && lease.left > 0 && this.#env.monotonic() < lease.until) {
+      lease.left--;
       return null;
     }
     return this.#ask(caller);
   }
 
   async #ask(caller: string): Promise<void> {
-    const lease = await this.#bus.ask({ kind: "limiter", key: caller }, "lease", { want: leaseWanted });
-    if (lease.granted === 0) throw new SvcError("rate_limited", { retryAfterSeconds: lease.retryAfterSeconds });
-    if (this.#left.size >= callersMax) this.#left.clear();
+    const askedAt = this.#env.monotonic();
+    const { granted, forMs, retryAfterSeconds } = await this.#bus.ask({ kind: "limiter", key: caller }, "lease", {
+      want: leaseWanted,
+    });
+    if (granted === 0) throw new SvcError("rate_limited", { retryAfterSeconds });
+    if (granted === 1) return;
+    const until = askedAt + forMs;
+    const lease = this.#leases.get(caller);
     // Another request of the same caller may have brought a lease meanwhile.
-    this.#left.set(caller, (this.#left.get(caller) ?? 0) + lease.granted - 1);
+    if (lease !== undefined && lease.left > 0 && this.#env.monotonic() < lease.until) {
+      lease.left += granted - 1;
+      lease.until = Math.min(lease.until, until);
+      return;
+    }
+    if (lease === undefined && this.#leases.size >= callersMax) this.#leases.clear();
+    this.#leases.set(caller, { left: granted - 1, until });
   }
 }

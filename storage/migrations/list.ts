@@ -8,6 +8,7 @@ import { migration as listIndexes } from "./0019_list_indexes.ts";
 import { migration as runs } from "./0020_runs.ts";
 import { migration as waits } from "./0021_waits.ts";
 import { migration as growth } from "./0023_growth.ts";
+import { migration as rateBuckets } from "./0024_rate_buckets.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -20,4 +21,5 @@ export const migrations: readonly Migration[] = [
   runs,
   waits,
   growth,
+  rateBuckets,
 ];

@@ -1,16 +1,24 @@
 import type { Store } from "../store/store.ts";
 import { deleteLapsedKeys } from "./idempotency.ts";
 import { deleteLapsedEntries } from "./kv.ts";
+import { deleteFullBuckets } from "./rate-buckets.ts";
 import { deleteEndedRuns } from "./runs.ts";
 
 /** Rows of one batch, so that nobody waits long behind it. */
 const batchRows = 500;
 
-/** Deletes what is past its time, in batches: idempotency keys and key-value entries. Answers how many there were of each. */
-export async function deleteLapsed(store: Store, now: number): Promise<{ idempotency: number; kv: number }> {
+/**
+ * Deletes what is past its time, in batches: idempotency keys, key-value entries, and rates that nothing is used of. Answers how many
+ * there were of each.
+ */
+export async function deleteLapsed(
+  store: Store,
+  now: number,
+): Promise<{ idempotency: number; kv: number; rate_buckets: number }> {
   return {
     idempotency: await inBatches((limit) => deleteLapsedKeys(store.system, now, limit)),
     kv: await inBatches((limit) => deleteLapsedEntries(store.system, now, limit)),
+    rate_buckets: await inBatches((limit) => deleteFullBuckets(store.system, limit)),
   };
 }
 

@@ -1,42 +1,85 @@
-// What an http thread keeps of the rate limit: leases of callers, and of so many callers and no more.
+// What an http thread keeps of the rate limit: leases of callers, for a while, and of so many callers and no more.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { limiterActor } from "../../actors/limiter/limiter-actor.ts";
+import { defineActor } from "../../actors/runtime/define.ts";
+import type { RateLease } from "../../bus/protocol/limiter.ts";
+import { addressCaller } from "../../http/middleware/address-caller.ts";
 import { RateLimiter } from "../../http/middleware/rate-limit.ts";
 import { SimNet } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
-function start(rateLimit: number) {
+/** A limiter that lends from plenty: what it answers is the test's. */
+function start(lease: RateLease = { granted: 100, forMs: 1_000, retryAfterSeconds: 0 }) {
   const sim = new Sim(1);
-  const deps = { settings: { rateLimit, rateLimitWindowSeconds: 3600 } };
-  const net = new SimNet(sim, { actorNodes: [0], definitions: [limiterActor], deps });
-  return { sim, limiter: new RateLimiter(net.node(0).bus, true) };
+  const asked: { key: string; want: number }[] = [];
+  const lender = defineActor<"limiter", null, unknown>({
+    kind: "limiter",
+    mailboxLimit: 10_000,
+    interleaves: [],
+    reserved: [],
+    passivateAfterMs: 1_000_000,
+    load: () => null,
+    idle: () => true,
+    crashed: () => {},
+    on: {
+      lease: (_state, { want }, { key }) => {
+        asked.push({ key, want });
+        return lease;
+      },
+    },
+  });
+  const net = new SimNet(sim, { actorNodes: [0], definitions: [lender] });
+  const { env, bus } = net.node(0);
+  return { sim, asked, limiter: new RateLimiter(env, bus, true) };
 }
 
 test("a lease is spent without asking, to its last request, and then another is asked for", async () => {
-  const { sim, limiter } = start(6_400);
+  const { sim, asked, limiter } = start();
   await sim.until(limiter.take("acme") as Promise<void>);
 
   for (let spent = 1; spent < 100; spent++) assert.equal(limiter.take("acme"), null, `request ${spent + 1}`);
-  const asked = limiter.take("acme");
+  const next = limiter.take("acme");
 
-  assert.ok(asked instanceof Promise);
-  await sim.until(asked);
+  assert.ok(next instanceof Promise);
+  await sim.until(next);
+  assert.deepEqual(asked, Array(2).fill({ key: "acme", want: 1024 }));
+});
+
+test("what was not spent in its time is not spent", async () => {
+  const { sim, asked, limiter } = start();
+  await sim.until(limiter.take("acme") as Promise<void>);
+
+  await sim.advance(900);
+  assert.equal(limiter.take("acme"), null);
+  await sim.advance(100);
+  const next = limiter.take("acme");
+
+  assert.ok(next instanceof Promise);
+  await sim.until(next);
+  assert.equal(asked.length, 2);
 });
 
 test("leases that two requests have asked for at the same time are both there to be spent", async () => {
-  const { sim, limiter } = start(6_400);
+  const { sim, limiter } = start();
   const [first, second] = [limiter.take("acme"), limiter.take("acme")] as Promise<void>[];
   await sim.until(Promise.all([first, second]));
 
   let spent = 0;
   while (limiter.take("acme") === null) spent++;
 
-  assert.equal(spent, 100 + Math.floor(6_300 / 64) - 2);
+  assert.equal(spent, 198);
+});
+
+test("where one request at a time is granted, each asks", async () => {
+  const { sim, asked, limiter } = start({ granted: 1, forMs: 0, retryAfterSeconds: 0 });
+
+  for (let request = 0; request < 3; request++) await sim.until(limiter.take("acme") as Promise<void>);
+
+  assert.equal(asked.length, 3);
 });
 
 test("leases of 50,000 callers are kept; one caller more, and all of them ask again", async () => {
-  const { sim, limiter } = start(6_400);
+  const { sim, limiter } = start({ granted: 100, forMs: 1_000_000, retryAfterSeconds: 0 });
   const callers = Array.from({ length: 50_000 }, (_, at) => `caller-${at}`);
   for (let at = 0; at < callers.length; at += 5_000)
     await sim.until(Promise.all(callers.slice(at, at + 5_000).map((caller) => limiter.take(caller))));
@@ -51,10 +94,29 @@ test("leases of 50,000 callers are kept; one caller more, and all of them ask ag
 });
 
 test("who gets no lease is refused, and told when to come back", async () => {
-  const { sim, limiter } = start(1);
-  await sim.until(limiter.take("acme") as Promise<void>);
+  const { sim, limiter } = start({ granted: 0, forMs: 0, retryAfterSeconds: 3600 });
 
   const refused = limiter.take("acme") as Promise<void>;
 
   await assert.rejects(sim.until(refused), { code: "rate_limited", details: { retryAfterSeconds: 3600 } });
 });
+
+for (const [address, caller] of [
+  ["192.0.2.7", "192.0.2.7"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+  ["2001:0db8:0001:0002:0000:0000:0000:0009", "2001:db8:1:2::/64"],
+  ["2001:DB8:1:2::9", "2001:db8:1:2::/64"],
+  ["2001:db8::9", "2001:db8:0:0::/64"],
+  ["::1", "0:0:0:0::/64"],
+  ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  ["64:ff9b::192.0.2.7", "64:ff9b:0:0::/64"],
+  ["::ffff:192.0.2.7", "192.0.2.7"],
+  ["0000:0000:0000:0000:0000:ffff:192.0.2.7", "192.0.2.7"],
+  ["0000:0000:0000:0000:0000:ffff:c000:0207", "192.0.2.7"],
+  ["::ffff:c000:207", "192.0.2.7"],
+  ["not an address", "not an address"],
+  ["", ""],
+] as const)
+  test(`the address ${JSON.stringify(address)} counts as ${JSON.stringify(caller)}`, () => {
+    assert.equal(addressCaller(address), `address/${caller}`);
+  });

@@ -6,6 +6,7 @@ import "../../storage/tables/idempotency.ts";
 import "../../storage/tables/kv.ts";
 import "../../storage/tables/live-runs.ts";
 import "../../storage/tables/manifests.ts";
+import "../../storage/tables/rate-buckets.ts";
 import "../../storage/tables/runs.ts";
 import "../../storage/tables/schema-revisions.ts";
 import "../../storage/tables/search.ts";

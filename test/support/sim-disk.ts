@@ -74,7 +74,7 @@ class SimEngine implements Engine {
     return new Promise<NonNullable<WriteOutcome["rows"]>>((resolve, reject) => {
       const settle = ({ rows, error }: WriteOutcome): void => {
         if (error) reject(SvcError.fromWire(error.toWire()));
-        else resolve(rows ?? []);
+        else resolve((rows ?? []).map((each) => this.#timed(each)));
       };
       this.#sent.push({ ops, settle });
       this.#appliesAt = this.#later(this.#appliesAt, () => this.#apply());
@@ -82,12 +82,17 @@ class SimEngine implements Engine {
   }
 
   async read(statement: WriteOp["statement"], params: WriteOp["params"]) {
-    return this.#writer.read(statement.name, params);
+    return this.#timed(await this.#writer.read(statement.name, params));
   }
 
   async check() {}
 
   close() {}
+
+  /** What tells the time of the store tells that of the simulation. */
+  #timed(rows: readonly Row[]): Row[] {
+    return rows.map((row) => (row.now === undefined ? row : { ...row, now: Math.floor(this.#sim.now) }));
+  }
 
   #apply(): void {
     const batch = this.#sent.shift();

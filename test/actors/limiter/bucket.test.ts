@@ -1,16 +1,27 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { TokenBucket } from "../../../actors/limiter/bucket.ts";
+import {
+  available,
+  type BucketState,
+  drained,
+  fullAt,
+  fullBucket,
+  nextTokenMs,
+  type Rate,
+  settled,
+  spareMax,
+} from "../../../actors/limiter/bucket.ts";
 
 const start = 1_700_000_000_000;
 
-/** A bucket with nothing left in it at `start`. */
-function emptied(limit: number, windowSeconds: number): TokenBucket {
-  const bucket = new TokenBucket(limit, windowSeconds, start);
-  for (let i = 0; i < limit; i++) assert.equal(bucket.lease(1, start).granted, 1);
-  return bucket;
+/** A bucket with nothing left in it at `start`, all of it spent. */
+function emptied(rate: Rate): BucketState {
+  return settled(fullBucket(rate, start), "a", { taken: rate.limit, held: 0, until: 0 });
 }
+
+const rateOf = (limit: number, windowSeconds: number): Rate => ({ limit, windowMs: windowSeconds * 1000 });
+const retryAfterSeconds = (state: BucketState, rate: Rate): number => Math.ceil(nextTokenMs(state, rate) / 1000);
 
 test("who comes back when it was told to gets in, and a second earlier it would not have", () => {
   fc.assert(
@@ -19,24 +30,25 @@ test("who comes back when it was told to gets in, and a second earlier it would 
       fc.integer({ min: 1, max: 86_400 }),
       fc.nat(100_000),
       (limit, windowSeconds, waitedMs) => {
-        const bucket = emptied(limit, windowSeconds);
+        const rate = rateOf(limit, windowSeconds);
         const now = start + Math.min(waitedMs, Math.floor((windowSeconds * 1000) / limit / 2));
-        const { granted, retryAfterSeconds } = bucket.lease(1, now);
-        assert.equal(granted, 0);
-        assert.ok(Number.isSafeInteger(retryAfterSeconds) && retryAfterSeconds >= 1);
+        const state = drained(emptied(rate), rate, now);
+        const seconds = retryAfterSeconds(state, rate);
+        assert.equal(available(state, rate), 0);
+        assert.ok(Number.isSafeInteger(seconds) && seconds >= 1);
 
-        const early = bucket.lease(1, now + (retryAfterSeconds - 1) * 1000);
-        const told = bucket.lease(1, now + retryAfterSeconds * 1000);
+        const early = available(drained(state, rate, now + (seconds - 1) * 1000), rate);
+        const told = available(drained(state, rate, now + seconds * 1000), rate);
 
-        if (retryAfterSeconds > 1) assert.equal(early.granted, 0);
-        assert.equal(early.granted + told.granted >= 1, true);
+        if (seconds > 1) assert.equal(early, 0);
+        assert.ok(told >= 1);
       },
     ),
     { seed: 17, numRuns: 500 },
   );
 });
 
-for (const [limit, windowSeconds, waitedMs, retryAfterSeconds] of [
+for (const [limit, windowSeconds, waitedMs, seconds] of [
   [1, 3600, 0, 3600],
   [49, 86_400, 0, 1764],
   [1, 60, 0, 60],
@@ -50,35 +62,128 @@ for (const [limit, windowSeconds, waitedMs, retryAfterSeconds] of [
   [120, 60, 0, 1],
   [1000, 1, 0, 1],
 ] as const)
-  test(`${limit} in ${windowSeconds} s, ${waitedMs} ms after the last: come back in ${retryAfterSeconds} s`, () => {
-    const lease = emptied(limit, windowSeconds).lease(1, start + waitedMs);
+  test(`${limit} in ${windowSeconds} s, ${waitedMs} ms after the last: come back in ${seconds} s`, () => {
+    const rate = rateOf(limit, windowSeconds);
 
-    assert.deepEqual(lease, { granted: 0, retryAfterSeconds });
+    const state = drained(emptied(rate), rate, start + waitedMs);
+
+    assert.deepEqual([available(state, rate), retryAfterSeconds(state, rate)], [0, seconds]);
   });
 
-test("a lease is what was wanted, at most a sixty-fourth of what is left, and one at least", () => {
-  const bucket = new TokenBucket(6400, 60, start);
-
-  assert.equal(bucket.lease(1024, start).granted, 100);
-  assert.equal(bucket.lease(7, start).granted, 7);
-  assert.equal(bucket.lease(1024, start).granted, Math.floor((6400 - 107) / 64));
-  assert.equal(new TokenBucket(63, 60, start).lease(1024, start).granted, 1);
+test("a slice is a sixty-fourth of what is left, and nothing near the end", () => {
+  assert.deepEqual(
+    [6400, 127, 64, 63, 0].map((left) => spareMax(left, false)),
+    [100, 1, 1, 0, 0],
+  );
 });
 
-test("a bucket is never more than full", () => {
-  const bucket = emptied(3, 3);
-
-  let granted = 0;
-  for (let i = 0; i < 10; i++) granted += bucket.lease(1, start + 3_600_000).granted;
-
-  assert.equal(granted, 3);
+test("of the only holder it is up to sixteen, and never more than a quarter", () => {
+  assert.deepEqual(
+    [6400, 120, 63, 4, 3, 0].map((left) => spareMax(left, true)),
+    [100, 16, 15, 1, 0, 0],
+  );
 });
 
-test("a clock that goes back takes nothing from it", () => {
-  const bucket = new TokenBucket(3, 3, start);
+test("a bucket is never more than full, and a clock that goes back gives nothing", () => {
+  const rate = rateOf(3, 3);
 
-  let granted = 0;
-  for (let i = 0; i < 10; i++) granted += bucket.lease(1, start - 3_600_000).granted;
+  assert.equal(available(drained(emptied(rate), rate, start + 3_600_000), rate), 3);
+  assert.equal(available(drained(emptied(rate), rate, start - 3_600_000), rate), 0);
+});
 
-  assert.equal(granted, 3);
+test("what a holder has in hand does not flow back before its slice is over", () => {
+  const rate = rateOf(10, 10);
+  const state = settled(fullBucket(rate, start), "a", { taken: 10, held: 6, until: start + 20_000 });
+
+  const leftAfter = (ms: number): number => available(drained(state, rate, start + ms), rate);
+
+  assert.deepEqual([0, 1000, 4000, 19_999].map(leftAfter), [0, 1, 4, 4]);
+  assert.deepEqual([20_000, 21_000, 25_999, 26_000].map(leftAfter), [4, 5, 9, 10]);
+  assert.equal(fullAt(state, rate), start + 26_000);
+});
+
+test("where slices hold all of it, the next token comes when the first of them is over", () => {
+  const rate = rateOf(2, 2);
+  const full = settled(fullBucket(rate, start), "a", { taken: 1, held: 1, until: start + 5_000 });
+  const state = settled(full, "b", { taken: 1, held: 1, until: start + 9_000 });
+
+  assert.equal(nextTokenMs(state, rate), 6_000);
+  assert.equal(available(drained(state, rate, start + 5_999), rate), 0);
+  assert.equal(available(drained(state, rate, start + 6_000), rate), 1);
+});
+
+test("what is given back can be taken at once", () => {
+  const rate = rateOf(10, 86_400);
+  const state = settled(fullBucket(rate, start), "a", { taken: 10, held: 4, until: start + 9_000 });
+
+  const given = settled(state, "a", { taken: -4, held: 0, until: 0 });
+
+  assert.equal(available(given, rate), 4);
+  assert.deepEqual(given.slices, []);
+});
+
+test("a bucket that was written under another limit keeps what was spent", () => {
+  const before = emptied(rateOf(100, 60));
+
+  const after = rateOf(150, 3600);
+
+  assert.equal(available(drained(before, after, start), after), 50);
+});
+
+/** What a holder does next. */
+const act = fc.record({
+  holder: fc.nat(3),
+  waitMs: fc.nat(4_000),
+  kind: fc.constantFrom("take", "spend", "give", "vanish"),
+  count: fc.integer({ min: 1, max: 30 }),
+});
+
+test("holders that spend early, late, or vanish never let more pass than the limit and what time brings", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 60 }),
+      fc.integer({ min: 1, max: 120 }),
+      fc.array(act, { maxLength: 120 }),
+      (limit, windowSeconds, acts) => {
+        const rate = rateOf(limit, windowSeconds);
+        const sliceMs = 5_000;
+        let now = start;
+        let state = fullBucket(rate, now);
+        const hands = Array.from({ length: 4 }, () => ({ id: 0, held: 0, until: 0 }));
+        // The true level: a bucket into which each request falls when it passes.
+        let level = 0;
+        let at = now;
+        const pass = (count: number): void => {
+          level = Math.max(0, level - (now - at) * rate.limit) + count * rate.windowMs;
+          at = now;
+          assert.ok(level <= rate.limit * rate.windowMs, `${level / rate.windowMs} of ${limit}`);
+        };
+
+        for (const { holder, waitMs, kind, count } of acts) {
+          now += waitMs;
+          const hand = hands[holder] as (typeof hands)[number];
+          if (now >= hand.until) hand.held = 0;
+          state = drained(state, rate, now);
+          const name = `${holder}.${hand.id}`;
+          if (kind === "vanish") Object.assign(hand, { id: hand.id + 1, held: 0 });
+          else if (kind === "spend" && hand.held > 0) {
+            const spent = Math.min(count, hand.held);
+            hand.held -= spent;
+            pass(spent);
+          } else if (kind === "give") {
+            state = settled(state, name, { taken: -hand.held, held: 0, until: 0 });
+            hand.held = 0;
+          } else if (kind === "take") {
+            const taken = Math.min(count, available(state, rate));
+            const spent = Math.min(taken, 1 + (count % 3));
+            hand.held += taken - spent;
+            hand.until = now + sliceMs;
+            state = settled(state, name, { taken, held: hand.held, until: hand.until });
+            pass(spent);
+          }
+        }
+      },
+    ),
+    { seed: 5, numRuns: 2_000 },
+  );
 });

@@ -1,0 +1,27 @@
+/** How long tokens are lent for, in milliseconds. */
+export const loanMs = 1_000;
+
+/** Tokens that were lent on, as long as they may be spent: those of this period and those of the one before. */
+export class Loans {
+  #now = 0;
+  #before = 0;
+  #periodEnds = Number.NEGATIVE_INFINITY;
+
+  lend(count: number, now: number): void {
+    this.#roll(now);
+    this.#now += count;
+  }
+
+  /** How many may yet be spent. */
+  out(now: number): number {
+    this.#roll(now);
+    return this.#now + this.#before;
+  }
+
+  #roll(now: number): void {
+    if (now < this.#periodEnds) return;
+    this.#before = now < this.#periodEnds + loanMs ? this.#now : 0;
+    this.#now = 0;
+    this.#periodEnds = now + loanMs;
+  }
+}

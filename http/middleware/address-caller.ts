@@ -1,0 +1,36 @@
+import { isIPv6 } from "node:net";
+
+/**
+ * Under what the requests of a client address are counted: an IPv4 address, in an IPv6 one too; of IPv6 the network of 64 bits, which
+ * is the least that anybody is given; what is no address as it is.
+ */
+export function addressCaller(address: string): string {
+  return `address/${isIPv6(address) ? ofIPv6(address) : address.slice(0, 64)}`;
+}
+
+function ofIPv6(address: string): string {
+  const groups = groupsOf(address);
+  const [a, b, c, d, e, f, high = 0, low = 0] = groups;
+  const isMapped = a === 0 && b === 0 && c === 0 && d === 0 && e === 0 && f === 0xffff;
+  if (isMapped) return [high >> 8, high & 0xff, low >> 8, low & 0xff].join(".");
+  const network = groups.slice(0, 4).map((group) => group.toString(16));
+  return `${network.join(":")}::/64`;
+}
+
+/** The eight numbers of an address. */
+function groupsOf(address: string): number[] {
+  const [head = "", tail] = (address.split("%")[0] as string).split("::");
+  const before = numbersOf(head);
+  if (tail === undefined) return before;
+  const after = numbersOf(tail);
+  return [...before, ...Array<number>(Math.max(0, 8 - before.length - after.length)).fill(0), ...after];
+}
+
+function numbersOf(groups: string): number[] {
+  if (groups === "") return [];
+  return groups.split(":").flatMap((group) => {
+    if (!group.includes(".")) return [Number.parseInt(group, 16)];
+    const [a = 0, b = 0, c = 0, d = 0] = group.split(".").map(Number);
+    return [a * 256 + b, c * 256 + d];
+  });
+}
