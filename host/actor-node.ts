@@ -104,7 +104,10 @@ async function drain(
   graceMs: number,
 ): Promise<void> {
   // A turn that was asked for before the signal may still become a run.
-  const isQuiet = (): boolean => liveRuns.size === 0 && host.busyCount() === 0;
+  const isQuiet = (): boolean => {
+    for (const holder of sliceHolders) void holder.leave();
+    return liveRuns.size === 0 && host.busyCount() === 0;
+  };
   await until(env, graceMs, isQuiet);
   await until(env, interruptMs, () => {
     for (const run of liveRuns) run.abort("shutdown");

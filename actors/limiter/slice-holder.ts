@@ -208,7 +208,10 @@ export class SliceHolder {
     });
   }
 
-  /** Tells the store what is spent and what is not. What cannot be given back counts as spent. Never rejects. */
+  /**
+   * Tells the store what is spent and what is not. What cannot be given back counts as spent; what cannot be told at the end of the
+   * process is forgotten with it. Never rejects.
+   */
   async #settle(): Promise<void> {
     const { env, holder, onHolding } = this.#options;
     this.#timer?.cancel();
@@ -230,7 +233,10 @@ export class SliceHolder {
       });
     await this.#asking;
     if (this.#owed > 0 && !this.#leaving) this.#settleAt(env.monotonic() + 2 * awayMs);
-    else if (this.isIdle) onHolding(false);
+    else {
+      this.#owed = 0;
+      if (this.isIdle) onHolding(false);
+    }
   }
 
   /**
