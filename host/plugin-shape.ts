@@ -93,6 +93,10 @@ const route = object({
   tag: text,
   access,
   unlimited: flag,
+  anonymous: is(
+    "false, as only what is said to an agent is for callers without credentials",
+    (value) => value === false,
+  ),
   params: orNull(json),
   query: orNull(json),
   headers: orNull(json),

@@ -20,6 +20,7 @@ import { migrate } from "../storage/migrate.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import { type Actors, startActors } from "./actor-node.ts";
+import { warningOfAnonymous } from "./expecting-anonymous.ts";
 import { HostLease } from "./host-lease.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
 import type { HttpControl, MainControl } from "./http-worker.ts";
@@ -159,6 +160,10 @@ async function run(
   const stopTasks = startTasks(tasks, env, log);
   log.info({ http_engine: engine.name }, engine.why);
   announce(url, settings, plugins, env, log, counts);
+  void warningOfAnonymous(settings, services.store, () => env.now()).then(
+    (warning) => warning !== null && log.warn(warning),
+    (error: unknown) => log.warn({ err: error }, "it could not be seen which manifests expect anonymous callers"),
+  );
   options.onReady?.({ url, system });
 
   try {

@@ -1,7 +1,13 @@
 import { trimBlanks } from "../bus/blanks.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
-import { type Authenticator, type Identity, principalOf } from "../governance/auth/authenticator.ts";
+import { anonymousPrincipal } from "../governance/auth/anonymous.ts";
+import {
+  type Authenticator,
+  type Identity,
+  principalOf,
+  unauthorizedReasons,
+} from "../governance/auth/authenticator.ts";
 import { requireChat, requireScopes } from "../governance/auth/scopes.ts";
 import type { HttpContext } from "./context.ts";
 import type { OnRequest } from "./engines/engine.ts";
@@ -27,6 +33,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   const { env, settings, log, metrics } = context;
   const router = new Router(routes);
   const origins = new OriginGuard(settings);
+  const anonymous = anonymousPrincipal(settings);
   const limiter = new RateLimiter(env, context.bus, settings.rateLimit > 0);
 
   return (exchange) => {
@@ -71,7 +78,10 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const { isPublic, unlimited } = gate(found, head.path);
     const identity = isPublic ? null : await identify(exchange);
     if (!unlimited) await limiter.take(caller(exchange, identity));
-    const principal = identity === null ? nobody : principalOf(identity);
+    const isAnonymous = anonymous !== null && identity?.reason === unauthorizedReasons.missing && isForAnonymous(found);
+    // By the address first, so that one of them alone does not use up what all of them have.
+    if (isAnonymous && !unlimited) await limiter.take(anonymous.tenant_id);
+    const principal = isAnonymous ? anonymous : identity === null ? nobody : principalOf(identity);
     if (found.kind !== "route") return notARoute(found, head.method);
     const { route, params } = found;
     if (context.closing() && route.access !== "public") throw new SvcError("shutting_down");
@@ -159,6 +169,8 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
 
   function admitTo(route: Route, principal: Principal): void {
     const { access } = route;
+    // Whom the manifest admits needs no scope.
+    if (principal === anonymous) return;
     if (access === "chat:read") requireChat(principal, settings.chatScopes, "read");
     else if (access === "chat:write") requireChat(principal, settings.chatScopes, "write");
     else if (access === "docs" && !settings.docsPublic) requireChat(principal, "any", "read");
@@ -176,6 +188,11 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const subdomains = settings.hstsIncludeSubdomains ? "; includeSubDomains" : "";
     return ["strict-transport-security", `max-age=${settings.hstsMaxAgeSeconds}${subdomains}`];
   }
+}
+
+/** Whether what was found is for callers without credentials; another method of its path is not. */
+function isForAnonymous(found: Found): boolean {
+  return found.kind === "route" && found.route.anonymous;
 }
 
 interface Admitted {

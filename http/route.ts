@@ -26,6 +26,8 @@ export interface Route {
   readonly access: Access;
   /** Not counted against the rate limit: probes. */
   readonly unlimited: boolean;
+  /** Whether callers without credentials reach it, where SVC_ANONYMOUS_TENANT names their tenant; the handler holds them to its rules. */
+  readonly anonymous: boolean;
   readonly params: TSchema | null;
   readonly query: TSchema | null;
   /** Headers that the handler reads by itself, for the reference. */
@@ -60,7 +62,7 @@ export interface RouteRequest<Params, Query, Body> {
   readonly body: Body;
   /** The body as it came, for fingerprints. */
   readonly rawBody: Buffer;
-  /** Anonymous on public routes. */
+  /** Nobody of no tenant on public routes; see `Route.anonymous`. */
   readonly principal: Principal;
   readonly requestId: string;
   readonly exchange: Exchange;
@@ -92,6 +94,7 @@ interface RouteDeclaration<
   readonly tag: string;
   readonly access: Access;
   readonly unlimited?: boolean;
+  readonly anonymous?: boolean;
   readonly params?: P;
   readonly query?: Q;
   readonly headers?: TSchema;
@@ -125,6 +128,7 @@ export function route<
     tag: declaration.tag,
     access: declaration.access,
     unlimited: declaration.unlimited ?? false,
+    anonymous: declaration.anonymous ?? false,
     params: declaration.params ?? null,
     query: declaration.query ?? null,
     headers: declaration.headers ?? null,

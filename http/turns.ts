@@ -5,6 +5,7 @@ import { outputFor } from "../bus/frames/make-output.ts";
 import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/run.ts";
+import { admitAnonymousTurn } from "../governance/auth/anonymous.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
 import { jsonText, type Reply } from "./exchange/reply.ts";
@@ -66,6 +67,7 @@ class Turn implements LiveTurn {
   #onAnswer: ((text: string) => void) | null = null;
 
   constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
+    admitAnonymousTurn(request.principal, fields.thread_suffix, request.exchange.head.headers["idempotency-key"]);
     this.#context = context;
     this.#bytes = request.rawBody.length + 512;
     const channel: ChannelRef = context.bus.openChannel((text, last) => this.#take(text, last));

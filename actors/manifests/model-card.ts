@@ -7,6 +7,7 @@ export function modelCard(agent: CompiledAgent): ModelCard {
   const { route, price } = agent.model;
   return {
     description: metadata.description,
+    allowAnonymous: agent.inbound.allow_anonymous,
     tags: metadata.tags,
     contextWindow: route.context_window,
     providerModel: route.model,

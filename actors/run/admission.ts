@@ -1,5 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
+import { isAnonymous } from "../../governance/auth/anonymous.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
@@ -7,13 +8,26 @@ import type { RunDeps } from "./deps.ts";
 
 /**
  * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
- * spec.auth.inbound, in this order.
+ * spec.auth.inbound, in this order; a caller without credentials is refused by unauthorized where there is no such manifest.
  */
 export async function admitCaller(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
-  const agent = await deps.manifests.resolve(turn.principal.tenant_id, turn.manifest, turn.thread_suffix);
+  const agent = await resolve(turn, deps);
   admit(turn.principal, agent.inbound);
   return agent;
+}
+
+async function resolve({ principal, manifest, thread_suffix }: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
+  try {
+    return await deps.manifests.resolve(principal.tenant_id, manifest, thread_suffix);
+  } catch (error) {
+    const { code } = SvcError.from(error);
+    const tellsWhatIsThere = code === "unknown_manifest" || code === "invalid_manifest";
+    // Callers without credentials do not learn which names there are.
+    if (tellsWhatIsThere && isAnonymous(principal))
+      throw new SvcError("unauthorized", { reason: "missing_credentials" });
+    throw error;
+  }
 }
 
 /**

@@ -67,6 +67,8 @@ export interface ManifestListing {
 /** What a manifest is as a model of the OpenAI surface. */
 export interface ModelCard {
   readonly description: string;
+  /** Whether callers without credentials may talk to it. */
+  readonly allowAnonymous: boolean;
   readonly tags: readonly string[];
   readonly contextWindow: number;
   readonly providerModel: string;

@@ -38,6 +38,12 @@ export const accessSettings = {
   allowedTenants: list("ALLOWED_TENANTS", [], "The tenants that credentials may name; unset, any.", {
     item: readTenantId,
   }),
+  anonymousTenant: text(
+    "ANONYMOUS_TENANT",
+    "",
+    "The tenant of requests without credentials, which reach manifests with allow_anonymous: true; unset, they are refused.",
+    { item: readTenantId },
+  ),
   chatScopes: oneOf(
     "CHAT_SCOPES",
     ["any", "strict"],

@@ -43,7 +43,14 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
       refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${providers.join(", ")}.`);
     }
   }
+  const { anonymousTenant } = settings;
+  if (anonymousTenant !== "" && settings.authMode === "none") {
+    refusals.push("SVC_ANONYMOUS_TENANT is for api_key and jwt: with SVC_AUTH_MODE=none nobody needs credentials.");
+  }
   if (settings.allowedTenants.length > 0) {
+    if (anonymousTenant !== "" && !settings.allowedTenants.includes(anonymousTenant)) {
+      refusals.push("SVC_ANONYMOUS_TENANT names a tenant that is not in SVC_ALLOWED_TENANTS.");
+    }
     for (const { entry, tenant_id } of settings.authApiKeys) {
       if (settings.allowedTenants.includes(tenant_id)) continue;
       refusals.push(`SVC_AUTH_API_KEYS: entry ${entry} names a tenant that is not in SVC_ALLOWED_TENANTS.`);
@@ -70,6 +77,9 @@ export function bootWarnings(settings: Settings): readonly string[] {
   }
   if (production && settings.chatScopes === "any") {
     warnings.push("SVC_CHAT_SCOPES=strict is recommended in production: any scope at all now admits to chat.");
+  }
+  if (settings.anonymousTenant !== "" && settings.rateLimit === 0) {
+    warnings.push("SVC_ANONYMOUS_TENANT is set and SVC_RATE_LIMIT is 0: callers without credentials are not limited.");
   }
   if (production && settings.objectStore === "memory") {
     warnings.push("SVC_OBJECT_STORE=memory forgets every object when the server stops.");

@@ -58,11 +58,15 @@ export function text(
   name: string,
   fallback: string,
   help: string,
-  options: Options & { readonly pattern?: RegExp; readonly reason?: string } = {},
+  options: Options & {
+    readonly pattern?: RegExp;
+    readonly reason?: string;
+    readonly item?: (text: string) => string;
+  } = {},
 ): Setting<string> {
   const read = (value: string): string => {
     if (options.pattern && !options.pattern.test(value)) throw new Error(options.reason ?? "is malformed");
-    return value;
+    return options.item?.(value) ?? value;
   };
   return setting(name, options.secret ? "secret" : "string", fallback, help, read, options);
 }

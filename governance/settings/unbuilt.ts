@@ -55,7 +55,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...unset("the commerce layer", "ENTITY_SOURCES"),
 
   ...unset("other token verifiers", "JWT_VERIFIERS", "TOKEN_SIGNING_KEY", "TOKEN_TTL_SECONDS"),
-  ...unset("anonymous callers", "ANONYMOUS_TENANT"),
   ...unset("the queue consumer route", "CONSUMER_SHARED_SECRET", "CONSUMER_TENANT", "WEBHOOK_SECRET"),
   ...unset(
     "sign-in through a code host",

@@ -1,6 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import { openAiError } from "../../bus/frames/openai.ts";
 import { Type } from "../../bus/type.ts";
+import { isAnonymous } from "../../governance/auth/anonymous.ts";
 import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { ClientMessage } from "../schemas/chat.ts";
@@ -54,13 +55,14 @@ const completions = route({
   summary: "A turn in the OpenAI protocol: the model is a manifest, the user names the thread.",
   tag,
   access: "chat:write",
+  anonymous: true,
   body: CompletionRequest,
   reply: {
     description: "A chat.completion.",
     schema: Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true }),
   },
   otherReplies: [{ description: "With `stream` its chunks.", contentType: "text/event-stream" }],
-  fails: [...turnFails, "unsupported_parameter", "model_provider_error"],
+  fails: [...turnFails, "invalid_idempotency_key", "unsupported_parameter", "model_provider_error"],
   refusal: openAiRefusal,
   handle(request, context) {
     const { body } = request;
@@ -89,6 +91,7 @@ const models = route({
   summary: "The manifests, as models.",
   tag,
   access: "chat:read",
+  anonymous: true,
   reply: {
     description: "`svc` tells what the manifest says of itself.",
     schema: Type.Object({
@@ -101,11 +104,19 @@ const models = route({
   async handle({ principal }, { bus, mask, startedAt }) {
     const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", { models: true });
     const data = items.flatMap(({ name, source, pointer, model }) => {
-      // A manifest that does not compile cannot be talked to.
-      if (model === null) return [];
+      // A manifest that does not compile cannot be talked to, nor one that is not for this caller.
+      if (model === null || (isAnonymous(principal) && !model.allowAnonymous)) return [];
       const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
       const masking = source === "store" ? mask.forms : mask.told;
-      const { description, starters, greeting, commands, tags: _tags, ...facts } = masking.value(model);
+      const {
+        description,
+        starters,
+        greeting,
+        commands,
+        tags: _tags,
+        allowAnonymous: _,
+        ...facts
+      } = masking.value(model);
       const svc = {
         ...facts,
         description: description === "" ? null : description,

@@ -42,6 +42,15 @@ const selectVersions = tenantSql(
    ORDER BY version DESC LIMIT ?`,
 );
 
+// As JSON writes it, with a blank or without; inside a text its marks would be escaped.
+const selectExpectingAnonymous = systemSql(
+  "manifests_expecting_anonymous",
+  `SELECT tenant_id, name FROM manifest_pointers AS pointer WHERE EXISTS (
+     SELECT 1 FROM manifest_versions AS version
+     WHERE version.tenant_id = pointer.tenant_id AND version.name = pointer.name AND version.version = pointer.version
+       AND (version.manifest LIKE '%"allow_anonymous":true%' OR version.manifest LIKE '%"allow_anonymous": true%'))
+   ORDER BY tenant_id, name LIMIT ?`,
+);
 const selectChanges = systemSql("manifest_changes", "SELECT value FROM counters WHERE name = 'manifest_changes'");
 const countChange = systemSql(
   "manifest_changes_count",
@@ -78,6 +87,14 @@ export const setManifestPointerOp = upsertInto(pointerTable, ["name"]);
 /** Tells everybody who keeps what is in effect, in any process, that it is not that any more. */
 export function countManifestChangeOp(store: Scope): WriteOp {
   return store.op(countChange, [], 1);
+}
+
+/** Manifests of all tenants whose version in effect admits callers without credentials. */
+export async function manifestsExpectingAnonymous(
+  store: Scope,
+  limit: number,
+): Promise<{ tenant_id: string; name: string }[]> {
+  return (await store.readLong(selectExpectingAnonymous, limit)) as { tenant_id: string; name: string }[];
 }
 
 /** A number that is another one after each change of what is in effect, of any tenant. */

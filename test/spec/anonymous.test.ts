@@ -1,0 +1,292 @@
+// Callers without credentials (decision 78): whom they reach, as whom, and nothing else.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { databaseOf, skipPostgres } from "../faults/support.ts";
+import { says, shown, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import type { RequestOptions } from "../support/http-client.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { dialects } from "../support/stores.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+
+const { env, keys } = apiKeys({
+  public: { tenant_id: "public", scopes: ["*"] },
+  acme: { tenant_id: "acme", scopes: ["*"] },
+});
+const unauthorized = [401, '{"error":"unauthorized","reason":"missing_credentials"}'];
+const open = { auth: { inbound: { allow_anonymous: true } } };
+const manifests = {
+  open,
+  closed: {},
+  scoped: { auth: { inbound: { allow_anonymous: true, required_scopes: ["chat:write"] } } },
+  keyed: { auth: { inbound: { allow_anonymous: true, schemes: ["api_key"] } } },
+  named: { auth: { inbound: { allow_anonymous: true, schemes: ["anonymous", "api_key"] } } },
+};
+const idOf = (digit: string): string => `anon-${digit.repeat(32)}`;
+
+for (const dialect of dialects)
+  describe(`callers without credentials, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
+    const atEnd = cleanup();
+    let server: TestServer;
+    let mock: MockModel;
+    before(async () => {
+      const database = await databaseOf(dialect, atEnd);
+      const strict = { ...env, ...database.env, SVC_ANONYMOUS_TENANT: "public", SVC_CHAT_SCOPES: "strict" };
+      ({ server, mock } = await startChat(atEnd, { models: ["test-model"], manifests, env: strict }));
+      mock.answer("test-model", () => says("hello"));
+    });
+
+    const ask = (manifest: string, fields: object = {}, options: Omit<RequestOptions, "body"> = {}) =>
+      server.post("/chat", turn(manifest, "hi", fields), options);
+    const askOpenAi = (model: string, fields: object = {}, options: Omit<RequestOptions, "body"> = {}) =>
+      server.post("/v1/chat/completions", { model, messages: [{ role: "user", content: "hi" }], ...fields }, options);
+
+    test("AUTH-033 AUTH-008 they reach manifests that allow them, on each chat route, as anonymous of the tenant", async () => {
+      const thread_id = idOf("a");
+
+      const chat = await ask("open", { thread_id });
+      const stream = await server.stream("/chat/stream", turn("open", "again", { thread_id }));
+      const frames = await stream.rest();
+      const openAi = await askOpenAi("open", { user: thread_id });
+      const stateless = await ask("open");
+
+      assert.equal(chat.status, 200, chat.text);
+      assert.equal(chat.json.thread_id, `public:${thread_id}`);
+      assert.equal(frames.at(-1)?.name, "[DONE]");
+      assert.deepEqual([openAi.status, stateless.status], [200, 200]);
+      const { json } = await server.get(`/chat/sessions/${thread_id}`, { key: keys.public });
+      assert.equal(json.transcript.filter(({ role }: { role: string | null }) => role === "user").length, 3);
+    });
+
+    test("AUTH-033 AUTH-008 manifests that do not allow them are 401, and so are names that are not there", async () => {
+      for (const manifest of ["closed", "no-such-manifest"]) {
+        const chat = await ask(manifest);
+        const openAi = await askOpenAi(manifest);
+
+        assert.deepEqual([chat.status, chat.text], unauthorized, manifest);
+        assert.deepEqual([openAi.status, openAi.text], unauthorized, manifest);
+      }
+      assert.equal((await ask("no-such-manifest", {}, { key: keys.public })).status, 404);
+    });
+
+    test("AUTH-033 schemes and scopes that a manifest asks for hold for them too", async () => {
+      const statuses = [];
+      for (const manifest of ["scoped", "keyed", "named"]) statuses.push((await ask(manifest)).status);
+
+      assert.deepEqual(statuses, [403, 403, 200]);
+    });
+
+    test("AUTH-033 credentials that are shown and not good are 401 and not anonymous", async () => {
+      for (const headers of [
+        { authorization: "Bearer key-of-nobody-0001" },
+        { "x-api-key": "key-of-nobody-0001" },
+        { authorization: "Basic dXNlcjpwYXNz" },
+        { authorization: "Bearer two words" },
+        { authorization: `Bearer ${keys.public}`, "x-api-key": "another-key-0000001" },
+      ]) {
+        const { status, json } = await ask("open", {}, { headers });
+
+        assert.deepEqual([status, json.error, json.reason], [401, "unauthorized", "invalid_api_key"]);
+      }
+    });
+
+    test("AUTH-033 their threads bear names that nobody guesses", async () => {
+      const bad = [
+        "t1",
+        "anon-",
+        idOf("a").slice(0, -1),
+        `${idOf("a")}a`,
+        idOf("g"),
+        `x${idOf("a")}`,
+        `${idOf("a")}\n`,
+      ];
+      for (const thread_id of bad) {
+        const chat = await ask("open", { thread_id });
+        const stream = await server.post("/chat/stream", turn("open", "hi", { thread_id }));
+        const openAi = await askOpenAi("open", { user: thread_id });
+
+        assert.deepEqual([chat.status, chat.json.error], [400, "invalid_thread_id"], thread_id);
+        assert.deepEqual([stream.status, stream.json.error], [400, "invalid_thread_id"], thread_id);
+        assert.deepEqual([openAi.status, openAi.json.error.code], [400, "invalid_user"], thread_id);
+      }
+      assert.equal((await ask("open", { thread_id: "t1" }, { key: keys.public })).status, 200);
+    });
+
+    test("AUTH-033 an Idempotency-Key of theirs is 400, wherever it is sent", async () => {
+      const headers = { "idempotency-key": "once" };
+
+      const chat = await ask("open", {}, { headers });
+      const stream = await server.post("/chat/stream", turn("open", "hi", { thread_id: idOf("b") }), { headers });
+      const openAi = await askOpenAi("open", {}, { headers });
+
+      for (const { status, text } of [chat, stream, openAi]) {
+        assert.equal(status, 400);
+        assert.match(text, /invalid_idempotency_key/);
+      }
+      assert.equal((await ask("open", {}, { headers, key: keys.public })).status, 200);
+    });
+
+    test("AUTH-033 they reach nothing else: no session, stream, abort, continuation, manifest, record or document", async () => {
+      const thread_id = idOf("c");
+      assert.equal((await ask("open", { thread_id })).status, 200);
+      const tried: readonly (readonly [method: string, path: string, body?: object])[] = [
+        ["GET", `/chat/sessions/${thread_id}`],
+        ["GET", "/chat/sessions"],
+        ["GET", "/chat/sessions/search?q=hello"],
+        ["DELETE", `/chat/sessions/${thread_id}`],
+        ["GET", `/chat/history/${thread_id}`],
+        ["GET", `/chat/stream/${thread_id}`],
+        ["POST", "/chat/abort", { thread_id }],
+        ["POST", "/chat/continue", { thread_id, manifest: "open" }],
+        ["GET", "/manifests"],
+        ["GET", "/manifests/open"],
+        ["PUT", "/manifests/open", { manifest: {} }],
+        ["GET", "/audit"],
+        ["GET", "/usage/summary"],
+        ["GET", "/metrics"],
+        ["GET", "/docs"],
+        ["GET", "/openapi.json"],
+        ["GET", "/chat"],
+        ["POST", "/v1/models"],
+        ["GET", "/no-such-path"],
+      ];
+
+      for (const [method, path, body] of tried) {
+        const { status, text } = await server.request(method, path, body === undefined ? {} : { body });
+
+        assert.deepEqual([status, text], unauthorized, `${method} ${path}`);
+      }
+      assert.equal((await server.get(`/chat/sessions/${thread_id}`, { key: keys.public })).status, 200);
+    });
+
+    test("AUTH-033 what one tenant has under a thread's name another has not, nor the anonymous", async () => {
+      const thread_id = idOf("d");
+      await server.post("/chat", turn("open", "a secret of acme", { thread_id }), { key: keys.acme });
+
+      const chat = await ask("open", { thread_id });
+
+      assert.equal(chat.status, 200);
+      assert.deepEqual(
+        shown(mock.requests.at(-1)).map(({ content }) => content),
+        ["hi"],
+      );
+      assert.ok(!chat.text.includes("a secret of acme"));
+    });
+
+    test("AUTH-033 a manifest that another tenant has stored is none of theirs", async () => {
+      const stored = { metadata: { name: "shop" }, spec: open };
+      const put = await server.request("PUT", "/manifests/shop", { body: { manifest: stored }, key: keys.acme });
+      assert.ok(put.status < 300, put.text);
+
+      const before = await ask("shop");
+      await server.request("PUT", "/manifests/shop", { body: { manifest: stored }, key: keys.public });
+      const after = await ask("shop");
+
+      assert.deepEqual([before.status, before.text], unauthorized);
+      assert.equal(after.status, 200, after.text);
+    });
+
+    test("AUTH-033 /v1/models shows them what they may talk to", async () => {
+      const theirs = await server.get("/v1/models");
+      const all = await server.get("/v1/models", { key: keys.public });
+
+      const ids = (answer: typeof theirs) => answer.json.data.map(({ id }: { id: string }) => id);
+      assert.equal(theirs.status, 200);
+      assert.ok(ids(theirs).includes("open") && !ids(theirs).includes("closed"));
+      assert.ok(ids(all).includes("closed"));
+      assert.ok(!theirs.text.includes("allowAnonymous"));
+    });
+
+    test("AUTH-033 audit and usage say who it was", async () => {
+      await ask("open", { thread_id: idOf("e") });
+      await server.restart();
+
+      const { json } = await server.get("/audit?limit=100", { key: keys.public });
+
+      assert.ok(JSON.stringify(json).includes("anonymous"), JSON.stringify(json).slice(0, 400));
+      const continued = await ask("open", { thread_id: idOf("e") });
+      assert.equal(continued.json.messages.filter(({ role }: { role: string }) => role === "user").length, 2);
+    });
+  });
+
+describe("anonymous callers and the rate", () => {
+  const atEnd = cleanup();
+  const limit = {
+    SVC_RATE_LIMIT: "5",
+    SVC_RATE_LIMIT_WINDOW_SECONDS: "86400",
+    SVC_TRUSTED_CLIENT_IP_HEADER: "x-client",
+  };
+
+  test("LIM-002 each counts by its address first, and then all of them by the tenant", async () => {
+    const { server } = await startChat(atEnd, {
+      models: ["test-model"],
+      manifests,
+      env: { ...env, ...limit, SVC_ANONYMOUS_TENANT: "public" },
+    });
+    const from = async (address: string, path = "/v1/models") =>
+      (await server.get(path, { headers: { "x-client": address } })).status;
+
+    const first = [];
+    for (let request = 0; request < 4; request++) first.push(await from("2001:db8::1"));
+    // What is not for them counts against the address alone.
+    first.push(await from("2001:db8::2", "/audit"), await from("2001:db8::3"));
+    const second = [await from("192.0.2.2"), await from("192.0.2.2"), await from("192.0.2.3", "/audit")];
+    const owner = await server.get("/v1/models", { key: keys.public });
+
+    assert.deepEqual(first, [200, 200, 200, 200, 401, 429]);
+    assert.deepEqual(second, [200, 429, 401]);
+    assert.equal(owner.status, 429);
+    assert.equal((await server.get("/v1/models", { key: keys.acme })).status, 200);
+  });
+});
+
+describe("a server without SVC_ANONYMOUS_TENANT", () => {
+  const atEnd = cleanup();
+
+  test("AUTH-033 refuses whatever the manifest says, and warns of manifests that expect such callers", async () => {
+    const { server } = await startChat(atEnd, { models: ["test-model"], manifests: { open, closed: {} }, env });
+    await server.request("PUT", "/manifests/shop", {
+      body: { manifest: { metadata: { name: "shop" }, spec: open } },
+      key: keys.acme,
+    });
+
+    const chat = await server.post("/chat", turn("open", "hi"));
+    await server.restart();
+    const warning = await eventually("a warning", async () =>
+      server.logs.find(({ msg }) => msg.includes("SVC_ANONYMOUS_TENANT")),
+    );
+
+    assert.deepEqual([chat.status, chat.text], unauthorized);
+    assert.equal(
+      warning?.msg,
+      "SVC_ANONYMOUS_TENANT is not set, so nobody without credentials reaches the manifests that say allow_anonymous: open, shop of acme.",
+    );
+  });
+
+  test("AUTH-033 says nothing where no manifest expects them", async () => {
+    const { server } = await startChat(atEnd, { models: ["test-model"], manifests: { closed: {} }, env });
+    await server.stop();
+
+    assert.ok(!server.output.includes("SVC_ANONYMOUS_TENANT"));
+  });
+
+  test("SVC_ANONYMOUS_TENANT that nobody could be of does not start a server", async () => {
+    for (const [set, words] of [
+      [{ ...env, SVC_ANONYMOUS_TENANT: "a:b" }, /SVC_ANONYMOUS_TENANT a tenant id has/],
+      [{ SVC_AUTH_MODE: "none", SVC_ANONYMOUS_TENANT: "public" }, /SVC_ANONYMOUS_TENANT is for api_key and jwt/],
+      [
+        { ...env, SVC_ANONYMOUS_TENANT: "other", SVC_ALLOWED_TENANTS: "public,acme" },
+        /SVC_ANONYMOUS_TENANT names a tenant that is not in SVC_ALLOWED_TENANTS/,
+      ],
+    ] as const) {
+      const server = await startServer({ atEnd, env: set, dataDir: tempDir(atEnd), waitForReady: false });
+      server.ready.catch(() => {});
+
+      const { code } = await server.exited;
+
+      assert.equal(code, 1);
+      assert.match(server.output, words);
+    }
+  });
+});
