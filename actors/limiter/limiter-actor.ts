@@ -33,7 +33,8 @@ export const limiterActor = defineActor<"limiter", SliceHolder, LimiterDeps>({
       rate: { limit: settings.rateLimit, windowMs: settings.rateLimitWindowSeconds * 1000 },
       bucket: key,
       holder: `${owner}:${env.id()}`,
-      onDegraded: () => metrics.count("svc_control_degraded_total", ["rate_limit", "", "store"]),
+      onDegraded: () =>
+        metrics.count("svc_control_degraded_total", { control: "rate_limit", manifest_id: "", reason: "store" }),
       onHolding: (isHolding) => void (isHolding ? sliceHolders.add(holder) : sliceHolders.delete(holder)),
     });
     return holder;

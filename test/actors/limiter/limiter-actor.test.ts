@@ -56,7 +56,12 @@ async function world(rateLimit: number, rateLimitWindowSeconds: number, options:
       return {
         settings: { rateLimit, rateLimitWindowSeconds },
         store: { system: counting },
-        metrics: { count: () => void counted.degraded++ },
+        metrics: {
+          count(_name, labels) {
+            assert.deepEqual(labels, { control: "rate_limit", manifest_id: "", reason: "store" });
+            counted.degraded++;
+          },
+        },
         owner: `${host}:${node}:${incarnation++}`,
         sliceHolders: holders,
       };
