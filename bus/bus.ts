@@ -1,4 +1,4 @@
-import { type Address, type AnyAddress, placedWith, topicOf } from "./address.ts";
+import { type Address, type AnyAddress, topicOf } from "./address.ts";
 import { type PendingAsk, PendingAsks } from "./asks.ts";
 import type { Env } from "./env.ts";
 import { protocolVersion, type Receiver, UnknownProtocol, unpack } from "./envelope.ts";
@@ -157,8 +157,7 @@ export class Bus {
   /** Where an actor lives. */
   nodeOf(actor: AnyAddress): NodeId {
     if (actor.kind === "node") return actor.key as NodeId;
-    const { kind, key } = placedWith(actor);
-    return this.#placement.nodeOf(kind, key);
+    return this.#placement.nodeOf(actor);
   }
 
   /**

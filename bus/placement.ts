@@ -1,3 +1,4 @@
+import { type AnyAddress, placedWith } from "./address.ts";
 import { type NodeId, splitNodeId } from "./protocol/node-id.ts";
 
 /**
@@ -15,11 +16,12 @@ export class Placement {
   }
 
   /** The node on which an actor lives. */
-  nodeOf(kind: string, key: string): NodeId {
+  nodeOf(actor: AnyAddress): NodeId {
     const { nodes } = this;
     const first = nodes[0];
     if (first === undefined) throw new Error("placement needs at least one node");
     if (nodes.length === 1) return first;
+    const { kind, key } = placedWith(actor);
     const keyHash = hash(kind, hash(key, 0x811c9dc5));
     let best = first;
     let bestWeight = -1;

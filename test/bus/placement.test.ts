@@ -19,7 +19,7 @@ const nodes = fc.uniqueArray(
 /** Where the keys of a kind live. */
 function placesOf(kind: string, all: readonly NodeId[], some: readonly string[] = keys): NodeId[] {
   const placement = new Placement(all);
-  return some.map((key) => placement.nodeOf(kind, key));
+  return some.map((key) => placement.nodeOf({ kind, key }));
 }
 
 const onHost = (name: string, ...numbers: number[]): NodeId[] => numbers.map((each) => nodeId(name, each));
@@ -30,12 +30,12 @@ test("placement is the same wherever and however often it is asked, and in whate
 
     const placement = new Placement(all);
 
-    const node = placement.nodeOf(kind, key);
+    const node = placement.nodeOf({ kind, key });
 
     assert.ok(all.includes(node));
-    assert.equal(placement.nodeOf(kind, key), node);
-    assert.equal(new Placement(rotated).nodeOf(kind, key), node);
-    assert.equal(new Placement(all.toReversed()).nodeOf(kind, key), node);
+    assert.equal(placement.nodeOf({ kind, key }), node);
+    assert.equal(new Placement(rotated).nodeOf({ kind, key }), node);
+    assert.equal(new Placement(all.toReversed()).nodeOf({ kind, key }), node);
   });
 
   fc.assert(property, { numRuns: 1000 });
@@ -106,5 +106,5 @@ test("when a host comes, keys move to its nodes and nowhere else", () => {
 });
 
 test("placement needs a node", () => {
-  assert.throws(() => new Placement([]).nodeOf("thread", "a"), /at least one node/);
+  assert.throws(() => new Placement([]).nodeOf({ kind: "thread", key: "a" }), /at least one node/);
 });

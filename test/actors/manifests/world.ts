@@ -126,7 +126,7 @@ export class ManifestsWorld {
   /** The thread that the owner of the tenant's manifests lives on. */
   homeOf(tenant: string): number {
     const ids = actorNodes.map((node) => this.net.idOf(node));
-    return ids.indexOf(new Placement(ids).nodeOf("manifests", tenant));
+    return ids.indexOf(new Placement(ids).nodeOf({ kind: "manifests", key: tenant }));
   }
 
   partsOf(node: number): NodeParts {
