@@ -64,6 +64,17 @@ export const errorTable = {
   // Models
   model_provider_error: { status: 502, retryable: true, help: "The model provider failed." },
   model_not_configured: { status: 503, help: "No credential is configured for the model's provider." },
+  // Files
+  invalid_base64: { status: 400, help: "data is not base64 in its one canonical form, padded and without blanks." },
+  empty_data: { status: 400, help: "The file has no bytes." },
+  media_type_not_allowed: { status: 400, help: "A file is image/gif, image/jpeg, image/png or image/webp." },
+  media_type_mismatch: { status: 400, help: "The bytes are not what media_type says." },
+  file_too_large: { status: 400, help: "The file has more than 600 KiB." },
+  attachment_quota_exceeded: {
+    status: 409,
+    help: "The tenant's files would have more bytes than SVC_ATTACHMENTS_MAX_BYTES_PER_TENANT.",
+  },
+  object_store_unavailable: { status: 503, help: "This server has no object store for files." },
   // Machinery
   conflict: { status: 409, retryable: true, help: "Somebody else changed it first." },
   mailbox_full: { status: 503, retryable: true, help: "Too much is waiting at one place." },

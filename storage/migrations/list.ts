@@ -9,6 +9,7 @@ import { migration as runs } from "./0020_runs.ts";
 import { migration as waits } from "./0021_waits.ts";
 import { migration as growth } from "./0023_growth.ts";
 import { migration as rateBuckets } from "./0024_rate_buckets.ts";
+import { migration as fileStates } from "./0026_file_states.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -22,4 +23,5 @@ export const migrations: readonly Migration[] = [
   waits,
   growth,
   rateBuckets,
+  fileStates,
 ];

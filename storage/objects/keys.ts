@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { SvcError } from "../../bus/errors.ts";
 
 /** Characters of a key, and of one of its segments: what every file system and cloud store takes. */
@@ -22,4 +23,19 @@ export function checkPrefix(prefix: string): void {
   const last = parts.pop() as string;
   if (prefix.length > keyCharsMax || !parts.every(isSegment) || !(last === "" || /^[A-Za-z0-9._~-]{1,200}$/.test(last)))
     throw new SvcError("invalid_path");
+}
+
+/**
+ * The segment of a key that is a tenant's alone. Ids of other characters than letters, digits, `.` and `-` are spelled with `~` and
+ * hexadecimal digits.
+ */
+export function tenantSegment(tenantId: string): string {
+  const spelled = tenantId.replaceAll(/[^A-Za-z0-9.-]/gu, spellOut);
+  // No spelling has two ~ in a row.
+  if (spelled.length > segmentCharsMax) return `~~${createHash("sha256").update(tenantId).digest("hex")}`;
+  return spelled === "." || spelled === ".." ? spelled.replaceAll(".", spellOut) : spelled;
+}
+
+function spellOut(character: string): string {
+  return [...Buffer.from(character)].map((byte) => `~${byte.toString(16).padStart(2, "0")}`).join("");
 }

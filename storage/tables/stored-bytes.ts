@@ -1,4 +1,4 @@
-import { SvcError } from "../../bus/errors.ts";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import { type Row, tenantSql } from "../store/statements.ts";
 import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 
@@ -6,12 +6,14 @@ import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 // What would go over a limit changes no row, and so undoes its batch: no two writers pass a limit together.
 
 /** What is counted by itself. A new one needs nothing but its name. */
-export type StoredKind = "manifests";
+export type StoredKind = "manifests" | "files";
 
 /** What a write adds to what is stored; less than nothing when it takes away, the difference when it puts one in place of another. */
 export interface StoredChange {
   readonly kind: StoredKind;
   readonly bytes: number;
+  /** What may be stored of this kind, and how more is refused; absent where only the limit on all kinds counts. */
+  readonly most?: { readonly bytes: number; readonly refusal: ErrorCode };
 }
 
 /** The setting that a refusal names. */
@@ -39,14 +41,16 @@ const selectBytes = tenantSql(
  */
 export async function writeStored(
   store: TenantStore,
-  { kind, bytes }: StoredChange,
+  { kind, bytes, most }: StoredChange,
   limit: number,
   ops: readonly WriteOp[],
 ): Promise<readonly Row[][]> {
   try {
-    return await store.write([...ops, ...countOps(store, kind, bytes, limit)], requestMs);
+    return await store.write([...ops, ...countOps(store, kind, bytes, most?.bytes ?? 0, limit)], requestMs);
   } catch (error) {
     if (!(error instanceof SvcError && error.code === "conflict" && error.details.subject === add.name)) throw error;
+    if (most !== undefined && most.bytes > 0 && (await storedBytes(store, kind)) + bytes > most.bytes)
+      throw new SvcError(most.refusal);
     const used_bytes = await storedBytes(store, total);
     const detail = { quota, limit_bytes: limit, used_bytes, asked_bytes: bytes };
     throw new SvcError("storage_quota_exceeded", { detail });
@@ -60,11 +64,12 @@ export async function storedBytes(store: TenantStore, kind: StoredKind | typeof 
 }
 
 /** Always in this order, so that no two batches wait for each other. */
-function countOps(store: TenantStore, kind: StoredKind, bytes: number, limit: number): WriteOp[] {
+function countOps(store: TenantStore, kind: StoredKind, bytes: number, ofKind: number, ofAll: number): WriteOp[] {
   if (bytes === 0) return [];
   if (bytes < 0) return [kind, total].map((row) => store.op(takeAway, [-bytes, row], 1));
-  const most = limit === 0 ? Number.MAX_SAFE_INTEGER : limit;
-  return [[kind, Number.MAX_SAFE_INTEGER] as const, [total, most] as const].map(([row, max]) =>
-    store.op(add, [row, bytes, bytes, max, max], 1),
-  );
+  const rows = [[kind, ofKind] as const, [total, ofAll] as const];
+  return rows.map(([row, limit]) => {
+    const max = limit === 0 ? Number.MAX_SAFE_INTEGER : limit;
+    return store.op(add, [row, bytes, bytes, max, max], 1);
+  });
 }

@@ -7,6 +7,7 @@ import { allStatements, type Param, type Statement } from "../../storage/store/s
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
 import { appendOp } from "../../storage/tables/events.ts";
+import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tables/files.ts";
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
@@ -115,6 +116,20 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       updated_at: 5,
       updated_by: text,
     }),
+    // One that is there, and one that is gone.
+    ...["row", text].map((file_id) =>
+      draftFileOp(tenant, {
+        file_id,
+        media_type: "image/png",
+        size_bytes: 5,
+        filename: text,
+        created_at: 5,
+        created_by: text,
+        thread_key: file_id === "row" ? null : threadKey,
+      }),
+    ),
+    keepFileOp(tenant, "row"),
+    dropFilesOfThreadOp(tenant, threadKey),
     kvSetOp(tenant, { key: "k", value: text, expires_at: 1000 }, 1),
     // Of common and of rare types and statuses.
     ...["user_input", "tool_call"].flatMap((event_type) =>
@@ -192,6 +207,7 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "kv",
     "audit",
     "usage",
+    "files",
   ];
   const query = (table: string) => `SELECT * FROM ${table} WHERE tenant_id = 'victim' ORDER BY 2, 3`;
   if (config.engine === "postgres")

@@ -1,6 +1,7 @@
 // Every module that declares statements, for the tests that hold each of them against both engines.
 import "../../storage/tables/audit.ts";
 import "../../storage/tables/events.ts";
+import "../../storage/tables/files.ts";
 import "../../storage/tables/hosts.ts";
 import "../../storage/tables/idempotency.ts";
 import "../../storage/tables/kv.ts";

@@ -31,6 +31,7 @@ export const folders = [
   "storage/tables",
   "storage/frames",
   "storage/objects",
+  "storage/files",
   "storage/sqlite",
   "storage/postgres",
   "storage",

@@ -129,7 +129,7 @@ describe("svc doctor checks", () => {
     const { check } = await examine(environment);
 
     assert.equal(check("database")?.status, "ok");
-    assert.match(check("database")?.detail ?? "", /sqlite at revision 0023/);
+    assert.match(check("database")?.detail ?? "", /sqlite at revision 0026/);
   });
 
   test("a database that does not answer, without printing its password", async (context) => {

@@ -80,6 +80,7 @@ const hot = [
 
 /** The service's own statements over tenants' tables: recovery and sweeps. */
 const acrossTenants = [
+  "files_dropped",
   "idempotency_release_of_lapsed_hosts",
   "idempotency_release_of_worker",
   "idempotency_delete_lapsed",

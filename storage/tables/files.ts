@@ -1,0 +1,104 @@
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
+import { insertInto, integer, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
+
+// Uploads, and images that tools have made. The bytes are in the object store. A row comes before them and goes after them: it is
+// `draft` while they are being stored, `kept` when they are, `gone` when they are to be deleted. Only what is kept is seen by anybody.
+
+/** What a file may be. */
+export const imageTypes = ["image/gif", "image/jpeg", "image/png", "image/webp"] as const;
+/** One of them. */
+export type ImageType = (typeof imageTypes)[number];
+
+const fileTable = table("files", {
+  file_id: text,
+  media_type: oneOf(...imageTypes),
+  size_bytes: integer,
+  /** Without a path; empty when nobody has named it. */
+  filename: text,
+  created_at: integer,
+  created_by: text,
+  state: oneOf("draft", "kept", "gone"),
+  /** The conversation that it was made in and goes with; null for an upload. */
+  thread_key: nullable(integer),
+});
+
+/** A file as it is stored. */
+export type FileRow = RowIn<typeof fileTable>;
+
+/** A file whose bytes are to be deleted, or were never stored. */
+export interface DroppedFile {
+  readonly tenant_id: string;
+  readonly file_id: string;
+  readonly size_bytes: number;
+}
+
+const insertFile = insertInto(fileTable);
+const selectFile = selectOne(fileTable, ["file_id"]);
+const keepFile = tenantSql(
+  "file_keep",
+  "UPDATE files SET state = 'kept' WHERE tenant_id = :tenant AND file_id = ? AND state = 'draft'",
+);
+const dropFile = tenantSql(
+  "file_drop",
+  "UPDATE files SET state = 'gone' WHERE tenant_id = :tenant AND file_id = ? AND state = 'kept'",
+);
+const dropFilesOfThread = tenantSql(
+  "files_drop_of_thread",
+  "UPDATE files SET state = 'gone' WHERE tenant_id = :tenant AND thread_key = ?",
+);
+const deleteFile = tenantSql(
+  "file_delete",
+  "DELETE FROM files WHERE tenant_id = :tenant AND file_id = ? AND state <> 'kept'",
+);
+const selectDropped = systemSql(
+  "files_dropped",
+  `SELECT tenant_id, file_id, size_bytes FROM files WHERE state <> 'kept' AND (state = 'gone' OR created_at < ?)
+   ORDER BY created_at LIMIT ?`,
+);
+const selectGone = tenantSql(
+  "files_gone",
+  `SELECT tenant_id, file_id, size_bytes FROM files
+   WHERE tenant_id = :tenant AND state <> 'kept' AND state = 'gone' ORDER BY created_at LIMIT ?`,
+);
+
+/** A file that is there. */
+export async function keptFile(store: TenantStore, fileId: string): Promise<FileRow | undefined> {
+  const row = await selectFile(store, fileId);
+  return row?.state === "kept" ? row : undefined;
+}
+
+/** Begins to store a file. */
+export function draftFileOp(store: TenantStore, file: Omit<FileRow, "state">): WriteOp {
+  return insertFile(store, { ...file, state: "draft" });
+}
+
+/** The bytes are stored: from now on the file is there. Refuses with conflict when it was given up meanwhile. */
+export function keepFileOp(store: TenantStore, fileId: string): WriteOp {
+  return store.op(keepFile, [fileId], 1);
+}
+
+/** From now on the file is not there. */
+export function dropFileOp(store: TenantStore, fileId: string): WriteOp {
+  return store.op(dropFile, [fileId]);
+}
+
+/** The same for the files of a thread. */
+export function dropFilesOfThreadOp(store: TenantStore, threadKey: number): WriteOp {
+  return store.op(dropFilesOfThread, [threadKey]);
+}
+
+/** The bytes are gone. Refuses with conflict when that was written before. */
+export function deleteFileOp(store: TenantStore, fileId: string): WriteOp {
+  return store.op(deleteFile, [fileId], 1);
+}
+
+/** Files of all tenants that are gone, and drafts from before a time: who was storing them is no more. */
+export async function droppedFiles(store: Scope, draftsBefore: number, limit: number): Promise<DroppedFile[]> {
+  return (await store.read(selectDropped, draftsBefore, limit)) as unknown as DroppedFile[];
+}
+
+/** Files of a tenant that are gone. */
+export async function goneFiles(store: TenantStore, limit: number): Promise<DroppedFile[]> {
+  return (await store.read(selectGone, limit)) as unknown as DroppedFile[];
+}
