@@ -76,6 +76,11 @@ export const metricTable = {
     help: "Turns that went on with another model.",
     labels: ["from", "to", "reason"],
   },
+  svc_model_images_omitted_total: {
+    type: "counter",
+    help: "Images of a conversation that a model call was not given: the model takes text only, or there are too many.",
+    labels: ["model"],
+  },
   svc_buffer_dropped_total: { type: "counter", help: "Rows dropped because a buffer was full.", labels: ["buffer"] },
   svc_actor_crashes_total: {
     type: "counter",

@@ -21,9 +21,10 @@ import { builtInControls } from "../governance/controls/built-in.ts";
 import { createLogger } from "../governance/log.ts";
 import { Metrics } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secret-mask.ts";
-import { objectStoreConfigOf } from "../governance/settings/object-store-config.ts";
+import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/object-store-config.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { createResolver } from "../manifests/resolve/resolve.ts";
+import { FileStore } from "../storage/files/file-store.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import type { StoreConfig } from "../storage/store/config.ts";
 import type { Store } from "../storage/store/store.ts";
@@ -91,6 +92,12 @@ export function createActorDeps(
     resumes: new Gate(resumesMax),
     manifests,
     cards: new ModelCards(manifests, objects),
+    files: new FileStore(
+      objectsAreShared(settings) ? objects : null,
+      env,
+      settings.attachmentsMaxBytesPerTenant,
+      settings.tenantStoredBytes,
+    ),
     threadKeys: new ThreadKeys(store),
     audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
       metrics.count("svc_buffer_dropped_total", { buffer: "audit" }),

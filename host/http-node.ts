@@ -8,7 +8,7 @@ import { createAuthenticator } from "../governance/auth/authenticator.ts";
 import { createLogger } from "../governance/log.ts";
 import { type MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secret-mask.ts";
-import { objectStoreConfigOf } from "../governance/settings/object-store-config.ts";
+import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/object-store-config.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { createApp } from "../http/app.ts";
@@ -21,6 +21,7 @@ import { Probe } from "../http/probe.ts";
 import { allRoutes } from "../http/routes/all.ts";
 import { ThreadHubs } from "../http/thread-hubs.ts";
 import { openStore } from "../storage/client.ts";
+import { FileStore } from "../storage/files/file-store.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
 import { allMigrations, type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
@@ -99,6 +100,12 @@ export function createHttpNode(
     bus,
     store,
     objects,
+    files: new FileStore(
+      objectsAreShared(settings) ? objects : null,
+      env,
+      settings.attachmentsMaxBytesPerTenant,
+      settings.tenantStoredBytes,
+    ),
     streams,
     hubs: new ThreadHubs(bus),
     pasts,

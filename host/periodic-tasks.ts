@@ -3,6 +3,7 @@ import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Settings } from "../governance/settings/settings.ts";
+import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import { deleteLapsed, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
@@ -20,6 +21,7 @@ export interface PeriodicTask {
   run(): Promise<number>;
 }
 
+const minuteMs = 60_000;
 const hourMs = 3_600_000;
 /** How late a deadline may be noticed, and an answer whose hint was lost. */
 const waitsMs = 1_000;
@@ -35,6 +37,7 @@ interface TaskDeps extends Pick<Settings, "workspaceRoot" | "fiberRetentionDays"
   readonly lease: HostLease;
   readonly env: Env;
   readonly bus: Bus;
+  readonly files: FileStore;
 }
 
 const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>> = {
@@ -56,6 +59,9 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     if (fiberRetentionDays > 0) await deleteOldRuns(store, env.now() - fiberRetentionDays * dayMs);
     return hourMs;
   },
+  async dropped_files({ files, store }) {
+    return (await files.sweep(store)) === 0 ? minuteMs : 0;
+  },
   async workspace_drafts({ workspaceRoot, env }) {
     if (workspaceRoot !== null) await sweepDrafts(workspaceRoot, env);
     return hourMs;
@@ -74,8 +80,9 @@ export function periodicTasks(
   lease: HostLease,
   env: Env,
   bus: Bus,
+  files: FileStore,
 ): PeriodicTask[] {
-  const deps: TaskDeps = { store, workspaceRoot, fiberRetentionDays, lease, env, bus };
+  const deps: TaskDeps = { store, workspaceRoot, fiberRetentionDays, lease, env, bus, files };
   return Object.entries(builtInTasks).map(([name, run]) => ({
     name,
     whileDraining: whileDraining.includes(name),

@@ -156,7 +156,11 @@ async function run(
   const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
   const services = { env, settings, store: main.context.store, bus: main.bus, log };
-  const tasks = [...periodicTasks(services.store, settings, lease, env, main.bus), ...pluginTasks(plugins, services)];
+  const { files } = main.context;
+  const tasks = [
+    ...periodicTasks(services.store, settings, lease, env, main.bus, files),
+    ...pluginTasks(plugins, services),
+  ];
   const stopTasks = startTasks(tasks, env, log);
   log.info({ http_engine: engine.name }, engine.why);
   announce(url, settings, plugins, env, log, counts);

@@ -6,6 +6,7 @@ import type { NodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import type { SecretMask } from "../governance/secret-mask.ts";
 import type { Settings } from "../governance/settings/settings.ts";
+import type { FileStore } from "../storage/files/file-store.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import type { StreamRegistry } from "./exchange/sse.ts";
@@ -28,6 +29,7 @@ export interface HttpContext {
   readonly bus: Bus;
   readonly store: Store;
   readonly objects: ObjectStore;
+  readonly files: FileStore;
   readonly streams: StreamRegistry;
   readonly hubs: ThreadHubs;
   /** Where what threads have said is read from, by all who come late to it. */

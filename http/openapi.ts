@@ -19,6 +19,7 @@ server has too. A request whose answer did not come may be sent again when the c
 const ownTags: Readonly<Record<string, string>> = {
   Chat: "Turns of a conversation, and streams of what happens in one.",
   Sessions: "Conversations as they are kept.",
+  Files: "Images that messages refer to.",
   "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
   Audit: "What was done, refused and found.",
   Usage: "What model calls used and cost.",

@@ -2,6 +2,7 @@ import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { requestMs } from "../../storage/store/store.ts";
 import { deleteEventsOp } from "../../storage/tables/events.ts";
+import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
 import { deleteRunsOp, waitingRun } from "../../storage/tables/runs.ts";
 import { deleteWordsOp } from "../../storage/tables/search.ts";
 import { deleteThreadOp } from "../../storage/tables/threads.ts";
@@ -96,6 +97,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
         deleteEventsOp(store, thread_key),
         deleteRunsOp(store, thread_key),
         deleteWaitsOp(store, thread_key),
+        dropFilesOfThreadOp(store, thread_key),
         deleteThreadOp(store, head),
       ];
       try {

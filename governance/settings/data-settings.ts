@@ -24,7 +24,7 @@ export const dataSettings = {
     "OBJECT_STORE",
     ["fs", "memory"],
     "fs",
-    "Where objects are kept; memory forgets them at the end.",
+    "Where objects are kept; memory forgets them at the end, and takes no files of callers and tools.",
     {
       unbuilt: ["s3", "gcs"],
     },
@@ -36,7 +36,13 @@ export const dataSettings = {
     "TENANT_STORED_BYTES",
     1_073_741_824,
     [0, Number.MAX_SAFE_INTEGER],
-    "Bytes that a tenant may store on purpose: every version of its manifests; 0 for any number.",
+    "Bytes that a tenant may store on purpose: every version of its manifests, and files; 0 for any number.",
+  ),
+  attachmentsMaxBytesPerTenant: int(
+    "ATTACHMENTS_MAX_BYTES_PER_TENANT",
+    268_435_456,
+    [0, 1_099_511_627_776],
+    "Bytes of all files of a tenant, those of its tools among them; 0 is no limit.",
   ),
   fiberRetentionDays: int(
     "FIBER_RETENTION_DAYS",

@@ -6,6 +6,11 @@ export const modelSettings = {
   defaultModelId: text("DEFAULT_MODEL_ID", "", "The route of manifests that name none.", {
     defaultWords: "the first route whose provider has a credential, else demo",
   }),
+  defaultVisionModelId: text(
+    "DEFAULT_VISION_MODEL_ID",
+    "",
+    "The route of turns with an image when the manifest's own takes text only and spec.model.vision_model is null.",
+  ),
   demoModel: bool("DEMO_MODEL", false, "Offers the built-in offline model `demo`; never in production."),
   modelRoutes: json<Readonly<Record<string, RouteOverride>>>(
     "MODEL_ROUTES",

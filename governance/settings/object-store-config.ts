@@ -5,3 +5,8 @@ import type { Settings } from "./settings.ts";
 export function objectStoreConfigOf({ objectStore, objectStorePath }: Settings): ObjectStoreConfig {
   return objectStore === "fs" ? { kind: "fs", path: objectStorePath } : { kind: "memory" };
 }
+
+/** Whether what one thread puts into the object store is there for all others. */
+export function objectsAreShared({ objectStore }: Settings): boolean {
+  return objectStore !== "memory";
+}

@@ -103,7 +103,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     ATTACHMENTS_RETENTION_DAYS: "0",
     ARTIFACT_RETENTION_DAYS: "30",
   }),
-  ...withDefaults("uploaded files", { ATTACHMENTS_MAX_BYTES_PER_TENANT: "268435456" }),
   ...withDefaults("the document corpus", { DOCUMENTS_MAX_PER_TENANT: "5000" }),
 
   ...unset("repositories of threads", "REPO_CHECKOUT_ROOT", "REPO_HOSTS", "REPO_MAX_BYTES"),
@@ -127,7 +126,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...withDefaults("web search", { SEARCH_BACKEND: "none", SEARCH_TIMEOUT_SECONDS: "15" }),
   ...unset("web search", "SEARCH_URL", "SEARCH_API_KEY"),
 
-  ...unset("vision routes", "DEFAULT_VISION_MODEL_ID"),
   ...unset("deciders", "DECISION_ROUTES"),
   ...unset("a list of allowed models", "MODEL_ALLOWLIST"),
   {

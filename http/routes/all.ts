@@ -3,6 +3,7 @@ import type { Route } from "../route.ts";
 import { auditRoutes } from "./audit.ts";
 import { chatRoutes } from "./chat.ts";
 import { docsRoutes } from "./docs.ts";
+import { fileRoutes } from "./files.ts";
 import { manifestRoutes } from "./manifests.ts";
 import { openAiRoutes } from "./openai.ts";
 import { sessionRoutes } from "./sessions.ts";
@@ -25,6 +26,7 @@ export function allRoutes(
     ...chatRoutes,
     ...sessionRoutes,
     ...openAiRoutes,
+    ...fileRoutes,
     ...auditRoutes,
     ...usageRoutes,
     ...manifestRoutes(manifestSource),

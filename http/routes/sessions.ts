@@ -82,9 +82,13 @@ const eraseHistory = route({
     schema: Type.Object({ status: Type.String(), thread_id: Type.String() }),
   },
   fails: ["invalid_thread_id", "run_in_progress", ...actorFails],
-  async handle({ params, principal }, { bus }) {
+  async handle({ params, principal }, { bus, files, store, log }) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
     await bus.ask(address, "erase", {});
+    // The thread is gone; bytes of its files that cannot be deleted now are deleted by the sweep.
+    await files
+      .removeGone(store.tenant(principal.tenant_id))
+      .catch((error: unknown) => log.warn({ err: error }, "files of a deleted thread are left to the sweep"));
     return json({ status: "deleted", thread_id: address.key });
   },
 });
@@ -203,6 +207,7 @@ function historyItem({ role, content, seq, kind, extra }: LogEvent) {
     ...(extra?.tool_calls === undefined ? {} : { tool_calls: extra.tool_calls }),
     ...(extra?.tool_call_id === undefined ? {} : { tool_call_id: extra.tool_call_id }),
     ...(extra?.name === undefined ? {} : { name: extra.name }),
+    ...(extra?.metadata?.attachments === undefined ? {} : { metadata: { attachments: extra.metadata.attachments } }),
   };
 }
 

@@ -5,6 +5,7 @@ import { Bus } from "../../bus/bus.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { type PeriodicTask, periodicTasks, startTasks } from "../../host/periodic-tasks.ts";
+import { FileStore } from "../../storage/files/file-store.ts";
 import { endRunOp, insertRunOp, runByKey, runKey } from "../../storage/tables/runs.ts";
 import { newRun } from "../support/rows.ts";
 import { Sim } from "../support/sim-env.ts";
@@ -103,7 +104,7 @@ test("rows of runs are deleted some days after their end, however many there are
   const node = nodeId("here", 0);
   const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
   const sweep = (fiberRetentionDays: number) =>
-    periodicTasks(store, { workspaceRoot: null, fiberRetentionDays }, lease, env, bus)
+    periodicTasks(store, { workspaceRoot: null, fiberRetentionDays }, lease, env, bus, new FileStore(null, env, 0))
       .find(({ name }) => name === "old_runs")
       ?.run();
   const left = async () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Route } from "../../http/route.ts";
+import { gif } from "../support/image-bytes.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { nameOf, routes } from "./support.ts";
@@ -62,8 +63,12 @@ const samples: readonly Sample[] = [
   manifest("DELETE /manifests/{name}/canary"),
   manifest("POST /manifests/{name}/rollback", { body: () => ({ version: 1 }) }),
   manifest("GET /docs/{file}"),
+  { route: "GET /files/{file_id}", theirs: "file" },
+  { route: "DELETE /files/{file_id}", theirs: "file" },
 ];
-const idFields = /^(thread_id|name|manifest|manifest_id|model|file)$/;
+/** Ids of files are random. */
+const nobodysFiles = ["0".repeat(32), "f".repeat(32)] as const;
+const idFields = /^(thread_id|name|manifest|manifest_id|model|file|file_id)$/;
 
 function takesId(route: Route): boolean {
   const fields = [route.params, route.query, route.body].flatMap((schema) =>
@@ -75,6 +80,7 @@ function takesId(route: Route): boolean {
 describe("another tenant's id", () => {
   const atEnd = cleanup();
   let server: TestServer;
+  let ownersFile: string;
   before(async () => {
     server = await startServer({ env, atEnd });
     const as = { key: keys.owner };
@@ -88,6 +94,8 @@ describe("another tenant's id", () => {
       body: { manifest: ownersManifest, thread_id: ownersThread, messages: secret },
     });
     assert.equal(turn.status, 200, turn.text);
+    const file = { data: gif.toString("base64"), media_type: "image/gif" };
+    ownersFile = (await server.request("POST", "/files", { ...as, body: file })).json.file_id;
   });
 
   /** Everything of an answer but what every answer has of its own; the id that was asked for reads ID. */
@@ -117,9 +125,11 @@ describe("another tenant's id", () => {
   for (const sample of samples) {
     const { route, query } = sample;
     test(`AUTH-010 ${route}${query ? `?${query("")}` : ""} answers it byte for byte as one that does not exist`, async () => {
-      const nobodysAnswer = await ask(sample, nobodys[0]);
-      const theirAnswer = await ask(sample, sample.theirs);
-      const again = await ask(sample, nobodys[1]);
+      const isFile = sample.theirs === "file";
+      const [nobodys1, nobodys2] = isFile ? nobodysFiles : nobodys;
+      const nobodysAnswer = await ask(sample, nobodys1);
+      const theirAnswer = await ask(sample, isFile ? ownersFile : sample.theirs);
+      const again = await ask(sample, nobodys2);
 
       assert.deepEqual(theirAnswer, nobodysAnswer);
       assert.deepEqual(again, nobodysAnswer);
@@ -134,6 +144,9 @@ describe("another tenant's id", () => {
     const history = await server.get(`/chat/history/${ownersThread}`, as);
     const versions = await server.get(`/manifests/${ownersManifest}/versions`, as);
 
+    const file = await server.get(`/files/${ownersFile}`, as);
+
+    assert.equal(file.json.data, gif.toString("base64"));
     assert.equal(history.json.messages[0].content, "the owner's secret");
     const told = versions.json.items.map(({ version, active, canary }: Record<string, unknown>) => [
       version,

@@ -284,7 +284,7 @@ describe("the reference", () => {
 
   test("every error has a status and a line of help", () => {
     for (const [code, { status, help }] of Object.entries(errorTable)) {
-      assert.match(code, /^[a-z]+(_[a-z]+)*$/);
+      assert.match(code, /^[a-z]+(_[a-z0-9]+)*$/);
       assert.ok(status >= 400 && status < 600, code);
       assert.match(help, /^\S.+\.$/s, code);
     }

@@ -63,6 +63,7 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
     ]),
     patterns: new Set(["react"]),
     defaultModelId,
+    defaultVisionModelId: "",
     workspaceDeploymentTenants: ["default"],
   };
 }

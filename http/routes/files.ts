@@ -1,0 +1,119 @@
+import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
+import { fileBytesMax, isFileId } from "../../storage/files/file-store.ts";
+import { imageTypes } from "../../storage/tables/files.ts";
+import { json } from "../exchange/reply.ts";
+import { route } from "../route.ts";
+
+const tag = "Files";
+/** The longest text that a file of the greatest size can be; longer ones are not looked at. */
+const base64CharsMax = Math.ceil(fileBytesMax / 3) * 4;
+
+const FileParams = Type.Object({ file_id: Type.String({ description: "As POST /files has answered it." }) });
+
+const upload = route({
+  method: "POST",
+  path: "/files",
+  summary: "Keeps an image, to be referred to in messages by its id.",
+  tag,
+  access: ["files:write"],
+  body: Type.Object(
+    {
+      data: Type.String({ description: "The bytes, at most 600 KiB of them, as padded base64." }),
+      media_type: Type.String({
+        maxLength: 127,
+        description: `One of ${imageTypes.join(", ")}; the bytes must be one.`,
+      }),
+      filename: Type.String({ maxLength: 255, default: "", description: "For people; folders before it are cut off." }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "Messages name it in a part of type file, or in attachments as `svc-file://{file_id}`.",
+    schema: Type.Object({
+      file_id: Type.String(),
+      media_type: Type.String(),
+      size_bytes: Type.Integer(),
+      filename: Type.String(),
+    }),
+  },
+  fails: [
+    "invalid_base64",
+    "empty_data",
+    "media_type_not_allowed",
+    "media_type_mismatch",
+    "file_too_large",
+    "attachment_quota_exceeded",
+    "storage_quota_exceeded",
+    "object_store_unavailable",
+    "storage_unavailable",
+  ],
+  async handle({ body, principal }, { files, store }) {
+    if (!imageTypes.some((type) => type === body.media_type)) throw new SvcError("media_type_not_allowed");
+    const { file_id, media_type, size_bytes, filename } = await files.keep(store.tenant(principal.tenant_id), {
+      bytes: bytesOf(body.data),
+      declared: body.media_type,
+      filename: body.filename,
+      created_by: principal.sub,
+      thread_key: null,
+    });
+    return json({ file_id, media_type, size_bytes, filename });
+  },
+});
+
+const download = route({
+  method: "GET",
+  path: "/files/{file_id}",
+  summary: "A file with its bytes.",
+  tag,
+  access: ["files:read"],
+  params: FileParams,
+  reply: {
+    description: "`data` is the base64 that was sent.",
+    schema: Type.Object({ file_id: Type.String(), size_bytes: Type.Integer(), data: Type.String() }),
+  },
+  fails: ["not_found", "storage_unavailable"],
+  async handle({ params, principal }, { files, store }) {
+    const found = await files.read(store.tenant(principal.tenant_id), params.file_id);
+    if (found === null) throw new SvcError("not_found");
+    const { file_id, size_bytes } = found.file;
+    const data = Buffer.from(found.bytes.buffer, found.bytes.byteOffset, found.bytes.byteLength).toString("base64");
+    return json({ file_id, size_bytes, data });
+  },
+});
+
+const remove = route({
+  method: "DELETE",
+  path: "/files/{file_id}",
+  summary: "Deletes a file. Messages that refer to it are shown to models without it.",
+  tag,
+  access: ["files:write"],
+  params: FileParams,
+  reply: {
+    description:
+      "`deleted` is also true when there was none; false for what is no id, and when the store does not work.",
+    schema: Type.Object({ file_id: Type.String(), deleted: Type.Boolean() }),
+  },
+  async handle({ params, principal }, { files, store, log }) {
+    const { file_id } = params;
+    if (!isFileId(file_id)) return json({ file_id, deleted: false });
+    try {
+      await files.remove(store.tenant(principal.tenant_id), file_id);
+      return json({ file_id, deleted: true });
+    } catch (error) {
+      log.warn({ err: error, file_id }, "a file could not be deleted");
+      return json({ file_id, deleted: false });
+    }
+  },
+});
+
+/** Refuses what two readers could take for different bytes. */
+function bytesOf(data: string): Buffer {
+  if (data === "") throw new SvcError("empty_data");
+  if (data.length > base64CharsMax) throw new SvcError("file_too_large");
+  const bytes = Buffer.from(data, "base64");
+  if (bytes.toString("base64") !== data) throw new SvcError("invalid_base64");
+  return bytes;
+}
+
+export const fileRoutes = [upload, download, remove];
