@@ -62,6 +62,8 @@ export interface Registries {
   readonly patterns: ReadonlySet<string>;
   /** The route of a manifest that names none. */
   readonly defaultModelId: string;
+  /** The route of images where a manifest names none; empty for none. */
+  readonly defaultVisionModelId: string;
   /** `deployment` workspaces are for these tenants only. */
   readonly workspaceDeploymentTenants: readonly string[];
 }

@@ -4,14 +4,16 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 /** What GET /v1/models tells of an agent. */
 export function modelCard(agent: CompiledAgent): ModelCard {
   const { metadata, spec } = agent.manifest;
-  const { route, price } = agent.model;
+  const { route, vision, price } = agent.model;
   return {
     description: metadata.description,
     allowAnonymous: agent.inbound.allow_anonymous,
     tags: metadata.tags,
     contextWindow: route.context_window,
     providerModel: route.model,
-    modalities: route.modalities,
+    // A turn with an image goes to the vision route.
+    modalities:
+      vision === null || route.modalities.includes("image") ? route.modalities : [...route.modalities, "image"],
     cost: price && {
       inputPerMillion: price.input,
       outputPerMillion: price.output,

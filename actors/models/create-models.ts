@@ -38,6 +38,7 @@ export function createModels(
   if (!routes.has(defaultModelId)) {
     throw refusal("SVC_DEFAULT_MODEL_ID", `names no model route; known are ${[...routes.keys()].join(", ")}`);
   }
+  checkVision(settings, routes);
   const secrets = new Secrets(settings, mask);
   // Where models are is for the operator alone to say.
   const egress = new Egress("operator");
@@ -111,6 +112,15 @@ function pickDefault(
   const callable = all.find(({ provider }) => isOwn(provider) || isConfigured(provider, settings));
   if (callable !== undefined) return callable.id;
   return demoAllowed(settings) ? demoRoute.id : (all[0] as ModelRoute).id;
+}
+
+function checkVision({ defaultVisionModelId: id }: Settings, routes: ReadonlyMap<string, ModelRoute>): void {
+  if (id === "") return;
+  const route = routes.get(id);
+  if (route === undefined)
+    throw refusal("SVC_DEFAULT_VISION_MODEL_ID", `names no model route; known are ${[...routes.keys()].join(", ")}`);
+  if (!route.modalities.includes("image"))
+    throw refusal("SVC_DEFAULT_VISION_MODEL_ID", `names ${id}, which takes no images`);
 }
 
 function demoAllowed({ environment }: Settings): boolean {

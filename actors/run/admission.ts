@@ -42,6 +42,30 @@ export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps
   return [route, ...agent.model.fallbacks.filter((fallback) => fallback.id !== route.id)];
 }
 
+/**
+ * Those of a turn's routes that take images, the vision route in the place of a first one that does not. Refuses with
+ * unsupported_part when there is none, and with model_not_configured when it cannot be called.
+ */
+export function routesThatSee(
+  routes: readonly ModelRoute[],
+  agent: CompiledAgent,
+  { models, metrics }: RunDeps,
+): readonly ModelRoute[] {
+  const seeing = routes.filter(takesImages);
+  const [first] = routes;
+  if (first === undefined || first === seeing[0]) return seeing;
+  const { vision } = agent.model;
+  if (vision === null) throw new SvcError("unsupported_part");
+  models.provider(vision);
+  metrics.count("svc_model_switch_total", { from: first.id, to: vision.id, reason: "vision" });
+  return [vision, ...seeing.filter(({ id }) => id !== vision.id)];
+}
+
+/** Whether a model of this route can be given images. */
+export function takesImages({ modalities }: ModelRoute): boolean {
+  return modalities.includes("image");
+}
+
 /** A model override passes the same checks as the manifest's own model (decision 18). */
 function mayOverride(route: ModelRoute, agent: CompiledAgent): boolean {
   if (agent.outboundProviders.length > 0 && !agent.outboundProviders.includes(route.provider)) return false;

@@ -45,13 +45,10 @@ const fields = {
       ),
     ),
     fallbacks: texts("Routes that are tried in order when the provider fails."),
-    vision_model: unbuilt(
-      nullable(
-        text("Route for turns with an image when id takes text only. Null is SVC_DEFAULT_VISION_MODEL_ID.", {
-          maxLength: 256,
-        }),
-      ),
-      { promises: "null, but SVC_DEFAULT_VISION_MODEL_ID is not used either." },
+    vision_model: nullable(
+      text("Route for turns with an image when id takes text only. Null is SVC_DEFAULT_VISION_MODEL_ID.", {
+        maxLength: 256,
+      }),
     ),
     confidence_escalation: unbuilt(
       section("Asks a stronger model when the reply is not sure of itself.", {
@@ -100,6 +97,8 @@ interface CompiledModel {
   readonly model: {
     readonly route: ModelRoute;
     readonly fallbacks: readonly ModelRoute[];
+    /** In the place of a route that takes text only, for turns with an image; null for none. */
+    readonly vision: ModelRoute | null;
     readonly temperature: number;
     readonly max_tokens: number | null;
     /** spec.model.price, merged over the route's own rates; for the manifest's own route only. */
@@ -121,11 +120,13 @@ export const model = defineSection({
       checkProvider(spec, route, loc, context);
       checkRates(spec, route, at === 0 && Object.keys(price).length > 0, loc, context);
     }
+    const vision = visionRoute(spec, context);
     if (own === null) return null;
     return {
       model: {
         route: own,
         fallbacks: others.filter((route) => route !== null),
+        vision,
         temperature,
         max_tokens,
         price: mergePrice(spec, own, context),
@@ -133,6 +134,27 @@ export const model = defineSection({
     };
   },
 });
+
+/** What the manifest names must do. The operator's own, where it names none, is left alone when the manifest does not let it be called. */
+function visionRoute(spec: Spec, context: CompileContext): ModelRoute | null {
+  const { vision_model } = spec.model;
+  if (vision_model !== null) {
+    const loc: Path = ["spec", "model", "vision_model"];
+    const route = findRoute(vision_model, loc, context);
+    if (route === null) return null;
+    if (!route.modalities.includes("image"))
+      context.refuse(loc, `leads to the model route ${route.id}, which takes no images`, "conflict");
+    checkProvider(spec, route, loc, context);
+    checkRates(spec, route, false, loc, context);
+    return route;
+  }
+  const { routes, defaultVisionModelId } = context.registries;
+  const route = routes.get(defaultVisionModelId);
+  if (route === undefined) return null;
+  const allowed = spec.auth.outbound.providers;
+  const mayBeCalled = allowed.length === 0 || allowed.includes(route.provider);
+  return mayBeCalled && (spec.limits.max_cost_usd === null || route.price !== null) ? route : null;
+}
 
 function findRoute(id: string, loc: Path, { registries, refuse }: CompileContext): ModelRoute | null {
   const route = registries.routes.get(id);

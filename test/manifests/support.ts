@@ -77,6 +77,7 @@ export function registries(given: Partial<Registries> = {}): Registries {
     routes: new Map(routes.map((each) => [each.id, each])),
     patterns: new Set(["react"]),
     defaultModelId: "small",
+    defaultVisionModelId: "",
     workspaceDeploymentTenants: ["default"],
     ...given,
   };

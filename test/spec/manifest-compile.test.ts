@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileSource } from "../../manifests/compile/compile.ts";
-import { compileProblems, compileSpec, rates } from "../manifests/support.ts";
+import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+import { compileProblems, compileSpec, rates, registries } from "../manifests/support.ts";
 
 function promptOf(system_prompt: object, rest: object = {}, texts: Record<string, string> = {}): string {
   const source: Partial<CompileSource> = { tenantId: "acme", texts: new Map(Object.entries(texts)) };
@@ -12,6 +13,32 @@ test("SPEC-011 model.id names a route, and null is the default route", () => {
   assert.equal(compileSpec({}).model.route.id, "small");
   assert.equal(compileSpec({ model: { id: null } }, { defaultModelId: "large" }).model.route.id, "large");
   assert.equal(compileSpec({ model: { id: "large" } }).model.route.model, "large-wire");
+});
+
+test("SPEC-017 model.vision_model names a route that takes images and may be called, and null is the operator's, where that may be", () => {
+  const { routes } = registries();
+  const eyes = (id: string, provider: string, price: ModelPrice | null = rates): [string, ModelRoute] => [
+    id,
+    { ...(routes.get("small") as ModelRoute), id, provider, modalities: ["text", "image"], price },
+  ];
+  const given = { routes: new Map([...routes, eyes("eyes", "openai"), eyes("dear", "groq", null)]) };
+  const problems = (vision_model: string, rest: object = {}) =>
+    compileProblems({ model: { vision_model }, ...rest }, given);
+  const vision = (spec: object, defaultVisionModelId: string) =>
+    compileSpec(spec, { ...given, defaultVisionModelId }).model.vision?.id;
+  const onlyOpenAi = { auth: { outbound: { providers: ["openai"] } } };
+  const capped = { limits: { max_cost_usd: 1 } };
+
+  assert.equal(vision({ model: { vision_model: "eyes" } }, "dear"), "eyes");
+  assert.deepEqual(problems("gone"), ["unresolved spec.model.vision_model"]);
+  assert.deepEqual(problems("large"), ["conflict spec.model.vision_model"]);
+  assert.deepEqual(problems("dear", onlyOpenAi), ["conflict spec.model.vision_model"]);
+  assert.deepEqual(problems("dear", capped), ["conflict spec.limits.max_cost_usd"]);
+  assert.equal(vision({}, "dear"), "dear");
+  assert.equal(vision({}, ""), undefined);
+  assert.equal(vision(onlyOpenAi, "dear"), undefined);
+  assert.equal(vision(capped, "dear"), undefined);
+  assert.equal(vision({ ...onlyOpenAi, ...capped }, "eyes"), "eyes");
 });
 
 test("SPEC-020 model.price goes before the rates of the route", () => {

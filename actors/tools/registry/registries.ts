@@ -18,6 +18,7 @@ export function registriesOf(settings: Settings, { models, toolSources, patterns
     routes: models.routes,
     patterns: new Set(patterns.keys()),
     defaultModelId: models.defaultModelId,
+    defaultVisionModelId: settings.defaultVisionModelId,
     workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
   };
 }

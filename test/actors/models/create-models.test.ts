@@ -251,6 +251,16 @@ for (const [name, environment, wanted] of [
     /SVC_DEFAULT_MODEL_ID names no model route; known are claude-sonnet/,
   ],
   [
+    "a vision route that is not there",
+    { SVC_DEFAULT_VISION_MODEL_ID: "nope" },
+    /SVC_DEFAULT_VISION_MODEL_ID names no model route; known are claude-sonnet/,
+  ],
+  [
+    "a vision route that takes text only",
+    { SVC_DEFAULT_VISION_MODEL_ID: "gpt-oss-20b-cf" },
+    /SVC_DEFAULT_VISION_MODEL_ID names gpt-oss-20b-cf, which takes no images/,
+  ],
+  [
     "demo as default in production",
     { SVC_DEFAULT_MODEL_ID: "demo", SVC_ENVIRONMENT: "production" },
     /names no model route/,
@@ -434,6 +444,7 @@ function compileWith(environment: Environment, spec: object) {
     routes,
     patterns: new Set(["react"]),
     defaultModelId,
+    defaultVisionModelId: "",
     workspaceDeploymentTenants: [],
   };
   const manifest = parseManifest({ metadata: { name: "x" }, spec });

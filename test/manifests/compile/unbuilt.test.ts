@@ -25,6 +25,7 @@ const built = [
   "spec.recursion_limit",
   "spec.model.id",
   "spec.model.temperature",
+  "spec.model.vision_model",
   "spec.model.max_tokens",
   "spec.model.fallbacks",
   "spec.model.price.input",
