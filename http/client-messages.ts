@@ -35,9 +35,17 @@ function members(known: Readonly<Record<string, Lean>>): Lean {
 /** What `takeMessages` looks at. */
 const leanMessage = members({
   role: bare,
-  content: items(members({ type: bare, text: bare, file_id: bare, file: members({ file_id: bare }) })),
+  content: items(
+    members({
+      type: bare,
+      text: bare,
+      file_id: bare,
+      file: members({ file_id: bare }),
+      image_url: members({ url: bare, detail: bare }),
+    }),
+  ),
   name: bare,
   tool_calls: items(members({ function: members({ arguments: bare }) })),
   tool_call_id: bare,
-  attachments: items(bare),
+  attachments: items(members({ url: bare, media_type: bare, filename: bare, detail: bare })),
 });

@@ -1,4 +1,5 @@
 import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
+import { type Attachment, attachmentsOf } from "./attachment.ts";
 
 /** One message of the model's context. Its texts are made once and joined for every call and answer of the turn. */
 export interface ContextMessage {
@@ -6,9 +7,11 @@ export interface ContextMessage {
   readonly content: string;
   readonly tool_calls: readonly ToolCall[] | null;
   readonly tool_call_id: string | null;
+  /** Null for none: most messages are text alone. */
+  readonly attachments: readonly Attachment[] | null;
   /** JSON as clients see it: `{role, content, name?, tool_calls?: [{id, name, args}], tool_call_id?}`. */
   readonly clientJson: string;
-  /** JSON as providers take it. */
+  /** JSON as providers take it, without attachments: what those are is looked up just before each call. */
   readonly wireJson: string;
 }
 
@@ -18,11 +21,12 @@ interface MessageParts {
   readonly name?: string | undefined;
   readonly tool_calls?: readonly ToolCall[] | undefined;
   readonly tool_call_id?: string | undefined;
+  readonly attachments?: readonly Attachment[] | null;
 }
 
 /** A message with its two JSON texts: as clients read it and as providers are sent it. */
 export function contextMessage(parts: MessageParts): ContextMessage {
-  const { role, content, name, tool_calls, tool_call_id } = parts;
+  const { role, content, name, tool_calls, tool_call_id, attachments = null } = parts;
   const head = `{"role":"${role}","content":${JSON.stringify(content)}`;
   let clientJson = head;
   let wireJson = head;
@@ -45,6 +49,7 @@ export function contextMessage(parts: MessageParts): ContextMessage {
     content,
     tool_calls: tool_calls ?? null,
     tool_call_id: tool_call_id ?? null,
+    attachments,
     clientJson,
     wireJson: wireJson === head && name === undefined ? clientJson : `${wireJson}}`,
   };
@@ -76,5 +81,7 @@ export function messageOf(event: LogEvent): ContextMessage | null {
     name: event.kind === "tool_result" ? undefined : event.extra?.name,
     tool_calls: event.extra?.tool_calls,
     tool_call_id: event.extra?.tool_call_id,
+    // A custom event carries what its client has written.
+    attachments: event.kind === "custom" ? null : attachmentsOf(event.extra),
   });
 }

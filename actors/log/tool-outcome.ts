@@ -3,6 +3,7 @@ import type { ToolEffect } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { soundText } from "../models/sound-text.ts";
 import { toolError } from "../tools/tool.ts";
+import type { Attachment } from "./attachment.ts";
 import type { JournalEntry } from "./entry.ts";
 import { type ContextMessage, contextMessage } from "./message.ts";
 
@@ -12,6 +13,8 @@ export interface ToolOutcome {
   /** As the model and the log see it. */
   readonly text: string;
   readonly status: "ok" | "error" | "denied";
+  /** Images that it has made. */
+  readonly attachments: readonly Attachment[];
   readonly entry: JournalEntry;
 }
 
@@ -25,15 +28,18 @@ export function toolOutcome(
   status: ToolOutcome["status"],
   origin: string | null,
   spoken: readonly Spoken[] = [],
+  attachments: readonly Attachment[] = none,
 ): ToolOutcome {
   const sound = soundText(text);
   const metadata: Record<string, unknown> = { status };
   if (spoken.length > 0) metadata.controls = spoken;
+  if (attachments.length > 0) metadata.attachments = attachments;
   if (origin !== null) metadata.origin_request = origin;
   return {
     call,
     text: sound,
     status,
+    attachments,
     entry: {
       kind: "tool_result",
       role: "tool",
@@ -42,6 +48,8 @@ export function toolOutcome(
     },
   };
 }
+
+const none: readonly Attachment[] = [];
 
 /** A result in words for the model. */
 export function resultText(result: GovernedResult): string {
@@ -60,5 +68,11 @@ export function unrunTool(call: ToolCall, why: string, origin: string | null): T
 
 /** The outcome as the model reads it at its next step. */
 export function toolMessage(outcome: ToolOutcome): ContextMessage {
-  return contextMessage({ role: "tool", content: outcome.text, tool_call_id: outcome.call.id });
+  const { text, call, attachments } = outcome;
+  return contextMessage({
+    role: "tool",
+    content: text,
+    tool_call_id: call.id,
+    attachments: attachments.length === 0 ? null : attachments,
+  });
 }

@@ -6,6 +6,7 @@ import type { MakeControl } from "../../governance/controls/control.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
+import type { FileStore } from "../../storage/files/file-store.ts";
 import type { Store } from "../../storage/store/store.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
@@ -17,6 +18,8 @@ export interface RunDeps {
   readonly env: Env;
   readonly settings: Settings;
   readonly store: Store;
+  /** Where images of callers and tools are kept. */
+  readonly files: FileStore;
   readonly models: Models;
   /** Where runs get their tools from. */
   readonly toolSources: readonly ToolSource[];

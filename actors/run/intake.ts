@@ -2,7 +2,9 @@ import { SvcError } from "../../bus/errors.ts";
 import type { ClientMessage, SubmitTurn } from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { expandCommands, expandTemplate } from "../../manifests/prompts.ts";
+import { type Attachment, attachmentsOf, fileIdOf } from "../log/attachment.ts";
 import type { JournalEntry } from "../log/entry.ts";
+import { attachmentsMax, type Taken, takeAttachment, takePart } from "./attachments.ts";
 
 // What a client sends becomes entries of the log here. Only user messages have the client's authority: the rest is context
 // (decision 13). A client's system text is kept as such and shown below the manifest's own; its assistant turns keep their
@@ -15,17 +17,21 @@ type Role = (typeof roles)[number];
 /** Types of dropped parts that the log gets to see. */
 const droppedTypesMax = 20;
 
-/** A part that is neither text nor an image or file is dropped; the caller logs its type. */
+/** What a model cannot be given is dropped; the caller logs what that was. */
 export interface Intake {
   readonly entries: readonly JournalEntry[];
   /** The words of the last user message, for audit and the list of sessions. */
   readonly userText: string;
+  /** The files that messages refer to, whether they are there or not. */
+  readonly fileIds: readonly string[];
+  /** Whether messages carry images beside those files. */
+  readonly hasImages: boolean;
   readonly droppedParts: readonly string[];
 }
 
 /**
- * The entries of a turn's messages and template, slash commands expanded. Refuses with invalid_request, unsupported_part,
- * unknown_prompt, empty_prompt, too_many_commands and messages_or_template_required.
+ * The entries of a turn's messages and template, slash commands expanded. Refuses with invalid_request, unknown_prompt,
+ * empty_prompt, too_many_commands and messages_or_template_required.
  */
 export function takeMessages(turn: SubmitTurn, agent: CompiledAgent): Intake {
   const dropped = new Set<string>();
@@ -35,7 +41,28 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent): Intake {
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
   const lastUser = entries.findLast((entry) => entry.role === "user");
   if (!lastUser) throw new SvcError("messages_or_template_required");
-  return { entries, userText: lastUser.content, droppedParts: [...dropped] };
+  const fileIds: string[] = [];
+  let hasImages = false;
+  for (const { extra } of entries)
+    for (const { url } of attachmentsOf(extra) ?? []) {
+      const fileId = fileIdOf(url);
+      if (fileId === null) hasImages = true;
+      else fileIds.push(fileId);
+    }
+  return { entries, userText: lastUser.content, fileIds, hasImages, droppedParts: [...dropped] };
+}
+
+/** The entries with what is known of their files: what a client says that they are is not believed. */
+export function withFiles(
+  entries: readonly JournalEntry[],
+  files: ReadonlyMap<string, Pick<Attachment, "media_type" | "filename">>,
+): JournalEntry[] {
+  return entries.map((entry) => {
+    const attachments = attachmentsOf(entry.extra);
+    if (attachments === null) return entry;
+    const known = attachments.map((one) => ({ ...one, ...files.get(fileIdOf(one.url) ?? "") }));
+    return { ...entry, extra: { ...entry.extra, metadata: { ...entry.extra?.metadata, attachments: known } } };
+  });
 }
 
 function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dropped: Set<string>): JournalEntry[] {
@@ -43,11 +70,11 @@ function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dr
   if (!roles.includes(role)) throw malformed(index, "role", `must be one of ${roles.join(", ")}`);
   if (message.name !== undefined && (typeof message.name !== "string" || message.name.length > 128))
     throw malformed(index, "name", "must be a string of at most 128 characters");
-  if (!isEmpty(message.attachments)) throw new SvcError("unsupported_part");
-  const text = takeContent(message.content, index, dropped);
+  const { text, attachments } = takeContent(message, index, dropped);
+  if (role !== "user") for (const { media_type } of attachments) drop(dropped, `${media_type} of role ${role}`);
   switch (role) {
     case "user":
-      return text === "" ? [] : [userEntry(text, message.name ?? null, turn)];
+      return text === "" && attachments.length === 0 ? [] : [userEntry(text, message.name ?? null, turn, attachments)];
     case "system":
     case "developer":
       return text === "" ? [] : [entry("system", text, { source: "client" }, turn)];
@@ -64,32 +91,58 @@ function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dr
   }
 }
 
-/** Text of a message: a string, or its text parts on lines of their own. */
-function takeContent(content: unknown, index: number, dropped: Set<string>): string {
-  if (content === null || content === undefined) return "";
-  if (typeof content === "string") return content;
-  if (!Array.isArray(content)) throw malformed(index, "content", "must be a string or a list of parts");
+/** What a message says, a string or its text parts on lines of their own, and what it carries beside that. */
+function takeContent({ content, attachments: listed }: ClientMessage, index: number, dropped: Set<string>): Content {
+  if (typeof content === "string" && (listed === undefined || listed === null))
+    return { text: content, attachments: none };
   const texts: string[] = [];
-  for (const [at, part] of content.entries()) {
-    if (part === null || typeof part !== "object" || Array.isArray(part))
-      throw malformed(index, `content.${at}`, "must be an object");
-    const type: unknown = part.type;
-    if (type === undefined || type === "text") {
-      if (typeof part.text !== "string") throw malformed(index, `content.${at}.text`, "must be a string");
-      texts.push(part.text);
-    } else if (type === "image_url" || type === "image" || (type === "file" && namesFile(part))) {
-      throw new SvcError("unsupported_part");
-    } else if (dropped.size < droppedTypesMax) {
-      dropped.add(typeof type === "string" ? type.slice(0, 64) : typeof type);
+  const attachments: Attachment[] = [];
+  const take = (field: string, taken: () => Taken): void => {
+    const found = orMalformed(index, field, taken);
+    if ("dropped" in found) {
+      drop(dropped, found.dropped);
+      return;
     }
+    if (attachments.length >= attachmentsMax)
+      throw malformed(index, field, `is one more than the ${attachmentsMax} images that a message may carry`);
+    attachments.push(found.attachment);
+  };
+  if (typeof content === "string") texts.push(content);
+  else if (Array.isArray(content)) {
+    for (const [at, part] of content.entries()) {
+      if (part === null || typeof part !== "object" || Array.isArray(part))
+        throw malformed(index, `content.${at}`, "must be an object");
+      const type: unknown = part.type;
+      if (type !== undefined && type !== "text") take(`content.${at}`, () => takePart(part));
+      else if (typeof part.text === "string") texts.push(part.text);
+      else throw malformed(index, `content.${at}.text`, "must be a string");
+    }
+  } else if (content !== null && content !== undefined)
+    throw malformed(index, "content", "must be a string or a list of parts");
+  if (listed !== null && listed !== undefined) {
+    if (!Array.isArray(listed)) throw malformed(index, "attachments", "must be a list");
+    for (const [at, item] of listed.entries()) take(`attachments.${at}`, () => takeAttachment(item));
   }
-  return texts.join("\n");
+  return { text: texts.length === 1 ? (texts[0] as string) : texts.join("\n"), attachments };
 }
 
-/** A file part without file_id is one of those that are dropped. */
-function namesFile(part: { file?: unknown; file_id?: unknown }): boolean {
-  const file = part.file as { file_id?: unknown } | null | undefined;
-  return typeof part.file_id === "string" || typeof file?.file_id === "string";
+const none: readonly Attachment[] = [];
+
+interface Content {
+  readonly text: string;
+  readonly attachments: readonly Attachment[];
+}
+
+function drop(dropped: Set<string>, what: string): void {
+  if (dropped.size < droppedTypesMax) dropped.add(what);
+}
+
+function orMalformed<T>(index: number, field: string, take: () => T): T {
+  try {
+    return take();
+  } catch (error) {
+    throw malformed(index, field, (error as Error).message);
+  }
 }
 
 /** The calls themselves have no effect, but a client that garbles them is told so. */
@@ -107,8 +160,13 @@ function checkCalls(calls: unknown, index: number): void {
   }
 }
 
-function userEntry(content: string, name: string | null, turn: SubmitTurn): JournalEntry {
-  return entry("user", content, {}, turn, name);
+function userEntry(
+  content: string,
+  name: string | null,
+  turn: SubmitTurn,
+  attachments: readonly Attachment[] = none,
+): JournalEntry {
+  return entry("user", content, attachments.length === 0 ? {} : { attachments }, turn, name);
 }
 
 function entry(
@@ -132,8 +190,4 @@ function malformed(index: number, field: string, msg: string): SvcError {
   return new SvcError("invalid_request", {
     detail: [{ loc: ["body", "messages", index, ...path], msg: `messages: ${field} ${msg}`, type: "value_error" }],
   });
-}
-
-function isEmpty(value: unknown): boolean {
-  return value === null || value === undefined || (Array.isArray(value) && value.length === 0);
 }

@@ -3,6 +3,7 @@ import { estimatedTokens } from "../../governance/output-count.ts";
 import { type ContextMessage, contextMessage } from "../log/message.ts";
 import { type CallObserver, callModel } from "../models/call.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../models/provider.ts";
+import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
 import { systemText, wireMessages } from "./context/working-set.ts";
 import { type ReleasedReply, releaseReply, tellReleased, unheld } from "./held-reply.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
@@ -28,9 +29,16 @@ export async function modelStep(
   const { plan, deps } = scope;
   scope.show(shown);
   const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
-  const messages = wireMessages(systemText(plan.agent.systemPrompt, shown), nudged);
+  const system = systemText(plan.agent.systemPrompt, shown);
+  const words = wireMessages(system, nudged);
+  const found = imagesOf(scope, shown);
+  const images = found instanceof Promise ? await found : found;
+  if (images === null) return { kind: "stopped", partial: "" };
   const tools = toolListJson(plan.agent);
-  const metered = new MeteredCall(scope, estimatedTokens(messages.length + (tools?.length ?? 0)));
+  const metered = new MeteredCall(
+    scope,
+    estimatedTokens(words.length + (tools?.length ?? 0)) + estimatedImageTokens(images),
+  );
   const isHeld = scope.pipeline.holdsReplies;
   let reply: ModelReply;
   try {
@@ -40,7 +48,7 @@ export async function modelStep(
         provider: (wanted) => deps.models.provider(wanted),
         request: (wanted) => ({
           route: wanted,
-          messages,
+          messages: images.size === 0 ? words : wireMessages(system, nudged, imagesFor(scope, wanted, images)),
           tools,
           temperature: plan.temperature,
           max_tokens: metered.begin(wanted),

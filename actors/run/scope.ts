@@ -39,6 +39,8 @@ export class RunScope {
   call: ModelCall | null = null;
   /** The route that answered last. */
   route: RunPlan["routes"][number];
+  /** References that led to nothing and were told of; null for none. */
+  missingFiles: Set<string> | null = null;
   /** The last tool call was refused, so the turn did not do what it set out to do. */
   endedOnDenial = false;
   readonly #output: RunOutput;

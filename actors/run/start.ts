@@ -8,14 +8,16 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { readEventsBefore } from "../../storage/tables/events.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
+import { attachmentsOf } from "../log/attachment.ts";
 import { askedKey } from "../log/earlier-answer.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../log/message.ts";
 import type { AskedKey, OpenThread } from "../log/messages.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { admitCaller, admitMaxTokens, admitModel } from "./admission.ts";
+import { admitCaller, admitMaxTokens, admitModel, routesThatSee } from "./admission.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
+import { findFiles } from "./files.ts";
 import { type Intake, takeMessages } from "./intake.ts";
 import { newRun } from "./new-run.ts";
 import type { PatternDeps } from "./pattern.ts";
@@ -97,10 +99,11 @@ async function begin(
 ): Promise<void> {
   const { deps, env, bus } = context;
   const store = deps.store.tenant(turn.principal.tenant_id);
-  const routes = admitModel(turn, agent, deps);
-  const intake = turn.surface === "continue" ? null : takeMessages(turn, agent);
+  const admitted = admitModel(turn, agent, deps);
+  let intake = turn.surface === "continue" ? null : takeMessages(turn, agent);
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
+  if (intake && intake.fileIds.length > 0) intake = await findFiles(intake, store, turn.request_id, deps);
   const branch = [...thread.branch];
   const nudge = intake === null ? await nudgeFor(store, thread) : null;
 
@@ -108,6 +111,9 @@ async function begin(
   branch.push(...thread.closing.map(toolMessage));
   const requestStart = branch.length;
   branch.push(...messagesOf(intake?.entries ?? []));
+  const turnStart = intake === null ? lastUserMessage(branch) : turnStartOf(branch, requestStart);
+  const hasImages = intake === null ? branch.slice(turnStart).some(({ attachments }) => attachments) : intake.hasImages;
+  const routes = hasImages ? routesThatSee(admitted, agent, deps) : admitted;
   const startedAt = env.now();
   const plan: RunPlan = {
     run_id: turn.run_id,
@@ -120,7 +126,7 @@ async function begin(
     max_tokens: admitMaxTokens(turn, agent),
     thread_suffix: turn.thread_suffix,
     branch,
-    turnStart: intake === null ? lastUserMessage(branch) : turnStartOf(branch, requestStart),
+    turnStart,
     nudge,
     userText: intake?.userText ?? null,
     startedAt,
@@ -216,7 +222,12 @@ function previewOf(intake: Intake | null, { mask }: PatternDeps): string | null 
 
 function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
   return entries.map((entry) =>
-    contextMessage({ role: entry.role ?? "user", content: entry.content, name: entry.extra?.name }),
+    contextMessage({
+      role: entry.role ?? "user",
+      content: entry.content,
+      name: entry.extra?.name,
+      attachments: attachmentsOf(entry.extra),
+    }),
   );
 }
 

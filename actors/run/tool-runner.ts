@@ -21,6 +21,7 @@ import {
 } from "../tools/tool.ts";
 import type { PendingCall } from "./plan.ts";
 import type { RunScope } from "./scope.ts";
+import { keepImages } from "./tool-images.ts";
 import { endedEntry, openedWait, outcomeOf } from "./waits.ts";
 
 /** Ids of calls are the model's own words and end up in rows and frames. */
@@ -246,7 +247,13 @@ export class ToolRunner {
     if (denial !== null) scope.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const told = denial === null ? shownStatus : "denied";
-    return this.#close(toolOutcome(call, resultText(shown), told, scope.plan.origin, spoken), entries, ops);
+    const text = resultText(shown);
+    const { origin } = scope.plan;
+    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, origin, spoken), entries, ops);
+    return keepImages(scope, shown.images).then(({ attachments, ops: keeping, note }) => {
+      const words = [text, note].filter((line) => line !== "").join("\n");
+      return this.#close(toolOutcome(call, words, told, origin, spoken, attachments), entries, [...ops, ...keeping]);
+    });
   }
 
   #countInterrupted(): void {
@@ -264,8 +271,10 @@ export class ToolRunner {
     return outcome;
   }
 
-  #ended({ call, text }: ToolOutcome, at: number): void {
-    this.#scope.frame("tool_end", { name: call.name, output: text, id: call.id }, at);
+  #ended({ call, text, attachments }: ToolOutcome, at: number): void {
+    const images = attachments.map(({ url, media_type }) => ({ url, media_type }));
+    const end = { name: call.name, output: text, id: call.id, ...(images.length > 0 && { attachments: images }) };
+    this.#scope.frame("tool_end", end, at);
     this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
   }
 

@@ -2,6 +2,7 @@ import { type Address, splitThreadId, topicOf } from "../../bus/address.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { type InterruptedRun, interruptedRun, type RunRow, waitingRun } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
+import { type Attachment, attachmentsOf } from "../log/attachment.ts";
 import { addEvents, loadBranch } from "../log/branch.ts";
 import type { ContextMessage } from "../log/message.ts";
 import type { LogWriter } from "./log-writer.ts";
@@ -105,11 +106,16 @@ export function trimBranch(state: ThreadState): void {
     return;
   }
   let characters = 0;
-  for (const { content } of branch) characters += content.length;
-  for (const { content } of recent) characters += content.length;
+  for (const { content, attachments } of branch) characters += content.length + attachedChars(attachments);
+  for (const { content, extra } of recent) characters += content.length + attachedChars(attachmentsOf(extra));
   if (characters <= keptCharactersMax) return;
   state.branch = null;
   state.recent = null;
+}
+
+/** A data: URL is kept whole. */
+function attachedChars(attachments: readonly Attachment[] | null): number {
+  return attachments === null ? 0 : attachments.reduce((sum, { url }) => sum + url.length, 0);
 }
 
 /** Text of one conversation that stays in memory between turns. */

@@ -1,6 +1,6 @@
 import type { Static, TSchema } from "typebox";
 import type { Env } from "../../bus/env.ts";
-import type { Wait } from "../../governance/controls/verdicts.ts";
+import type { ResultImage, Wait } from "../../governance/controls/verdicts.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 
 /** Classes of failure that a tool reports; the model sees `[tool error/<code>] <text>`. */
@@ -19,6 +19,8 @@ export type ToolErrorCode =
 export interface ToolResult {
   readonly text: string;
   readonly error?: ToolErrorCode;
+  /** GIF, JPEG, PNG or WebP, at most 600 KiB each. The first four are kept, and shown to people and to models that take images. */
+  readonly images?: readonly ResultImage[];
 }
 
 /** Instead of a result: somebody outside has to answer first. `deadline` is epoch milliseconds, null for none. */

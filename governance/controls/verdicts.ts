@@ -43,6 +43,15 @@ export type ReplyVerdict =
 export interface GovernedResult {
   readonly text: string;
   readonly error?: string;
+  /** A control that replaces the text leaves them as they are; one that blocks the result blocks them too. */
+  readonly images?: readonly ResultImage[];
+}
+
+/** An image that a tool has made. What it is its bytes say. */
+export interface ResultImage {
+  readonly data: Uint8Array;
+  /** For people. */
+  readonly filename?: string;
 }
 
 /** What a call waits for before it may be made (decision 87). */

@@ -5,10 +5,20 @@ import { nullable } from "./common.ts";
 export const ClientMessage = Type.Object(
   {
     role: Type.String({ maxLength: 32 }),
-    content: Type.Optional(Type.Unknown({ description: "A string, a list of parts, or null." })),
+    content: Type.Optional(
+      Type.Unknown({
+        description:
+          "A string, a list of parts, or null. Parts are `{type: text, text}`, `{type: image_url, image_url: {url, detail?}}` with an https: or data: URL, and `{type: file, file: {file_id}}`.",
+      }),
+    ),
     name: Type.Optional(Type.String({ maxLength: 128 })),
     tool_calls: Type.Optional(Type.Unknown()),
     tool_call_id: Type.Optional(Type.String({ maxLength: 256 })),
+    attachments: Type.Optional(
+      Type.Unknown({
+        description: "Of a user: `[{url, media_type?, filename?}]`; a URL is `svc-file://{file_id}`, https: or data:.",
+      }),
+    ),
   },
   { additionalProperties: true },
 );

@@ -1,10 +1,10 @@
 import { frame } from "../../bus/frames/frames.ts";
-import { eventId, type LogEvent } from "../tables/events.ts";
+import { type EventExtra, eventId, type LogEvent } from "../tables/events.ts";
 
 /** An event of the log as streams carry it (document 1, "Session event"). Signatures and other metadata stay inside. */
 function sessionEvent(uid: string, event: LogEvent) {
   const { extra } = event;
-  const thinking = readableThinking(extra?.metadata?.thinking);
+  const metadata = readableMetadata(extra);
   return {
     id: eventId(uid, event.seq),
     seq: event.seq,
@@ -14,8 +14,17 @@ function sessionEvent(uid: string, event: LogEvent) {
     name: extra?.name ?? null,
     ...(extra?.tool_call_id === undefined ? {} : { tool_call_id: extra.tool_call_id }),
     ...(extra?.tool_calls === undefined ? {} : { tool_calls: extra.tool_calls }),
-    ...(thinking === null ? {} : { metadata: { thinking } }),
+    ...(metadata === null ? {} : { metadata }),
   };
+}
+
+/** What a person may read of an event's metadata: thinking and attachments; null when there is neither. */
+function readableMetadata(extra: EventExtra | null): Record<string, unknown> | null {
+  if (extra?.metadata === undefined) return null;
+  const thinking = readableThinking(extra.metadata.thinking);
+  const { attachments } = extra.metadata;
+  if (thinking === null && attachments === undefined) return null;
+  return { ...(thinking !== null && { thinking }), ...(attachments !== undefined && { attachments }) };
 }
 
 /** The session_event frame of an event; its id is the sequence number that follows it. */

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { shown, startChat, systemOf, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { gif } from "../support/image-bytes.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -231,13 +232,14 @@ describe("POST /chat", () => {
     }
   });
 
-  test("CHAT-023 an image or file part is 422 unsupported_part in this version, and nothing is stored", async () => {
+  test("CHAT-023 ERR-009 without a model that takes images an image is 422 unsupported_part, and nothing is stored", async () => {
     const url = "data:image/png;base64,iVBORw0KGgo=";
+    const { file_id } = (await server.post("/files", { data: gif.toString("base64"), media_type: "image/gif" })).json;
     const parts = [
       { type: "image_url", image_url: { url } },
       { type: "image", image_url: { url } },
-      { type: "file", file: { file_id: "file_1" } },
-      { type: "file", file_id: "file_1" },
+      { type: "file", file: { file_id } },
+      { type: "file", file_id },
     ];
     const code = '{"error":"unsupported_part","detail":"unsupported_part"}';
 

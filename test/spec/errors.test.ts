@@ -175,12 +175,7 @@ describe("refusals", () => {
 
   test("ERR-009 an image goes to no model that is text only: 422, by link and by value, and the thread is as it was", async () => {
     const asked = mock.requests.length;
-    const parts = [
-      image,
-      { type: "image", image_url: { url: "data:image/png;base64,AAAA" } },
-      { type: "file", file: { file_id: "f1" } },
-      { type: "file", file_id: "f1" },
-    ];
+    const parts = [image, { type: "image", image_url: { url: "data:image/png;base64,AAAA" } }];
 
     for (const part of parts) {
       const messages = [{ role: "user", content: [{ type: "text", text: "What is this?" }, part] }];

@@ -1,5 +1,6 @@
 import type { SessionStrategy } from "../../../manifests/sections/session.ts";
 import type { ContextMessage } from "../../log/message.ts";
+import { type ImagesOfCall, openAiContent, openAiPart, openAiText, type ShownImages } from "../../models/images.ts";
 
 /** How many messages of the branch a strategy can use at most. */
 export function messagesNeeded(strategy: SessionStrategy): number {
@@ -61,16 +62,61 @@ export function systemText(systemPrompt: string, messages: readonly ContextMessa
   return text;
 }
 
-/** JSON text of the message list for a provider, the system message first. */
-export function wireMessages(system: string, messages: readonly ContextMessage[]): string {
+/** JSON text of the message list for a provider, the system message first. Without `images` messages are their words alone. */
+export function wireMessages(
+  system: string,
+  messages: readonly ContextMessage[],
+  images: ImagesOfCall | null = null,
+): string {
   let text = "[";
   if (system !== "") text += `{"role":"system","content":${JSON.stringify(system)}}`;
+  let ofTools = "";
   for (const message of messages) {
     if (message.role === "system") continue;
+    // Results stand together, right behind their calls.
+    if (ofTools !== "" && message.role !== "tool") {
+      text += `,${userMessage(ofTools)}`;
+      ofTools = "";
+    }
     if (text.length > 1) text += ",";
-    text += message.wireJson;
+    const shown = images?.get(message);
+    if (shown === undefined) text += message.wireJson;
+    else if (message.role === "user") text += withImages(message, shown);
+    else {
+      text += message.wireJson;
+      ofTools += `${ofTools === "" ? "" : ","}${toolImages(message, shown)}`;
+    }
   }
+  if (ofTools !== "") text += `,${userMessage(ofTools)}`;
   return `${text}]`;
+}
+
+function userMessage(parts: string): string {
+  return `{"role":"user","content":[${parts}]}`;
+}
+
+/** A user's message with its images. One that has lost all it had says so: providers refuse empty messages. */
+function withImages({ role, content, wireJson }: ContextMessage, { images, omitted }: ShownImages): string {
+  const head = `{"role":"${role}","content":`;
+  const rest = wireJson.slice(head.length + JSON.stringify(content).length);
+  const mark = omitted > 0 ? omittedMark(omitted) : content === "" && images.length === 0 ? goneMark : "";
+  const words = content === "" || mark === "" ? content + mark : `${content}\n${mark}`;
+  const said = images.length === 0 ? JSON.stringify(words) : openAiContent(words, images);
+  return `${head}${said}${rest}`;
+}
+
+/** The images of a tool's result. In the OpenAI protocol a result is words alone, so that they follow in a message of their own. */
+function toolImages({ tool_call_id }: ContextMessage, { images, omitted }: ShownImages): string {
+  const words = images.length === 0 ? [] : [`Images of the result of ${tool_call_id}:`];
+  if (omitted > 0) words.push(omittedMark(omitted));
+  if (words.length === 0) words.push(goneMark);
+  return [openAiText(words.join("\n")), ...images.map(openAiPart)].join(",");
+}
+
+const goneMark = "[an attached image is no longer there]";
+
+function omittedMark(count: number): string {
+  return `[${count} ${count === 1 ? "image" : "images"} omitted]`;
 }
 
 /** JSON text of the message list for a client, without system text. */
