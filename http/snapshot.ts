@@ -87,7 +87,7 @@ function headOf(threadId: string, thread: ThreadRow | null) {
     updatedAt: thread?.updated_at ?? null,
     model: thread?.model_id == null ? null : { id: thread.model_id },
     manifest: thread?.manifest ?? null,
-    thinkingLevel: "off",
+    thinkingLevel: thread?.meta.thinking_level ?? "off",
     permissionMode: "default",
     outputStyle: null,
     attached: false,

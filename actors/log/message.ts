@@ -1,12 +1,9 @@
 import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
+import type { ModelMessage, SignedThought } from "../models/provider.ts";
 import { type Attachment, attachmentsOf } from "./attachment.ts";
 
 /** One message of the model's context. Its texts are made once and joined for every call and answer of the turn. */
-export interface ContextMessage {
-  readonly role: "user" | "assistant" | "tool" | "system";
-  readonly content: string;
-  readonly tool_calls: readonly ToolCall[] | null;
-  readonly tool_call_id: string | null;
+export interface ContextMessage extends ModelMessage {
   /** Null for none: most messages are text alone. */
   readonly attachments: readonly Attachment[] | null;
   /** JSON as clients see it: `{role, content, name?, tool_calls?: [{id, name, args}], tool_call_id?}`. */
@@ -22,6 +19,7 @@ interface MessageParts {
   readonly tool_calls?: readonly ToolCall[] | undefined;
   readonly tool_call_id?: string | undefined;
   readonly attachments?: readonly Attachment[] | null;
+  readonly thoughts?: readonly SignedThought[] | null;
 }
 
 /** A message with its two JSON texts: as clients read it and as providers are sent it. */
@@ -50,6 +48,7 @@ export function contextMessage(parts: MessageParts): ContextMessage {
     tool_calls: tool_calls ?? null,
     tool_call_id: tool_call_id ?? null,
     attachments,
+    thoughts: parts.thoughts ?? null,
     clientJson,
     wireJson: wireJson === head && name === undefined ? clientJson : `${wireJson}}`,
   };
@@ -83,5 +82,30 @@ export function messageOf(event: LogEvent): ContextMessage | null {
     tool_call_id: event.extra?.tool_call_id,
     // A custom event carries what its client has written.
     attachments: event.kind === "custom" ? null : attachmentsOf(event.extra),
+    thoughts: signedThoughts(event.extra?.metadata?.thinking),
   });
+}
+
+/** The thoughts of an event of ours that can go back to the model that had them, null when there are none. */
+function signedThoughts(blocks: unknown): readonly SignedThought[] | null {
+  if (!Array.isArray(blocks) || typeof blocks[0]?.by !== "string") return null;
+  return blocks as SignedThought[];
+}
+
+/** Characters that a message keeps in memory, about. */
+export function messageLength({ content, thoughts, attachments }: ContextMessage): number {
+  return content.length + attachedLength(attachments) + (thoughts === null ? 0 : thoughtsLength(thoughts));
+}
+
+/** Characters of attachments: a data: URL is kept whole. */
+export function attachedLength(attachments: readonly Attachment[] | null): number {
+  return attachments === null ? 0 : attachments.reduce((sum, { url }) => sum + url.length, 0);
+}
+
+/** Characters of thoughts and of what is signed with them. */
+export function thoughtsLength(thoughts: readonly SignedThought[]): number {
+  let length = 0;
+  for (const thought of thoughts)
+    length += thought.type === "thinking" ? thought.thinking.length + thought.signature.length : thought.data.length;
+  return length;
 }

@@ -1,4 +1,5 @@
 import type { TurnAccepted } from "../../bus/protocol/run.ts";
+import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import type { NewRun, RunEnding, RunRow, RunSpent } from "../../storage/tables/runs.ts";
 import type { JournalEntry } from "./entry.ts";
@@ -67,6 +68,8 @@ export interface OpenThread {
   readonly uid: string;
   readonly next_seq: number;
   readonly leaf_seq: number;
+  /** What the conversation was told of thinking; null leaves it to the manifest. */
+  readonly thinking_level: ThinkingLevel | null;
   /** The newest messages of the active branch. Not to be changed. */
   readonly branch: readonly ContextMessage[];
   /** Results for calls that have none: to be appended before anything else. */

@@ -1,5 +1,6 @@
 import type { ModelCard } from "../../bus/protocol/manifests.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { thinkingLevelsOf } from "../models/thinking.ts";
 
 /** What GET /v1/models tells of an agent. */
 export function modelCard(agent: CompiledAgent): ModelCard {
@@ -14,6 +15,7 @@ export function modelCard(agent: CompiledAgent): ModelCard {
     // A turn with an image goes to the vision route.
     modalities:
       vision === null || route.modalities.includes("image") ? route.modalities : [...route.modalities, "image"],
+    supportedThinkingLevels: thinkingLevelsOf(route),
     cost: price && {
       inputPerMillion: price.input,
       outputPerMillion: price.output,

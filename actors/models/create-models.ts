@@ -10,6 +10,7 @@ import {
 import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
 import { type Settings, SettingsError } from "../../governance/settings/settings.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
+import { anthropicProvider } from "./anthropic-provider.ts";
 import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import { builtInRoutes, demoRoute, unknownFigures } from "./built-in-routes.ts";
 import { demoProvider } from "./demo.ts";
@@ -17,6 +18,7 @@ import { httpProvider } from "./http-provider.ts";
 import type { Models } from "./models.ts";
 import type { ModelProvider } from "./provider.ts";
 import type { ProviderDefinition, ProviderDeps } from "./provider-definition.ts";
+import type { WireConfig } from "./wire-provider.ts";
 
 /**
  * The models that these settings allow, with the providers of plugins, `own`. `mask` learns keys that are looked up in files. Throws
@@ -158,16 +160,21 @@ function openProvider(name: string, { settings, env, secrets, mask, egress }: Pr
   const builtIn = builtInProviders[name];
   const gateway = settings.litellmBaseUrl;
   const ownUrl = gateway || options.base_url;
+  const config: WireConfig = {
+    name,
+    baseUrl: ownUrl ?? builtIn.baseUrl ?? workersAiUrl(options.account_id ?? "", options.gateway_id),
+    apiKey: key === undefined ? null : key.startsWith("secret:") ? () => secrets.resolve(key) : key,
+    timeoutMs: (options.timeout ?? settings.modelTimeoutSeconds) * 1000,
+    mask,
+  };
+  // A gateway speaks for all providers alike.
+  if (name === "anthropic" && gateway === "") return anthropicProvider(config, env, egress);
   return httpProvider(
     {
-      name,
-      baseUrl: ownUrl ?? builtIn.baseUrl ?? workersAiUrl(options.account_id ?? "", options.gateway_id),
-      apiKey: key === undefined ? null : key.startsWith("secret:") ? () => secrets.resolve(key) : key,
-      timeoutMs: (options.timeout ?? settings.modelTimeoutSeconds) * 1000,
+      ...config,
       // Servers of one's own know the older name for certain.
       maxTokensField: ownUrl === undefined ? builtIn.maxTokensField : "max_tokens",
       asksForUsage: gateway !== "" || builtIn.asksForUsage,
-      mask,
     },
     env,
     egress,

@@ -2,9 +2,9 @@ import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { ResponseControl, ResponseHandler } from "../../governance/egress/egress.ts";
 import { ChunkError } from "./chunk.ts";
-import { ChunkReader, readWhole } from "./chunk-reader.ts";
+import type { EventStream } from "./event-stream.ts";
 import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
-import { type ModelCall, type ModelEvents, ModelFailure, type ModelReply } from "./provider.ts";
+import { type ModelCall, ModelFailure, type ModelReply } from "./provider.ts";
 
 /** Of an error body, and of an answer that was not streamed. */
 const errorBytesMax = 64 * 1024;
@@ -14,15 +14,19 @@ interface CallContext {
   readonly env: Env;
   readonly discretion: Discretion;
   readonly timeoutMs: number;
+  /** Reads the answer. */
+  readonly reader: EventStream;
   /** Asked when the provider refuses: true when the request was changed and sent again, as the same call. */
   sendDifferently(failure: ModelFailure): boolean;
+  /** Asked when an answer is read: true when it goes on in the answer to another request, which was sent. */
+  sendOn(reply: ModelReply): boolean;
 }
 
 /** One call over HTTP, as the egress drives it. */
 export class HttpCall implements ModelCall, ResponseHandler {
   readonly reply: Promise<ModelReply>;
   readonly #context: CallContext;
-  readonly #reader: ChunkReader;
+  readonly #reader: EventStream;
   #resolve!: (reply: ModelReply) => void;
   #reject!: (failure: Error) => void;
   #controller: ResponseControl | null = null;
@@ -34,9 +38,9 @@ export class HttpCall implements ModelCall, ResponseHandler {
   #whole: Buffer[] | null = null;
   #wholeBytes = 0;
 
-  constructor(events: ModelEvents, context: CallContext) {
+  constructor(context: CallContext) {
     this.#context = context;
-    this.#reader = new ChunkReader(events);
+    this.#reader = context.reader;
     this.reply = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -105,9 +109,10 @@ export class HttpCall implements ModelCall, ResponseHandler {
     }
     try {
       const reply =
-        this.#whole === null
-          ? this.#reader.end()
-          : readWhole(Buffer.concat(this.#whole).toString("utf8"), this.#reader);
+        this.#whole === null ? this.#reader.end() : this.#reader.whole(Buffer.concat(this.#whole).toString("utf8"));
+      this.#whole = null;
+      this.#wholeBytes = 0;
+      if (this.#context.sendOn(reply)) return;
       this.#settled = true;
       this.#resolve(reply);
     } catch (error) {

@@ -1,100 +1,88 @@
 import type { Env } from "../../bus/env.ts";
+import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import type { Egress } from "../../governance/egress/egress.ts";
-import { readTarget } from "../../governance/egress/target.ts";
-import type { SecretMask } from "../../governance/secret-mask.ts";
-import { addressPattern } from "./addresses.ts";
-import { HttpCall } from "./http-call.ts";
+import { ChunkReader } from "./chunk-reader.ts";
 import type { ModelFailure, ModelProvider, ModelRequest } from "./provider.ts";
+import { type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
 
-/** A hosted provider behind its OpenAI-compatible endpoint. */
-export interface HttpProviderConfig {
-  readonly name: string;
-  /** Up to and without /chat/completions. */
-  readonly baseUrl: string;
-  /** Sent as a bearer token. A function where it has to be looked up, which is then done for every call; null for none. */
-  readonly apiKey: string | (() => Promise<string>) | null;
-  /** The longest silence that is borne: before the first byte and between two. */
-  readonly timeoutMs: number;
+/** A hosted provider behind its OpenAI-compatible endpoint. The key is sent as a bearer token. */
+export interface HttpProviderConfig extends WireConfig {
   /** What this provider calls the bound on output tokens. */
   readonly maxTokensField: "max_tokens" | "max_completion_tokens";
   /** Whether usage comes only when it is asked for. Others refuse to be asked. */
   readonly asksForUsage: boolean;
-  /** Hides secrets in what the provider says. */
-  readonly mask: SecretMask;
 }
 
 /** Calls a provider over HTTP, through the given egress. */
 export function httpProvider(config: HttpProviderConfig, env: Env, egress: Egress): ModelProvider {
-  const { apiKey, mask, timeoutMs } = config;
-  const target = readTarget(`${config.baseUrl.replace(/\/+$/, "")}/chat/completions`);
-  const addresses = addressPattern(target);
-  const literalHeaders = apiKey === null || typeof apiKey === "string" ? headersWith(apiKey) : null;
-  /** Wire models that have refused to be given a temperature. */
-  const untempered = new Set<string>();
+  return wireProvider(config, chatCompletions(config), env, egress);
+}
 
+/** What a model takes. */
+interface Taken {
+  readonly temperature: boolean;
+  readonly effort: boolean;
+}
+
+const everything: Taken = { temperature: true, effort: true };
+
+function chatCompletions(config: HttpProviderConfig): WireProtocol {
+  /** What wire models have refused to be given. */
+  const taken = new Map<string, Taken>();
   return {
-    name: config.name,
-    start(request, events) {
-      const { model } = request.route;
-      const { parameters } = request.route;
-      let tempered = !untempered.has(model) && (parameters?.includes("temperature") ?? true);
-      let sentKey = typeof apiKey === "string" ? apiKey : "";
-      // Providers repeat the key that they refuse, however short it is.
-      const conceal = (words: string) =>
-        mask.told.text(sentKey === "" ? words : words.replaceAll(sentKey, "[REDACTED]"));
-      const call = new HttpCall(events, {
-        env,
-        discretion: { conceal, addresses },
-        timeoutMs,
-        sendDifferently(failure) {
-          if (!tempered || request.temperature !== 0 || !refusesTemperature(failure)) return false;
-          tempered = false;
-          untempered.add(model);
-          send();
+    path: "/chat/completions",
+    headers: (apiKey) => (apiKey === null ? [] : ["authorization", `Bearer ${apiKey}`]),
+    begin(request, events) {
+      const { model, parameters } = request.route;
+      let takes = taken.get(model) ?? everything;
+      if (parameters?.includes("temperature") === false) takes = { ...takes, temperature: false };
+      return {
+        reader: new ChunkReader(events),
+        body: () => requestBody(config, request, takes),
+        adapt(failure) {
+          const fewer = withoutRefused(takes, request, failure);
+          if (fewer === null) return false;
+          takes = fewer;
+          taken.set(model, fewer);
           return true;
         },
-      });
-      const dispatch = (headers: string[]): void => {
-        const withTemperature = tempered || request.temperature !== 0;
-        const body = requestBody(config, request, withTemperature);
-        egress.dispatch(target, { method: "POST", headers, body, silenceMs: timeoutMs }, call);
+        goesOn: () => false,
       };
-      const send = (): void => {
-        if (literalHeaders !== null) dispatch(literalHeaders);
-        else if (typeof apiKey === "function")
-          apiKey().then(
-            (key) => {
-              sentKey = key;
-              dispatch(headersWith(key));
-            },
-            (error) => call.giveUp(error),
-          );
-      };
-      send();
-      return call;
     },
   };
 }
 
-function headersWith(apiKey: string | null): string[] {
-  const headers = ["content-type", "application/json", "accept", "text/event-stream", "user-agent", "svc"];
-  return apiKey === null ? headers : [...headers, "authorization", `Bearer ${apiKey}`];
-}
-
 /**
- * Whether the provider will not have a temperature for this model, as is the way of models that reason. 0, which every manifest
- * has that does not say otherwise, is then left out; a manifest that asks for another temperature is told the refusal.
+ * Without what the provider will not have for this model, null when it is not that. Models that reason refuse a temperature: 0, which
+ * every manifest has that does not say otherwise, is then left out; a manifest that asks for another one is told the refusal. Models
+ * that do not reason refuse an effort.
  */
-function refusesTemperature({ status, message }: ModelFailure): boolean {
-  return (status === 400 || status === 422) && /temperature/i.test(message);
+function withoutRefused(takes: Taken, request: ModelRequest, { status, message }: ModelFailure): Taken | null {
+  if (status !== 400 && status !== 422) return null;
+  if (takes.effort && request.thinking !== null && /reasoning/i.test(message)) return { ...takes, effort: false };
+  if (takes.temperature && request.temperature === 0 && /temperature/i.test(message))
+    return { ...takes, temperature: false };
+  return null;
 }
 
-function requestBody(config: HttpProviderConfig, request: ModelRequest, withTemperature: boolean): string {
+/** What a level of thinking is called; it ends at high. */
+const efforts: Readonly<Record<ThinkingLevel, string>> = {
+  off: "none",
+  minimal: "low",
+  low: "low",
+  medium: "medium",
+  high: "high",
+  xhigh: "high",
+  max: "high",
+};
+
+function requestBody(config: HttpProviderConfig, request: ModelRequest, takes: Taken): string {
   let body = `{"model":${JSON.stringify(request.route.model)},"messages":${request.messages},"stream":true`;
   if (config.asksForUsage) body += `,"stream_options":{"include_usage":true}`;
-  if (withTemperature) body += `,"temperature":${request.temperature}`;
+  if (takes.temperature || request.temperature !== 0) body += `,"temperature":${request.temperature}`;
   const bound = request.max_tokens === null ? null : maxTokensField(config, request.route);
   if (bound !== null) body += `,"${bound}":${request.max_tokens}`;
+  if (takes.effort && request.thinking !== null) body += `,"reasoning_effort":"${efforts[request.thinking.level]}"`;
   if (request.tools !== null) body += `,"tools":${request.tools}`;
   return `${body}}`;
 }

@@ -1,7 +1,9 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
-import type { ModelRoute } from "../../manifests/registries.ts";
+import type { ModelRoute, ToolSpec } from "../../manifests/registries.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
+import type { Thinking } from "./thinking.ts";
 
-/** One call of a model, in the words of the OpenAI chat completions protocol, which every hosted provider speaks. */
+/** One call of a model: as texts of the OpenAI chat completions protocol, which most providers speak, and as what these are made of. */
 export interface ModelRequest {
   readonly route: ModelRoute;
   /** JSON text of the message list, the system message first. Built by joining texts that are kept, so it is not parsed again. */
@@ -10,7 +12,41 @@ export interface ModelRequest {
   readonly tools: string | null;
   readonly temperature: number;
   readonly max_tokens: number | null;
+  /** The system message, "" for none. */
+  readonly system: string;
+  /** The messages, of which those with the role `system` are in `system` already. */
+  readonly shown: readonly ModelMessage[];
+  /** The tools. The same list for the same agent. */
+  readonly offers: readonly ToolSpec[];
+  /** Null leaves it to the model. */
+  readonly thinking: Thinking | null;
+  /** Whether the prompt is marked for the provider's cache, where a provider has to be told. */
+  readonly cache: boolean;
 }
+
+/** A message as a model is shown it. */
+export interface ModelMessage {
+  readonly role: "user" | "assistant" | "tool" | "system";
+  readonly content: string;
+  readonly tool_calls: readonly ToolCall[] | null;
+  readonly tool_call_id: string | null;
+  /** What the model thought before it said this, where its provider wants it back. */
+  readonly thoughts: readonly SignedThought[] | null;
+}
+
+/**
+ * A thought of a model with the provider's proof that it is its own, or one that only the provider can read. It goes back as it came,
+ * to the model that had it and to no other, and clients never see more of it than the words.
+ */
+export type SignedThought = (
+  | { readonly type: "thinking"; readonly thinking: string; readonly signature: string }
+  | { readonly type: "redacted_thinking"; readonly data: string }
+) & {
+  /** Provider and model. */
+  readonly by: string;
+  /** Where it stood: behind so many characters of the text and so many of the calls. Absent before all of them. */
+  readonly at?: { readonly text: number; readonly calls: number };
+};
 
 /**
  * What comes while the model speaks. Several tokens that arrive together come as one text; `pieces` is how many pieces the provider
@@ -34,6 +70,8 @@ export interface RequestedCall {
 export interface ModelReply {
   readonly text: string;
   readonly reasoning: string;
+  /** What of the reasoning the provider wants back; absent where it wants none. */
+  readonly thoughts?: readonly SignedThought[];
   readonly tool_calls: readonly RequestedCall[];
   readonly stop_reason: StopReason;
   /** Null when the provider reported none. */

@@ -23,6 +23,11 @@ export class SoundPieces {
   /** The first half of a pair whose second has not come. */
   #half = "";
 
+  /** Characters that were taken and not given. */
+  get held(): number {
+    return this.#half.length;
+  }
+
   /** As much of the text as can be told, "" when that is nothing; with `isLast` all of it. */
   take(piece: string, isLast: boolean): string {
     const text = this.#half + piece;

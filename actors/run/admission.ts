@@ -1,9 +1,11 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
+import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import { isAnonymous } from "../../governance/auth/anonymous.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
+import { type Thinking, thinkingOf } from "../models/thinking.ts";
 import type { RunDeps } from "./deps.ts";
 
 /**
@@ -77,4 +79,9 @@ function mayOverride(route: ModelRoute, agent: CompiledAgent): boolean {
 export function admitMaxTokens(turn: SubmitTurn, agent: CompiledAgent): number | null {
   if (turn.max_tokens === null) return agent.model.max_tokens;
   return agent.model.max_tokens === null ? turn.max_tokens : Math.min(turn.max_tokens, agent.model.max_tokens);
+}
+
+/** How hard the model is asked to think: the conversation's level goes before the manifest's, and a level before a budget. */
+export function thinkingFor({ model }: CompiledAgent, level: ThinkingLevel | null): Thinking | null {
+  return thinkingOf(level ?? model.thinking_level, model.thinking_budget);
 }

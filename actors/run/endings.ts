@@ -3,7 +3,7 @@ import type { Breach } from "../../governance/budget.ts";
 import { denialOf } from "../../governance/controls/denial.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { interruptedEntry, type JournalEntry } from "../log/entry.ts";
-import { contextMessage } from "../log/message.ts";
+import { type ContextMessage, contextMessage } from "../log/message.ts";
 import type { ModelFailure } from "../models/provider.ts";
 import type { ReleasedReply } from "./held-reply.ts";
 import type { RunScope } from "./scope.ts";
@@ -32,7 +32,7 @@ export interface Finished {
 
 /** The model has answered. */
 export function answered(scope: RunScope, reply: ReleasedReply): Finished {
-  scope.remember([contextMessage({ role: "assistant", content: reply.text })]);
+  scope.remember([assistantMessage(reply, [])]);
   return {
     kind: "finished",
     final: reply.text,
@@ -103,6 +103,16 @@ export function limited(scope: RunScope, breach: Breach, partial: string): Finis
   };
 }
 
+/** The model's message as the next step is shown it. */
+export function assistantMessage(reply: ReleasedReply, calls: readonly ToolCall[]): ContextMessage {
+  return contextMessage({
+    role: "assistant",
+    content: reply.text,
+    tool_calls: calls,
+    thoughts: reply.thoughts ?? null,
+  });
+}
+
 /** The model's message for the log. */
 export function assistantEntry(
   scope: RunScope,
@@ -112,7 +122,8 @@ export function assistantEntry(
 ): JournalEntry {
   const metadata: Record<string, unknown> = { model: scope.route.id, stop_reason: reply.stop_reason, ...marks };
   if (reply.usage !== null) metadata.usage = reply.usage;
-  if (reply.reasoning !== "") metadata.thinking = [{ type: "thinking", thinking: reply.reasoning }];
+  if (reply.thoughts !== undefined) metadata.thinking = reply.thoughts;
+  else if (reply.reasoning !== "") metadata.thinking = [{ type: "thinking", thinking: reply.reasoning }];
   if (reply.spoken.length > 0) metadata.controls = reply.spoken;
   if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
   return {

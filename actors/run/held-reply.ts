@@ -26,8 +26,12 @@ export function unheld(reply: ModelReply): ReleasedReply {
 export async function releaseReply(scope: RunScope, reply: ModelReply): Promise<ReleasedReply> {
   const reasoning = await released(scope, reply, "thinking");
   const text = await released(scope, reply, "text");
+  const { thoughts, ...rest } = reply;
+  // What was changed is not what its provider has signed, and what was refused is kept nowhere.
+  const isWhole = reasoning.denial === null && reasoning.shown === reply.reasoning;
   return {
-    ...reply,
+    ...rest,
+    ...(thoughts !== undefined && isWhole && text.denial === null ? { thoughts } : {}),
     // Reasoning that is refused is left out: nobody misses it.
     reasoning: reasoning.denial === null ? soundText(reasoning.shown) : "",
     text: soundText(text.shown),

@@ -1,6 +1,6 @@
 import type { Breach } from "../../governance/budget.ts";
 import { estimatedTokens } from "../../governance/output-count.ts";
-import { type ContextMessage, contextMessage } from "../log/message.ts";
+import { type ContextMessage, contextMessage, thoughtsLength } from "../log/message.ts";
 import { type CallObserver, callModel } from "../models/call.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../models/provider.ts";
 import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
@@ -35,10 +35,8 @@ export async function modelStep(
   const images = found instanceof Promise ? await found : found;
   if (images === null) return { kind: "stopped", partial: "" };
   const tools = toolListJson(plan.agent);
-  const metered = new MeteredCall(
-    scope,
-    estimatedTokens(words.length + (tools?.length ?? 0)) + estimatedImageTokens(images),
-  );
+  const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
+  const metered = new MeteredCall(scope, estimatedTokens(characters) + estimatedImageTokens(images));
   const isHeld = scope.pipeline.holdsReplies;
   let reply: ModelReply;
   try {
@@ -46,13 +44,22 @@ export async function modelStep(
       {
         routes: plan.routes,
         provider: (wanted) => deps.models.provider(wanted),
-        request: (wanted) => ({
-          route: wanted,
-          messages: images.size === 0 ? words : wireMessages(system, nudged, imagesFor(scope, wanted, images)),
-          tools,
-          temperature: plan.temperature,
-          max_tokens: metered.begin(wanted),
-        }),
+        request: (wanted) => {
+          const given = images.size === 0 ? images : imagesFor(scope, wanted, images);
+          return {
+            route: wanted,
+            messages: images.size === 0 ? words : wireMessages(system, nudged, given),
+            images: given,
+            tools,
+            temperature: plan.temperature,
+            max_tokens: metered.begin(wanted),
+            system,
+            shown: nudged,
+            offers: plan.agent.tools,
+            thinking: plan.thinking,
+            cache: plan.agent.model.cache,
+          };
+        },
         events: isHeld ? held(scope, metered) : shownAtOnce(scope, metered),
         cancellation: scope.cancellation,
         observer: observer(scope),
@@ -132,6 +139,13 @@ function held(scope: RunScope, metered: MeteredCall): ModelEvents {
     },
     calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
   };
+}
+
+/** Of thoughts that go back to their model. */
+function thoughtCharacters(shown: readonly ContextMessage[]): number {
+  let characters = 0;
+  for (const { thoughts } of shown) if (thoughts !== null) characters += thoughtsLength(thoughts);
+  return characters;
 }
 
 function observer(scope: RunScope): CallObserver {

@@ -9,6 +9,7 @@ import type { RunSpent } from "../../storage/tables/runs.ts";
 import type { WaitRow } from "../../storage/tables/waits.ts";
 import type { ContextMessage } from "../log/message.ts";
 import type { AskedKey } from "../log/messages.ts";
+import type { Thinking } from "../models/thinking.ts";
 
 /** A turn that was admitted: everything about it is known and allowed. */
 export interface RunPlan {
@@ -21,6 +22,8 @@ export interface RunPlan {
   readonly routes: readonly ModelRoute[];
   readonly temperature: number;
   readonly max_tokens: number | null;
+  /** How hard the model is asked to think: what the conversation says, else the manifest. */
+  readonly thinking: Thinking | null;
   readonly thread_suffix: string | null;
   /** What the model is to be shown, the caller's new messages last. The run adds to it. */
   readonly branch: ContextMessage[];

@@ -9,7 +9,9 @@ import type { RunRow } from "../../storage/tables/runs.ts";
 import { expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
 import { loadBranch } from "../log/branch.ts";
 import { messageOf } from "../log/message.ts";
+import type { OpenThread } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
+import { thinkingFor } from "./admission.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
 import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
@@ -63,7 +65,7 @@ type Waits = Awaited<ReturnType<typeof waitsOfRun>>;
 
 async function planOf(
   row: RunRow,
-  thread: { readonly thread_key: number; readonly next_seq: number; readonly leaf_seq: number },
+  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level">,
   waits: Waits,
   { tenantId, suffix, runId }: RunPlace,
   store: TenantStore,
@@ -88,6 +90,7 @@ async function planOf(
     routes: routes.length > 0 ? routes : [agent.model.route],
     temperature: asked.temperature,
     max_tokens: asked.max_tokens,
+    thinking: thinkingFor(agent, thread.thinking_level),
     thread_suffix: suffix,
     thread_key: thread.thread_key,
     branch,

@@ -15,7 +15,7 @@ import { type ContextMessage, contextMessage } from "../log/message.ts";
 import type { AskedKey, OpenThread } from "../log/messages.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { admitCaller, admitMaxTokens, admitModel, routesThatSee } from "./admission.ts";
+import { admitCaller, admitMaxTokens, admitModel, routesThatSee, thinkingFor } from "./admission.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
 import { findFiles } from "./files.ts";
 import { type Intake, takeMessages } from "./intake.ts";
@@ -124,6 +124,7 @@ async function begin(
     routes,
     temperature: turn.temperature ?? agent.model.temperature,
     max_tokens: admitMaxTokens(turn, agent),
+    thinking: thinkingFor(agent, thread.thinking_level),
     thread_suffix: turn.thread_suffix,
     branch,
     turnStart,

@@ -13,6 +13,7 @@ const nothing: OpenThread = {
   uid: "",
   next_seq: -1,
   leaf_seq: -1,
+  thinking_level: null,
   branch: [],
   closing: [],
 };

@@ -17,7 +17,7 @@ import {
   runNumber,
   runsMax,
 } from "../../storage/tables/runs.ts";
-import { insertThreadOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
+import { insertThreadOp, previewOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import type { BeginRun, LogPosition } from "../log/messages.ts";
 import { appendAll, type ThreadLog } from "./thread-log.ts";
@@ -62,7 +62,7 @@ export class LogWriter {
   }
 
   /** The first batch of a turn takes the thread: what the caller said, and the row of the run. `created` is a thread to be made. */
-  begin(created: ThreadRow | null, { entries, ops, run, manifest, model_id }: BeginRun): Promise<LogPosition> {
+  begin(created: ThreadRow | null, { entries, ops, run, manifest, model_id, preview }: BeginRun): Promise<LogPosition> {
     const { store } = this.#log;
     const before = created ?? this.#head();
     const epoch = before.epoch + 1;
@@ -73,8 +73,11 @@ export class LogWriter {
     const head = this.#head();
     const { thread_key } = head;
     const thread = created === null ? progressOp(store, head, before.epoch) : insertThreadOp(store, head);
+    // A row that was made before anything was said has no first words yet.
+    const first =
+      created === null && before.next_seq === 0 && preview !== null ? [previewOp(store, head, preview)] : [];
     const row = insertRunOp(store, run, { thread_key, epoch, first_seq: before.next_seq });
-    return this.#write([...ops, thread, row, ...this.#appends(events)], events, requestMs);
+    return this.#write([...ops, thread, ...first, row, ...this.#appends(events)], events, requestMs);
   }
 
   append(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<LogPosition> {

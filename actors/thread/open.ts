@@ -1,3 +1,4 @@
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { threadUid } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
@@ -42,11 +43,13 @@ export async function openLog(
   const branch = await branchOf(state, needed, withUser);
   const closing = await openCallsClosed(state, branch);
   const { head } = state;
-  state.unborn ??= head === null ? { thread_key: await deps.threadKeys.next(), uid: threadUid(env.id()) } : null;
-  const { thread_key, uid } = head ?? (state.unborn as NonNullable<ThreadState["unborn"]>);
+  const { thread_key, uid } = head ?? (await unborn(state, env, deps));
   state.opening = new Opening(run_id, env);
   const { next_seq, leaf_seq } = head ?? { next_seq: 0, leaf_seq: -1 };
-  return { kind: "open", thread: { exists: head !== null, thread_key, uid, next_seq, leaf_seq, branch, closing } };
+  const thinking_level = head?.meta.thinking_level ?? null;
+  const exists = head !== null && head.next_seq > 0;
+  const place = { exists, thread_key, uid, next_seq, leaf_seq, thinking_level };
+  return { kind: "open", thread: { ...place, branch, closing } };
 }
 
 /** The first batch of the run that has opened the log. When it is refused, the state is read again, for it is ahead of the log. */
@@ -88,8 +91,9 @@ export async function takeRun(
     dropState(state, context);
     throw error;
   }
-  const { thread_key, uid, next_seq, leaf_seq } = head;
-  return { kind: "taken", run: parked, thread: { exists: true, thread_key, uid, next_seq, leaf_seq } };
+  const { thread_key, uid, next_seq, leaf_seq, meta } = head;
+  const thinking_level = meta.thinking_level ?? null;
+  return { kind: "taken", run: parked, thread: { exists: true, thread_key, uid, next_seq, leaf_seq, thinking_level } };
 }
 
 /** What is in memory is not what is stored: the next message reads it again. */
@@ -111,8 +115,26 @@ async function openCallsClosed(
 
 function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
   if (unborn === null) throw new Error("a thread without a number");
+  const { manifest, model_id, preview } = first;
+  return { ...emptyThread(unborn, suffix, now), manifest, model_id, preview };
+}
+
+/** The row of a conversation in which nothing was said. */
+export async function newThreadRow(state: ThreadState, env: Env, deps: ThreadDeps): Promise<ThreadRow> {
+  return emptyThread(await unborn(state, env, deps), state.suffix, env.now());
+}
+
+/** What a conversation that is not stored is going to be called. */
+async function unborn(state: ThreadState, env: Env, { threadKeys }: ThreadDeps): Promise<Unborn> {
+  state.unborn ??= { thread_key: await threadKeys.next(), uid: threadUid(env.id()) };
+  return state.unborn;
+}
+
+type Unborn = NonNullable<ThreadState["unborn"]>;
+
+function emptyThread(names: Unborn, suffix: string, now: number): ThreadRow {
   return {
-    ...unborn,
+    ...names,
     suffix,
     created_at: now,
     updated_at: now,
@@ -120,10 +142,10 @@ function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number
     leaf_seq: -1,
     revision: 0,
     epoch: 0,
-    manifest: first.manifest,
-    model_id: first.model_id,
+    manifest: null,
+    model_id: null,
     session_name: null,
-    preview: first.preview,
+    preview: null,
     parent_session_id: null,
     meta: {},
   };

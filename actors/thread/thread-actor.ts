@@ -13,6 +13,7 @@ import type { ThreadDeps } from "./deps.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { beginRun, dropState, openLog, takeRun } from "./open.ts";
 import { closeInterrupted, closeLost } from "./recovery.ts";
+import { setThinkingLevel } from "./thinking-level.ts";
 import { loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
 
 /** How long a run that is being stopped gets to write its last batch, before who stops it is told that nobody knows. */
@@ -82,6 +83,8 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       if (run_id === undefined) return { aborted: false };
       return bus.ask(runAddress(tenantId, suffix, run_id), "abort", { reason }, { deadlineMs: abortMs });
     },
+
+    think: setThinkingLevel,
 
     attach: ({ committedSeq, live }) => ({ next_seq: committedSeq, run_id: live?.runId ?? null }),
 

@@ -2,9 +2,9 @@ import { type Address, splitThreadId, topicOf } from "../../bus/address.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { type InterruptedRun, interruptedRun, type RunRow, waitingRun } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
-import { type Attachment, attachmentsOf } from "../log/attachment.ts";
+import { attachmentsOf } from "../log/attachment.ts";
 import { addEvents, loadBranch } from "../log/branch.ts";
-import type { ContextMessage } from "../log/message.ts";
+import { attachedLength, type ContextMessage, messageLength } from "../log/message.ts";
 import type { LogWriter } from "./log-writer.ts";
 import type { Opening } from "./opening.ts";
 import type { ThreadLog } from "./thread-log.ts";
@@ -106,16 +106,11 @@ export function trimBranch(state: ThreadState): void {
     return;
   }
   let characters = 0;
-  for (const { content, attachments } of branch) characters += content.length + attachedChars(attachments);
-  for (const { content, extra } of recent) characters += content.length + attachedChars(attachmentsOf(extra));
+  for (const message of branch) characters += messageLength(message);
+  for (const { content, extra } of recent) characters += content.length + attachedLength(attachmentsOf(extra));
   if (characters <= keptCharactersMax) return;
   state.branch = null;
   state.recent = null;
-}
-
-/** A data: URL is kept whole. */
-function attachedChars(attachments: readonly Attachment[] | null): number {
-  return attachments === null ? 0 : attachments.reduce((sum, { url }) => sum + url.length, 0);
 }
 
 /** Text of one conversation that stays in memory between turns. */

@@ -73,6 +73,8 @@ export interface ModelCard {
   readonly contextWindow: number;
   readonly providerModel: string;
   readonly modalities: readonly string[];
+  /** Levels that are known to make a difference. */
+  readonly supportedThinkingLevels: readonly string[];
   readonly cost: {
     readonly inputPerMillion: number;
     readonly outputPerMillion: number;

@@ -1,4 +1,5 @@
 import type { AbortReason } from "./run.ts";
+import type { ThinkingLevel } from "./thinking.ts";
 
 /**
  * One conversation: the only writer of its log, and the only one to say which run may write. What runs and threads say to each
@@ -9,6 +10,8 @@ export interface ThreadMessages {
   abort: { body: { reason: AbortReason }; reply: { aborted: boolean } };
   /** Where the log stands and which run is live; ask that one for what it has said since. Subscribe before asking. */
   attach: { body: Record<string, never>; reply: ThreadPosition };
+  /** Says how hard the model is to think from the next run on; null leaves it to the manifest. Makes the conversation if it is not there. */
+  think: { body: { level: ThinkingLevel | null }; reply: { level: ThinkingLevel | null } };
   /** Deletes the conversation. Refuses with run_in_progress while one is live. */
   erase: { body: Record<string, never>; reply: { deleted: boolean } };
   /** Closes what a crash has left open; loading does it. */

@@ -1,6 +1,8 @@
 import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
+import { thinkingLevels } from "../../bus/protocol/thinking.ts";
 import { Type } from "../../bus/type.ts";
+import { json } from "../exchange/reply.ts";
 import { Reattachment } from "../reattach.ts";
 import { actorFails, route } from "../route.ts";
 import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
@@ -137,6 +139,37 @@ const chatAbort = route({
   },
 });
 
+const chatThinking = route({
+  method: "POST",
+  path: "/chat/thinking",
+  summary: "Sets how hard the model thinks in a thread, from its next turn on.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: Type.String({
+        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+      }),
+      thinking_level: nullable(Type.Enum([...thinkingLevels], { description: "Null leaves it to the manifest." })),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The level as it is kept.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      thread_id: Type.String(),
+      thinking_level: nullable(Type.Enum([...thinkingLevels])),
+    }),
+  },
+  fails: ["invalid_thread_id", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const { level } = await bus.ask(address, "think", { level: body.thinking_level });
+    return json({ ok: true, thread_id: address.key, thinking_level: level });
+  },
+});
+
 const chatReattach = route({
   method: "GET",
   path: "/chat/stream/{thread_id}",
@@ -188,4 +221,4 @@ function turnFields(surface: TurnFields["surface"], body: ChatFields, suffix: st
   };
 }
 
-export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatReattach];
+export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatThinking, chatReattach];

@@ -125,7 +125,6 @@ const models = route({
         commands,
         outputStyles: [],
         defaultOutputStyle: null,
-        supportedThinkingLevels: [],
       };
       return [
         { id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc },

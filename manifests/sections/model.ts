@@ -1,3 +1,4 @@
+import { type ThinkingLevel, thinkingLevels } from "../../bus/protocol/thinking.ts";
 import { Type } from "../../bus/type.ts";
 import {
   choice,
@@ -29,21 +30,9 @@ const fields = {
     id: nullable(text(`${modelIdHelp} Null is SVC_DEFAULT_MODEL_ID.`, { maxLength: 256 })),
     temperature: number("Sampling temperature.", { minimum: 0, maximum: 2, default: 0 }),
     max_tokens: nullable(integer("Most tokens of one reply.", { minimum: 1 })),
-    cache: unbuilt(flag("Marks the prompt for the provider's cache.")),
-    thinking_budget: unbuilt(nullable(integer("Tokens for thinking.", { minimum: 128, maximum: 64_000 }))),
-    thinking_level: unbuilt(
-      nullable(
-        choice("Effort of thinking; goes before thinking_budget.", [
-          "off",
-          "minimal",
-          "low",
-          "medium",
-          "high",
-          "xhigh",
-          "max",
-        ]),
-      ),
-    ),
+    cache: flag("Marks the prompt for the provider's cache."),
+    thinking_budget: nullable(integer("Tokens for thinking.", { minimum: 128, maximum: 64_000 })),
+    thinking_level: nullable(choice("Effort of thinking; goes before thinking_budget.", [...thinkingLevels])),
     fallbacks: texts("Routes that are tried in order when the provider fails."),
     vision_model: nullable(
       text("Route for turns with an image when id takes text only. Null is SVC_DEFAULT_VISION_MODEL_ID.", {
@@ -101,6 +90,9 @@ interface CompiledModel {
     readonly vision: ModelRoute | null;
     readonly temperature: number;
     readonly max_tokens: number | null;
+    readonly cache: boolean;
+    readonly thinking_budget: number | null;
+    readonly thinking_level: ThinkingLevel | null;
     /** spec.model.price, merged over the route's own rates; for the manifest's own route only. */
     readonly price: ModelPrice | null;
   };
@@ -110,7 +102,7 @@ export const model = defineSection({
   fields,
   rules,
   compile(spec: Spec, context): CompiledModel | null {
-    const { id, fallbacks, temperature, max_tokens, price } = spec.model;
+    const { id, fallbacks, temperature, max_tokens, cache, thinking_budget, thinking_level, price } = spec.model;
     const { defaultModelId } = context.registries;
     const own = findRoute(id ?? defaultModelId, ["spec", "model", "id"], context);
     const others = fallbacks.map((fallback, at) => findRoute(fallback, ["spec", "model", "fallbacks", at], context));
@@ -129,6 +121,9 @@ export const model = defineSection({
         vision,
         temperature,
         max_tokens,
+        cache,
+        thinking_budget,
+        thinking_level,
         price: mergePrice(spec, own, context),
       },
     };

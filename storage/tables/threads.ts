@@ -1,3 +1,4 @@
+import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import { requestMs, type Scope, type TenantStore, type WriteOp } from "../store/store.ts";
 import { type Column, insertInto, integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
@@ -5,6 +6,8 @@ import { type Column, insertInto, integer, nullable, type RowIn, selectOne, tabl
 /** What few threads have. */
 export interface ThreadMeta {
   readonly labels?: Readonly<Record<string, string>>;
+  /** How hard the model is asked to think in this conversation; absent leaves it to the manifest. */
+  readonly thinking_level?: ThinkingLevel;
   readonly feedback?: Readonly<Record<string, { rating: "up" | "down"; note: string; at: number }>>;
 }
 
@@ -68,6 +71,14 @@ const updateProgress = tenantSql(
      revision = revision + 1
    WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?`,
 );
+const updateMeta = tenantSql(
+  "thread_meta",
+  "UPDATE threads SET meta = ?, revision = revision + 1 WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?",
+);
+const updatePreview = tenantSql(
+  "thread_preview",
+  "UPDATE threads SET preview = ? WHERE tenant_id = :tenant AND thread_key = ?",
+);
 const deleteThread = tenantSql(
   "thread_delete",
   "DELETE FROM threads WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?",
@@ -75,6 +86,7 @@ const deleteThread = tenantSql(
 const selectRecent = tenantSql(
   "threads_recent",
   `SELECT ${threadTable.columns} FROM threads WHERE tenant_id = :tenant AND (updated_at, suffix) < (?, ?)
+     AND next_seq > 0
    ORDER BY updated_at DESC, suffix DESC LIMIT ?`,
 );
 const reserveKeys = systemSql(
@@ -111,6 +123,19 @@ export function progressOp(store: TenantStore, progress: ThreadProgress, held: n
   );
 }
 
+/** Writes what few threads have. Refuses with conflict when the thread is gone or was taken by another. */
+export function metaOp(
+  store: TenantStore,
+  { thread_key, epoch, meta }: Pick<ThreadRow, "thread_key" | "epoch" | "meta">,
+): WriteOp {
+  return store.op(updateMeta, [metaColumn.encode(meta), thread_key, epoch], 1);
+}
+
+/** Writes the first words of a thread that had none. Beside a guarded operation. */
+export function previewOp(store: TenantStore, { thread_key }: Pick<ThreadRow, "thread_key">, preview: string): WriteOp {
+  return store.op(updatePreview, [preview, thread_key], 1);
+}
+
 /** Deletes the thread's row; its log and its runs are other operations. Refuses with conflict when it is gone or was taken by another. */
 export function deleteThreadOp(
   store: TenantStore,
@@ -119,7 +144,7 @@ export function deleteThreadOp(
   return store.op(deleteThread, [thread_key, epoch], 1);
 }
 
-/** Threads after `cursor`, newest first. */
+/** Threads after `cursor`, newest first; those without an event are left out. */
 export async function recentThreads(
   store: TenantStore,
   cursor: ThreadCursor | null,

@@ -1,8 +1,16 @@
 import { inCallOrder } from "../../log/branch.ts";
-import { contextMessage } from "../../log/message.ts";
 import { toolMessage } from "../../log/tool-outcome.ts";
 import { workingSet } from "../context/working-set.ts";
-import { answered, assistantEntry, failedCall, limited, outOfSteps, stopped, suspended } from "../endings.ts";
+import {
+  answered,
+  assistantEntry,
+  assistantMessage,
+  failedCall,
+  limited,
+  outOfSteps,
+  stopped,
+  suspended,
+} from "../endings.ts";
 import { modelStep } from "../model-step.ts";
 import type { Pattern } from "../pattern.ts";
 import type { PendingCall } from "../plan.ts";
@@ -29,7 +37,7 @@ export const react: Pattern = async (scope, tools) => {
     if (reply.tool_calls.length === 0) return answered(scope, reply);
 
     const calls = tools.identify(reply.tool_calls);
-    scope.remember([contextMessage({ role: "assistant", content: reply.text, tool_calls: calls })]);
+    scope.remember([assistantMessage(reply, calls)]);
     const isLast = step >= agent.recursion_limit;
     await scope.journal.append(
       [assistantEntry(scope, reply, calls, isLast ? { truncated: true } : {})],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ChunkError } from "../../../actors/models/chunk.ts";
-import { ChunkReader, readWhole } from "../../../actors/models/chunk-reader.ts";
+import { ChunkReader } from "../../../actors/models/chunk-reader.ts";
 import { listen } from "./support.ts";
 
 const done = "data: [DONE]\n\n";
@@ -404,9 +404,8 @@ test("an answer that was not streamed is read whole", () => {
   };
   const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
 
-  const reply = readWhole(
+  const reply = new ChunkReader(listener.events).whole(
     JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }], usage }, null, 2),
-    new ChunkReader(listener.events),
   );
 
   assert.equal(reply.text, "Hello\n");

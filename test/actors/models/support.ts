@@ -16,6 +16,11 @@ export function requestTo(model: string, facts: Partial<ModelRequest> = {}): Mod
     tools: null,
     temperature: 0,
     max_tokens: null,
+    system: "",
+    shown: [{ role: "user", content: "Hello", tool_calls: null, tool_call_id: null, thoughts: null }],
+    offers: [],
+    thinking: null,
+    cache: false,
     ...facts,
   };
 }

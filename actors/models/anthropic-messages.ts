@@ -1,0 +1,161 @@
+import type { ToolSpec } from "../../manifests/registries.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
+import type { ModelMessage, SignedThought } from "./provider.ts";
+
+// The conversation as Anthropic's Messages API takes it: turns of user and assistant, one after the other, each a list of blocks. All
+// results of one step are in one turn, before anything else there. What is rendered of a message is kept as long as the message.
+
+/** Marks where the provider's cache may end. A request bears four of them at most. */
+const cacheMark = ',"cache_control":{"type":"ephemeral"}}';
+
+interface Rendered {
+  /** Whose thoughts are among the blocks. */
+  readonly by: string;
+  /** Joined by commas; "" when there is nothing to be shown. */
+  readonly blocks: string;
+}
+
+const rendered = new WeakMap<ModelMessage, Rendered>();
+const toolLists = new WeakMap<readonly ToolSpec[], string>();
+
+interface Turn {
+  readonly role: "user" | "assistant";
+  results: string;
+  blocks: string;
+}
+
+/**
+ * JSON text of the turns, without the brackets around them. `by` is the model whose own thoughts it is given back, "" for none. With
+ * `cache` the last turn of the user is marked, which is what the next request begins with, and the one before, where the last request
+ * has ended.
+ */
+export function anthropicTurns(shown: readonly ModelMessage[], by: string, cache: boolean): string {
+  const turns: Turn[] = [];
+  for (const message of shown) {
+    if (message.role === "system") continue;
+    const blocks = blocksOf(message, by);
+    if (blocks === "") continue;
+    const role = message.role === "assistant" ? "assistant" : "user";
+    let turn = turns.at(-1);
+    if (turn?.role !== role) {
+      turn = { role, results: "", blocks: "" };
+      turns.push(turn);
+    }
+    if (message.role === "tool") turn.results = joined(turn.results, blocks);
+    else turn.blocks = joined(turn.blocks, blocks);
+  }
+  // A conversation begins with its user, also where a window has cut that off.
+  if (turns[0]?.role !== "user")
+    turns.unshift({ role: "user", results: "", blocks: textBlock("(Earlier messages are not shown.)") });
+  const marked = cache ? turns.filter(({ role }) => role === "user").slice(-2) : [];
+  return turns.map((turn) => turnJson(turn, marked.includes(turn))).join(",");
+}
+
+/** JSON text of the system message as a list of blocks. */
+export function anthropicSystem(system: string, cache: boolean): string {
+  return `[${withMark(textBlock(system), cache)}]`;
+}
+
+/** JSON text of the tools. The same list is written once. */
+export function anthropicTools(tools: readonly ToolSpec[], cache: boolean): string {
+  let list = toolLists.get(tools);
+  if (list === undefined) {
+    list = tools
+      .map(({ name, description, parameters }) => JSON.stringify({ name, description, input_schema: parameters }))
+      .join(",");
+    toolLists.set(tools, list);
+  }
+  return `[${withMark(list, cache)}]`;
+}
+
+/**
+ * Whether the last step that asked for tools began with a thought that the model has signed: models with a budget think only when
+ * that is so, or when nobody waits for results.
+ */
+export function beganThinking(shown: readonly ModelMessage[], by: string): boolean {
+  const last = shown.findLast(({ role }) => role !== "tool");
+  if (last === undefined || shown.at(-1)?.role !== "tool") return true;
+  const first = last.thoughts?.[0];
+  return first !== undefined && first.at === undefined && canReturn(first, by);
+}
+
+/** Whether any thought of this model is among the messages. */
+export function hasThoughts(shown: readonly ModelMessage[], by: string): boolean {
+  return shown.some(({ thoughts }) => thoughts?.some((thought) => canReturn(thought, by)));
+}
+
+function blocksOf(message: ModelMessage, by: string): string {
+  const kept = rendered.get(message);
+  if (kept !== undefined && (kept.by === by || message.thoughts === null)) return kept.blocks;
+  const blocks = contentBlocks(message, by);
+  rendered.set(message, { by, blocks });
+  return blocks;
+}
+
+/** The blocks of one message. Other parts of a message than text are to be written here. */
+function contentBlocks(message: ModelMessage, by: string): string {
+  const { role, content, tool_call_id } = message;
+  if (role === "tool") {
+    const id = JSON.stringify(wireId(tool_call_id ?? ""));
+    return `{"type":"tool_result","tool_use_id":${id},"content":${JSON.stringify(content)}}`;
+  }
+  if (role === "assistant") return assistantBlocks(message, by);
+  return textBlock(content.trim() === "" ? "(no text)" : content);
+}
+
+/** Thoughts, text and calls in the order in which they were said. */
+function assistantBlocks({ content, tool_calls, thoughts }: ModelMessage, by: string): string {
+  const calls = tool_calls ?? [];
+  const blocks: string[] = [];
+  let [text, called] = [0, 0];
+  const upTo = (textTo: number, callsTo: number): void => {
+    const piece = content.slice(text, textTo);
+    if (piece.trim() !== "") blocks.push(textBlock(piece));
+    text = Math.max(text, textTo);
+    for (; called < Math.min(callsTo, calls.length); called++) blocks.push(callBlock(calls[called] as ToolCall));
+  };
+  for (const thought of thoughts ?? []) {
+    if (!canReturn(thought, by)) continue;
+    upTo(thought.at?.text ?? 0, thought.at?.calls ?? 0);
+    blocks.push(thoughtBlock(thought));
+  }
+  upTo(content.length, calls.length);
+  return blocks.join(",");
+}
+
+function canReturn(thought: SignedThought, by: string): boolean {
+  return thought.by === by && (thought.type === "redacted_thinking" || thought.signature !== "");
+}
+
+function thoughtBlock(thought: SignedThought): string {
+  const { type } = thought;
+  if (type === "redacted_thinking") return JSON.stringify({ type, data: thought.data });
+  return JSON.stringify({ type, thinking: thought.thinking, signature: thought.signature });
+}
+
+function callBlock({ id, name, args }: ToolCall): string {
+  const input = typeof args === "object" && args !== null && !Array.isArray(args) ? args : { arguments: args };
+  return JSON.stringify({ type: "tool_use", id: wireId(id), name: wireId(name), input });
+}
+
+/** Ids and names of other providers may have characters that this one refuses. */
+function wireId(id: string): string {
+  return id.replaceAll(/[^\w-]/g, "_").slice(0, 128) || "_";
+}
+
+function textBlock(text: string): string {
+  return `{"type":"text","text":${JSON.stringify(text)}}`;
+}
+
+function turnJson({ role, results, blocks }: Turn, isMarked: boolean): string {
+  return `{"role":"${role}","content":[${withMark(joined(results, blocks), isMarked)}]}`;
+}
+
+function joined(before: string, after: string): string {
+  return before === "" || after === "" ? before + after : `${before},${after}`;
+}
+
+/** Marks the last of the blocks. */
+function withMark(blocks: string, isMarked: boolean): string {
+  return isMarked ? blocks.slice(0, -1) + cacheMark : blocks;
+}

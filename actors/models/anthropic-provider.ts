@@ -1,0 +1,163 @@
+import type { Env } from "../../bus/env.ts";
+import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
+import { anthropicSystem, anthropicTools, anthropicTurns, beganThinking, hasThoughts } from "./anthropic-messages.ts";
+import { AnthropicReader } from "./anthropic-reader.ts";
+import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest } from "./provider.ts";
+import { type WireCall, type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
+
+/** Of the Messages API, which says of each that it stays as it is. */
+const version = "2023-06-01";
+/** The API wants a bound. This is asked for where nobody gives one; every model that can be called today takes it but a known smaller one. */
+const outputTokensUnbounded = 32_000;
+/** The API takes no smaller budget. */
+const budgetTokensMin = 1_024;
+/** Requests that one answer may go on in, when the provider pauses it. */
+const pausesMax = 8;
+
+/** How a model is told to think: with a budget, as models until 4.5; by itself, as those since; or not at all, for it does or cannot. */
+type ThinkingMode = "budget" | "adaptive" | "untold";
+
+/** What a model takes. */
+interface Taken {
+  readonly temperature: boolean;
+  readonly mode: ThinkingMode;
+  /** The modes that it has refused. */
+  readonly refused: readonly ThinkingMode[];
+  /** The highest effort; null when it takes none. */
+  readonly effort: "max" | "high" | null;
+}
+
+/** Calls Anthropic's Messages API, through the given egress. */
+export function anthropicProvider(config: WireConfig, env: Env, egress: Egress): ModelProvider {
+  /** What wire models have refused to be given, and what they take instead. */
+  const taken = new Map<string, Taken>();
+  const protocol: WireProtocol = {
+    path: "/messages",
+    headers: (apiKey) => ["anthropic-version", version, ...(apiKey === null ? [] : ["x-api-key", apiKey])],
+    begin: (request, events) => new AnthropicCall(config.name, request, events, taken),
+  };
+  return wireProvider(config, protocol, env, egress);
+}
+
+class AnthropicCall implements WireCall {
+  readonly reader: AnthropicReader;
+  readonly #request: ModelRequest;
+  readonly #taken: Map<string, Taken>;
+  #takes: Taken;
+  /** The model whose thoughts are sent, "" when none are. */
+  #by: string;
+  #pauses = 0;
+  /** Output that the answer has come to before it was paused. */
+  #spent = 0;
+
+  constructor(provider: string, request: ModelRequest, events: ModelEvents, taken: Map<string, Taken>) {
+    const { model } = request.route;
+    this.#request = request;
+    this.#taken = taken;
+    this.#takes = taken.get(model) ?? firstTaken(model);
+    if (request.route.parameters?.includes("temperature") === false) this.#takes = { ...this.#takes, temperature: false };
+    this.#by = `${provider}/${model}`;
+    this.reader = new AnthropicReader(events, this.#by);
+  }
+
+  body(): string {
+    const { route, shown, system, offers, cache, temperature } = this.#request;
+    const { maxTokens, fields, isOn } = this.#thinking();
+    let body = `{"model":${JSON.stringify(route.model)},"max_tokens":${maxTokens},"stream":true${fields}`;
+    // What thinks has a temperature of its own.
+    if (!isOn && (this.#takes.temperature || temperature !== 0)) body += `,"temperature":${temperature}`;
+    if (offers.length > 0) body += `,"tools":${anthropicTools(offers, cache)}`;
+    if (system.trim() !== "") body += `,"system":${anthropicSystem(system, cache)}`;
+    body += `,"messages":[${anthropicTurns(shown, this.#by, cache)}`;
+    if (this.#pauses > 0) body += `,{"role":"assistant","content":${this.reader.contentJson}}`;
+    return `${body}]}`;
+  }
+
+  adapt(failure: ModelFailure): boolean {
+    const { shown, route } = this.#request;
+    if (failure.status !== 400) return false;
+    // Somebody else's proof, or one of an account that is not this one's.
+    if (/signature/i.test(failure.message) && this.#by !== "" && hasThoughts(shown, this.#by)) {
+      this.#by = "";
+      return true;
+    }
+    const fewer = withoutRefused(this.#takes, this.#request, failure.message);
+    if (fewer === null) return false;
+    this.#takes = fewer;
+    this.#taken.set(route.model, fewer);
+    return true;
+  }
+
+  goesOn({ stop_reason, usage }: ModelReply): boolean {
+    if (stop_reason !== "pause_turn" || this.#pauses >= pausesMax) return false;
+    this.#spent = usage?.output ?? 0;
+    if (this.#bound(0) < 1) return false;
+    this.#pauses++;
+    this.reader.goOn();
+    return true;
+  }
+
+  /** Tokens that the answer may still have: what was asked for, thinking included, or enough beside what it may think. */
+  #bound(budget: number): number {
+    const { max_tokens, route } = this.#request;
+    const wanted = max_tokens ?? outputTokensUnbounded + budget;
+    return Math.min(wanted, route.max_output_tokens ?? wanted) - this.#spent;
+  }
+
+  /** The fields that say how to think, the bound that goes with them, and whether the model does think then. */
+  #thinking(): { maxTokens: number; fields: string; isOn: boolean } {
+    const { thinking, shown } = this.#request;
+    const { mode, effort } = this.#takes;
+    const unbudgeted = this.#bound(0);
+    if (thinking === null) return { maxTokens: unbudgeted, fields: "", isOn: false };
+    if (thinking.level === "off") {
+      // With a budget it thinks only when it is told to.
+      const fields = mode === "adaptive" ? ',"thinking":{"type":"disabled"}' : "";
+      return { maxTokens: unbudgeted, fields, isOn: false };
+    }
+    if (mode === "budget") {
+      const bound = this.#bound(thinking.budget_tokens);
+      // An answer needs room of its own.
+      const budget = Math.min(Math.max(budgetTokensMin, thinking.budget_tokens), bound - Math.min(1_024, bound >> 2));
+      const isOn = budget >= budgetTokensMin && budget < bound && beganThinking(shown, this.#by);
+      const fields = isOn ? `,"thinking":{"type":"enabled","budget_tokens":${budget}}` : "";
+      return { maxTokens: bound, fields, isOn };
+    }
+    const told = mode === "adaptive" ? ',"thinking":{"type":"adaptive","display":"summarized"}' : "";
+    const wanted = effort === null ? "" : `,"output_config":{"effort":"${effortOf(thinking.level, effort)}"}`;
+    return { maxTokens: unbudgeted, fields: told + wanted, isOn: mode === "adaptive" };
+  }
+}
+
+/** What can be said of a model by its name. */
+function firstTaken(model: string): Taken {
+  const isOlder = /claude-(?:2|3|instant)|-4(?:-[0-5])?(?:[-@]20\d{6}|-latest)?$/.test(model);
+  return { temperature: true, mode: isOlder ? "budget" : "adaptive", refused: [], effort: "max" };
+}
+
+/**
+ * Without what the provider will not have for this model, null when it is not that. A temperature of 0, which every manifest has that
+ * does not say otherwise, is left out; a manifest that asks for another one is told the refusal.
+ */
+function withoutRefused(takes: Taken, { temperature, thinking }: ModelRequest, words: string): Taken | null {
+  const { mode, refused, effort } = takes;
+  if (takes.temperature && temperature === 0 && /temperature/i.test(words)) return { ...takes, temperature: false };
+  // What is wrong with one of the messages is not how the model is told to think.
+  if (thinking === null || /messages\.\d/.test(words)) return null;
+  if (mode !== "untold" && /thinking\.|thinking.*support|support.*thinking|budget_tokens|adaptive/i.test(words)) {
+    const next = (["adaptive", "budget"] as const).find((other) => other !== mode && !refused.includes(other));
+    const isTold = thinking.level !== "off" && next !== undefined;
+    return { ...takes, mode: isTold ? next : "untold", refused: [...refused, mode] };
+  }
+  if (effort !== null && /effort/i.test(words)) {
+    const isHigh = effort === "max" && (thinking.level === "xhigh" || thinking.level === "max");
+    return { ...takes, effort: isHigh ? "high" : null };
+  }
+  return null;
+}
+
+function effortOf(level: ThinkingLevel, most: "max" | "high"): string {
+  if (level === "minimal" || level === "off") return "low";
+  return most === "high" && (level === "xhigh" || level === "max") ? "high" : level;
+}

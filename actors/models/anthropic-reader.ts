@@ -1,0 +1,335 @@
+import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
+import { ChunkError, errorText, stopReasonOf } from "./chunk.ts";
+import { EventStream, parseEvent } from "./event-stream.ts";
+import type { ModelEvents, ModelReply, RequestedCall, SignedThought } from "./provider.ts";
+import { soundText } from "./sound-text.ts";
+
+/** More blocks in one answer than this are an attack or a defect. */
+const blocksMax = 4096;
+
+/** Counted for a block beside its words. */
+const blockOverhead = 64;
+
+/** One event of the stream. Nothing about it is certain. */
+interface MessageEvent {
+  readonly type?: unknown;
+  readonly index?: unknown;
+  readonly message?: { readonly usage?: MessageUsage | null } | null;
+  readonly content_block?: ContentBlock | null;
+  readonly delta?: BlockDelta | null;
+  readonly usage?: MessageUsage | null;
+  readonly error?: { readonly type?: unknown } | null;
+  /** Of an answer that was not streamed. */
+  readonly content?: unknown;
+  readonly stop_reason?: unknown;
+}
+
+interface ContentBlock {
+  readonly type?: unknown;
+  readonly text?: unknown;
+  readonly thinking?: unknown;
+  readonly signature?: unknown;
+  readonly data?: unknown;
+  readonly id?: unknown;
+  readonly name?: unknown;
+  readonly input?: unknown;
+}
+
+interface BlockDelta {
+  readonly type?: unknown;
+  readonly text?: unknown;
+  readonly thinking?: unknown;
+  readonly signature?: unknown;
+  readonly partial_json?: unknown;
+  readonly stop_reason?: unknown;
+}
+
+interface MessageUsage {
+  readonly input_tokens?: unknown;
+  readonly output_tokens?: unknown;
+  readonly cache_read_input_tokens?: unknown;
+  readonly cache_creation_input_tokens?: unknown;
+}
+
+/** One block of the answer, with where it stands in the text and in the reasoning. */
+interface Block {
+  readonly began: ContentBlock;
+  readonly textFrom: number;
+  readonly thoughtFrom: number;
+  readonly callsBefore: number;
+  textTo: number;
+  thoughtTo: number;
+  /** Arguments of a call, as far as they have come. */
+  json: string;
+  signature: string;
+  isOpen: boolean;
+}
+
+/** The HTTP status that each error would have had outside a stream. */
+const errorStatuses: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  authentication_error: 401,
+  billing_error: 402,
+  permission_error: 403,
+  not_found_error: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  api_error: 500,
+  timeout_error: 504,
+  overloaded_error: 529,
+};
+
+/** Reads the streamed answer of Anthropic's Messages API. `by` marks its thoughts. */
+export class AnthropicReader extends EventStream {
+  readonly #by: string;
+  readonly #blocks: Block[] = [];
+  /** The blocks of this body by their index. */
+  #open = new Map<unknown, Block>();
+  #calls = 0;
+  #stop: string | null = null;
+  #done = false;
+  /** Of the bodies before this one, and of this one; null while it has said nothing of it. */
+  #before: TokenCount | null = null;
+  #usage: TokenCount | null = null;
+
+  constructor(events: ModelEvents, by: string) {
+    super(events);
+    this.#by = by;
+  }
+
+  /** JSON of the answer's blocks so far, as the provider takes them back. */
+  get contentJson(): string {
+    return `[${this.#blocks.flatMap((block) => this.#blockJson(block)).join(",")}]`;
+  }
+
+  /** The answer goes on in another body. */
+  goOn(): void {
+    this.reopen();
+    this.#open = new Map();
+    this.#before = sum(this.#before, this.#usage);
+    this.#usage = null;
+    this.#stop = null;
+    this.#done = false;
+  }
+
+  protected override take(payload: string): void {
+    const event = parseEvent(payload) as MessageEvent;
+    switch (event.type) {
+      case "content_block_delta":
+        this.#takeDelta(event, payload);
+        break;
+      case "content_block_start":
+        this.#begin(event.index, event.content_block);
+        break;
+      case "content_block_stop":
+        this.#close(this.#open.get(event.index));
+        break;
+      case "message_start":
+        this.#count(event.message?.usage);
+        break;
+      case "message_delta":
+        this.#stopFor(event.delta?.stop_reason);
+        this.#count(event.usage);
+        break;
+      case "message_stop":
+        this.#finish();
+        break;
+      case "message":
+        this.#takeWhole(event);
+        break;
+      default:
+        // Some send an error without the type around it.
+        if (event.error !== undefined && event.error !== null) throw failureOf(event.error);
+    }
+  }
+
+  protected override reply(): ModelReply {
+    if (!this.#done && this.#stop === null) throw new ChunkError("the stream ended before the answer did");
+    this.#finish();
+    const stop_reason = this.#stopReason();
+    const thoughts = this.#thoughts();
+    return {
+      text: this.text,
+      reasoning: this.reasoning,
+      ...(thoughts.length === 0 ? {} : { thoughts }),
+      // What is asked for in an answer that is taken back is not asked for.
+      tool_calls: stop_reason === "refusal" ? [] : this.#blocks.flatMap(callOf),
+      stop_reason,
+      usage: sum(this.#before, this.#usage),
+    };
+  }
+
+  #takeDelta({ index, delta }: MessageEvent, payload: string): void {
+    if (typeof delta !== "object" || delta === null) return;
+    if (typeof delta.text === "string" && delta.text !== "") {
+      this.say(delta.text);
+      if (this.isLearning() && delta.type === "text_delta" && isPlain(delta))
+        this.learn(payload, '"text"', delta.text, false);
+    } else if (typeof delta.thinking === "string" && delta.thinking !== "") {
+      this.think(delta.thinking);
+      if (this.isLearning() && delta.type === "thinking_delta" && isPlain(delta))
+        this.learn(payload, '"thinking"', delta.thinking, true);
+    } else {
+      const block = this.#open.get(index);
+      const piece = delta.partial_json ?? delta.signature;
+      if (block === undefined || typeof piece !== "string") return;
+      if (piece === delta.partial_json) {
+        block.json += piece;
+        this.wroteCalls(piece.length);
+      } else {
+        block.signature += piece;
+        this.keeps(piece.length);
+      }
+    }
+  }
+
+  #begin(index: unknown, began: ContentBlock | null | undefined): void {
+    if (typeof began !== "object" || began === null) return;
+    if (this.#blocks.length >= blocksMax) throw new ChunkError("the answer has too many parts");
+    const [textFrom, thoughtFrom] = [this.saidLength, this.thoughtLength];
+    const block: Block = {
+      began,
+      textFrom,
+      thoughtFrom,
+      callsBefore: this.#calls,
+      textTo: textFrom,
+      thoughtTo: thoughtFrom,
+      json: "",
+      signature: textOf(began.signature),
+      isOpen: true,
+    };
+    this.#blocks.push(block);
+    this.#open.set(index, block);
+    this.keeps(block.signature.length + textOf(began.data).length + blockOverhead);
+    if (began.type === "tool_use") {
+      this.#calls++;
+      this.wroteCalls(textOf(began.id).length + textOf(began.name).length);
+    }
+    if (began.type === "text") this.say(textOf(began.text));
+    if (began.type === "thinking" && textOf(began.thinking) !== "") this.think(textOf(began.thinking));
+    this.learnAnew();
+  }
+
+  #close(block: Block | undefined): void {
+    if (block === undefined || !block.isOpen) return;
+    block.isOpen = false;
+    block.textTo = this.saidLength;
+    block.thoughtTo = this.thoughtLength;
+  }
+
+  #stopFor(reason: unknown): void {
+    if (typeof reason === "string" && reason !== "") this.#stop = reason;
+  }
+
+  #finish(): void {
+    for (const block of this.#open.values()) this.#close(block);
+    this.#done = true;
+    this.over();
+  }
+
+  #takeWhole({ content, stop_reason, usage }: MessageEvent): void {
+    for (const [index, block] of (Array.isArray(content) ? content : []).entries()) {
+      this.#begin(index, block as ContentBlock);
+      this.#close(this.#open.get(index));
+    }
+    this.#stopFor(stop_reason);
+    this.#count(usage);
+    this.#finish();
+  }
+
+  /** What is said later of the same body goes before what was said earlier. */
+  #count(usage: MessageUsage | null | undefined): void {
+    if (typeof usage !== "object" || usage === null) return;
+    const before = this.#usage;
+    this.#usage = {
+      input: count(usage.input_tokens) ?? before?.input ?? 0,
+      output: count(usage.output_tokens) ?? before?.output ?? 0,
+      cacheRead: count(usage.cache_read_input_tokens) ?? before?.cacheRead ?? 0,
+      cacheWrite: count(usage.cache_creation_input_tokens) ?? before?.cacheWrite ?? 0,
+    };
+  }
+
+  #stopReason(): StopReason {
+    // There was room for no more of it.
+    if (this.#stop === "model_context_window_exceeded") return "max_tokens";
+    return stopReasonOf(this.#stop, this.#calls > 0);
+  }
+
+  #thoughts(): SignedThought[] {
+    return this.#blocks.flatMap((block): SignedThought[] => {
+      const { began, textFrom, callsBefore } = block;
+      const at = textFrom > 0 || callsBefore > 0 ? { at: { text: textFrom, calls: callsBefore } } : {};
+      const by = this.#by;
+      if (began.type === "redacted_thinking")
+        return [{ type: "redacted_thinking", data: textOf(began.data), by, ...at }];
+      if (began.type !== "thinking") return [];
+      return [{ type: "thinking", thinking: this.#thoughtOf(block), signature: this.#signatureOf(block), by, ...at }];
+    });
+  }
+
+  #thoughtOf({ thoughtFrom, thoughtTo }: Block): string {
+    return this.reasoning.slice(thoughtFrom, thoughtTo);
+  }
+
+  /** None where words had to be replaced: they are not the ones that were signed. */
+  #signatureOf(block: Block): string {
+    return this.#thoughtOf(block).includes("\uFFFD") ? "" : block.signature;
+  }
+
+  #blockJson(block: Block): string[] {
+    const { began, json } = block;
+    if (began.type === "text") {
+      const text = this.text.slice(block.textFrom, block.textTo);
+      return text.trim() === "" ? [] : [JSON.stringify({ type: "text", text })];
+    }
+    if (began.type === "thinking") {
+      const signature = this.#signatureOf(block);
+      return signature === ""
+        ? []
+        : [JSON.stringify({ type: "thinking", thinking: this.#thoughtOf(block), signature })];
+    }
+    return [JSON.stringify(json === "" ? began : { ...began, input: parsed(json) })];
+  }
+}
+
+function callOf({ began, json }: Block): RequestedCall[] {
+  if (began.type !== "tool_use") return [];
+  const words = json === "" ? JSON.stringify(began.input ?? {}) : json;
+  return [{ id: soundText(textOf(began.id)), name: soundText(textOf(began.name)), arguments: words }];
+}
+
+/** Whether there is nothing in a delta but its type and one content. */
+function isPlain(delta: BlockDelta): boolean {
+  return Object.keys(delta).length === 2;
+}
+
+function failureOf(error: NonNullable<MessageEvent["error"]>): ChunkError {
+  const type = typeof error === "object" ? textOf(error.type) : "";
+  return new ChunkError(errorText(error), errorStatuses[type] ?? 0);
+}
+
+function sum(a: TokenCount | null, b: TokenCount | null): TokenCount | null {
+  if (a === null || b === null) return a ?? b;
+  return {
+    input: a.input + b.input,
+    output: a.output + b.output,
+    cacheRead: a.cacheRead + b.cacheRead,
+    cacheWrite: a.cacheWrite + b.cacheWrite,
+  };
+}
+
+function count(value: unknown): number | null {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return {};
+  }
+}

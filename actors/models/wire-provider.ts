@@ -1,0 +1,94 @@
+import type { Env } from "../../bus/env.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
+import { readTarget } from "../../governance/egress/target.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
+import { addressPattern } from "./addresses.ts";
+import type { EventStream } from "./event-stream.ts";
+import { HttpCall } from "./http-call.ts";
+import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest } from "./provider.ts";
+
+/** How a provider is reached, whatever it speaks. */
+export interface WireConfig {
+  readonly name: string;
+  /** Up to and without the path of the protocol. */
+  readonly baseUrl: string;
+  /** A function where it has to be looked up, which is then done for every call; null for none. */
+  readonly apiKey: string | (() => Promise<string>) | null;
+  /** The longest silence that is borne: before the first byte and between two. */
+  readonly timeoutMs: number;
+  /** Hides secrets in what the provider says. */
+  readonly mask: SecretMask;
+}
+
+/** What a provider speaks: how a request is written and an answer read. */
+export interface WireProtocol {
+  /** Behind the base URL. */
+  readonly path: string;
+  /** Names and values in turn, beside those that every request has. */
+  headers(apiKey: string | null): readonly string[];
+  begin(request: ModelRequest, events: ModelEvents): WireCall;
+}
+
+/** One request on its way, as its protocol sees it. */
+export interface WireCall {
+  readonly reader: EventStream;
+  /** The body of the request that is to be sent now. */
+  body(): string;
+  /** Whether what was refused is to be sent again: `body` is another one then. */
+  adapt(failure: ModelFailure): boolean;
+  /** Whether the answer goes on when `body`, another one then, is sent. */
+  goesOn(reply: ModelReply): boolean;
+}
+
+/** Calls a provider over HTTP, through the given egress, in its protocol. */
+export function wireProvider(config: WireConfig, protocol: WireProtocol, env: Env, egress: Egress): ModelProvider {
+  const { apiKey, mask, timeoutMs } = config;
+  const target = readTarget(`${config.baseUrl.replace(/\/+$/, "")}${protocol.path}`);
+  const addresses = addressPattern(target);
+  const headersWith = (key: string | null): string[] => [...commonHeaders, ...protocol.headers(key)];
+  const literalHeaders = apiKey === null || typeof apiKey === "string" ? headersWith(apiKey) : null;
+
+  return {
+    name: config.name,
+    start(request, events) {
+      const wire = protocol.begin(request, events);
+      let sentKey = typeof apiKey === "string" ? apiKey : "";
+      // Providers repeat the key that they refuse, however short it is.
+      const conceal = (words: string) =>
+        mask.told.text(sentKey === "" ? words : words.replaceAll(sentKey, "[REDACTED]"));
+      const call = new HttpCall({
+        env,
+        discretion: { conceal, addresses },
+        timeoutMs,
+        reader: wire.reader,
+        sendDifferently(failure) {
+          const isChanged = wire.adapt(failure);
+          if (isChanged) send();
+          return isChanged;
+        },
+        sendOn(reply) {
+          const goesOn = wire.goesOn(reply);
+          if (goesOn) send();
+          return goesOn;
+        },
+      });
+      const dispatch = (headers: string[]): void =>
+        egress.dispatch(target, { method: "POST", headers, body: wire.body(), silenceMs: timeoutMs }, call);
+      const send = (): void => {
+        if (literalHeaders !== null) dispatch(literalHeaders);
+        else if (typeof apiKey === "function")
+          apiKey().then(
+            (key) => {
+              sentKey = key;
+              dispatch(headersWith(key));
+            },
+            (error) => call.giveUp(error),
+          );
+      };
+      send();
+      return call;
+    },
+  };
+}
+
+const commonHeaders = ["content-type", "application/json", "accept", "text/event-stream", "user-agent", "svc"] as const;
