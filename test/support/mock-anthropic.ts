@@ -10,8 +10,8 @@ export interface MockAnthropic {
   readonly url: string;
   /** Every request that was not refused for its form, oldest first. */
   readonly requests: readonly MessagesRequest[];
-  /** What was refused for its form, oldest first. */
-  readonly refused: readonly { readonly words: string; readonly body: Json }[];
+  /** What was refused for its form, oldest first; a test that expects some takes them out. */
+  readonly refused: { readonly words: string; readonly body: Json }[];
   /** Thoughts that were signed, for a test that takes them from it. */
   readonly proofs: Proofs;
   /** Lets `model` answer with these in turn, and with the last one from then on. */
@@ -84,7 +84,7 @@ export async function startMockAnthropic(): Promise<MockAnthropic> {
     for (const event of events) response.write(event);
     if (answer.until !== undefined) await answer.until;
     if (answer.breaks === "cut") {
-      response.destroy();
+      response.socket?.destroySoon();
       return;
     }
     const { breaks } = answer;

@@ -6,6 +6,7 @@ import {
   type ModelReply,
   type ModelRequest,
   type RequestedCall,
+  type SignedThought,
 } from "../../actors/models/provider.ts";
 import type { Env, Timer } from "../../bus/env.ts";
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
@@ -14,6 +15,8 @@ import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 export interface ScriptedReply {
   /** Said before the text, in one piece. */
   readonly reasoning?: string;
+  /** What of it the provider wants back. */
+  readonly thoughts?: readonly SignedThought[];
   /** Pieces of text, one after the other. */
   readonly text?: readonly string[];
   readonly calls?: readonly RequestedCall[];
@@ -131,13 +134,14 @@ class ScriptedCall implements ModelCall {
   }
 
   #end(): void {
-    const { calls = [], usage = null, failure, reasoning = "" } = this.#script;
+    const { calls = [], usage = null, failure, reasoning = "", thoughts } = this.#script;
     this.#over = true;
     if (failure !== undefined) {
       this.#reject(new ModelFailure(failure, { partial: this.#said }));
       return;
     }
     const stop_reason = calls.length > 0 ? "tool_use" : "end_turn";
-    this.#resolve({ text: this.#said, reasoning, tool_calls: calls, stop_reason, usage });
+    const signed = thoughts === undefined ? {} : { thoughts };
+    this.#resolve({ text: this.#said, reasoning, ...signed, tool_calls: calls, stop_reason, usage });
   }
 }

@@ -36,6 +36,30 @@ describe("words of the model", () => {
     };
   }
 
+  test("a thought goes back to its model as it was signed, or not at all when a control has changed or refused it", async () => {
+    const by = "scripted/model";
+    const of = (thinking: string) => ({
+      reasoning: thinking,
+      thoughts: [{ type: "thinking" as const, thinking, signature: "proof", by }],
+    });
+    const kept = async (thread: string, control: Control, thinking: string) => {
+      const { events } = await chat(control).play(thread, [{ text: ["Yes."], ...of(thinking) }]);
+      return events.find(({ role }) => role === "assistant")?.extra?.metadata?.thinking;
+    };
+    const refusing: Control = {
+      name: "judges",
+      reply: ({ kind }) => (kind === "text" ? { verdict: "block", rule: "tone", detail: "no" } : pass),
+    };
+
+    const same = await kept("same", redacting(), "Nothing of that.");
+    const changed = await kept("changed", redacting(), "Ann is ann@example.com.");
+    const refused = await kept("refused", refusing, "Nothing of that.");
+
+    assert.deepEqual(same, of("Nothing of that.").thoughts);
+    assert.deepEqual(changed, [{ type: "thinking", thinking: "Ann is <EMAIL>." }]);
+    assert.deepEqual(refused, [{ type: "thinking", thinking: "Nothing of that." }]);
+  });
+
   test("that a control replaces: client, log, later requests and the answer's messages have the new ones only", async () => {
     const shown: GovernedReply[] = [];
     const governed = chat(redacting(shown));
