@@ -44,6 +44,8 @@ const samples: readonly Sample[] = [
   manifest("POST /chat/stream", { body: (id) => ({ manifest: id, messages }) }),
   thread("POST /chat/continue", { body: (id) => ({ thread_id: id }) }),
   thread("POST /chat/abort", { body: (id) => ({ thread_id: id }) }),
+  // A level would make a conversation of the stranger's own.
+  thread("POST /chat/thinking", { body: (id) => ({ thread_id: id, thinking_level: null }) }),
   thread("GET /chat/stream/{thread_id}"),
   thread("GET /chat/history/{thread_id}"),
   thread("DELETE /chat/history/{thread_id}"),

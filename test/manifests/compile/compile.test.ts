@@ -111,7 +111,8 @@ test("problems of every kind are told together", () => {
   const problems = compileProblems(
     {
       tools: ["teleport"],
-      model: { id: "huge", cache: true },
+      model: { id: "huge" },
+      mcp_servers: [{ name: "a", url: "https://a.example" }],
       workspace: { scope: "deployment" },
       system_prompt: { files: ["gone.md"] },
       prompts: [{ name: "p", file: "gone.md" }],
@@ -120,7 +121,7 @@ test("problems of every kind are told together", () => {
   );
 
   assert.deepEqual(problems, [
-    "unsupported spec.model.cache",
+    "unsupported spec.mcp_servers",
     "unresolved spec.tools.0",
     "unresolved spec.model.id",
     "unresolved spec.system_prompt.files.0",

@@ -27,6 +27,9 @@ const built = [
   "spec.model.temperature",
   "spec.model.vision_model",
   "spec.model.max_tokens",
+  "spec.model.cache",
+  "spec.model.thinking_budget",
+  "spec.model.thinking_level",
   "spec.model.fallbacks",
   "spec.model.price.input",
   "spec.model.price.output",
@@ -111,13 +114,11 @@ test("windowed:N is carried out, the other strategies are not", () => {
 
 test("several unsupported fields are told at once", () => {
   const problems = compileProblems({
-    model: { cache: true },
     memory: { capture: { enabled: true, max_facts: 3 } },
     mcp_servers: [{ name: "a", url: "https://a.example" }],
   });
 
   assert.deepEqual(problems, [
-    "unsupported spec.model.cache",
     "unsupported spec.mcp_servers",
     "unsupported spec.memory.capture.enabled",
     "unsupported spec.memory.capture.max_facts",

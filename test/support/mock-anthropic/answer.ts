@@ -68,8 +68,7 @@ export function renderMessage(answer: MessageAnswer, model: string, proofs: Proo
   };
 }
 
-/** An event as it is sent. */
-export function eventText(event: object, blanks: number): string {
+function eventText(event: object, blanks: number): string {
   const { type } = event as { type: string };
   const json = JSON.stringify(event);
   return `event: ${type}\ndata: ${json.slice(0, -1)}${" ".repeat(blanks)}}${" ".repeat(blanks * 2)}\n\n`;
