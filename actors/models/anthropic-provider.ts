@@ -56,7 +56,8 @@ class AnthropicCall implements WireCall {
     this.#request = request;
     this.#taken = taken;
     this.#takes = taken.get(model) ?? firstTaken(model);
-    if (request.route.parameters?.includes("temperature") === false) this.#takes = { ...this.#takes, temperature: false };
+    if (request.route.parameters?.includes("temperature") === false)
+      this.#takes = { ...this.#takes, temperature: false };
     this.#by = `${provider}/${model}`;
     this.reader = new AnthropicReader(events, this.#by);
   }
