@@ -128,10 +128,12 @@ describe("thinking", () => {
     claude.answer("claude-tools", ...steps);
 
     const first = await chat("thinker", "go", { thread_id: "steps", model: "claude-tools" });
+    const inTurn = lastBody("claude-tools")?.messages.map(({ content }) => content[0]?.type);
     await server.restart();
     const second = await chat("thinker", "again", { thread_id: "steps", model: "claude-tools" });
 
     assert.deepEqual([wordsIn(first), wordsIn(second)], ["42, 2 and 4.", "Again."]);
+    assert.deepEqual(inTurn, ["text", "thinking", "tool_result", "thinking", "tool_result"]);
     assert.deepEqual(claude.refused, []);
     const shown = lastBody("claude-tools")?.messages.map(({ content }) => content.map(({ type }) => type));
     assert.deepEqual(shown, [

@@ -179,10 +179,11 @@ describe("hostile streams", () => {
     const { reply } = read(
       `${start}${delta('"type":"text_delta","text":"a"')}${delta('"type":"text_delta","text":"b"')}` +
         `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"c"},"error":{"type":"x"}}\n\n` +
-        `${delta('"type":"text_delta","text":"d","more":[{"text":"e"}]')}${stop("end_turn")}`,
+        `${delta('"type":"text_delta","text":"d","more":[{"text":"e"}]')}` +
+        `${delta('"type":"text_delta","text":"not","text":"f"')}${stop("end_turn")}`,
     );
 
-    assert.equal(reply.text, "abcd");
+    assert.equal(reply.text, "abcdf");
   });
 
   test("events of no known kind, blocks that never began and values of wrong types are passed over", () => {
