@@ -73,7 +73,7 @@ describe("caps", () => {
           price,
         },
         older: {
-          provider: "anthropic",
+          provider: "groq",
           model: "known",
           max_output_tokens: 32_768,
           parameters: ["max_tokens", "temperature"],
@@ -88,7 +88,7 @@ describe("caps", () => {
         },
         failing: { provider: "openai", model: "failing", price },
       },
-      providers: { anthropic: { api_key: "another-provider-key" } },
+      providers: { groq: { api_key: "another-provider-key" } },
       env: keyed,
     }));
   });
