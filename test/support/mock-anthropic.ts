@@ -84,6 +84,8 @@ export async function startMockAnthropic(): Promise<MockAnthropic> {
     for (const event of events) response.write(event);
     if (answer.until !== undefined) await answer.until;
     if (answer.breaks === "cut") {
+      // What was written is out before the connection goes.
+      await new Promise((resolve) => response.write(": over\n\n", resolve));
       response.socket?.destroySoon();
       return;
     }
