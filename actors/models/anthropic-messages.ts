@@ -1,6 +1,7 @@
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
-import type { ModelMessage, SignedThought } from "./provider.ts";
+import { type ModelImage, type ShownImages, wordsWith } from "./images.ts";
+import type { ModelMessage, ModelRequest, SignedThought } from "./provider.ts";
 
 // The conversation as Anthropic's Messages API takes it: turns of user and assistant, one after the other, each a list of blocks. All
 // results of one step are in one turn, before anything else there. What is rendered of a message is kept as long as the message.
@@ -29,11 +30,15 @@ interface Turn {
  * `cache` the last turn of the user is marked, which is what the next request begins with, and the one before, where the last request
  * has ended.
  */
-export function anthropicTurns(shown: readonly ModelMessage[], by: string, cache: boolean): string {
+export function anthropicTurns(
+  { shown, images, cache }: Pick<ModelRequest, "shown" | "images" | "cache">,
+  by: string,
+): string {
   const turns: Turn[] = [];
   for (const message of shown) {
     if (message.role === "system") continue;
-    const blocks = blocksOf(message, by);
+    const seen = images.get(message);
+    const blocks = seen === undefined ? blocksOf(message, by) : blocksWithImages(message, seen);
     if (blocks === "") continue;
     const role = message.role === "assistant" ? "assistant" : "user";
     let turn = turns.at(-1);
@@ -92,15 +97,33 @@ function blocksOf(message: ModelMessage, by: string): string {
   return blocks;
 }
 
-/** The blocks of one message. Other parts of a message than text are to be written here. */
+/** The blocks of one message. */
 function contentBlocks(message: ModelMessage, by: string): string {
-  const { role, content, tool_call_id } = message;
-  if (role === "tool") {
-    const id = JSON.stringify(wireId(tool_call_id ?? ""));
-    return `{"type":"tool_result","tool_use_id":${id},"content":${JSON.stringify(content)}}`;
-  }
+  const { role, content } = message;
+  if (role === "tool") return resultBlock(message, JSON.stringify(content));
   if (role === "assistant") return assistantBlocks(message, by);
   return textBlock(content.trim() === "" ? "(no text)" : content);
+}
+
+/** The blocks of a user's message or of a tool's result with images. They are not kept: bytes are in memory for one call only. */
+function blocksWithImages(message: ModelMessage, seen: ShownImages): string {
+  const words = wordsWith(message.content, seen);
+  const blocks = seen.images.map(imageBlock);
+  if (words.trim() !== "") blocks.unshift(textBlock(words));
+  return message.role === "tool" ? resultBlock(message, `[${blocks.join(",")}]`) : blocks.join(",");
+}
+
+/** Joined by hand, as base64 needs no escapes. */
+function imageBlock(image: ModelImage): string {
+  const source =
+    image.kind === "url"
+      ? `{"type":"url","url":${JSON.stringify(image.url)}}`
+      : `{"type":"base64","media_type":"${image.media_type}","data":"${image.base64}"}`;
+  return `{"type":"image","source":${source}}`;
+}
+
+function resultBlock({ tool_call_id }: ModelMessage, contentJson: string): string {
+  return `{"type":"tool_result","tool_use_id":${JSON.stringify(wireId(tool_call_id ?? ""))},"content":${contentJson}}`;
 }
 
 /** Thoughts, text and calls in the order in which they were said. */

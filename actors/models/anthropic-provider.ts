@@ -63,14 +63,14 @@ class AnthropicCall implements WireCall {
   }
 
   body(): string {
-    const { route, shown, system, offers, cache, temperature } = this.#request;
+    const { route, system, offers, cache, temperature } = this.#request;
     const { maxTokens, fields, isOn } = this.#thinking();
     let body = `{"model":${JSON.stringify(route.model)},"max_tokens":${maxTokens},"stream":true${fields}`;
     // What thinks has a temperature of its own.
     if (!isOn && (this.#takes.temperature || temperature !== 0)) body += `,"temperature":${temperature}`;
     if (offers.length > 0) body += `,"tools":${anthropicTools(offers, cache)}`;
     if (system.trim() !== "") body += `,"system":${anthropicSystem(system, cache)}`;
-    body += `,"messages":[${anthropicTurns(shown, this.#by, cache)}`;
+    body += `,"messages":[${anthropicTurns(this.#request, this.#by)}`;
     if (this.#pauses > 0) body += `,{"role":"assistant","content":${this.reader.contentJson}}`;
     return `${body}]}`;
   }

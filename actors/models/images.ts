@@ -21,6 +21,19 @@ export interface ShownImages {
 /** By the message that they belong to; those that have none are not in it. */
 export type ImagesOfCall = ReadonlyMap<object, ShownImages>;
 
+const goneMark = "[an attached image is no longer there]";
+
+/** The words of a message with images, and what is to be said of those that are not shown: providers refuse a message of nothing. */
+export function wordsWith(content: string, { images, omitted }: ShownImages): string {
+  const mark = omitted > 0 ? omittedMark(omitted) : content === "" && images.length === 0 ? goneMark : "";
+  return content === "" || mark === "" ? content + mark : `${content}\n${mark}`;
+}
+
+/** Says that there are images which are not shown. */
+function omittedMark(count: number): string {
+  return `[${count} ${count === 1 ? "image" : "images"} omitted]`;
+}
+
 /** JSON text of the content of an OpenAI message: the words, then the images. */
 export function openAiContent(text: string, images: readonly ModelImage[]): string {
   const parts = images.map(openAiPart);

@@ -1,6 +1,7 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
 import type { ModelRoute, ToolSpec } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
+import type { ImagesOfCall } from "./images.ts";
 import type { Thinking } from "./thinking.ts";
 
 /** One call of a model: as texts of the OpenAI chat completions protocol, which most providers speak, and as what these are made of. */
@@ -16,6 +17,8 @@ export interface ModelRequest {
   readonly system: string;
   /** The messages, of which those with the role `system` are in `system` already. */
   readonly shown: readonly ModelMessage[];
+  /** The images of those messages, where they have some. */
+  readonly images: ImagesOfCall;
   /** The tools. The same list for the same agent. */
   readonly offers: readonly ToolSpec[];
   /** Null leaves it to the model. */

@@ -1,6 +1,13 @@
 import type { SessionStrategy } from "../../../manifests/sections/session.ts";
 import type { ContextMessage } from "../../log/message.ts";
-import { type ImagesOfCall, openAiContent, openAiPart, openAiText, type ShownImages } from "../../models/images.ts";
+import {
+  type ImagesOfCall,
+  openAiContent,
+  openAiPart,
+  openAiText,
+  type ShownImages,
+  wordsWith,
+} from "../../models/images.ts";
 
 /** How many messages of the branch a strategy can use at most. */
 export function messagesNeeded(strategy: SessionStrategy): number {
@@ -96,27 +103,18 @@ function userMessage(parts: string): string {
 }
 
 /** A user's message with its images. One that has lost all it had says so: providers refuse empty messages. */
-function withImages({ role, content, wireJson }: ContextMessage, { images, omitted }: ShownImages): string {
+function withImages({ role, content, wireJson }: ContextMessage, shown: ShownImages): string {
   const head = `{"role":"${role}","content":`;
   const rest = wireJson.slice(head.length + JSON.stringify(content).length);
-  const mark = omitted > 0 ? omittedMark(omitted) : content === "" && images.length === 0 ? goneMark : "";
-  const words = content === "" || mark === "" ? content + mark : `${content}\n${mark}`;
-  const said = images.length === 0 ? JSON.stringify(words) : openAiContent(words, images);
+  const words = wordsWith(content, shown);
+  const said = shown.images.length === 0 ? JSON.stringify(words) : openAiContent(words, shown.images);
   return `${head}${said}${rest}`;
 }
 
 /** The images of a tool's result. In the OpenAI protocol a result is words alone, so that they follow in a message of their own. */
 function toolImages({ tool_call_id }: ContextMessage, { images, omitted }: ShownImages): string {
-  const words = images.length === 0 ? [] : [`Images of the result of ${tool_call_id}:`];
-  if (omitted > 0) words.push(omittedMark(omitted));
-  if (words.length === 0) words.push(goneMark);
-  return [openAiText(words.join("\n")), ...images.map(openAiPart)].join(",");
-}
-
-const goneMark = "[an attached image is no longer there]";
-
-function omittedMark(count: number): string {
-  return `[${count} ${count === 1 ? "image" : "images"} omitted]`;
+  const words = images.length === 0 ? "" : `Images of the result of ${tool_call_id}:`;
+  return [openAiText(wordsWith(words, { images, omitted })), ...images.map(openAiPart)].join(",");
 }
 
 /** JSON text of the message list for a client, without system text. */

@@ -137,6 +137,33 @@ test("without a system, tools or a bound there is a bound all the same, and a wi
   );
 });
 
+test("images stand behind the words of their message and inside their tool's result, and what is not shown is told", async () => {
+  const looked = message("user", "What is it?");
+  const asked = message("assistant", "", { tool_calls: [call("a")] });
+  const photographed = result("a");
+  const hidden = message("user", "");
+  const png = { kind: "bytes", media_type: "image/png", base64: "aGVsbG8=" } as const;
+  const linked = { kind: "url", url: "https://pictures.example/a.png" } as const;
+  const images = new Map([
+    [looked, { images: [png, linked], omitted: 1 }],
+    [photographed, { images: [png], omitted: 0 }],
+    [hidden, { images: [], omitted: 0 }],
+  ]);
+
+  const { body } = await ask(fresh(), { shown: [looked, asked, photographed, hidden], images, offers: [calculator] });
+
+  const pngBlock = { type: "image", source: { type: "base64", media_type: "image/png", data: "aGVsbG8=" } };
+  assert.deepEqual(body.messages[0]?.content, [
+    { type: "text", text: "What is it?\n[1 image omitted]" },
+    pngBlock,
+    { type: "image", source: { type: "url", url: linked.url } },
+  ]);
+  assert.deepEqual(body.messages[2]?.content, [
+    { type: "tool_result", tool_use_id: "a", content: [{ type: "text", text: "42" }, pngBlock] },
+    { type: "text", text: "[an attached image is no longer there]" },
+  ]);
+});
+
 test("with cache the tools, the system and the last two turns of the user are marked, and nothing else", async () => {
   const shown = [
     message("user", "One"),

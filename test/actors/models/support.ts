@@ -18,6 +18,7 @@ export function requestTo(model: string, facts: Partial<ModelRequest> = {}): Mod
     max_tokens: null,
     system: "",
     shown: [{ role: "user", content: "Hello", tool_calls: null, tool_call_id: null, thoughts: null }],
+    images: new Map(),
     offers: [],
     thinking: null,
     cache: false,

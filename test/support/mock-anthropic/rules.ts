@@ -110,7 +110,7 @@ function checkBlock(block: Json, where: string, role: string, model: string, pro
   const { type } = block;
   const allowed =
     role === "user"
-      ? ["text", "tool_result"]
+      ? ["text", "tool_result", "image"]
       : ["text", "tool_use", "thinking", "redacted_thinking", "server_tool_use"];
   check(
     allowed.includes(String(type)),
@@ -118,6 +118,10 @@ function checkBlock(block: Json, where: string, role: string, model: string, pro
   );
   if (type === "text")
     check(String(block.text).trim() !== "", `${where}: text content blocks must contain non-whitespace text`);
+  if (type === "image") checkImage(block.source, `${where}.image.source`);
+  if (type === "tool_result" && Array.isArray(block.content))
+    for (const [at, inner] of block.content.entries())
+      checkBlock(inner, `${where}.content.${at}`, "user", model, proofs);
   if (type === "tool_use") {
     check(
       /^[a-zA-Z0-9_-]+$/.test(String(block.id)),
@@ -143,6 +147,20 @@ function checkBlock(block: Json, where: string, role: string, model: string, pro
       proofs.isGenuine(model, "", block.data),
       `${where}: Invalid \`data\` in \`redacted_thinking\` block, of which the signature is not ours`,
     );
+}
+
+function checkImage(source: unknown, where: string): void {
+  const { type, media_type, data, url } = Object(source) as Json;
+  if (type === "url") {
+    check(/^https:/.test(String(url)), `${where}.url: Only HTTPS URLs are supported.`);
+    return;
+  }
+  check(type === "base64", `${where}: Input tag '${type}' found using 'type' does not match any of the expected tags`);
+  check(
+    /^image\/(?:jpeg|png|gif|webp)$/.test(String(media_type)),
+    `${where}.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'`,
+  );
+  check(/^[A-Za-z0-9+/]+={0,2}$/.test(String(data)), `${where}.base64.data: Invalid base64 data`);
 }
 
 function idsOf(content: readonly Json[] | undefined, type: string, key: string): string[] {
