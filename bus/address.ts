@@ -18,6 +18,14 @@ export function threadAddress(tenantId: string, suffix: string): Address<"thread
   return { kind: "thread", key: `${tenantId}:${suffix}` };
 }
 
+/**
+ * Whether no path could name a conversation of this suffix in one way only: what is read twice on its way is another thread after an
+ * escape in it, and `/chat/sessions/search` is the search. No new one gets such an id.
+ */
+export function isReservedSuffix(suffix: string): boolean {
+  return suffix === "search" || suffix.includes("%");
+}
+
 /** One run: of a conversation, or of its own. */
 export function runAddress(tenantId: string, suffix: string | null, runId: string): Address<"run"> {
   return { kind: "run", key: suffix === null ? `${tenantId}/${runId}` : `${tenantId}:${suffix}/${runId}` };

@@ -42,6 +42,7 @@ export const errorTable = {
   unknown_manifest: { status: 404, help: "No manifest of this name." },
   unknown_prompt: { status: 404, help: "The manifest declares no prompt of this name." },
   empty_prompt: { status: 404, help: "The prompt expands to nothing." },
+  unknown_style: { status: 404, help: "The manifest declares no output style of this name." },
   too_many_commands: { status: 404, help: "More slash commands in one request than are allowed." },
   unsupported_part: { status: 422, help: "The message carries a part that the model cannot be given." },
   invalid_idempotency_key: { status: 400, help: "Visible ASCII, 1 to 255 characters, without { or }." },

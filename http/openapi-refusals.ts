@@ -68,6 +68,7 @@ const details: Readonly<Partial<Record<ErrorCode, ErrorDetails>>> = {
   unknown_manifest: { subject: "helper" },
   unknown_prompt: { subject: "summarize" },
   empty_prompt: { subject: "summarize" },
+  unknown_style: { subject: "terse" },
   too_many_commands: { subject: "16" },
   model_not_allowlisted: { subject: "gpt-4.1" },
   model_not_configured: { subject: "openai" },

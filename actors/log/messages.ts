@@ -61,7 +61,7 @@ export type OpenedLog =
 
 /** A log that is reserved for a run. */
 export interface OpenThread {
-  /** False while nothing of the conversation is stored. */
+  /** False while nothing was said in the conversation. */
   readonly exists: boolean;
   readonly thread_key: number;
   /** The beginning of the ids of its events. */
@@ -70,6 +70,8 @@ export interface OpenThread {
   readonly leaf_seq: number;
   /** What the conversation was told of thinking; null leaves it to the manifest. */
   readonly thinking_level: ThinkingLevel | null;
+  /** The style of answering that the conversation has picked, null for none. */
+  readonly output_style: string | null;
   /** The newest messages of the active branch. Not to be changed. */
   readonly branch: readonly ContextMessage[];
   /** Results for calls that have none: to be appended before anything else. */
@@ -108,7 +110,11 @@ export interface ParkRun {
 
 /** What becomes of an attempt to take up a run. */
 export type TakenRun =
-  | { readonly kind: "taken"; readonly run: RunRow; readonly thread: Omit<OpenThread, "branch" | "closing"> }
+  | {
+      readonly kind: "taken";
+      readonly run: RunRow;
+      readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style">;
+    }
   /** It does not wait: it runs, is over, or never was. */
   | { readonly kind: "not_waiting" };
 

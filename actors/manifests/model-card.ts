@@ -28,6 +28,8 @@ export function modelCard(agent: CompiledAgent): ModelCard {
     commands: spec.prompts
       .filter((prompt) => agent.prompts.get(prompt.name.toLowerCase())?.command === true)
       .map(({ name, description, argument_hint }) => ({ name, description, argumentHint: argument_hint })),
+    outputStyles: spec.output_styles.styles.map(({ name, description }) => ({ name, description })),
+    defaultOutputStyle: agent.defaultOutputStyle?.name ?? null,
     workspace: {
       tools: agent.tools.some((tool) => tool.workspace) ? "server" : "none",
       scope: agent.workspaceScope,

@@ -3,7 +3,7 @@ import type { RunPlan } from "./plan.ts";
 
 /** The row that a turn begins with. */
 export function newRun(plan: RunPlan, owner: string): NewRun {
-  const { run_id, request_id, surface, agent, routes, temperature, max_tokens, startedAt } = plan;
+  const { run_id, request_id, surface, agent, outputStyle, routes, temperature, max_tokens, startedAt } = plan;
   const { tenant_id: _tenant, ...principal } = plan.principal;
   return {
     run_id,
@@ -12,7 +12,15 @@ export function newRun(plan: RunPlan, owner: string): NewRun {
     manifest_digest: agent.digest,
     parent_run_id: null,
     hops: 0,
-    asked: { surface, request_id, principal, routes: routes.map(({ id }) => id), temperature, max_tokens },
+    asked: {
+      surface,
+      request_id,
+      principal,
+      routes: routes.map(({ id }) => id),
+      temperature,
+      max_tokens,
+      ...(outputStyle === null ? {} : { output_style: outputStyle }),
+    },
     idempotency_scope: plan.idempotency?.scope ?? null,
     started_at: startedAt,
   };

@@ -18,6 +18,10 @@ export interface RunPlan {
   readonly surface: Surface;
   readonly principal: Principal;
   readonly agent: CompiledAgent;
+  /** The style of answering that the conversation has picked; null when it has picked none. */
+  readonly outputStyle: string | null;
+  /** The agent's, with the style; the same for every model call. */
+  readonly systemPrompt: string;
   /** The model of this turn, then the manifest's fallbacks. */
   readonly routes: readonly ModelRoute[];
   readonly temperature: number;

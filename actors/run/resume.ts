@@ -3,6 +3,7 @@ import type { RunOutput } from "../../bus/frames/output.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason } from "../../bus/protocol/run.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
+import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { readEvents, type ToolCall } from "../../storage/tables/events.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
@@ -81,12 +82,15 @@ async function planOf(
   const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);
   deps.models.provider((routes[0] ?? agent.model.route) as ModelRoute);
   const key = row.idempotency_scope;
+  const outputStyle = asked.output_style ?? null;
   return {
     run_id: runId,
     request_id: asked.request_id,
     surface: asked.surface,
     principal: { ...asked.principal, tenant_id: tenantId },
     agent,
+    outputStyle,
+    systemPrompt: styledPrompt(agent, outputStyle),
     routes: routes.length > 0 ? routes : [agent.model.route],
     temperature: asked.temperature,
     max_tokens: asked.max_tokens,

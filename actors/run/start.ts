@@ -1,10 +1,11 @@
-import { threadAddress } from "../../bus/address.ts";
+import { isReservedSuffix, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
 import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { readEventsBefore } from "../../storage/tables/events.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
@@ -121,6 +122,8 @@ async function begin(
     surface: turn.surface,
     principal: turn.principal,
     agent,
+    outputStyle: thread.output_style,
+    systemPrompt: styledPrompt(agent, thread.output_style),
     routes,
     temperature: turn.temperature ?? agent.model.temperature,
     max_tokens: admitMaxTokens(turn, agent),
@@ -188,14 +191,13 @@ async function accepted(begun: Promise<void>, key: AskedKey | null, run?: Run): 
 }
 
 /**
- * A continuation may leave out the manifest: then it is the conversation's last. Refuses the name of a new conversation that no
- * path could name in one way only: what is read twice on its way is another thread after an escape in it, and
- * `/chat/sessions/search` is the search. Threads that have such an id already keep it.
+ * A continuation may leave out the manifest: then it is the conversation's last. Refuses a new conversation of a reserved suffix;
+ * threads that have such an id already keep it.
  */
 async function withManifest(turn: SubmitTurn, store: TenantStore): Promise<SubmitTurn> {
   const { thread_suffix: suffix } = turn;
   if (suffix === null) return turn;
-  const isReserved = suffix === "search" || suffix.includes("%");
+  const isReserved = isReservedSuffix(suffix);
   const needsManifest = turn.surface === "continue" && turn.manifest === "";
   if (!isReserved && !needsManifest) return turn;
   const row = await threadBySuffix(store, suffix);

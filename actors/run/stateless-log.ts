@@ -14,6 +14,7 @@ const nothing: OpenThread = {
   next_seq: -1,
   leaf_seq: -1,
   thinking_level: null,
+  output_style: null,
   branch: [],
   closing: [],
 };

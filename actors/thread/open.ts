@@ -46,9 +46,8 @@ export async function openLog(
   const { thread_key, uid } = head ?? (await unborn(state, env, deps));
   state.opening = new Opening(run_id, env);
   const { next_seq, leaf_seq } = head ?? { next_seq: 0, leaf_seq: -1 };
-  const thinking_level = head?.meta.thinking_level ?? null;
-  const exists = head !== null && head.next_seq > 0;
-  const place = { exists, thread_key, uid, next_seq, leaf_seq, thinking_level };
+  const { thinking_level = null, output_style = null } = head?.meta ?? {};
+  const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, thinking_level, output_style };
   return { kind: "open", thread: { ...place, branch, closing } };
 }
 
@@ -116,7 +115,7 @@ async function openCallsClosed(
 function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
   if (unborn === null) throw new Error("a thread without a number");
   const { manifest, model_id, preview } = first;
-  return { ...emptyThread(unborn, suffix, now), manifest, model_id, preview };
+  return { ...emptyThread(unborn, suffix, now), updated_at: now, manifest, model_id, preview };
 }
 
 /** The row of a conversation in which nothing was said. */
@@ -137,7 +136,7 @@ function emptyThread(names: Unborn, suffix: string, now: number): ThreadRow {
     ...names,
     suffix,
     created_at: now,
-    updated_at: now,
+    updated_at: 0,
     next_seq: 0,
     leaf_seq: -1,
     revision: 0,

@@ -12,6 +12,7 @@ import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { beginRun, dropState, openLog, takeRun } from "./open.ts";
+import { pickStyle } from "./output-style.ts";
 import { closeInterrupted, closeLost } from "./recovery.ts";
 import { setThinkingLevel } from "./thinking-level.ts";
 import { loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
@@ -85,6 +86,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     },
 
     think: setThinkingLevel,
+    style: pickStyle,
 
     attach: ({ committedSeq, live }) => ({ next_seq: committedSeq, run_id: live?.runId ?? null }),
 

@@ -84,5 +84,8 @@ export interface ModelCard {
   readonly starters: readonly { readonly title: string; readonly prompt: string }[];
   readonly greeting: { readonly headline: string; readonly subtitle?: string } | null;
   readonly commands: readonly { readonly name: string; readonly description: string; readonly argumentHint: string }[];
+  readonly outputStyles: readonly { readonly name: string; readonly description: string }[];
+  /** The name as it is declared; null when conversations that picked none have no style. */
+  readonly defaultOutputStyle: string | null;
   readonly workspace: { readonly tools: "server" | "none"; readonly scope: string };
 }

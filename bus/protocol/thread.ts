@@ -1,3 +1,4 @@
+import type { Principal } from "./principal.ts";
 import type { AbortReason } from "./run.ts";
 import type { ThinkingLevel } from "./thinking.ts";
 
@@ -12,10 +13,29 @@ export interface ThreadMessages {
   attach: { body: Record<string, never>; reply: ThreadPosition };
   /** Says how hard the model is to think from the next run on; null leaves it to the manifest. Makes the conversation if it is not there. */
   think: { body: { level: ThinkingLevel | null }; reply: { level: ThinkingLevel | null } };
+  /**
+   * Picks the style of answering from the next run on; makes the conversation if it is not there. Refuses with manifest_required,
+   * unknown_style and with what the manifest is refused with.
+   */
+  style: { body: PickStyle; reply: PickedStyle };
   /** Deletes the conversation. Refuses with run_in_progress while one is live. */
   erase: { body: Record<string, never>; reply: { deleted: boolean } };
   /** Closes what a crash has left open; loading does it. */
   recover: { body: Record<string, never>; reply: Record<string, never> };
+}
+
+/** A style for a conversation. */
+export interface PickStyle {
+  /** Null leaves it to the manifest. */
+  readonly style: string | null;
+  /** The manifest that declares it; null for the conversation's last. */
+  readonly manifest: string | null;
+  readonly principal: Principal;
+}
+
+/** The style as the manifest writes its name. */
+export interface PickedStyle {
+  readonly style: string | null;
 }
 
 /** Where a thread stands, for those who come to listen. */

@@ -2,6 +2,7 @@ import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
 import { thinkingLevels } from "../../bus/protocol/thinking.ts";
 import { Type } from "../../bus/type.ts";
+import { styleNameCharsMax } from "../../manifests/sections/output-styles.ts";
 import { json } from "../exchange/reply.ts";
 import { Reattachment } from "../reattach.ts";
 import { actorFails, route } from "../route.ts";
@@ -170,6 +171,54 @@ const chatThinking = route({
   },
 });
 
+const chatStyle = route({
+  method: "POST",
+  path: "/chat/style",
+  summary: "Picks one of the manifest's output styles for a thread, from its next turn on.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: Type.String({
+        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+      }),
+      style: nullable(
+        Type.String({
+          minLength: 1,
+          maxLength: styleNameCharsMax,
+          description: "Name of a style of spec.output_styles, whatever its case; null is the manifest's default.",
+        }),
+      ),
+      manifest: Type.Optional(
+        Type.String({ description: "Who declares the style. Default: the manifest that the thread last ran under." }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The style as it is kept, its name as the manifest writes it.",
+    schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), outputStyle: nullable(Type.String()) }),
+  },
+  fails: [
+    "invalid_thread_id",
+    "manifest_required",
+    "unknown_manifest",
+    "invalid_manifest",
+    "auth_scheme_not_allowed",
+    "missing_scopes",
+    "unresolved_secret",
+    "unknown_style",
+    "conflict",
+    ...actorFails,
+  ],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const asked = { style: body.style, manifest: body.manifest ?? null, principal };
+    const { style } = await bus.ask(address, "style", asked);
+    return json({ ok: true, thread_id: address.key, outputStyle: style });
+  },
+});
+
 const chatReattach = route({
   method: "GET",
   path: "/chat/stream/{thread_id}",
@@ -221,4 +270,4 @@ function turnFields(surface: TurnFields["surface"], body: ChatFields, suffix: st
   };
 }
 
-export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatThinking, chatReattach];
+export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatThinking, chatStyle, chatReattach];

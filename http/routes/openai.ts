@@ -123,8 +123,6 @@ const models = route({
         starters,
         greeting,
         commands,
-        outputStyles: [],
-        defaultOutputStyle: null,
       };
       return [
         { id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc },

@@ -37,7 +37,7 @@ export const ChatRequest = Type.Object(
       ),
     ),
     model: Type.Optional(nullable(Type.String({ description: "A model for this turn, of those that are allowed." }))),
-    template: Type.Optional(nullable(Type.String({ description: "Name of a prompt of the manifest." }))),
+    template: Type.Optional(nullable(Type.String({ maxLength: 64, description: "Name of a prompt of the manifest." }))),
     template_args: Type.Array(Type.String(), { default: [], maxItems: 1000 }),
   },
   { additionalProperties: false },

@@ -1,27 +1,33 @@
-import { closed, list, nullable, optionalText, section, text, unbuilt } from "../fields/fields.ts";
+import { closed, list, nullable, optionalText, section, text } from "../fields/fields.ts";
 import { type Rule, uniqueAsideCase, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { loopOnly, type PatternSpec } from "./pattern.ts";
+import { type CompiledSystemPrompt, joinedParts } from "./system-prompt.ts";
+
+/** Most characters of a style's name. */
+export const styleNameCharsMax = 64;
 
 const fields = {
-  output_styles: unbuilt(
-    section("Ways to answer that a conversation may pick from.", {
-      default: nullable(text("Name of the style of conversations that picked none.", { maxLength: 64 })),
-      styles: list(
-        "The styles.",
-        closed("One style.", {
-          name: text("Its name; case does not matter.", {
-            maxLength: 64,
-            pattern: "^[A-Za-z0-9_-]+$",
-            patternHelp: "may hold letters, digits, - and _ only",
-          }),
-          description: optionalText("Shown in menus.", { maxLength: 200 }),
-          prompt: text("Added at the end of the system prompt.", { maxLength: 16_000 }),
+  output_styles: section("Ways to answer that a conversation may pick from.", {
+    default: nullable(
+      text("Name of the style of conversations that picked none; case does not matter.", {
+        maxLength: styleNameCharsMax,
+      }),
+    ),
+    styles: list(
+      "The styles.",
+      closed("One style.", {
+        name: text("Its name; case does not matter.", {
+          maxLength: styleNameCharsMax,
+          pattern: "^[A-Za-z0-9_-]+$",
+          patternHelp: "may hold letters, digits, - and _ only",
         }),
-        { maxItems: 16 },
-      ),
-    }),
-  ),
+        description: optionalText("Shown in menus.", { maxLength: 200 }),
+        prompt: text("Added at the end of the system prompt.", { maxLength: 16_000 }),
+      }),
+      { maxItems: 16 },
+    ),
+  }),
 };
 
 type Spec = SpecOf<typeof fields> & PatternSpec;
@@ -32,8 +38,45 @@ const rules: readonly Rule<Spec>[] = [
   {
     says: "names no style of spec.output_styles.styles",
     broken: ({ output_styles: { default: name, styles } }) =>
-      when(name !== null && !styles.some((style) => style.name === name), "spec.output_styles.default"),
+      when(
+        name !== null && !styles.some((style) => style.name.toLowerCase() === name.toLowerCase()),
+        "spec.output_styles.default",
+      ),
   },
 ];
 
-export const outputStyles = defineSection({ fields, rules });
+/** A way to answer. */
+interface CompiledStyle {
+  /** As it is declared. */
+  readonly name: string;
+  readonly prompt: string;
+}
+
+/** What a conversation may pick. */
+interface CompiledStyles {
+  /** By lower-case name. */
+  readonly outputStyles: ReadonlyMap<string, CompiledStyle>;
+  /** Of conversations that picked none, and of those whose style is not declared. */
+  readonly defaultOutputStyle: CompiledStyle | null;
+}
+
+export const outputStyles = defineSection({
+  fields,
+  rules,
+  compile({ output_styles: { default: name, styles } }: Spec): CompiledStyles {
+    const byName = new Map(styles.map((style) => [style.name.toLowerCase(), style]));
+    return {
+      outputStyles: byName,
+      defaultOutputStyle: name === null ? null : (byName.get(name.toLowerCase()) ?? null),
+    };
+  },
+});
+
+/** What the model is told first in a conversation that has picked this style, or none. */
+export function styledPrompt(
+  { systemPrompt, outputStyles: declared, defaultOutputStyle }: CompiledSystemPrompt & CompiledStyles,
+  picked: string | null,
+): string {
+  const style = (picked === null ? undefined : declared.get(picked.toLowerCase())) ?? defaultOutputStyle;
+  return style === null ? systemPrompt : joinedParts([systemPrompt, style.prompt]);
+}

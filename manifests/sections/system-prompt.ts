@@ -22,8 +22,8 @@ const fields = {
 type Spec = SpecOf<typeof fields> & ToolGuidanceSpec;
 
 /** What the model is told first. */
-interface CompiledSystemPrompt {
-  /** Ready for the model, with tool guidance; the same for every turn. */
+export interface CompiledSystemPrompt {
+  /** With tool guidance; the same for every turn. A style of answering follows it: see `styledPrompt`. */
   readonly systemPrompt: string;
 }
 
@@ -39,6 +39,11 @@ export const systemPrompt = defineSection({
         : [prompt.system_md];
     parts.push(prompt.append_system_md ?? "");
     if (prompt.include_tool_guidance) parts.push(toolGuidanceText(spec.tool_guidance, tools));
-    return { systemPrompt: parts.filter((text) => text.trim() !== "").join("\n\n---\n\n") };
+    return { systemPrompt: joinedParts(parts) };
   },
 });
+
+/** Parts of a system prompt as one text, parted by a rule; empty ones are left out. */
+export function joinedParts(parts: readonly string[]): string {
+  return parts.filter((text) => text.trim() !== "").join("\n\n---\n\n");
+}

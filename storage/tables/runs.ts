@@ -28,6 +28,8 @@ export interface RunAsked {
   readonly routes: readonly string[];
   readonly temperature: number;
   readonly max_tokens: number | null;
+  /** What its conversation had picked when it began; absent when nothing. */
+  readonly output_style?: string;
 }
 
 /** What a run has used of its limits. */

@@ -9,6 +9,8 @@ export interface ThreadMeta {
   /** How hard the model is asked to think in this conversation; absent leaves it to the manifest. */
   readonly thinking_level?: ThinkingLevel;
   readonly feedback?: Readonly<Record<string, { rating: "up" | "down"; note: string; at: number }>>;
+  /** The style of answering that was picked, as its manifest wrote it then. */
+  readonly output_style?: string;
 }
 
 /** NULL in nearly every row. */
@@ -26,6 +28,7 @@ const columns = {
   suffix: text,
   uid: text,
   created_at: integer,
+  /** 0 until something is said: such a thread is in no list. */
   updated_at: integer,
   /** The sequence number that the next event will get. */
   next_seq: integer,
@@ -86,7 +89,7 @@ const deleteThread = tenantSql(
 const selectRecent = tenantSql(
   "threads_recent",
   `SELECT ${threadTable.columns} FROM threads WHERE tenant_id = :tenant AND (updated_at, suffix) < (?, ?)
-     AND next_seq > 0
+     AND updated_at > 0
    ORDER BY updated_at DESC, suffix DESC LIMIT ?`,
 );
 const reserveKeys = systemSql(
@@ -144,7 +147,7 @@ export function deleteThreadOp(
   return store.op(deleteThread, [thread_key, epoch], 1);
 }
 
-/** Threads after `cursor`, newest first; those without an event are left out. */
+/** Threads after `cursor`, newest first; those in which nothing was said are left out. */
 export async function recentThreads(
   store: TenantStore,
   cursor: ThreadCursor | null,

@@ -46,6 +46,10 @@ const samples: readonly Sample[] = [
   thread("POST /chat/abort", { body: (id) => ({ thread_id: id }) }),
   // A level would make a conversation of the stranger's own.
   thread("POST /chat/thinking", { body: (id) => ({ thread_id: id, thinking_level: null }) }),
+  // A style would make a conversation of the stranger's own.
+  thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: null }) }),
+  thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: "terse" }) }),
+  manifest("POST /chat/style", { body: (id) => ({ thread_id: "styled", style: "terse", manifest: id }) }),
   thread("GET /chat/stream/{thread_id}"),
   thread("GET /chat/history/{thread_id}"),
   thread("DELETE /chat/history/{thread_id}"),

@@ -113,6 +113,7 @@ test("SPEC-033 output_styles has at most 16 styles with names that differ, case 
     "conflict spec.output_styles.styles.1.name",
   ]);
   assert.deepEqual(parseProblems(agent({ output_styles: { default: "short", styles: [style("short")] } })), []);
+  assert.deepEqual(parseProblems(agent({ output_styles: { default: "SHORT", styles: [style("short")] } })), []);
   assert.deepEqual(parseProblems(agent({ output_styles: { default: "long", styles: [style("short")] } })), [
     "conflict spec.output_styles.default",
   ]);

@@ -25,6 +25,7 @@ describe("GET /v1/models", () => {
           { name: "Shorten", description: "Make it shorter.", argument_hint: "<text>", body: "Shorten: $@" },
           { name: "plain", description: "No argument.", body: "Say hi." },
         ],
+        output_styles: { default: "SHORT", styles: [{ name: "Short", description: "In short.", prompt: "Be short." }] },
       },
     };
     await server.request("PUT", "/manifests/told", { ...as, body: { manifest: told } });
@@ -60,9 +61,8 @@ describe("GET /v1/models", () => {
   });
 
   test("CHAT-045 each carries its output styles and their default", () => {
-    for (const item of Object.values(items)) {
-      assert.deepEqual(item.svc.outputStyles, []);
-      assert.equal(item.svc.defaultOutputStyle, null);
-    }
+    const stylesOf = (name: string) => [items[name]?.svc.outputStyles, items[name]?.svc.defaultOutputStyle];
+    assert.deepEqual(stylesOf("told"), [[{ name: "Short", description: "In short." }], "Short"]);
+    assert.deepEqual(stylesOf("silent"), [[], null]);
   });
 });

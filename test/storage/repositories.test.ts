@@ -141,7 +141,7 @@ for (const dialect of dialects) {
       const tenant = freshTenant();
       const first = await reserveThreadKeys(store.system, 9);
       const rows = Array.from({ length: 9 }, (_, i) =>
-        threadRow(first + i, `t${i}`, { updated_at: Math.floor(i / 3) }),
+        threadRow(first + i, `t${i}`, { updated_at: 1 + Math.floor(i / 3) }),
       );
       await tenant.write(rows.map((row) => insertThreadOp(tenant, row)));
 

@@ -43,6 +43,8 @@ const built = [
   "spec.system_prompt.append_system_md",
   "spec.system_prompt.include_tool_guidance",
   "spec.prompts",
+  "spec.output_styles.default",
+  "spec.output_styles.styles",
   "spec.tools",
   "spec.workspace.scope",
   "spec.tool_guidance",
