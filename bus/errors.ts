@@ -53,6 +53,11 @@ export const errorTable = {
   nothing_to_continue: { status: 400, help: "The thread is empty." },
   already_complete: { status: 400, help: "The thread ends on a finished answer." },
   unsupported_parameter: { status: 400, help: "A parameter of the OpenAI protocol that this service does not honour." },
+  // Approvals
+  approval_not_pending: { status: 409, help: "Somebody has decided before; detail.current says what." },
+  approval_expired: { status: 409, help: "Nobody has decided in time." },
+  same_principal: { status: 403, help: "The rule wants somebody else to decide than who has asked." },
+  invalid_edited_args: { status: 422, help: "The tool would not take these arguments; detail says why." },
   // Manifests
   invalid_manifest: { status: 422, help: "The manifest does not parse or compile; detail names the field." },
   name_mismatch: { status: 400, help: "metadata.name differs from the name in the path." },

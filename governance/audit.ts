@@ -1,5 +1,5 @@
 import type { Env, Timer } from "../bus/env.ts";
-import type { Store, WriteOp } from "../storage/store/store.ts";
+import type { Store, TenantStore, WriteOp } from "../storage/store/store.ts";
 import { insertAuditOp } from "../storage/tables/audit.ts";
 import type { SecretMask } from "./secret-mask.ts";
 
@@ -59,7 +59,7 @@ export class AuditLog {
         manifest_id: event.manifest_id,
         principal_subj: event.principal_subj,
         status: event.status,
-        payload: this.#payloadText(event.payload),
+        payload: payloadText(event.payload, this.#mask),
       }),
     );
     if (this.#timer === null && this.#flushMs > 0) this.#timer = this.#env.timer(this.#flushMs, this.#onTimer);
@@ -101,11 +101,16 @@ export class AuditLog {
     this.#millisecond = ts;
     return (this.#inMillisecond & 0xffff).toString(16).padStart(4, "0") + this.#env.id().slice(4);
   }
+}
 
-  #payloadText(payload: AuditEvent["payload"]): string {
-    const text = this.#mask.recorded.jsonText(JSON.stringify(payload));
-    if (text.length <= payloadMax) return text;
-    const { thread_id, request_id, tool, tool_call_id, latency_ms, control } = payload;
-    return JSON.stringify({ thread_id, request_id, tool, tool_call_id, latency_ms, control, truncated: true });
-  }
+/** A row that is written at once, with what it tells of. */
+export function auditOp(store: TenantStore, { env, mask }: { env: Env; mask: SecretMask }, event: AuditEvent): WriteOp {
+  return insertAuditOp(store, { ...event, id: env.id(), ts: env.now(), payload: payloadText(event.payload, mask) });
+}
+
+function payloadText(payload: AuditEvent["payload"], mask: SecretMask): string {
+  const text = mask.recorded.jsonText(JSON.stringify(payload));
+  if (text.length <= payloadMax) return text;
+  const { thread_id, request_id, tool, tool_call_id, latency_ms, control } = payload;
+  return JSON.stringify({ thread_id, request_id, tool, tool_call_id, latency_ms, control, truncated: true });
 }

@@ -32,6 +32,16 @@ export const metricTable = {
     help: "Tool calls that a governance control refused.",
     labels: ["manifest_id", "policy", "tool"],
   },
+  svc_approval_required_total: {
+    type: "counter",
+    help: "Tool calls that had to wait for a person.",
+    labels: ["manifest_id", "tool", "rule"],
+  },
+  svc_approval_preview_failed_total: {
+    type: "counter",
+    help: "Requests for approval without a preview, because it could not be made.",
+    labels: ["manifest_id", "tool", "rule"],
+  },
   svc_control_degraded_total: {
     type: "counter",
     help: "Times that a governance control let something pass because it could not judge it.",

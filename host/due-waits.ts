@@ -14,7 +14,7 @@ export async function wakeDueRuns(store: Store, bus: Bus): Promise<number> {
   for (let after = ""; ; ) {
     const page = await dueWaits(store.system, after, pageRows);
     for (const { tenant_id, suffix, run_id } of page)
-      bus.tell(runAddress(tenant_id, suffix, run_id), "resume", { due: true });
+      bus.tell(runAddress(tenant_id, suffix === "" ? null : suffix, run_id), "resume", { due: true });
     told += page.length;
     const last = page.at(-1);
     if (!last || page.length < pageRows) return told;

@@ -22,6 +22,7 @@ const ownTags: Readonly<Record<string, string>> = {
   Files: "Images that messages refer to.",
   "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
   Audit: "What was done, refused and found.",
+  Approvals: "Tool calls that wait for a person.",
   Usage: "What model calls used and cost.",
   Manifests: "The tenant's own manifests and their versions.",
   System: "Probes, metrics, keys and this reference.",

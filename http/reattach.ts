@@ -1,7 +1,11 @@
 import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { doneMark, keepAlive } from "../bus/frames/frames.ts";
+import type { Principal } from "../bus/protocol/principal.ts";
+import { hasScopes } from "../governance/auth/scopes.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
+import { openWaitsOfThread, waitsOfRunMax } from "../storage/tables/waits.ts";
+import { type Asked, AskedFrames } from "./asked-frames.ts";
 import type { HttpContext } from "./context.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import type { Place } from "./past/fair-line.ts";
@@ -33,10 +37,14 @@ export class Reattachment implements ThreadListener {
   #reader: PastReader | null = null;
   /** The actor was lost while the past was being sent. */
   #stale = false;
+  readonly #asked: AskedFrames;
+  /** Null while the thread is not there. */
+  #threadKey: number | null = null;
 
-  constructor(context: HttpContext, tenantId: string, suffix: string, cursor: number | null, stream: EventStream) {
+  constructor(context: HttpContext, principal: Principal, suffix: string, cursor: number | null, stream: EventStream) {
     this.#context = context;
-    this.#address = threadAddress(tenantId, suffix);
+    this.#address = threadAddress(principal.tenant_id, suffix);
+    this.#asked = new AskedFrames(hasScopes(principal, ["approvals:read"]));
     this.#stream = stream;
     this.#cursor = cursor;
     stream.onClose(() => {
@@ -51,7 +59,7 @@ export class Reattachment implements ThreadListener {
 
   frames(text: string, cursor: number | null): void {
     if (this.#held === null) {
-      this.#stream.write(text);
+      this.#stream.write(this.#asked.heard(text));
       if (cursor !== null) this.#cursor = cursor;
     } else {
       this.#held += text;
@@ -109,8 +117,11 @@ export class Reattachment implements ThreadListener {
       await this.#sendPast(place, next_seq, live !== null);
       if (this.#stale) return this.#followLater();
       if (live !== null) await this.#sendLive(place, live);
+      const asked = await this.#openQuestions();
+      if (this.#stale) return this.#followLater();
+      this.#stream.write(this.#asked.open(asked, next_seq));
       this.#stream.hold(0);
-      this.#stream.write(this.#held ?? "");
+      this.#stream.write(this.#asked.heard(this.#held ?? ""));
       this.#cursor = this.#heldCursor ?? this.#cursor;
       this.#held = null;
       this.#heldCursor = null;
@@ -127,6 +138,14 @@ export class Reattachment implements ThreadListener {
     }
   }
 
+  /** What the thread asks at the moment: no event of the log says all of it. */
+  async #openQuestions(): Promise<Asked[]> {
+    if (this.#threadKey === null || this.#stream.closed) return [];
+    const store = this.#context.store.tenant(splitThreadId(this.#address.key).tenantId);
+    const waits = await openWaitsOfThread(store, this.#threadKey, waitsOfRunMax);
+    return waits.map(({ frame }) => frame).filter((frame) => frame !== null);
+  }
+
   /** The snapshot, or the events from the cursor on, up to where the thread said its log stands. */
   async #sendPast(place: Place, next_seq: number, isLive: boolean): Promise<void> {
     const { store, pasts } = this.#context;
@@ -134,6 +153,7 @@ export class Reattachment implements ThreadListener {
     const { tenantId, suffix } = splitThreadId(threadId);
     const tenant = store.tenant(tenantId);
     const thread = (await threadBySuffix(tenant, suffix)) ?? null;
+    this.#threadKey = thread?.thread_key ?? null;
     const from = this.#cursor;
     if (this.#stream.closed) return;
     if (from === null || from > next_seq) {

@@ -59,6 +59,8 @@ export interface Resumed {
   /** The ids of all its calls. */
   readonly callIds: readonly string[];
   readonly spent: RunSpent | null;
+  /** The requests for approval that it has waited for. */
+  readonly approvals: readonly string[];
 }
 
 /** A call that is to be made, or to go on where it waits. */

@@ -7,7 +7,7 @@ import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { readEvents, type ToolCall } from "../../storage/tables/events.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
-import { expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
+import { approvalsOfRun, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
 import { loadBranch } from "../log/branch.ts";
 import { messageOf } from "../log/message.ts";
 import type { OpenThread } from "../log/messages.ts";
@@ -113,6 +113,7 @@ async function planOf(
       })),
       callIds: tail.callIds,
       spent: row.spent,
+      approvals: await approvalsOfRun(store, runId),
     },
   };
 }

@@ -1,5 +1,6 @@
 import { splitRunKey } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { PatternDeps } from "./pattern.ts";
 import { resumeRun, type WhyResume } from "./resume.ts";
@@ -56,7 +57,15 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     },
 
     async resume(state, { due }, context) {
-      if (state.run === null) await takeUp(state, { due, stop: null }, context);
+      const { tenantId, suffix, runId } = splitRunKey(context.key);
+      if (suffix !== null) {
+        if (state.run === null) await takeUp(state, { due, stop: null }, context);
+      } else if (state.run !== null) await state.run.look();
+      else {
+        // It was lost with its process, and nobody will take up what it has asked.
+        const store = context.deps.store.tenant(tenantId);
+        await store.write([deleteWaitsOfRunOp(store, runId)]);
+      }
     },
 
     status({ run, log }) {

@@ -4,6 +4,7 @@ import { turnStartedFrame } from "../../bus/frames/frames.ts";
 import type { RunOutput, RunResult } from "../../bus/frames/output.ts";
 import type { AbortReason, AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
 import { interruptedEntry } from "../log/entry.ts";
+import { askedApprovals } from "./asked-approvals.ts";
 import { clientMessages } from "./context/working-set.ts";
 import type { Finished } from "./endings.ts";
 import type { Journal } from "./journal.ts";
@@ -59,6 +60,11 @@ export class Run {
   /** Answers what a run without a thread waits for. */
   answer(answer: AnswerToWait): AnswerOutcome {
     return this.#scope.waits.answer(answer);
+  }
+
+  /** Something that a run without a thread waits for may have come. */
+  look(): Promise<void> {
+    return this.#scope.waits.look(this.#scope.store);
   }
 
   /** The client that started the run is gone. The run goes on as long as it may with nobody watching. */
@@ -142,6 +148,7 @@ export class Run {
       leaf_id: journal.leafIdAfter(ending.entries.length),
       aborted,
       failure: ending.failure,
+      approvals: scope.approvals === null ? [] : await askedApprovals(scope.store, scope.approvals),
     };
     const endSeq = journal.nextSeq + ending.entries.length;
     // An Error takes its stack trace when it is made: not in every turn.

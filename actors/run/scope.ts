@@ -1,8 +1,9 @@
 import { frame, textFrames, thinkingFrames } from "../../bus/frames/frames.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
-import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { AbortReason, Surface } from "../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../governance/agent-metrics.ts";
 import { RunBudget } from "../../governance/budget.ts";
+import type { GovernedRun } from "../../governance/controls/control.ts";
 import { type Denial, denialPayload } from "../../governance/controls/denial.ts";
 import { Pipeline } from "../../governance/controls/pipeline.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
@@ -18,6 +19,20 @@ import { MemoryWaits } from "./waits.ts";
 /** Text since the last committed event that a late listener can still be given. */
 const liveTextMax = 256 * 1024;
 
+/** On which surfaces somebody waits for the run who could see to a question (decision 90). */
+const attended: Readonly<Record<Surface, boolean>> = {
+  chat: true,
+  chat_stream: true,
+  continue: true,
+  openai: true,
+  openai_stream: true,
+};
+
+/** A call of a run as the whole tenant knows it; its tool may give it on, so that nothing is done twice. */
+export function callKey(runId: string, toolCallId: string): string {
+  return `${runId}.${toolCallId}`;
+}
+
 /** What the parts of a running turn share: what is asked, what was spent, what was said, and whether to stop. */
 export class RunScope {
   readonly plan: RunPlan;
@@ -31,6 +46,8 @@ export class RunScope {
   readonly metrics: AgentMetrics;
   /** What a run without a thread waits for. */
   readonly waits: MemoryWaits;
+  /** The requests for approval that the run has waited for; null while there is none. */
+  approvals: Set<string> | null = null;
   /** The controls of this run. */
   readonly pipeline: Pipeline;
   /** Why somebody stopped the run; null while nobody has, also when its time was over. */
@@ -65,7 +82,19 @@ export class RunScope {
     this.meter = new UsageMeter(spent?.usage ?? null);
     this.waits = new MemoryWaits(deps.env);
     this.metrics = new AgentMetrics(deps.metrics, plan.agent);
-    const governed = { agent: plan.agent, budget: this.budget, mask: deps.mask, metrics: this.metrics };
+    if (plan.resumed !== null && plan.resumed.approvals.length > 0) this.approvals = new Set(plan.resumed.approvals);
+    const governed: GovernedRun = {
+      agent: plan.agent,
+      budget: this.budget,
+      mask: deps.mask,
+      metrics: this.metrics,
+      env: deps.env,
+      store: this.store,
+      threadId: journal.threadId,
+      attended: attended[plan.surface],
+      callKey: (id) => callKey(plan.run_id, id),
+      failed: (err) => deps.log.error({ err, run_id: plan.run_id }, "a control could not judge"),
+    };
     this.pipeline = new Pipeline(
       deps.controls.flatMap((make) => make(governed) ?? []),
       () => deps.env.monotonic(),

@@ -3,9 +3,12 @@ import { SvcError } from "../../bus/errors.ts";
 import { type Principal, principalId } from "../../bus/protocol/principal.ts";
 import type { AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
 import type { Wait } from "../../governance/controls/verdicts.ts";
-import type { TenantStore } from "../../storage/store/store.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { joinOps } from "../../storage/tables/approvals.ts";
 import {
   answerWaitOp,
+  type NewWait,
+  openWaitOp,
   type WaitAnswerers,
   type WaitingCall,
   type WaitRow,
@@ -22,16 +25,31 @@ export function openedWait(
   wait: Wait,
   call: WaitingCall,
   place: Pick<WaitRow, "wait_id" | "thread_key" | "suffix" | "run_id" | "opened_at"> & { readonly latest: number },
-): { row: Omit<WaitRow, "state" | "answer">; entry: JournalEntry } {
+): { row: NewWait; entry: JournalEntry } {
   const { latest, ...at } = place;
   const { kind, subject, may_answer } = wait;
   // It ends with the run's own time, if that comes first (decision 88).
   const deadline = Math.min(wait.deadline ?? latest, latest);
   const { tool_call_id } = call;
   return {
-    row: { ...at, kind, subject, may_answer, call, deadline },
+    row: {
+      ...at,
+      kind,
+      subject,
+      may_answer,
+      call,
+      deadline,
+      approval_id: wait.approval_id ?? null,
+      frame: wait.frame ?? null,
+    },
     entry: waitEntry({ type: "wait_opened", wait_id: at.wait_id, kind, subject, tool_call_id, deadline }),
   };
+}
+
+/** Opens a wait. One for a request that was decided meanwhile is answered as it is opened. */
+export function openOps(store: TenantStore, row: NewWait): WriteOp[] {
+  const open = openWaitOp(store, row);
+  return row.approval_id === null ? [open] : joinOps(store, row.approval_id, row.wait_id, open);
 }
 
 /** What the log says when a wait is over; the row is closed with it. */
@@ -61,7 +79,8 @@ export async function answerStored(
   { wait_id, value, principal }: AnswerToWait,
 ): Promise<AnswerOutcome> {
   const row = await waitById(store, wait_id);
-  if (row?.run_id !== runId || row.state !== "open") return "over";
+  // What a request for approval is answered with is said to the request.
+  if (row?.run_id !== runId || row.state !== "open" || row.approval_id !== null) return "over";
   if (!mayAnswer(row.may_answer, principal)) return "not_allowed";
   try {
     await store.write([answerWaitOp(store, wait_id, { value, by: principalId(principal) })]);
@@ -84,6 +103,15 @@ export class MemoryWaits {
 
   constructor(env: Env) {
     this.#env = env;
+  }
+
+  /** Ends those that are over by their rows: they wait for requests for approval. */
+  async look(store: TenantStore): Promise<void> {
+    for (const id of [...(this.#asked?.keys() ?? [])]) {
+      const row = await waitById(store, id);
+      const outcome = row === undefined ? null : outcomeOf(row);
+      if (outcome !== null) this.#asked?.get(id)?.end(outcome);
+    }
   }
 
   /** Resolves with the answer, at the deadline, or with null when `onStop` calls back. */

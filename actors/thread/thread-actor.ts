@@ -1,6 +1,7 @@
 import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { requestMs } from "../../storage/store/store.ts";
+import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
 import { deleteEventsOp } from "../../storage/tables/events.ts";
 import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
 import { deleteRunsOp, waitingRun } from "../../storage/tables/runs.ts";
@@ -90,7 +91,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
     attach: ({ committedSeq, live }) => ({ next_seq: committedSeq, run_id: live?.runId ?? null }),
 
-    async erase(state, _body, { discard }) {
+    async erase(state, _body, context) {
       const { head, store, live, opening, parked } = state;
       const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;
       if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
@@ -101,6 +102,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
         deleteWordsOp(store, thread_key),
         deleteEventsOp(store, thread_key),
         deleteRunsOp(store, thread_key),
+        deleteApprovalsOp(store, context.key, thread_key),
         deleteWaitsOp(store, thread_key),
         dropFilesOfThreadOp(store, thread_key),
         deleteThreadOp(store, head),
@@ -109,7 +111,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
         await store.write(ops, requestMs);
       } finally {
         // Also when it is refused: it may be gone all the same.
-        discard();
+        context.discard();
       }
       return { deleted: true };
     },

@@ -65,6 +65,8 @@ export interface Tool<Context = ToolContext> extends ToolSpec {
    * is the result.
    */
   resume?(args: never, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
+  /** What a call would change, for whoever is asked whether it may; null where there is nothing to show. */
+  preview?(args: never, context: Context): Promise<string | null>;
 }
 
 /** A refusal of a tool in words for the model. */
@@ -74,12 +76,13 @@ export function toolError(error: ToolErrorCode, text: string): ToolResult {
 
 /** Declares a tool; the arguments of `execute` have the type of `parameters`. */
 export function defineTool<S extends TSchema, Context = ToolContext>(
-  tool: Omit<Tool, "execute" | "resume" | "parameters" | "workspace" | "timeoutMs"> & {
+  tool: Omit<Tool, "execute" | "resume" | "preview" | "parameters" | "workspace" | "timeoutMs"> & {
     readonly parameters: S;
     readonly workspace?: boolean;
     readonly timeoutMs?: number;
     execute(args: Static<S>, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
     resume?(args: Static<S>, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
+    preview?(args: Static<S>, context: Context): Promise<string | null>;
   },
 ): Tool<Context> {
   return {
@@ -89,5 +92,6 @@ export function defineTool<S extends TSchema, Context = ToolContext>(
     parameters: tool.parameters as unknown as ToolSpec["parameters"],
     execute: tool.execute as Tool<Context>["execute"],
     ...(tool.resume && { resume: tool.resume as NonNullable<Tool<Context>["resume"]> }),
+    ...(tool.preview && { preview: tool.preview as NonNullable<Tool<Context>["preview"]> }),
   };
 }

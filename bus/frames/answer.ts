@@ -35,7 +35,7 @@ export function answerOf(result: RunResult, continued: boolean): { status: numbe
   const usage = result.usage === null ? "" : `,"usage":${JSON.stringify(result.usage)}`;
   const body =
     `{"messages":${result.messagesJson},"final":${final},"thread_id":${JSON.stringify(result.thread_id)}` +
-    `,"model":${JSON.stringify(result.model)},"leaf_id":"${result.leaf_id}","approvals":[]` +
+    `,"model":${JSON.stringify(result.model)},"leaf_id":"${result.leaf_id}","approvals":${JSON.stringify(result.approvals)}` +
     `,"stop_reason":"${result.stop_reason}"${usage}${continued ? ',"continued":true' : ""}}`;
   return { status: 200, body };
 }

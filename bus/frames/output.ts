@@ -16,6 +16,19 @@ export interface TurnUsage extends TokenCount {
   readonly cost: Cost;
 }
 
+/** A request for approval as the answer of a turn tells it. */
+export interface AskedApproval {
+  readonly approval_id: string;
+  readonly tool_name: string;
+  readonly args: unknown;
+  readonly rule_id: string;
+  readonly reason: string;
+  readonly thread_id: string;
+  readonly tool_call_id: string;
+  readonly expires_at: number | null;
+  readonly status: "approved" | "denied" | "expired";
+}
+
 /** How a turn ended, in full. */
 export interface RunResult {
   /** The reply, or as much of it as came; null when nothing came. */
@@ -31,6 +44,8 @@ export interface RunResult {
   readonly thread_id: string;
   readonly leaf_id: string;
   readonly aborted: boolean;
+  /** Every request for approval that the run has waited for. */
+  readonly approvals: readonly AskedApproval[];
   /** The model failed, in words that a client may read; null when it did not. */
   readonly failure: string | null;
 }

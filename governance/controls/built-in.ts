@@ -1,7 +1,8 @@
+import { approvals } from "./approvals.ts";
 import type { MakeControl } from "./control.ts";
 import { limits } from "./limits.ts";
 import { policies } from "./policies.ts";
 import { secretMasking } from "./secret-masking.ts";
 
 /** Every control of this server; each has its place in the order whatever its place in this list. */
-export const builtInControls: readonly MakeControl[] = [secretMasking, limits, policies];
+export const builtInControls: readonly MakeControl[] = [secretMasking, limits, policies, approvals];

@@ -1,5 +1,7 @@
+import type { Env } from "../../bus/env.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
 import type { AgentMetrics } from "../agent-metrics.ts";
 import type { RunBudget } from "../budget.ts";
 import type { SecretMask } from "../secret-mask.ts";
@@ -27,6 +29,17 @@ export interface GovernedRun {
   readonly budget: RunBudget;
   readonly mask: SecretMask;
   readonly metrics: AgentMetrics;
+  readonly env: Env;
+  /** What the tenant of the run keeps. */
+  readonly store: TenantStore;
+  /** Full id of the thread, empty without one. */
+  readonly threadId: string;
+  /** Whether somebody waits for the run who could see to a question. */
+  readonly attended: boolean;
+  /** A call of this run as the whole tenant knows it. */
+  callKey(toolCallId: string): string;
+  /** Logs why a control could not judge. */
+  failed(error: unknown): void;
 }
 
 /** A call that the model asked for. Its name is that of a bound tool, and its arguments have passed the tool's schema. */
@@ -39,6 +52,8 @@ export interface GovernedCall {
   readonly args: unknown;
   /** Why a tool would not take these arguments, in words for the model; null when it would. */
   misfit(args: unknown): string | null;
+  /** What the call would change, for a person to read; null where its tool has nothing to show. */
+  preview(): Promise<string | null>;
   readonly agent: CompiledAgent;
   readonly principal: Principal;
   readonly now: number;

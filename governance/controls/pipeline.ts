@@ -12,8 +12,8 @@ export type Admission = {
   /** The arguments as they stand. */
   readonly args: unknown;
   readonly spoken: readonly Spoken[];
-} & (
-  | { readonly kind: "pass" }
+} /** `grant` is the approval by which it passes, if it needs one. */ & (
+  | { readonly kind: "pass"; readonly grant?: string }
   | { readonly kind: "deny"; readonly denial: Denial }
   /** The tool would not take what was put in the place of its arguments. */
   | { readonly kind: "misfit"; readonly by: ControlName; readonly problem: string }
@@ -79,6 +79,7 @@ export class Pipeline {
     const done = resumed === null ? -1 : callOrder.indexOf(resumed.after);
     const again = resumed?.edited ? askedAgainWhenEdited : askedAgain;
     let standing = call;
+    let grant: { readonly grant?: string } = {};
     if (resumed?.edited) {
       const problem = call.misfit(call.args);
       if (problem !== null) return { kind: "misfit", by: resumed.after, problem, args: call.args, spoken };
@@ -93,12 +94,18 @@ export class Pipeline {
         throw new Error(`${name} waits, and shares its place`);
       if (verdict.verdict === "wait" && name !== resumed?.after)
         return { kind: "wait", wait: verdict.wait, rule: verdict.rule, after: name, args, spoken };
+      if (verdict.verdict === "pass" || verdict.verdict === "replace")
+        grant = verdict.grant === undefined ? grant : { grant: verdict.grant };
       if (verdict.verdict !== "replace") continue;
       standing = { ...standing, args: verdict.args };
       const problem = call.misfit(verdict.args);
       if (problem !== null) return { kind: "misfit", by: name, problem, args: verdict.args, spoken };
+      if (!verdict.byPerson) continue;
+      const rest = await this.admit(standing, { after: name, edited: true });
+      const all = [...spoken, ...rest.spoken];
+      return rest.kind === "pass" ? { ...rest, ...grant, spoken: all } : { ...rest, spoken: all };
     }
-    return { kind: "pass", args: standing.args, spoken };
+    return { kind: "pass", ...grant, args: standing.args, spoken };
   }
 
   /** The result as the model and the log may see it. What is refused is no longer looked at; only the words that say so are masked. */

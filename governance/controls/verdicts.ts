@@ -5,6 +5,8 @@ import type { ControlName, Layer } from "./order.ts";
 /** Nothing is in the way. */
 export interface Pass {
   readonly verdict: "pass";
+  /** The approval by which it passes. */
+  readonly grant?: string;
 }
 
 export const pass: Pass = { verdict: "pass" };
@@ -23,8 +25,17 @@ export interface Refusal {
 export type CallVerdict =
   | Pass
   | ({ readonly verdict: "deny" } & Refusal)
-  /** Later controls and the tool get these arguments, and people are shown them. They are held against the tool's schema. */
-  | { readonly verdict: "replace"; readonly args: unknown; readonly rule?: string }
+  /**
+   * Later controls and the tool get these arguments, and people are shown them. They are held against the tool's schema. Those that
+   * a person has put in (`byPerson`) are looked at by the controls before, too.
+   */
+  | {
+      readonly verdict: "replace";
+      readonly args: unknown;
+      readonly rule?: string;
+      readonly grant?: string;
+      readonly byPerson?: true;
+    }
   | { readonly verdict: "wait"; readonly wait: Wait; readonly rule: string };
 
 /** On what came of a call. */
@@ -69,6 +80,10 @@ export interface Wait {
     /** The one principal who may not, because it asked; null for none. */
     readonly not_principal: string | null;
   };
+  /** The request for approval that it is for: what is said to that is the answer. */
+  readonly approval_id?: string;
+  /** What clients are told while it is open. */
+  readonly frame?: { readonly name: string; readonly data: Readonly<Record<string, unknown>> };
 }
 
 /** A control that said something other than pass, for the record. */

@@ -1,5 +1,6 @@
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Route } from "../route.ts";
+import { approvalRoutes } from "./approvals.ts";
 import { auditRoutes } from "./audit.ts";
 import { chatRoutes } from "./chat.ts";
 import { docsRoutes } from "./docs.ts";
@@ -27,6 +28,7 @@ export function allRoutes(
     ...sessionRoutes,
     ...openAiRoutes,
     ...fileRoutes,
+    ...approvalRoutes,
     ...auditRoutes,
     ...usageRoutes,
     ...manifestRoutes(manifestSource),

@@ -239,7 +239,7 @@ const chatReattach = route({
     const cursor = readCursor(exchange.head.headers["last-event-id"] ?? query.last_event_id);
     return {
       kind: "stream",
-      open: (stream) => void new Reattachment(context, principal.tenant_id, suffix, cursor, stream),
+      open: (stream) => void new Reattachment(context, principal, suffix, cursor, stream),
     };
   },
 });

@@ -1,45 +1,75 @@
-import {
-  closed,
-  flag,
-  nullable,
-  number,
-  optionalText,
-  references,
-  text,
-  texts,
-  toolGlobs,
-  unbuilt,
-} from "../fields/fields.ts";
+import { closed, flag, nullable, number, optionalText, references, text, texts, toolGlobs } from "../fields/fields.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchGlob } from "../glob.ts";
+import type { ToolSpec } from "../registries.ts";
 
 const fields = {
-  approvals: unbuilt(
-    references(
-      "Tool calls that wait for a person; a name goes before a glob, a later rule before an earlier one.",
-      closed("One rule.", {
-        id: text("Its id.", { maxLength: 128 }),
-        description: optionalText("For people."),
-        tools: toolGlobs("Tools it gates."),
-        ttl_seconds: nullable(number("How long the question stands.", { exclusiveMinimum: 0, maximum: 3600 })),
-        one_shot: flag("An approval is good for one call."),
-        bind_principal: flag("An approval is good for its caller only."),
-        allow_unattended: flag("Lets calls pass in runs that nobody watches."),
-        when_args: texts("Names of arguments; only calls that carry all of them wait."),
-      }),
-    ),
+  approvals: references(
+    "Tool calls that wait for a person; a name goes before a glob, a later rule before an earlier one.",
+    closed("One rule.", {
+      id: text("Its id.", { maxLength: 128 }),
+      description: optionalText("Why it asks, for those who decide.", { maxLength: 2048 }),
+      tools: toolGlobs("Tools it gates."),
+      ttl_seconds: nullable(
+        number("How long the question stands, and an approval for equal calls. Null is 300.", {
+          exclusiveMinimum: 0,
+          maximum: 3600,
+        }),
+      ),
+      one_shot: flag("An approval is good for one call."),
+      bind_principal: flag("An approval is good for its caller only."),
+      require_other: flag("The caller who has asked may not decide."),
+      allow_unattended: flag("Lets calls pass in runs that nobody watches."),
+      when_args: texts("Names of arguments; only calls that carry all of them wait."),
+    }),
   ),
 };
 
 /** What of `spec` is declared here. */
 export type ApprovalsSpec = SpecOf<typeof fields>;
 
-export const approvals = defineSection({ fields, rules: [unique("approvals", "id")] });
+/** A rule by which calls wait for a person. */
+export type ApprovalRule = ApprovalsSpec["approvals"][number];
 
-/** Whether the rule that decides on `tool` has no when_args: a literal name goes before globs, a later rule before an earlier. */
+export const approvals = defineSection({
+  fields,
+  rules: [unique("approvals", "id")],
+  compile({ approvals: rules }: ApprovalsSpec, { tools, selectsNothing, refuse }) {
+    const gated = new Map<string, ApprovalRule>();
+    for (const { name } of tools) {
+      const rule = ruleFor(rules, name);
+      if (rule !== undefined) gated.set(name, rule);
+    }
+    for (const [at, { id, tools: globs, when_args }] of rules.entries()) {
+      for (const glob of globs)
+        if (!tools.some(({ name }) => matchGlob(glob, name))) selectsNothing(`${id}: ${glob}`, "approval");
+      const selected = tools.filter(({ name }) => globs.some((glob) => matchGlob(glob, name)));
+      for (const [argAt, arg] of when_args.entries())
+        if (selected.length > 0 && !selected.some((tool) => takesArgument(tool, arg)))
+          refuse(
+            ["spec", "approvals", at, "when_args", argAt],
+            `names the argument ${arg}, which none of the rule's tools takes`,
+            "unresolved",
+          );
+    }
+    return { approvals: gated as ReadonlyMap<string, ApprovalRule> };
+  },
+});
+
+/** Whether the rule that decides on `tool` has no when_args. */
 export function gatesEveryCall({ approvals }: ApprovalsSpec, tool: string): boolean {
-  const literal = approvals.findLast((rule) => rule.tools.includes(tool));
-  const rule = literal ?? approvals.findLast(({ tools }) => tools.some((glob) => matchGlob(glob, tool)));
-  return rule !== undefined && rule.when_args.length === 0;
+  return ruleFor(approvals, tool)?.when_args.length === 0;
+}
+
+/** The rule that decides on a tool: a literal name goes before globs, a later rule before an earlier. */
+function ruleFor(rules: readonly ApprovalRule[], tool: string): ApprovalRule | undefined {
+  const literal = rules.findLast((rule) => rule.tools.includes(tool));
+  return literal ?? rules.findLast(({ tools }) => tools.some((glob) => matchGlob(glob, tool)));
+}
+
+/** Whether a call of the tool may carry the argument. */
+function takesArgument({ parameters }: ToolSpec, arg: string): boolean {
+  const { properties, additionalProperties } = parameters as { properties?: object; additionalProperties?: unknown };
+  return additionalProperties !== false || Object.hasOwn(properties ?? {}, arg);
 }

@@ -10,6 +10,7 @@ import { migration as waits } from "./0021_waits.ts";
 import { migration as growth } from "./0023_growth.ts";
 import { migration as rateBuckets } from "./0024_rate_buckets.ts";
 import { migration as fileStates } from "./0026_file_states.ts";
+import { migration as approvals } from "./0027_approvals.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -24,4 +25,5 @@ export const migrations: readonly Migration[] = [
   growth,
   rateBuckets,
   fileStates,
+  approvals,
 ];

@@ -22,8 +22,15 @@ export interface WaitingCall {
   readonly tool: string;
   /** As the controls have made them. */
   readonly args: unknown;
-  /** The control that has asked; null when the tool itself has. */
+  /** The control that has asked, and its rule; null when the tool itself has. */
   readonly control: string | null;
+  readonly rule?: string;
+}
+
+/** What those who listen are told while the question is open. */
+export interface WaitFrame {
+  readonly name: string;
+  readonly data: Readonly<Record<string, unknown>>;
 }
 
 /** An answer, and who gave it. */
@@ -48,10 +55,15 @@ const waitTable = table("waits", {
   deadline: nullable(integer),
   state: oneOf("open", "answered", "expired", "closed"),
   answer: nullable(json<WaitAnswer>()),
+  /** The request for approval that it is for, which decides it. */
+  approval_id: nullable(text),
+  frame: nullable(json<WaitFrame>()),
 });
 
 /** A wait as it is stored. */
 export type WaitRow = RowIn<typeof waitTable>;
+/** A wait as it is opened. */
+export type NewWait = Omit<WaitRow, "state" | "answer">;
 
 const insertWait = insertInto(waitTable);
 const answerWait = tenantSql(
@@ -77,6 +89,31 @@ const selectOfRun = tenantSql(
   `SELECT ${waitTable.columns} FROM waits WHERE tenant_id = :tenant AND run_id = ? AND state <> 'closed'
    ORDER BY opened_at, wait_id LIMIT ?`,
 );
+const answerOfApproval = tenantSql(
+  "waits_answer_approval",
+  `UPDATE waits SET state = 'answered', answer = ?
+   WHERE tenant_id = :tenant AND approval_id = ? AND state = 'open' AND (deadline IS NULL OR deadline > :now)`,
+);
+const selectOfApproval = tenantSql(
+  "waits_of_approval",
+  `SELECT ${waitTable.columns} FROM waits WHERE tenant_id = :tenant AND approval_id = ? AND state IN ('open', 'answered')
+   ORDER BY opened_at, wait_id LIMIT ?`,
+);
+const selectApprovalsOfRun = tenantSql(
+  "waits_approvals_of_run",
+  `SELECT DISTINCT approval_id FROM waits WHERE tenant_id = :tenant AND run_id = ? AND approval_id IS NOT NULL`,
+);
+const selectOpenOfThread = tenantSql(
+  "waits_open_of_thread",
+  `SELECT ${waitTable.columns} FROM waits
+   WHERE tenant_id = :tenant AND thread_key = ? AND state = 'open' AND (deadline IS NULL OR deadline > :now)
+   ORDER BY opened_at, wait_id LIMIT ?`,
+);
+const deleteWait = tenantSql("wait_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND wait_id = ?");
+const deleteOfRun = tenantSql(
+  "waits_delete_run",
+  "DELETE FROM waits WHERE tenant_id = :tenant AND run_id = ? AND thread_key < 0",
+);
 const deleteOfThread = tenantSql("waits_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND thread_key = ?");
 const selectDue = systemSql(
   "waits_due",
@@ -91,8 +128,14 @@ export const waitsOfRunMax = 64;
 /** A wait of a tenant by its id. */
 export const waitById = selectOne(waitTable, ["wait_id"]);
 
+/** Of the row of a wait whose run has no thread. */
+export const noThread = -1;
+
+/** Calls that wait for one request for approval, of which anything is told at once. */
+const waitsOfApprovalMax = 1_000;
+
 /** A run begins to wait. */
-export function openWaitOp(store: TenantStore, wait: Omit<WaitRow, "state" | "answer">): WriteOp {
+export function openWaitOp(store: TenantStore, wait: NewWait): WriteOp {
   return insertWait(store, { ...wait, state: "open", answer: null });
 }
 
@@ -116,6 +159,21 @@ export function closeWaitsOp(store: TenantStore, runId: string): WriteOp {
   return store.op(closeOfRun, [runId]);
 }
 
+/** Answers every call that waits for a request for approval, with the JSON of the answer. */
+export function answerWaitsOfApprovalOp(store: TenantStore, approvalId: string, answer: string): WriteOp {
+  return store.op(answerOfApproval, [answer, approvalId]);
+}
+
+/** Deletes a wait. */
+export function deleteWaitOp(store: TenantStore, waitId: string): WriteOp {
+  return store.op(deleteWait, [waitId]);
+}
+
+/** Deletes what a run without a thread has left: it is gone with its process. */
+export function deleteWaitsOfRunOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(deleteOfRun, [runId]);
+}
+
 /** Deletes the waits of a thread. */
 export function deleteWaitsOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteOfThread, [threadKey]);
@@ -124,6 +182,24 @@ export function deleteWaitsOp(store: TenantStore, threadKey: number): WriteOp {
 /** The waits of a run that are not closed, the oldest first. */
 export async function waitsOfRun(store: TenantStore, runId: string): Promise<WaitRow[]> {
   const rows = await store.read(selectOfRun, runId, waitsOfRunMax);
+  return rows.map((row) => waitTable.decode(row));
+}
+
+/** The calls that wait for a request for approval, or were just answered, the oldest first. */
+export async function waitsOfApproval(store: TenantStore, approvalId: string): Promise<WaitRow[]> {
+  const rows = await store.read(selectOfApproval, approvalId, waitsOfApprovalMax);
+  return rows.map((row) => waitTable.decode(row));
+}
+
+/** The requests for approval that a run has waited for. */
+export async function approvalsOfRun(store: TenantStore, runId: string): Promise<string[]> {
+  const rows = await store.read(selectApprovalsOfRun, runId);
+  return rows.map((row) => row.approval_id as string);
+}
+
+/** What a thread asks at the moment, the oldest first. */
+export async function openWaitsOfThread(store: TenantStore, threadKey: number, limit: number): Promise<WaitRow[]> {
+  const rows = await store.read(selectOpenOfThread, threadKey, limit);
   return rows.map((row) => waitTable.decode(row));
 }
 

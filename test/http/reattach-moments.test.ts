@@ -95,7 +95,13 @@ describe("a listener that comes at any moment of a turn", () => {
       await sim.advance(sim.int(turnMsMax));
 
       const stream = new ReadingStream();
-      new Reattachment(context as never, tenantId, suffix, 0, stream as never);
+      new Reattachment(
+        context as never,
+        { tenant_id: tenantId, sub: "", scopes: [], scheme: "none", issuer: "" },
+        suffix,
+        0,
+        stream as never,
+      );
       await sim.until(turn.ended);
       await sim.advance(1_000);
 

@@ -6,6 +6,8 @@ import { Pasts } from "../../http/past/pasts.ts";
 import { Reattachment } from "../../http/reattach.ts";
 import { ThreadHubs } from "../../http/thread-hubs.ts";
 
+const nobody = { tenant_id: "acme", sub: "", scopes: [], scheme: "none", issuer: "" };
+
 for (const [since_seq, told] of [
   [1, []],
   [2, ["Said."]],
@@ -42,7 +44,7 @@ for (const [since_seq, told] of [
     const store = { tenant: () => ({ read: async () => [] }) };
     const hubs = new ThreadHubs(bus as never);
     const pasts = new Pasts(systemEnv(), 2 ** 20);
-    new Reattachment({ bus, store, hubs, pasts, reattached: new Set() } as never, "acme", "t", 2, stream as never);
+    new Reattachment({ bus, store, hubs, pasts, reattached: new Set() } as never, nobody, "t", 2, stream as never);
     await over;
 
     const words = written.join("").match(/"delta":"Said\."(?=\},"text":"Said)/g) ?? [];

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import { allStatements, type Param, type Statement } from "../../storage/store/statements.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
+import { decideOps, openApproval } from "../../storage/tables/approvals.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
 import { appendOp } from "../../storage/tables/events.ts";
 import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tables/files.ts";
@@ -92,6 +93,8 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       call: { tool_call_id: "c", tool: "t", args: {}, control: null },
       opened_at: 5,
       deadline: null,
+      approval_id: "run",
+      frame: null,
     }),
     claimKeyOp(
       tenant,
@@ -165,6 +168,20 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     ),
   ]);
   await searchEvents(tenant, "anything", 1);
+  for (const [id, call_signature, decision] of [
+    ["row", "m", "approved"],
+    ["row 2", "ok", "denied"],
+    ["run", "", null],
+  ] as const) {
+    await openApproval(tenant, {
+      ...{ id, manifest_id: "m", tool_name: "m", call_signature, args: text, parameters: "{}", rule_id: "r" },
+      ...{ reason: text, thread_id: "t1", tool_call_id: "c", principal_subj: text, bound_to: "", not_by: "" },
+      ...{ one_shot: 0, ttl_seconds: null, lastsMs: 3_600_000 },
+      evidence: { effect: "read", risk: "reads", cost_usd: 0, tool_calls: 0 },
+    });
+    if (decision !== null)
+      await tenant.write(decideOps(tenant, id, { decision, note: text, edited_args: null }, "somebody"));
+  }
 }
 
 const victimKey = 7;
@@ -208,6 +225,7 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "audit",
     "usage",
     "files",
+    "approvals",
   ];
   const query = (table: string) => `SELECT * FROM ${table} WHERE tenant_id = 'victim' ORDER BY 2, 3`;
   if (config.engine === "postgres")
@@ -319,5 +337,6 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "search_unindexed_threads_of_tenant",
     "stored_bytes_of_kind",
     "usage_threads_totals",
+    "waits_approvals_of_run",
   ]);
 });

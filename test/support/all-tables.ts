@@ -1,4 +1,5 @@
 // Every module that declares statements, for the tests that hold each of them against both engines.
+import "../../storage/tables/approvals.ts";
 import "../../storage/tables/audit.ts";
 import "../../storage/tables/events.ts";
 import "../../storage/tables/files.ts";

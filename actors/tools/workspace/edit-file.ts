@@ -1,7 +1,8 @@
 import { Type } from "../../../bus/type.ts";
 import { defineTool, type ToolContext } from "../tool.ts";
 import { applyEdit, editProperties } from "./edit.ts";
-import { readAtMost } from "./file-content.ts";
+import { readAtMost, textBytesMax } from "./file-content.ts";
+import { previewChange } from "./preview.ts";
 import { answer, checkSignal, ToolRefusal } from "./refusal.ts";
 import { alone, inParent } from "./workspace.ts";
 import { parsePath, refuseGitPaths } from "./workspace-path.ts";
@@ -28,6 +29,13 @@ export const editFile = defineTool({
   execute: (args, context) =>
     answer(() =>
       rewrite(args.path, fileBytesMax, context, (file) => applyEdit(file, args, fileBytesMax, args.path, context.env)),
+    ),
+  preview: (args, context) =>
+    previewChange(
+      args.path,
+      textBytesMax,
+      context,
+      (file) => file && applyEdit(file, args, fileBytesMax, args.path, context.env),
     ),
 });
 

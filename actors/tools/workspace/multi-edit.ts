@@ -1,8 +1,9 @@
 import { Type } from "../../../bus/type.ts";
-import { defineTool } from "../tool.ts";
-import { applyEdit, editProperties } from "./edit.ts";
+import { defineTool, type ToolContext } from "../tool.ts";
+import { applyEdit, type Edit, editProperties } from "./edit.ts";
 import { rewrite } from "./edit-file.ts";
 import { textBytesMax } from "./file-content.ts";
+import { previewChange } from "./preview.ts";
 import { answer, checkSignal } from "./refusal.ts";
 
 const editsMax = 50;
@@ -28,14 +29,20 @@ export const multiEdit = defineTool({
   risk: "writes",
   workspace: true,
   execute: (args, context) =>
-    answer(() =>
-      rewrite(args.path, textBytesMax, context, async (file) => {
-        let bytes = file;
-        for (const [at, edit] of args.edits.entries()) {
-          checkSignal(context.signal);
-          bytes = await applyEdit(bytes, edit, textBytesMax, `${args.path}: edit ${at + 1}`, context.env);
-        }
-        return bytes;
-      }),
-    ),
+    answer(() => rewrite(args.path, textBytesMax, context, (file) => applyEdits(file, args, context))),
+  preview: (args, context) =>
+    previewChange(args.path, textBytesMax, context, (file) => file && applyEdits(file, args, context)),
 });
+
+async function applyEdits(
+  file: Buffer,
+  { path, edits }: { readonly path: string; readonly edits: readonly Edit[] },
+  { signal, env }: ToolContext,
+): Promise<Buffer> {
+  let bytes = file;
+  for (const [at, edit] of edits.entries()) {
+    checkSignal(signal);
+    bytes = await applyEdit(bytes, edit, textBytesMax, `${path}: edit ${at + 1}`, env);
+  }
+  return bytes;
+}

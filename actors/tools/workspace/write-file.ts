@@ -2,6 +2,7 @@ import { Type } from "../../../bus/type.ts";
 import { defineTool } from "../tool.ts";
 import { refuseUnlessOwnFile } from "./directory.ts";
 import { readAtMost, textBytesMax } from "./file-content.ts";
+import { previewChange } from "./preview.ts";
 import { answer, checkSignal, ToolRefusal } from "./refusal.ts";
 import { alone, inParent } from "./workspace.ts";
 import { parsePath, refuseGitPaths } from "./workspace-path.ts";
@@ -55,6 +56,10 @@ export const writeFile = defineTool({
         }),
       );
     }),
+  preview: (args, context) =>
+    previewChange(args.path, textBytesMax, context, (file) =>
+      Buffer.concat(args.append && file !== null ? [file, Buffer.from(args.content)] : [Buffer.from(args.content)]),
+    ),
 });
 
 /** What a tool says that has written a file. */

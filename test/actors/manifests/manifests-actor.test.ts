@@ -63,7 +63,7 @@ test("what cannot be taken is refused, and nothing is stored or recorded of it",
       manifest: '{"metadata":{"name":"helper"},"spec":{"tools":["nobodys"]}}',
     }),
     "invalid_manifest of what is not built": putOf("x", {
-      manifest: '{"metadata":{"name":"helper"},"spec":{"approvals":[{"id":"a"}]}}',
+      manifest: '{"metadata":{"name":"helper"},"spec":{"peers":[{"name":"p","url":"https://p.example"}]}}',
     }),
   };
 

@@ -1,8 +1,10 @@
 // What controls say of calls and results, through a chat: what the model, the client, the log, audit and the tool are given.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { runAddress } from "../../../bus/address.ts";
 import type { Control, GovernedCall } from "../../../governance/controls/control.ts";
 import { pass } from "../../../governance/controls/verdicts.ts";
+import { tenantId } from "../../support/actor-process.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { cleanup } from "../../support/temp.ts";
 import { asks, framesOf, GovernedChat, resultsOf, secret } from "./governed-chat.ts";
@@ -92,18 +94,32 @@ describe("a control", () => {
     assert.deepEqual([audit[1]?.event_type, error_code, args], ["tool_call", "invalid_arguments", { file: "b.txt" }]);
   });
 
-  test("waits: as nobody can be asked, the call is refused and the tool does not run", async () => {
-    const may_answer = { scopes: ["approvals:write"], principal: null, not_principal: null };
-    const wait = { kind: "approval", subject: "May it?", deadline: null, may_answer };
-    const governed = chat({ name: "approvals", before: () => ({ verdict: "wait", rule: "gate", wait }) });
+  test("waits: the run is put aside, and the call is refused when nobody has answered in time", async () => {
+    const may_answer = { scopes: [], principal: null, not_principal: null };
+    const wait = { kind: "approval", subject: "May it?", deadline: 1, may_answer };
+    let asked = 0;
+    const governed = chat({
+      name: "approvals",
+      before() {
+        asked++;
+        return { verdict: "wait", rule: "gate", wait };
+      },
+    });
+    const turn = governed.submit("waiting", [call, done]);
+    await governed.sim.until(turn.accepted);
+    await governed.sim.advance(1_000);
+    const live = governed.process.deps.liveRuns.size;
+    governed.process.bus.tell(runAddress(tenantId, "waiting", turn.runId), "resume", { due: true });
+    await governed.sim.until(turn.ended);
 
-    const { events, audit } = await governed.play("waiting", [call, done]);
-
-    const told = "[approval nobody can be asked] tool=leaky rule=gate";
-    assert.deepEqual([governed.ran, shownLast(governed)], [[], told]);
+    const { events, audit } = await governed.left("waiting", turn);
+    const told = "[approval timeout] tool=leaky rule=gate";
+    assert.deepEqual([live, asked, governed.ran, shownLast(governed)], [0, 1, [], told]);
     const controls = [{ control: "approvals", verdict: "wait", rule: "gate", ms: 0 }];
     assert.deepEqual(resultsOf(events), [[told, { status: "denied", controls }]]);
     assert.deepEqual([audit[1]?.event_type, audit[1]?.payload.control], ["policy_deny", "approvals"]);
+    assert.deepEqual(framesOf(turn, "tool_start").length, 1);
+    assert.deepEqual(intents([...events]), []);
   });
 
   test("replaces a result: everybody sees the new one, masked after it; error and all are the control's to say", async () => {

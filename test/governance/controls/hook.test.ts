@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
 import { RunBudget } from "../../../governance/budget.ts";
-import type { Control, GovernedCall } from "../../../governance/controls/control.ts";
+import type { Control, GovernedCall, GovernedRun } from "../../../governance/controls/control.ts";
 import { hookControl, hookMs, type ToolHook } from "../../../governance/controls/hook.ts";
 import { pass } from "../../../governance/controls/verdicts.ts";
 import { Metrics, renderMetrics } from "../../../governance/metrics.ts";
@@ -32,7 +32,7 @@ function hooked(hook: Omit<ToolHook, "name">) {
   const counts = new Metrics();
   const metrics = new AgentMetrics(counts, agent);
   const budget = new RunBudget(agent.limits, 0);
-  const control = make({ agent, budget, mask: new SecretMask([]), metrics }) as Control;
+  const control = make({ agent, budget, mask: new SecretMask([]), metrics } as GovernedRun) as Control;
   const degraded = async () => (await renderMetrics([counts.snapshot()], "text")).body;
   return { sim, control, degraded, failures };
 }

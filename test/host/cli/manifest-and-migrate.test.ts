@@ -171,9 +171,10 @@ describe("svc migrate", () => {
       "0023",
       "0024",
       "0026",
+      "0027",
     ]);
     assert.deepEqual([second.code, second.answer.applied], [0, []]);
-    assert.equal(await currentRevision(storeConfigOf(loadSettings(environment))), "0026");
+    assert.equal(await currentRevision(storeConfigOf(loadSettings(environment))), "0027");
   });
 
   test("OPS-021 an earlier revision is exit 2 without --downgrade, and is gone back to with it", async (context) => {
@@ -186,10 +187,10 @@ describe("svc migrate", () => {
 
     assert.deepEqual([refused.code, refused.stdout], [2, ""]);
     assert.match(refused.stderr, /--downgrade/);
-    assert.equal(revision, "0026");
+    assert.equal(revision, "0027");
     assert.deepEqual(
       [undone.code, undone.answer.to, undone.answer.applied],
-      [0, "0002", ["0026", "0024", "0023", "0021", "0020", "0019", "0005", "0004", "0003"]],
+      [0, "0002", ["0027", "0026", "0024", "0023", "0021", "0020", "0019", "0005", "0004", "0003"]],
     );
   });
 

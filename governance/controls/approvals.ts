@@ -1,0 +1,159 @@
+import { principalId } from "../../bus/protocol/principal.ts";
+import { digestJson } from "../../manifests/canonical-json.ts";
+import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
+import {
+  type ApprovalKey,
+  type ApprovalRow,
+  claimGrantOp,
+  decisionOf,
+  liveGrant,
+  type NewApproval,
+  openApproval,
+  pendingApproval,
+} from "../../storage/tables/approvals.ts";
+import type { Control, GovernedCall, GovernedRun } from "./control.ts";
+import { type CallVerdict, pass } from "./verdicts.ts";
+
+/** How long a question of a rule without ttl_seconds stands. */
+const lastsMsDefault = 300_000;
+/** Looks at what may change between two of them: a request that is decided, or lapses, while it is joined. */
+const looksMax = 5;
+
+/** spec.approvals: a call of a gated tool waits for a person, unless an equal one was approved a while ago. */
+export function approvals(run: GovernedRun): Control | null {
+  const { agent } = run;
+  if (agent.approvals.size === 0) return null;
+  return {
+    name: "approvals",
+    async before(call) {
+      const rule = agent.approvals.get(call.tool);
+      if (rule === undefined || !rule.when_args.every((name) => carries(call.args, name))) return pass;
+      if (!run.attended) return rule.allow_unattended ? pass : refused(rule, "unattended");
+      try {
+        return await gate(run, rule, call);
+      } catch (error) {
+        // What cannot be asked is not allowed.
+        run.failed(error);
+        return refused(rule, "unavailable");
+      }
+    },
+  };
+}
+
+async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): Promise<CallVerdict> {
+  const { store, metrics, env } = run;
+  const asker = principalId(call.principal);
+  const key: ApprovalKey = {
+    manifest_id: run.agent.name,
+    tool_name: call.tool,
+    call_signature: digestJson(call.args),
+  };
+  for (let look = 1; look <= looksMax; look++) {
+    const grant = await liveGrant(store, key, asker);
+    const isOwn = rule.require_other && grant?.decision?.by === asker;
+    if (grant !== undefined && !isOwn) {
+      if (await taken(run, grant, call)) return granted(grant, rule);
+      // One for a single call that somebody else has just taken is seen no more.
+      continue;
+    }
+    const pending = await pendingApproval(store, key);
+    if (pending !== undefined && (look > 1 || pending.deadline > env.now())) {
+      if (pending.bound_to !== "" && pending.bound_to !== asker) return refused(rule, "pending for another principal");
+      metrics.count("svc_approval_required_total", { tool: call.tool, rule: rule.id });
+      return { verdict: "wait", rule: rule.id, wait: waitFor(run, rule, call, pending) };
+    }
+    await openApproval(store, await request(run, rule, call, key));
+  }
+  throw new Error("a request for approval that is never pending");
+}
+
+/** Whether a grant is this call's: one that is good for a single call goes to who takes it first. */
+async function taken({ store, callKey }: GovernedRun, { id, one_shot }: ApprovalRow, call: GovernedCall) {
+  if (one_shot === 0) return true;
+  return store.write([claimGrantOp(store, id, callKey(call.tool_call_id))]).then(
+    () => true,
+    (error) => {
+      if (error?.code === "conflict") return false;
+      throw error;
+    },
+  );
+}
+
+function granted(grant: ApprovalRow, { id: rule }: ApprovalRule): CallVerdict {
+  const edited = decisionOf(grant)?.edited_args ?? null;
+  if (edited === null) return { ...pass, grant: grant.id };
+  return { verdict: "replace", args: edited, rule, grant: grant.id, byPerson: true };
+}
+
+async function request(
+  run: GovernedRun,
+  rule: ApprovalRule,
+  call: GovernedCall,
+  key: ApprovalKey,
+): Promise<NewApproval> {
+  const { agent, budget, env, metrics } = run;
+  const spec = agent.tools.find(({ name }) => name === call.tool);
+  const preview = await call.preview().catch(() => {
+    metrics.count("svc_approval_preview_failed_total", { tool: call.tool, rule: rule.id });
+    return null;
+  });
+  const { cost_usd, tool_calls } = budget.spent;
+  return {
+    ...key,
+    id: env.id(),
+    args: JSON.stringify(preview === null ? call.args : { ...(call.args as object), preview }),
+    parameters: JSON.stringify(spec?.parameters ?? {}),
+    evidence: { effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },
+    rule_id: rule.id,
+    reason: rule.description,
+    thread_id: run.threadId,
+    tool_call_id: run.threadId === "" ? "" : call.tool_call_id,
+    principal_subj: call.principal.sub,
+    bound_to: rule.bind_principal ? principalId(call.principal) : "",
+    not_by: rule.require_other ? principalId(call.principal) : "",
+    one_shot: rule.one_shot ? 1 : 0,
+    ttl_seconds: rule.ttl_seconds,
+    lastsMs: rule.ttl_seconds === null ? lastsMsDefault : rule.ttl_seconds * 1000,
+  };
+}
+
+/** What those who listen are told is about this call, whoever has asked first. */
+function waitFor({ threadId }: GovernedRun, rule: ApprovalRule, call: GovernedCall, row: ApprovalRow) {
+  const { id, reason, rule_id, evidence } = row;
+  return {
+    kind: "approval",
+    subject: `${rule_id}: ${call.tool}`,
+    deadline: row.deadline,
+    may_answer: {
+      scopes: ["approvals:write"],
+      principal: null,
+      not_principal: rule.require_other ? principalId(call.principal) : null,
+    },
+    approval_id: id,
+    frame: {
+      name: "approval_required",
+      data: {
+        approval_id: id,
+        tool_name: call.tool,
+        args: JSON.parse(row.args) as unknown,
+        rule_id,
+        reason,
+        thread_id: threadId,
+        tool_call_id: threadId === "" ? "" : call.tool_call_id,
+        expires_at: row.ttl_seconds === null ? null : row.deadline,
+        evidence,
+      },
+    },
+  };
+}
+
+/** Whether a call carries an argument: it is there, not null, and not an empty text, list or object. */
+function carries(args: unknown, name: string): boolean {
+  const value = Object.hasOwn(args as object, name) ? (args as Record<string, unknown>)[name] : undefined;
+  if (value === undefined || value === null || value === "") return false;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}
+
+function refused({ id }: ApprovalRule, note: string): CallVerdict {
+  return { verdict: "deny", rule: id, detail: note };
+}

@@ -1,0 +1,306 @@
+import { runAddress } from "../../bus/address.ts";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { type Principal, principalId } from "../../bus/protocol/principal.ts";
+import { Type } from "../../bus/type.ts";
+import { argumentsProblem } from "../../governance/arguments-problem.ts";
+import { auditOp } from "../../governance/audit.ts";
+import { writeCursor } from "../../storage/store/cursor.ts";
+import { requestMs, type TenantStore } from "../../storage/store/store.ts";
+import {
+  type ApprovalRow,
+  approvalById,
+  approvalPage,
+  type Decision,
+  decideOps,
+  decisionOf,
+  lapseApprovals,
+} from "../../storage/tables/approvals.ts";
+import { waitsOfApproval } from "../../storage/tables/waits.ts";
+import type { HttpContext } from "../context.ts";
+import { jsonText } from "../exchange/reply.ts";
+import { route } from "../route.ts";
+import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+import { threadFilter } from "../thread-id.ts";
+
+const tag = "Approvals";
+const readScopes = ["approvals:read"];
+const writeScopes = ["approvals:write"];
+const statuses = ["pending", "approved", "denied", "expired"] as const;
+/** Characters of the requests on a page, but for the first: what a tool is given may be long. */
+const pageCharsMax = 4 * 1024 * 1024;
+const noteMax = 2048;
+
+const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
+
+const Approval = Type.Object({
+  approval_id: Type.String(),
+  id: Type.String({ description: "The same as approval_id." }),
+  tenant_id: Type.String(),
+  manifest_id: Type.String(),
+  tool_name: Type.String(),
+  call_signature: Type.String({ description: "SHA-256 of the arguments: equal calls share a request." }),
+  args: Type.Object(
+    {},
+    { additionalProperties: true, description: "With `preview`, a diff, where the tool has something to show." },
+  ),
+  evidence: Type.Object(
+    { effect: Type.String(), risk: Type.String(), cost_usd: Type.Number(), tool_calls: Type.Integer() },
+    { description: "What the tool can do, and what the run had used when it asked." },
+  ),
+  rule_id: Type.String(),
+  reason: Type.String({ description: "The rule's own words." }),
+  status: Status,
+  principal_subj: Type.String({ description: "Who has asked." }),
+  thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
+  tool_call_id: Type.String(),
+  created_at: EpochMs,
+  ttl_seconds: nullable(Type.Number()),
+  expires_at: nullable(EpochMs),
+  decided_at: nullable(EpochMs),
+  decided_by: Type.String(),
+  decision_note: Type.String(),
+  edited_args: nullable(OpenObject),
+  consumed_at: nullable(EpochMs),
+});
+
+const ApprovalParams = Type.Object({ approval_id: Type.String({ description: "Of the request." }) });
+
+const listApprovals = route({
+  method: "GET",
+  path: "/approvals",
+  summary: "Tool calls that a person was asked about, the newest first.",
+  tag,
+  access: readScopes,
+  query: Type.Object({
+    status: Type.Union(
+      statuses.map((status) => Type.Literal(status)),
+      { default: "pending", description: "Only those of this status." },
+    ),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Requests on a page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    thread_id: Type.Optional(
+      Type.String({ description: "Of this thread: its suffix, or its full id; empty for those of stateless turns." }),
+    ),
+  }),
+  reply: {
+    description:
+      "`items` and `requests` are the same list. It may be shorter than `limit`; next_cursor says whether there is more.",
+    schema: Type.Object({
+      items: Type.Array(Approval),
+      requests: Type.Array(Approval),
+      next_cursor: nullable(Type.String()),
+    }),
+  },
+  fails: ["invalid_cursor", "invalid_thread_id", "storage_unavailable"],
+  async handle({ query, principal }, { store, env }) {
+    const { tenant_id } = principal;
+    const { status, cursor = null, limit } = query;
+    const tenant = store.tenant(tenant_id);
+    const suffix = query.thread_id === "" ? null : threadFilter(query.thread_id, tenant_id);
+    const filter = {
+      status,
+      ...(query.thread_id !== undefined && { thread_id: suffix === null ? "" : `${tenant_id}:${suffix}` }),
+    };
+    let page = await approvalPage(tenant, filter, cursor, limit);
+    if (page.rows.some((row) => row.status === "pending" && row.deadline <= env.now())) {
+      await lapseApprovals(tenant);
+      page = await approvalPage(tenant, filter, cursor, limit);
+    }
+    const texts: string[] = [];
+    let chars = 0;
+    for (const row of page.rows) {
+      const text = approvalText(tenant_id, row);
+      chars += text.length;
+      if (texts.length > 0 && chars > pageCharsMax) break;
+      texts.push(text);
+    }
+    const last = page.rows[texts.length - 1];
+    const cut = texts.length < page.rows.length && last ? writeCursor([last.ts, last.id]) : page.next_cursor;
+    const items = `[${texts.join(",")}]`;
+    return jsonText(`{"items":${items},"requests":${items},"next_cursor":${JSON.stringify(cut)}}`);
+  },
+});
+
+const getApproval = route({
+  method: "GET",
+  path: "/approvals/{approval_id}",
+  summary: "One request for approval.",
+  tag,
+  access: readScopes,
+  params: ApprovalParams,
+  reply: { description: "The request.", schema: Approval },
+  fails: ["not_found", "storage_unavailable"],
+  async handle({ params, principal }, { store, env }) {
+    const tenant = store.tenant(principal.tenant_id);
+    return jsonText(approvalText(principal.tenant_id, await currentApproval(tenant, params.approval_id, env.now())));
+  },
+});
+
+const decideFails: readonly ErrorCode[] = [
+  "not_found",
+  "approval_not_pending",
+  "approval_expired",
+  "same_principal",
+  "invalid_edited_args",
+  "storage_unavailable",
+];
+
+const decide = route({
+  method: "POST",
+  path: "/approvals/{approval_id}/decide",
+  summary: "Approves or denies a call, and every equal one that waits.",
+  tag,
+  access: writeScopes,
+  params: ApprovalParams,
+  body: Type.Object(
+    {
+      decision: Type.Optional(Type.Union([Type.Literal("approved"), Type.Literal("denied")])),
+      status: Type.Optional(
+        Type.Union([Type.Literal("approved"), Type.Literal("denied")], { description: "The same as decision." }),
+      ),
+      note: Type.String({ default: "", maxLength: noteMax, description: "For the model, when the call is denied." }),
+      edited_args: Type.Optional(
+        nullable(
+          Type.Object(
+            {},
+            {
+              additionalProperties: true,
+              description:
+                "The call gets these arguments instead, and so does every equal one until the approval ends.",
+            },
+          ),
+        ),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: { description: "The request as it is now.", schema: Approval },
+  fails: decideFails,
+  async handle({ params, body, principal }, context) {
+    const { store, env, bus } = context;
+    const tenant = store.tenant(principal.tenant_id);
+    const decision = readDecision(body);
+    const row = await currentApproval(tenant, params.approval_id, env.now());
+    refuseDecided(row);
+    await refuseAsker(tenant, row, principal);
+    const parameters = JSON.parse(row.parameters) as Record<string, unknown>;
+    const problem = decision.edited_args === null ? null : argumentsProblem({ parameters }, decision.edited_args);
+    if (problem !== null) throw new SvcError("invalid_edited_args", { detail: problem });
+    try {
+      const ops = decideOps(tenant, row.id, decision, principalId(principal));
+      await tenant.write([...ops, decidedOp(tenant, context, row, decision, principal)], requestMs);
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== "conflict") throw error;
+      await lapseApprovals(tenant);
+      const now = await approvalById(tenant, row.id);
+      if (now) refuseDecided(now);
+      throw error;
+    }
+    // The rows say what was decided; whoever waits is told to look.
+    for (const { suffix, run_id } of await waitsOfApproval(tenant, row.id))
+      bus.tell(runAddress(principal.tenant_id, suffix === "" ? null : suffix, run_id), "resume", { due: false });
+    const decided = (await approvalById(tenant, row.id)) ?? row;
+    return jsonText(approvalText(principal.tenant_id, decided));
+  },
+});
+
+/** The request, marked as expired when its time is over. Refuses with not_found. */
+async function currentApproval(store: TenantStore, id: string, now: number): Promise<ApprovalRow> {
+  let row = await approvalById(store, id);
+  if (row?.status === "pending" && row.deadline <= now) {
+    await lapseApprovals(store);
+    row = await approvalById(store, id);
+  }
+  if (row === undefined) throw new SvcError("not_found");
+  return row;
+}
+
+interface DecideBody {
+  readonly decision?: Decision["decision"] | undefined;
+  readonly status?: Decision["decision"] | undefined;
+  readonly note: string;
+  readonly edited_args?: object | null | undefined;
+}
+
+/** Refuses with invalid_request what says nothing, or two things. */
+function readDecision({ decision, status, note, edited_args = null }: DecideBody): Decision {
+  const said = decision ?? status;
+  if (said === undefined) throw invalid("decision", "decision is missing", "missing");
+  if (status !== undefined && status !== said) throw invalid("status", "status says something else than decision");
+  if (edited_args === null || said === "denied") {
+    if (edited_args !== null) throw invalid("edited_args", "edited_args are for a call that is approved");
+    return { decision: said, note, edited_args: null };
+  }
+  // What was shown with the arguments is none of them.
+  const { preview: _preview, ...args } = edited_args as Record<string, unknown>;
+  return { decision: said, note, edited_args: args };
+}
+
+function invalid(field: string, msg: string, type = "conflict"): SvcError {
+  return new SvcError("invalid_request", { detail: [{ loc: ["body", field], msg, type }] });
+}
+
+function refuseDecided({ status }: ApprovalRow): void {
+  if (status === "expired") throw new SvcError("approval_expired", { detail: { current: status } });
+  if (status !== "pending") throw new SvcError("approval_not_pending", { detail: { current: status } });
+}
+
+/** Refuses with same_principal whoever has asked, by any of the calls that wait, where their rule wants somebody else. */
+async function refuseAsker(store: TenantStore, { id, not_by }: ApprovalRow, principal: Principal): Promise<void> {
+  const me = principalId(principal);
+  if (not_by === me) throw new SvcError("same_principal");
+  const waits = await waitsOfApproval(store, id);
+  if (waits.some(({ may_answer }) => may_answer.not_principal === me)) throw new SvcError("same_principal");
+}
+
+function decidedOp(
+  store: TenantStore,
+  context: HttpContext,
+  row: ApprovalRow,
+  { decision, note, edited_args }: Decision,
+  principal: Principal,
+) {
+  const { id: approval_id, tool_name: tool, rule_id, thread_id, tool_call_id, manifest_id } = row;
+  const edited = edited_args === null ? {} : { edited_args };
+  const payload = { approval_id, tool, rule_id, thread_id, tool_call_id, decision, note, ...edited };
+  const status = decision === "approved" ? "ok" : "denied";
+  const principal_subj = principal.sub;
+  return auditOp(store, context, { event_type: "approval_decided", status, manifest_id, principal_subj, payload });
+}
+
+/** JSON of a request. Its arguments are JSON text already. */
+function approvalText(tenant_id: string, row: ApprovalRow): string {
+  const { id, ts, ttl_seconds, args, decision, ...rest } = row;
+  const said = decisionOf(row);
+  const head = {
+    approval_id: id,
+    id,
+    tenant_id,
+    manifest_id: rest.manifest_id,
+    tool_name: rest.tool_name,
+    call_signature: rest.call_signature,
+    evidence: rest.evidence,
+    rule_id: rest.rule_id,
+    reason: rest.reason,
+    status: rest.status,
+    principal_subj: rest.principal_subj,
+    thread_id: rest.thread_id,
+    tool_call_id: rest.tool_call_id,
+    created_at: ts,
+    ttl_seconds,
+    expires_at: ttl_seconds === null ? null : rest.deadline,
+    decided_at: rest.decided_at,
+    decided_by: subjectOf(decision?.by ?? ""),
+    decision_note: said?.note ?? "",
+    edited_args: said?.edited_args ?? null,
+    consumed_at: rest.consumed_at,
+  };
+  return `${JSON.stringify(head).slice(0, -1)},"args":${args}}`;
+}
+
+/** The subject in the text that says who a principal is. */
+function subjectOf(by: string): string {
+  return by.startsWith("[") ? ((JSON.parse(by) as string[])[2] ?? "") : by;
+}
+
+export const approvalRoutes = [listApprovals, getApproval, decide];
