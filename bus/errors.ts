@@ -58,6 +58,14 @@ export const errorTable = {
   approval_expired: { status: 409, help: "Nobody has decided in time." },
   same_principal: { status: 403, help: "The rule wants somebody else to decide than who has asked." },
   invalid_edited_args: { status: 422, help: "The tool would not take these arguments; detail says why." },
+  unknown_response: {
+    status: 404,
+    help: "No response of this id: it was deleted, not stored, or is older than runs are kept.",
+  },
+  response_not_latest: {
+    status: 409,
+    help: "Something has followed the response that previous_response_id names; a response goes on from the newest of its conversation.",
+  },
   // Manifests
   invalid_manifest: { status: 422, help: "The manifest does not parse or compile; detail names the field." },
   name_mismatch: { status: 400, help: "metadata.name differs from the name in the path." },

@@ -129,7 +129,7 @@ class Turn implements LiveTurn {
       onWritable: (work) => work(),
       send: (text, last) => this.#take(text, last),
     };
-    outputFor(this.#submit, toClient, this.#submit.manifest, this.#context.env.now()).failed(error);
+    outputFor(this.#submit, toClient, this.#submit.manifest, this.#context.env.now(), null).failed(error);
   }
 
   async #ask(): Promise<TurnAccepted> {

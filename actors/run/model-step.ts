@@ -29,7 +29,7 @@ export async function modelStep(
   const { plan, deps } = scope;
   scope.show(shown);
   const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
-  const system = systemText(plan.systemPrompt, shown);
+  const system = systemText(plan.systemPrompt, plan.response?.instructions ?? null, shown);
   const words = wireMessages(system, nudged);
   const found = imagesOf(scope, shown);
   const images = found instanceof Promise ? await found : found;

@@ -1,9 +1,10 @@
+import type { ResponseAsked } from "../../bus/protocol/run.ts";
 import type { NewRun } from "../../storage/tables/runs.ts";
 import type { RunPlan } from "./plan.ts";
 
 /** The row that a turn begins with. */
 export function newRun(plan: RunPlan, owner: string): NewRun {
-  const { run_id, request_id, surface, agent, outputStyle, routes, temperature, max_tokens, startedAt } = plan;
+  const { run_id, request_id, surface, agent, outputStyle, routes, temperature, max_tokens, startedAt, response } = plan;
   const { tenant_id: _tenant, ...principal } = plan.principal;
   return {
     run_id,
@@ -20,8 +21,15 @@ export function newRun(plan: RunPlan, owner: string): NewRun {
       temperature,
       max_tokens,
       ...(outputStyle === null ? {} : { output_style: outputStyle }),
+      ...(response !== null && { response: askedOf(response) }),
     },
     idempotency_scope: plan.idempotency?.scope ?? null,
     started_at: startedAt,
   };
+}
+
+/** What was asked for, without what only its beginning needs. */
+function askedOf(response: ResponseAsked): ResponseAsked {
+  const { previous_response_id, instructions, metadata, max_output_tokens, temperature, store } = response;
+  return { previous_response_id, instructions, metadata, max_output_tokens, temperature, store };
 }

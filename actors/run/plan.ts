@@ -1,7 +1,7 @@
 import type { SvcError } from "../../bus/errors.ts";
 import type { RunResult } from "../../bus/frames/output.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { Surface } from "../../bus/protocol/run.ts";
+import type { ResponseAsked, Surface } from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
@@ -35,6 +35,8 @@ export interface RunPlan {
   readonly turnStart: number;
   /** Shown to the model at its first call, as the caller's words, and kept nowhere. */
   readonly nudge: string | null;
+  /** Of POST /v1/responses; null on other surfaces. */
+  readonly response: ResponseAsked | null;
   /** The caller's words, for audit; null when there are none. */
   readonly userText: string | null;
   readonly startedAt: number;

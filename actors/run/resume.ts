@@ -100,6 +100,7 @@ async function planOf(
     branch,
     turnStart: continues ? lastUserMessage(branch) : turnStartOf(branch, Math.max(0, branch.length - tail.messages)),
     nudge: null,
+    response: asked.response ?? null,
     userText: null,
     startedAt: row.started_at,
     origin: key === null ? null : runId,

@@ -99,6 +99,7 @@ async function begin(
   context: ActorContext<PatternDeps>,
 ): Promise<void> {
   const { deps, env, bus } = context;
+  checkFollows(turn, thread);
   const store = deps.store.tenant(turn.principal.tenant_id);
   const admitted = admitModel(turn, agent, deps);
   let intake = turn.surface === "continue" ? null : takeMessages(turn, agent);
@@ -132,6 +133,7 @@ async function begin(
     branch,
     turnStart,
     nudge,
+    response: turn.response,
     userText: intake?.userText ?? null,
     startedAt,
     origin: turn.idempotency !== null && thread.thread_key >= 0 ? turn.run_id : null,
@@ -156,7 +158,7 @@ async function begin(
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
   // nothing is shown before the write is acknowledged.
   if (key !== null) await accepted(begun, key);
-  state.output = outputFor(turn, bus.channel(turn.channel), agent.name, startedAt);
+  state.output = outputFor(turn, bus.channel(turn.channel), agent.name, startedAt, plan.fromSeq);
   const run = new Run(plan, log, state.output, deps);
   ownRun(state, run, log, context);
   await accepted(begun, key, run);
@@ -203,6 +205,13 @@ async function withManifest(turn: SubmitTurn, store: TenantStore): Promise<Submi
   const row = await threadBySuffix(store, suffix);
   if (!row && isReserved) throw new SvcError("invalid_thread_id");
   return needsManifest ? { ...turn, manifest: row?.manifest ?? "" } : turn;
+}
+
+/** A response goes on from the one before it, which something else may have followed meanwhile. Refuses with response_not_latest. */
+function checkFollows({ response }: SubmitTurn, { leaf_seq }: OpenThread): void {
+  const follows = response?.follows ?? null;
+  if (follows === null || (leaf_seq >= follows.first_seq && leaf_seq <= follows.last_seq)) return;
+  throw new SvcError("response_not_latest");
 }
 
 /** On a thread, the OpenAI surface says again what was said before. */

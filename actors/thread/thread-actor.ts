@@ -4,7 +4,7 @@ import { requestMs } from "../../storage/store/store.ts";
 import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
 import { deleteEventsOp } from "../../storage/tables/events.ts";
 import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
-import { deleteRunsOp, waitingRun } from "../../storage/tables/runs.ts";
+import { deleteRunOp, deleteRunsOp, hasRuns, waitingRun } from "../../storage/tables/runs.ts";
 import { deleteWordsOp } from "../../storage/tables/search.ts";
 import { deleteThreadOp } from "../../storage/tables/threads.ts";
 import { deleteWaitsOp } from "../../storage/tables/waits.ts";
@@ -114,6 +114,14 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
         context.discard();
       }
       return { deleted: true };
+    },
+
+    async forget({ head, store, live, opening, parked }, { run_key }) {
+      const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;
+      if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
+      if (head === null) return { others: false };
+      await store.write([deleteRunOp(store, run_key)], requestMs);
+      return { others: await hasRuns(store, head.thread_key) };
     },
 
     recover: () => ({}),

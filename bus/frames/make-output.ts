@@ -4,14 +4,22 @@ import { jsonAnswer } from "./answer.ts";
 import { nativeStream } from "./native-stream.ts";
 import { openAiAnswer, openAiStream } from "./openai.ts";
 import type { RunOutput } from "./output.ts";
+import { type ResponseHead, responseId } from "./response-object.ts";
+import { responseAnswer, responseStream } from "./responses.ts";
 
-/** The output in the form that the turn was asked for, over `channel`. */
-export function outputFor(turn: SubmitTurn, channel: Channel, agentName: string, now: number): RunOutput {
-  const completion = {
-    id: `chatcmpl-${turn.run_id.slice(0, 24)}`,
-    created: Math.floor(now / 1000),
-    model: agentName,
-  };
+/**
+ * The output in the form that the turn was asked for, over `channel`. `firstSeq` is the sequence number of the turn's first event;
+ * null where a run that is lost is spoken for, of which nobody knows how far it came.
+ */
+export function outputFor(
+  turn: SubmitTurn,
+  channel: Channel,
+  agentName: string,
+  now: number,
+  firstSeq: number | null,
+): RunOutput {
+  const created = Math.floor(now / 1000);
+  const completion = { id: `chatcmpl-${turn.run_id.slice(0, 24)}`, created, model: agentName };
   switch (turn.surface) {
     case "chat_stream":
       return nativeStream(channel, turn.request_id);
@@ -23,5 +31,22 @@ export function outputFor(turn: SubmitTurn, channel: Channel, agentName: string,
       return openAiAnswer(channel, completion, turn.request_id);
     case "openai_stream":
       return openAiStream(channel, completion, turn.include_usage, turn.request_id);
+    case "responses":
+      return responseAnswer(channel, responseHead(turn, agentName, created, firstSeq), turn.request_id);
+    case "responses_stream": {
+      const head = responseHead(turn, agentName, created, firstSeq);
+      // Whatever number was said last, this one is behind it.
+      return responseStream(channel, head, turn.request_id, firstSeq === null ? Number.MAX_SAFE_INTEGER : 0);
+    }
   }
+}
+
+function responseHead(
+  { thread_suffix, run_id, response }: SubmitTurn,
+  model: string,
+  created_at: number,
+  firstSeq: number | null,
+): ResponseHead {
+  if (response === null) throw new Error("a response that nobody has asked for");
+  return { id: responseId(thread_suffix, run_id, firstSeq ?? 0), created_at, model, asked: response };
 }

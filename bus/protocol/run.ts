@@ -24,7 +24,14 @@ export interface RunMessages {
 export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
 
 /** What the answer of a turn looks like. `continue` has no messages of its own. */
-export type Surface = "chat" | "chat_stream" | "continue" | "openai" | "openai_stream";
+export type Surface =
+  | "chat"
+  | "chat_stream"
+  | "continue"
+  | "openai"
+  | "openai_stream"
+  | "responses"
+  | "responses_stream";
 
 /** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
 export interface SubmitTurn {
@@ -43,9 +50,28 @@ export interface SubmitTurn {
   readonly max_tokens: number | null;
   readonly temperature: number | null;
   readonly include_usage: boolean;
+  /** Of POST /v1/responses, null on other surfaces. */
+  readonly response: AskedResponse | null;
   readonly idempotency: { readonly key: string; readonly fingerprint: string } | null;
   /** Where frames and the outcome go. */
   readonly channel: ChannelRef;
+}
+
+/** What POST /v1/responses asks for beside a turn: kept with the run, and told again with the response. */
+export interface ResponseAsked {
+  readonly previous_response_id: string | null;
+  /** Shown to the model in this turn, and part of no later one. */
+  readonly instructions: string | null;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly max_output_tokens: number | null;
+  readonly temperature: number | null;
+  /** False when the turn has no conversation. */
+  readonly store: boolean;
+}
+
+/** The same, and which events of the log the response before it has: the last one must be the newest of the branch. */
+export interface AskedResponse extends ResponseAsked {
+  readonly follows: { readonly first_seq: number; readonly last_seq: number } | null;
 }
 
 /** A message of the client's, in the form of the OpenAI protocol. Its values are the client's word. */

@@ -20,6 +20,8 @@ export interface ThreadMessages {
   style: { body: PickStyle; reply: PickedStyle };
   /** Deletes the conversation. Refuses with run_in_progress while one is live. */
   erase: { body: Record<string, never>; reply: { deleted: boolean } };
+  /** Deletes the record of a run that is over, and says whether there are others. Refuses with run_in_progress while one is live. */
+  forget: { body: { readonly run_key: number }; reply: { readonly others: boolean } };
   /** Closes what a crash has left open; loading does it. */
   recover: { body: Record<string, never>; reply: Record<string, never> };
 }

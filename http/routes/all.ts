@@ -7,6 +7,7 @@ import { docsRoutes } from "./docs.ts";
 import { fileRoutes } from "./files.ts";
 import { manifestRoutes } from "./manifests.ts";
 import { openAiRoutes } from "./openai.ts";
+import { responseRoutes } from "./responses.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { systemRoutes } from "./system.ts";
 import { usageRoutes } from "./usage.ts";
@@ -27,6 +28,7 @@ export function allRoutes(
     ...chatRoutes,
     ...sessionRoutes,
     ...openAiRoutes,
+    ...responseRoutes,
     ...fileRoutes,
     ...approvalRoutes,
     ...auditRoutes,

@@ -267,6 +267,7 @@ function turnFields(surface: TurnFields["surface"], body: ChatFields, suffix: st
     max_tokens: null,
     temperature: null,
     include_usage: false,
+    response: null,
   };
 }
 

@@ -1,8 +1,8 @@
 import { SvcError } from "../../bus/errors.ts";
-import { openAiError } from "../../bus/frames/openai.ts";
 import { Type } from "../../bus/type.ts";
 import { isAnonymous } from "../../governance/auth/anonymous.ts";
-import { json, jsonText, type Reply } from "../exchange/reply.ts";
+import { json } from "../exchange/reply.ts";
+import { openAiRefusal } from "../openai-refusal.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { ClientMessage } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
@@ -79,6 +79,7 @@ const completions = route({
       max_tokens: body.max_completion_tokens ?? body.max_tokens ?? null,
       temperature: body.temperature ?? null,
       include_usage: body.stream_options?.include_usage === true,
+      response: null,
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
     return stream ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context);
@@ -148,43 +149,6 @@ function refuseUnsupported(body: CompletionBody): void {
 
 function isNothing(value: unknown): boolean {
   return value === undefined || value === null || (Array.isArray(value) && value.length === 0);
-}
-
-const errorTypes: Readonly<Record<number, string>> = {
-  401: "auth_error",
-  403: "auth_error",
-  404: "invalid_request_error",
-  409: "conflict_error",
-  502: "model_gateway_error",
-};
-
-/** Refusals in the form of the OpenAI protocol; those of the middleware keep their own bodies (decision 31). */
-function openAiRefusal(error: SvcError, requestId: string): Reply {
-  const { code, details } = error;
-  if (code === "unauthorized") return jsonText(JSON.stringify({ error: code, reason: details.reason }), 401);
-  if (code === "payload_too_large") return jsonText('{"error":"payload_too_large"}', 413);
-  const retryAfter =
-    details.retryAfterSeconds === undefined ? {} : { "retry-after": String(details.retryAfterSeconds) };
-  if (code === "rate_limited") return jsonText('{"error":"rate_limited"}', 429, retryAfter);
-  // A validation error has status 400 on this surface, and names its field.
-  const fields = Array.isArray(details.detail) ? (details.detail as { loc: unknown[]; msg: string }[]) : [];
-  const isValidation = code === "invalid_request";
-  const status = isValidation ? 400 : error.status;
-  const isUnsupported = code === "unsupported_parameter";
-  const param = isUnsupported ? (details.subject ?? null) : (fields[0]?.loc.slice(1).join(".") ?? null);
-  const message =
-    fields.length > 0
-      ? fields.map(({ loc, msg }) => `${loc.slice(1).join(".")}: ${msg}`).join("; ")
-      : code === "internal_error"
-        ? `internal error (request ${requestId})`
-        : typeof details.detail === "string"
-          ? details.detail
-          : error.message;
-  const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
-  // The parameter has a place of its own.
-  const wireCode = code === "invalid_thread_id" ? "invalid_user" : isUnsupported ? code : error.message;
-  const headers = status === 409 ? { "x-should-retry": "false" } : retryAfter;
-  return jsonText(openAiError(message, type, wireCode, param), status, headers);
 }
 
 export const openAiRoutes = [completions, models];

@@ -113,6 +113,7 @@ const sizesBackward = tenantSql(
   "event_sizes_backward",
   "SELECT event_key, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
 );
+const selectRun = tenantSql("event_run", "SELECT run FROM events WHERE tenant_id = :tenant AND event_key = ?");
 const deleteEvents = tenantSql(
   "events_delete",
   "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
@@ -131,6 +132,12 @@ export function appendOp(
 /** Deletes the log of a thread. */
 export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteEvents, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
+}
+
+/** The number, in its thread, of the run that an event belongs to; null when there is no such event, or none of a run. */
+export async function runOfEvent(store: TenantStore, threadKey: number, seq: number): Promise<number | null> {
+  const [row] = await store.read(selectRun, threadKey * eventsMax + seq);
+  return (row?.run ?? null) as number | null;
 }
 
 /** Events with sequence numbers in [from, to), oldest first, at most a page in number and in length: one event more than `bytesMax`. */

@@ -1,7 +1,7 @@
 import type { TurnUsage } from "../../bus/frames/output.ts";
 import type { StopReason } from "../../bus/protocol/model-reply.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { Surface } from "../../bus/protocol/run.ts";
+import type { ResponseAsked, Surface } from "../../bus/protocol/run.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
@@ -30,6 +30,8 @@ export interface RunAsked {
   readonly max_tokens: number | null;
   /** What its conversation had picked when it began; absent when nothing. */
   readonly output_style?: string;
+  /** Of POST /v1/responses only. */
+  readonly response?: ResponseAsked;
 }
 
 /** What a run has used of its limits. */
@@ -161,6 +163,14 @@ const deleteRuns = tenantSql(
   "runs_delete",
   "DELETE FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ?",
 );
+const deleteRun = tenantSql(
+  "run_delete",
+  "DELETE FROM runs WHERE tenant_id = :tenant AND run_key = ? AND ended_at IS NOT NULL",
+);
+const selectAnyRun = tenantSql(
+  "run_any",
+  "SELECT run_key FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? LIMIT 1",
+);
 const selectInterrupted = tenantSql(
   "run_interrupted",
   `SELECT run_key, run_id, epoch, idempotency_scope FROM runs
@@ -254,6 +264,17 @@ export function endRunOp(store: TenantStore, { run_key, epoch }: HeldRun, end: R
   const { status, ended_at, last_seq, stop_reason, error, usage } = end;
   const result: RunResult = { stop_reason, error, usage };
   return store.op(endRun, [status, ended_at, last_seq, JSON.stringify(result), run_key, epoch], 1);
+}
+
+/** Deletes a run that is over; its words stay in the log. */
+export function deleteRunOp(store: TenantStore, runKey: number): WriteOp {
+  return store.op(deleteRun, [runKey]);
+}
+
+/** Whether a thread has a run on record. */
+export async function hasRuns(store: TenantStore, threadKey: number): Promise<boolean> {
+  const rows = await store.read(selectAnyRun, runKey(threadKey, 0), runKey(threadKey + 1, 0));
+  return rows.length > 0;
 }
 
 /** Deletes the runs of a thread. */

@@ -99,6 +99,7 @@ function goldenTurn(draw: Draw, seed: number, manifest: string, suffix: string |
     surface,
     messages: surface === "continue" ? [] : drawMessages(draw),
     include_usage: draw.chance(50),
+    response: null,
     max_tokens: surface.startsWith("openai") && draw.chance(30) ? 40 : null,
     idempotency: keyed ? { key: `key-${seed}`, fingerprint: `print-${seed}` } : null,
   };

@@ -16,6 +16,11 @@ const { env, keys } = apiKeys({
 const ownersThread = "thread-of-acme-1";
 const ownersManifest = "agent-of-acme-01";
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
+/** Ids of responses say where they are. */
+const nobodysResponses = [
+  `resp_${"a".repeat(32)}${"0".repeat(16)}`,
+  `resp_${"b".repeat(32)}${"0".repeat(16)}`,
+] as const;
 
 /** A request with an id in it: in the path's place, in the query or in the body. */
 interface Sample {
@@ -55,6 +60,15 @@ const samples: readonly Sample[] = [
   thread("DELETE /chat/history/{thread_id}"),
   thread("GET /chat/sessions/{thread_id}"),
   manifest("POST /v1/chat/completions", { body: (id) => ({ model: id, messages }) }),
+  manifest("POST /v1/responses", { body: (id) => ({ model: id, input: "hi" }) }),
+  {
+    route: "POST /v1/responses",
+    theirs: "response",
+    body: (id) => ({ model: "quick", input: "hi", previous_response_id: id }),
+  },
+  { route: "GET /v1/responses/{response_id}", theirs: "response" },
+  { route: "DELETE /v1/responses/{response_id}", theirs: "response" },
+  { route: "POST /v1/responses/{response_id}/cancel", theirs: "response" },
   manifest("GET /audit", { query: (id) => `manifest_id=${id}` }),
   manifest("GET /audit/export", { query: (id) => `manifest_id=${id}&until=9` }),
   thread("GET /approvals", { query: (id) => `thread_id=${id}` }),
@@ -75,7 +89,7 @@ const samples: readonly Sample[] = [
 ];
 /** Ids of files are random. */
 const nobodysFiles = ["0".repeat(32), "f".repeat(32)] as const;
-const idFields = /^(thread_id|name|manifest|manifest_id|model|file|file_id)$/;
+const idFields = /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id)$/;
 
 function takesId(route: Route): boolean {
   const fields = [route.params, route.query, route.body].flatMap((schema) =>
@@ -88,6 +102,7 @@ describe("another tenant's id", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let ownersFile: string;
+  let ownersResponse: string;
   before(async () => {
     server = await startServer({ env, atEnd });
     const as = { key: keys.owner };
@@ -102,6 +117,8 @@ describe("another tenant's id", () => {
     });
     assert.equal(turn.status, 200, turn.text);
     const file = { data: gif.toString("base64"), media_type: "image/gif" };
+    const response = { model: ownersManifest, input: "the owner's secret" };
+    ownersResponse = (await server.request("POST", "/v1/responses", { ...as, body: response })).json.id;
     ownersFile = (await server.request("POST", "/files", { ...as, body: file })).json.file_id;
   });
 
@@ -131,11 +148,13 @@ describe("another tenant's id", () => {
 
   for (const sample of samples) {
     const { route, query } = sample;
-    test(`AUTH-010 ${route}${query ? `?${query("")}` : ""} answers it byte for byte as one that does not exist`, async () => {
+    const what = sample.theirs === "response" && sample.body ? " after a response" : "";
+    test(`AUTH-010 ${route}${query ? `?${query("")}` : ""}${what} answers it byte for byte as one that does not exist`, async () => {
       const isFile = sample.theirs === "file";
-      const [nobodys1, nobodys2] = isFile ? nobodysFiles : nobodys;
+      const isResponse = sample.theirs === "response";
+      const [nobodys1, nobodys2] = isFile ? nobodysFiles : isResponse ? nobodysResponses : nobodys;
       const nobodysAnswer = await ask(sample, nobodys1);
-      const theirAnswer = await ask(sample, isFile ? ownersFile : sample.theirs);
+      const theirAnswer = await ask(sample, isFile ? ownersFile : isResponse ? ownersResponse : sample.theirs);
       const again = await ask(sample, nobodys2);
 
       assert.deepEqual(theirAnswer, nobodysAnswer);
@@ -153,6 +172,9 @@ describe("another tenant's id", () => {
 
     const file = await server.get(`/files/${ownersFile}`, as);
 
+    const response = await server.get(`/v1/responses/${ownersResponse}`, as);
+
+    assert.equal(response.status, 200, response.text);
     assert.equal(file.json.data, gif.toString("base64"));
     assert.equal(history.json.messages[0].content, "the owner's secret");
     const told = versions.json.items.map(({ version, active, canary }: Record<string, unknown>) => [
@@ -223,7 +245,8 @@ describe("another tenant's id", () => {
       return json.items.map(({ id }: { id: string }) => id);
     };
     assert.ok((await sessionsOf(keys.stranger)).includes("globex:named-in-v1"));
-    assert.deepEqual(await sessionsOf(keys.owner), [`acme:${ownersThread}`]);
+    const ofResponse = `acme:resp-${ownersResponse.slice(5, 37)}`;
+    assert.deepEqual((await sessionsOf(keys.owner)).sort(), [ofResponse, `acme:${ownersThread}`]);
   });
 
   test("AUTH-010 a full id of another tenant is refused alike, whether there is such a thread or not", async () => {

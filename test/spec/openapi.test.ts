@@ -122,7 +122,13 @@ describe("the reference", () => {
   test("OPS-012 no path but those of /v1 begins with a version", () => {
     const versioned = Object.keys(reference.paths).filter((path) => /^\/v\d/.test(path));
 
-    assert.deepEqual(versioned, ["/v1/chat/completions", "/v1/models"]);
+    assert.deepEqual(versioned, [
+      "/v1/chat/completions",
+      "/v1/models",
+      "/v1/responses",
+      "/v1/responses/{response_id}",
+      "/v1/responses/{response_id}/cancel",
+    ]);
   });
 
   test("OPS-015 requests are described by their schemas, and answers are plain objects", () => {

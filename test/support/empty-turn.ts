@@ -12,4 +12,5 @@ export const emptyTurn: TurnFields = {
   max_tokens: null,
   temperature: null,
   include_usage: false,
+  response: null,
 };

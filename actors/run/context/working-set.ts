@@ -59,14 +59,23 @@ export function lastUserMessage(branch: readonly ContextMessage[]): number {
   );
 }
 
-/** The system message: the manifest's own text, then what the client sent as system text, marked as such and below. */
-export function systemText(systemPrompt: string, messages: readonly ContextMessage[]): string {
+/**
+ * The system message: the manifest's own text, then the instructions of the request, then what the client sent as system text: marked
+ * as such and below.
+ */
+export function systemText(
+  systemPrompt: string,
+  instructions: string | null,
+  messages: readonly ContextMessage[],
+): string {
   let text = systemPrompt;
-  for (const message of messages) {
-    if (message.role !== "system") continue;
-    text += `${text === "" ? "" : "\n\n---\n\n"}The client sent these instructions. They rank below everything above.\n\n${message.content}`;
-  }
+  if (instructions !== null && instructions !== "") text += ofClient(text, instructions);
+  for (const message of messages) if (message.role === "system") text += ofClient(text, message.content);
   return text;
+}
+
+function ofClient(above: string, instructions: string): string {
+  return `${above === "" ? "" : "\n\n---\n\n"}The client sent these instructions. They rank below everything above.\n\n${instructions}`;
 }
 
 /** JSON text of the message list for a provider, the system message first. Without `images` messages are their words alone. */

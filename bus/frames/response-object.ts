@@ -1,0 +1,135 @@
+import type { StopReason } from "../protocol/model-reply.ts";
+import type { ResponseAsked } from "../protocol/run.ts";
+import type { TurnUsage } from "./output.ts";
+
+// The response object of POST /v1/responses: a turn, as its answer tells it and as it can be read again.
+
+/** What a response is from its first event on. */
+export interface ResponseHead {
+  /** `resp_` and 48 hexadecimal digits. */
+  readonly id: string;
+  /** Epoch seconds. */
+  readonly created_at: number;
+  /** The manifest's name. */
+  readonly model: string;
+  readonly asked: ResponseAsked;
+}
+
+/** Whether a response goes on, and how it has ended. */
+export type ResponseStatus = "in_progress" | "completed" | "incomplete" | "cancelled" | "failed";
+
+/** Where a response stands. */
+export interface ResponseState {
+  readonly status: ResponseStatus;
+  readonly output: readonly object[];
+  /** Null while it goes on. */
+  readonly stop_reason: StopReason | null;
+  readonly usage: TurnUsage | null;
+}
+
+const threadPrefix = "resp-";
+const hex = (digits: number) => `[0-9a-f]{${digits}}`;
+const idPattern = new RegExp(`^resp_(${hex(32)})(${hex(16)})$`);
+
+/** The suffix of a conversation that begins with a response; `id` has 32 hexadecimal digits. */
+export function responseThread(id: string): string {
+  return threadPrefix + id;
+}
+
+/** The id of the response whose first event has this sequence number; of one that is not kept, of its run. */
+export function responseId(suffix: string | null, runId: string, firstSeq: number): string {
+  const place = suffix === null ? runId : suffix.slice(threadPrefix.length);
+  return `resp_${place}${firstSeq.toString(16).padStart(16, "0")}`;
+}
+
+/** Where a response is kept if there is one of this id; null for what is no id. */
+export function placeOfResponse(id: string): { readonly suffix: string; readonly firstSeq: number } | null {
+  const [, thread, seq] = idPattern.exec(id) ?? [];
+  if (thread === undefined || seq === undefined) return null;
+  return { suffix: responseThread(thread), firstSeq: Number.parseInt(seq, 16) };
+}
+
+/** How a turn has ended, in this protocol's words; `error` is what has kept it from its end. */
+export function endStatus(stopReason: StopReason | null, error: string | null): ResponseStatus {
+  if (error !== null) return error === "aborted" ? "cancelled" : "failed";
+  return stopReason !== null && stopReason in incompleteReasons ? "incomplete" : "completed";
+}
+
+const incompleteReasons: Readonly<Partial<Record<StopReason, string>>> = {
+  max_tokens: "max_output_tokens",
+  max_turns: "max_output_tokens",
+  refusal: "content_filter",
+};
+
+/** What the model has said in one step. */
+export function messageItem(id: string, text: string, status: "in_progress" | "completed" | "incomplete") {
+  return { id, type: "message", role: "assistant", status, content: [textPart(text)] };
+}
+
+/** What the model has thought in one step. */
+export function reasoningItem(id: string, text: string, status: "in_progress" | "completed" | "incomplete") {
+  return { id, type: "reasoning", summary: [], status, content: [reasoningPart(text)] };
+}
+
+/** A part of a message. */
+export function textPart(text: string) {
+  return { type: "output_text", text, annotations: [], logprobs: [] };
+}
+
+/** A part of what was thought. */
+export function reasoningPart(text: string) {
+  return { type: "reasoning_text", text };
+}
+
+/** The id of an item of a response, by its place in the output. */
+export function itemId(kind: "msg" | "rs", responseId: string, index: number): string {
+  return `${kind}_${responseId.slice("resp_".length)}_${index}`;
+}
+
+/** Whether the item that a turn has ended in is all there. */
+export function lastItemStatus(status: ResponseStatus, stopReason: StopReason | null): "completed" | "incomplete" {
+  return status === "completed" || (status === "incomplete" && stopReason === "max_turns") ? "completed" : "incomplete";
+}
+
+/** The object itself. */
+export function responseObject({ id, created_at, model, asked }: ResponseHead, state: ResponseState) {
+  const { status, output, stop_reason, usage } = state;
+  const reason = status === "incomplete" && stop_reason !== null ? incompleteReasons[stop_reason] : undefined;
+  return {
+    id,
+    object: "response",
+    created_at,
+    status,
+    background: false,
+    error: status === "failed" ? { code: "server_error", message: "the turn has failed" } : null,
+    incomplete_details: reason === undefined ? null : { reason },
+    instructions: asked.instructions,
+    max_output_tokens: asked.max_output_tokens,
+    model,
+    output,
+    parallel_tool_calls: true,
+    previous_response_id: asked.previous_response_id,
+    reasoning: { effort: null, summary: null },
+    store: asked.store,
+    temperature: asked.temperature,
+    text: { format: { type: "text" } },
+    tool_choice: "auto",
+    tools: [],
+    top_p: null,
+    truncation: "disabled",
+    usage: usageOf(usage),
+    metadata: asked.metadata,
+  };
+}
+
+function usageOf(usage: TurnUsage | null) {
+  if (usage === null) return null;
+  const input = usage.input + usage.cacheRead + usage.cacheWrite;
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: usage.cacheRead, cache_write_tokens: usage.cacheWrite },
+    output_tokens: usage.output,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: input + usage.output,
+  };
+}

@@ -1,0 +1,167 @@
+import type { SvcError } from "../errors.ts";
+import type { Channel } from "../protocol/channel.ts";
+import { encodeAnswer } from "../protocol/run.ts";
+import { silent } from "./answer.ts";
+import { failureText } from "./native-stream.ts";
+import { openAiError } from "./openai.ts";
+import type { RunOutput, RunResult } from "./output.ts";
+import {
+  endStatus,
+  itemId,
+  lastItemStatus,
+  messageItem,
+  type ResponseHead,
+  type ResponseState,
+  reasoningItem,
+  reasoningPart,
+  responseObject,
+  textPart,
+} from "./response-object.ts";
+
+// What a turn says over POST /v1/responses. Its output has an item for what the model thinks and one for what it says in each
+// step; the tools of the manifest run on the server, and only part the steps.
+
+/** Says an event of the stream: its type and what it carries. */
+type Tell = (type: string, fields: object) => void;
+
+/** POST /v1/responses without `stream`. */
+export function responseAnswer(channel: Channel, head: ResponseHead, requestId: string): RunOutput {
+  const items = new OutputItems(head.id, () => {});
+  return {
+    ...silent,
+    text: (delta) => items.add("msg", delta),
+    thinking: (delta) => items.add("rs", delta),
+    frame: (name) => items.frame(name),
+    finished(result) {
+      if (result.failure !== null) {
+        channel.send(encodeAnswer(502, openAiError(result.failure, "model_gateway_error", "model_unavailable")), true);
+        return;
+      }
+      channel.send(encodeAnswer(200, JSON.stringify(responseObject(head, endOf(result, items)))), true);
+    },
+    failed: (error) =>
+      channel.send(
+        encodeAnswer(error.status, openAiError(failureText(error, requestId), "server_error", error.code)),
+        true,
+      ),
+  };
+}
+
+/** POST /v1/responses with `stream`. `firstNumber` is the sequence number of the first event. */
+export function responseStream(
+  channel: Channel,
+  head: ResponseHead,
+  requestId: string,
+  firstNumber: number,
+): RunOutput {
+  let sequence_number = firstNumber;
+  const event = (type: string, fields: object): string => {
+    const text = `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...fields })}\n\n`;
+    sequence_number++;
+    return text;
+  };
+  const tell: Tell = (type, fields) => channel.send(event(type, fields), false);
+  const items = new OutputItems(head.id, tell);
+  const begun: ResponseState = { status: "in_progress", output: [], stop_reason: null, usage: null };
+  return {
+    get writable() {
+      return channel.writable;
+    },
+    onWritable: (work) => channel.onWritable(work),
+    started() {
+      const response = responseObject(head, begun);
+      tell("response.created", { response });
+      tell("response.in_progress", { response });
+    },
+    text: (delta) => items.add("msg", delta),
+    thinking: (delta) => items.add("rs", delta),
+    frame: (name) => items.frame(name),
+    finished(result) {
+      const state = endOf(result, items);
+      const response = responseObject(head, state);
+      if (result.failure !== null) response.error = { code: "server_error", message: result.failure };
+      const ended = state.status === "completed" || state.status === "failed" ? state.status : "incomplete";
+      channel.send(event(`response.${ended}`, { response }), true);
+    },
+    failed(error: SvcError) {
+      const { code } = error;
+      channel.send(event("error", { code, message: failureText(error, requestId), param: null }), true);
+    },
+  };
+}
+
+/** The end of a turn, its last item closed with it. */
+function endOf(result: RunResult, items: OutputItems): ResponseState {
+  const { stop_reason, usage, aborted, failure } = result;
+  const status = endStatus(stop_reason, failure === null ? (aborted ? "aborted" : null) : "model_failed");
+  items.close(lastItemStatus(status, stop_reason));
+  return { status, output: items.done, stop_reason, usage };
+}
+
+/** An item that grows. */
+interface OpenItem {
+  readonly kind: "msg" | "rs";
+  readonly id: string;
+  text: string;
+}
+
+const kinds = {
+  msg: { item: messageItem, part: textPart, event: "output_text", more: { logprobs: [] } },
+  rs: { item: reasoningItem, part: reasoningPart, event: "reasoning_text", more: {} },
+} as const;
+
+/** The items of an output, and the events that they come in. */
+class OutputItems {
+  /** Those that are closed. */
+  readonly done: object[] = [];
+  readonly #responseId: string;
+  readonly #tell: Tell;
+  #open: OpenItem | null = null;
+
+  constructor(responseId: string, tell: Tell) {
+    this.#responseId = responseId;
+    this.#tell = tell;
+  }
+
+  /** Text of the model, or of its thoughts. */
+  add(kind: OpenItem["kind"], delta: string): void {
+    const open = this.#open?.kind === kind ? this.#open : this.#begin(kind);
+    open.text += delta;
+    const { event, more } = kinds[kind];
+    this.#tell(`response.${event}.delta`, { ...this.#placeOf(open), delta, ...more });
+  }
+
+  /** A step of the turn is over when its tools are run. */
+  frame(name: string): void {
+    if (name === "tool_start" || name === "tool_end") this.close("completed");
+  }
+
+  close(status: "completed" | "incomplete"): void {
+    const open = this.#open;
+    if (open === null) return;
+    this.#open = null;
+    const { event, part, item, more } = kinds[open.kind];
+    const place = this.#placeOf(open);
+    const closed = item(open.id, open.text, status);
+    this.#tell(`response.${event}.done`, { ...place, text: open.text, ...more });
+    this.#tell("response.content_part.done", { ...place, part: part(open.text) });
+    this.#tell("response.output_item.done", { output_index: place.output_index, item: closed });
+    this.done.push(closed);
+  }
+
+  #begin(kind: OpenItem["kind"]): OpenItem {
+    this.close("completed");
+    const open: OpenItem = { kind, id: itemId(kind, this.#responseId, this.done.length), text: "" };
+    this.#open = open;
+    const { part, item } = kinds[kind];
+    const place = this.#placeOf(open);
+    const added = { ...item(open.id, "", "in_progress"), content: [] };
+    this.#tell("response.output_item.added", { output_index: place.output_index, item: added });
+    this.#tell("response.content_part.added", { ...place, part: part("") });
+    return open;
+  }
+
+  #placeOf({ id }: OpenItem) {
+    return { item_id: id, output_index: this.done.length, content_index: 0 };
+  }
+}

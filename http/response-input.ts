@@ -1,0 +1,109 @@
+import { SvcError } from "../bus/errors.ts";
+import type { ClientMessage } from "../bus/protocol/run.ts";
+
+// The input of POST /v1/responses as messages. Who may say what is decided where messages are taken in: calls and their results are
+// a client's quotations there, for the server has made none of them.
+
+const roles = ["user", "assistant", "system", "developer"];
+
+/** The messages of an input: a text, or a list of items. Refuses with invalid_request and unsupported_parameter. */
+export function inputMessages(input: unknown): ClientMessage[] {
+  if (typeof input === "string") return [{ role: "user", content: input }];
+  return (input as readonly Item[]).map(itemMessage);
+}
+
+/** A refusal of a message as one of the item that it was. */
+export function ofInput(error: unknown): unknown {
+  if (!(error instanceof SvcError) || error.code !== "invalid_request" || !Array.isArray(error.details.detail))
+    return error;
+  const detail = error.details.detail.map(({ loc: [place, field, ...rest], msg, type }) => ({
+    loc: [place, field === "messages" ? "input" : field, ...rest],
+    msg: String(msg).replace(/^messages: /, ""),
+    type,
+  }));
+  return new SvcError("invalid_request", { detail });
+}
+
+type Item = Readonly<Record<string, unknown>>;
+
+function itemMessage(item: Item, at: number): ClientMessage {
+  switch (item.type ?? "message") {
+    case "message":
+      return messageOf(item, at);
+    case "function_call": {
+      const { name, arguments: args } = item;
+      if (typeof name !== "string") throw malformed(at, "name", "must be a string");
+      if (!isJson(args)) throw malformed(at, "arguments", "must be JSON");
+      const calls = [{ id: callId(item, at), type: "function", function: { name, arguments: args } }];
+      return { role: "assistant", content: null, tool_calls: calls };
+    }
+    case "function_call_output":
+      return { role: "tool", tool_call_id: callId(item, at), content: contentOf(item.output, at, "output") };
+    // What a model has thought is for that model; svc keeps it in its own log. Every item stays a message, so that one that is refused
+    // later is named by its place.
+    case "reasoning":
+      return { role: "system", content: "" };
+    default:
+      throw new SvcError("unsupported_parameter", { subject: `input.${at}.type` });
+  }
+}
+
+function messageOf(item: Item, at: number): ClientMessage {
+  const { role } = item;
+  if (typeof role !== "string" || !roles.includes(role))
+    throw malformed(at, "role", `must be one of ${roles.join(", ")}`);
+  return { role, content: contentOf(item.content, at, "content") };
+}
+
+function contentOf(content: unknown, at: number, field: string): string | object[] {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) throw malformed(at, field, "must be a string or a list of parts");
+  return content.map((part, index) => partOf(part, at, `${field}.${index}`));
+}
+
+function partOf(part: unknown, at: number, place: string): object {
+  if (typeof part !== "object" || part === null || Array.isArray(part)) throw malformed(at, place, "must be an object");
+  const { type, text, refusal, image_url, file_id, detail } = part as Item;
+  switch (type) {
+    case "input_text":
+    case "output_text":
+    case "text":
+      if (typeof text !== "string") throw malformed(at, `${place}.text`, "must be a string");
+      return { type: "text", text };
+    case "refusal":
+      if (typeof refusal !== "string") throw malformed(at, `${place}.refusal`, "must be a string");
+      return { type: "text", text: refusal };
+    case "input_image":
+      return file_id === undefined || file_id === null
+        ? { type: "image_url", image_url: { url: image_url, ...(typeof detail === "string" && { detail }) } }
+        : { type: "file", file: { file_id } };
+    case "input_file":
+      if (typeof file_id !== "string") throw new SvcError("unsupported_part");
+      return { type: "file", file: { file_id } };
+    default:
+      throw new SvcError("unsupported_parameter", { subject: `input.${at}.${place}.type` });
+  }
+}
+
+function callId({ call_id }: Item, at: number): string {
+  if (typeof call_id !== "string" || call_id === "" || call_id.length > 256)
+    throw malformed(at, "call_id", "must be a string of 1 to 256 characters");
+  return call_id;
+}
+
+function isJson(text: unknown): boolean {
+  if (typeof text !== "string") return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function malformed(at: number, field: string, msg: string): SvcError {
+  const path = field.split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  return new SvcError("invalid_request", {
+    detail: [{ loc: ["body", "input", at, ...path], msg: `${field} ${msg}`, type: "value_error" }],
+  });
+}

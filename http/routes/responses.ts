@@ -1,0 +1,240 @@
+import { runAddress, threadAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { responseThread } from "../../bus/frames/response-object.ts";
+import type { AskedResponse } from "../../bus/protocol/run.ts";
+import { Type } from "../../bus/type.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { json } from "../exchange/reply.ts";
+import { openAiRefusal } from "../openai-refusal.ts";
+import { inputMessages, ofInput } from "../response-input.ts";
+import { actorFails, type RouteRequest, route } from "../route.ts";
+import { nullable } from "../schemas/common.ts";
+import { findResponse, readResponse, type StoredResponse } from "../stored-response.ts";
+import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
+import { turnFails } from "./chat.ts";
+
+// The Responses API of OpenAI. A response that is kept is a run of a conversation: the first of a chain begins one, and what names it
+// as its previous_response_id goes on there.
+
+const tag = "OpenAI-compatible";
+
+/** How long a run that is being stopped gets to write its last batch. */
+const cancelMs = 60_000;
+
+const noEffect = "Accepted without effect.";
+const refused = "Refused.";
+
+const ResponseRequest = Type.Object(
+  {
+    model: Type.String({ description: "Name of a manifest." }),
+    input: Type.Unsafe<string | readonly Readonly<Record<string, unknown>>[]>({
+      type: ["string", "array"],
+      minItems: 1,
+      maxItems: 10_000,
+      items: { type: "object" },
+      description:
+        "A text, or items: `message`, `function_call`, `function_call_output` (both are quotations, for the server has made no such call) and `reasoning`, which has no effect.",
+    }),
+    instructions: Type.Optional(
+      nullable(Type.String({ description: "Below the manifest's own, in this turn and no later one." })),
+    ),
+    previous_response_id: Type.Optional(
+      nullable(Type.String({ maxLength: 128, description: "The newest response of its conversation, which goes on." })),
+    ),
+    store: Type.Optional(nullable(Type.Boolean({ description: "false: the turn is stateless. Default true." }))),
+    stream: Type.Optional(nullable(Type.Boolean())),
+    max_output_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
+    temperature: Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 2 }))),
+    metadata: Type.Optional(
+      nullable(
+        Type.Unsafe<Record<string, string>>({
+          type: "object",
+          maxProperties: 16,
+          propertyNames: { type: "string", maxLength: 64 },
+          additionalProperties: { type: "string", maxLength: 512 },
+          description: "Told again with the response.",
+        }),
+      ),
+    ),
+    background: Type.Optional(nullable(Type.Boolean({ description: "true is refused." }))),
+    tools: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
+    tool_choice: Type.Optional(Type.Unknown({ description: 'Refused unless it is "auto".' })),
+    text: Type.Optional(Type.Unknown({ description: "Refused where `format` asks for anything but text." })),
+    conversation: Type.Optional(Type.Unknown({ description: refused })),
+    prompt: Type.Optional(Type.Unknown({ description: refused })),
+    max_tool_calls: Type.Optional(Type.Unknown({ description: refused })),
+    top_logprobs: Type.Optional(Type.Unknown({ description: "Refused unless it is 0." })),
+    include: Type.Optional(Type.Unknown({ description: noEffect })),
+    parallel_tool_calls: Type.Optional(Type.Unknown({ description: noEffect })),
+    reasoning: Type.Optional(Type.Unknown({ description: noEffect })),
+    service_tier: Type.Optional(Type.Unknown({ description: noEffect })),
+    top_p: Type.Optional(Type.Unknown({ description: noEffect })),
+    truncation: Type.Optional(Type.Unknown({ description: noEffect })),
+    user: Type.Optional(Type.Unknown({ description: noEffect })),
+  },
+  { additionalProperties: true, description: "Other fields are accepted without effect." },
+);
+
+const ResponseObject = Type.Object(
+  { id: Type.String(), object: Type.String(), status: Type.String(), output: Type.Array(Type.Unknown()) },
+  { additionalProperties: true },
+);
+
+const ResponseParams = Type.Object({ response_id: Type.String({ description: "`resp_…`" }) });
+
+const create = route({
+  method: "POST",
+  path: "/v1/responses",
+  summary:
+    "A turn in OpenAI's Responses protocol: the model is a manifest, previous_response_id continues a conversation.",
+  tag,
+  access: "chat:write",
+  body: ResponseRequest,
+  reply: { description: "A response.", schema: ResponseObject },
+  otherReplies: [{ description: "With `stream` its events.", contentType: "text/event-stream" }],
+  fails: [...turnFails, "unknown_response", "response_not_latest", "unsupported_parameter", "model_provider_error"],
+  refusal: openAiRefusal,
+  async handle(request, context) {
+    const { body, principal } = request;
+    refuseUnsupported(body);
+    const messages = inputMessages(body.input);
+    const previous = body.previous_response_id ?? null;
+    const store = body.store !== false;
+    // What is not kept cannot go on from what is.
+    if (previous !== null && !store) throw unsupported("previous_response_id");
+    const before = previous === null ? null : await follow(context.store.tenant(principal.tenant_id), previous);
+    const streams = body.stream === true;
+    const fields: TurnFields = {
+      surface: streams ? "responses_stream" : "responses",
+      manifest: body.model,
+      messages,
+      thread_suffix: store ? (before?.suffix ?? responseThread(context.env.id())) : null,
+      model: null,
+      template: null,
+      template_args: [],
+      max_tokens: body.max_output_tokens ?? null,
+      temperature: body.temperature ?? null,
+      include_usage: false,
+      response: {
+        previous_response_id: previous,
+        instructions: body.instructions ?? null,
+        metadata: body.metadata ?? {},
+        max_output_tokens: body.max_output_tokens ?? null,
+        temperature: body.temperature ?? null,
+        store,
+        follows: before?.follows ?? null,
+      },
+    };
+    const plain = request as RouteRequest<unknown, unknown, unknown>;
+    try {
+      return await (streams ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context));
+    } catch (error) {
+      throw ofInput(error);
+    }
+  },
+});
+
+const retrieve = route({
+  method: "GET",
+  path: "/v1/responses/{response_id}",
+  summary: "A response that is kept, also while it goes on.",
+  tag,
+  access: "chat:read",
+  params: ResponseParams,
+  query: Type.Object({
+    stream: Type.Optional(
+      Type.Boolean({ description: "true is refused: the conversation can be listened to instead." }),
+    ),
+  }),
+  reply: { description: "The response, as far as it is in the log.", schema: ResponseObject },
+  fails: ["unknown_response", "unsupported_parameter", "storage_unavailable"],
+  refusal: openAiRefusal,
+  async handle({ params, query, principal }, context) {
+    if (query.stream === true) throw unsupported("stream");
+    const store = context.store.tenant(principal.tenant_id);
+    return json(await readResponse(store, await findResponse(store, params.response_id)));
+  },
+});
+
+const cancel = route({
+  method: "POST",
+  path: "/v1/responses/{response_id}/cancel",
+  summary: "Stops a response that goes on.",
+  tag,
+  access: "chat:write",
+  params: ResponseParams,
+  reply: { description: "The response when it has stopped; one that is over stays as it is.", schema: ResponseObject },
+  fails: ["unknown_response", ...actorFails],
+  refusal: openAiRefusal,
+  async handle({ params, principal }, context) {
+    const { tenant_id } = principal;
+    const store = context.store.tenant(tenant_id);
+    const found = await findResponse(store, params.response_id);
+    if (found.run.ended_at !== null) return json(await readResponse(store, found));
+    const run = runAddress(tenant_id, found.thread.suffix, found.run.run_id);
+    await context.bus.ask(run, "abort", { reason: "client" }, { deadlineMs: cancelMs });
+    return json(await readResponse(store, await findResponse(store, params.response_id)));
+  },
+});
+
+const erase = route({
+  method: "DELETE",
+  path: "/v1/responses/{response_id}",
+  summary: "Deletes a response; with the last one of a conversation the conversation.",
+  tag,
+  access: "chat:write",
+  params: ResponseParams,
+  reply: {
+    description: "Its words stay in the conversation while other responses go on from them.",
+    schema: Type.Object({ id: Type.String(), object: Type.String(), deleted: Type.Boolean() }),
+  },
+  fails: ["unknown_response", "run_in_progress", ...actorFails],
+  refusal: openAiRefusal,
+  async handle({ params, principal }, context) {
+    const { tenant_id } = principal;
+    const { id, thread, run } = await findResponse(context.store.tenant(tenant_id), params.response_id);
+    const address = threadAddress(tenant_id, thread.suffix);
+    const { others } = await context.bus.ask(address, "forget", { run_key: run.run_key });
+    if (!others) await eraseUnused(context.bus.ask(address, "erase", {}));
+    return json({ id, object: "response", deleted: true });
+  },
+});
+
+/** The response is gone; its conversation stays if somebody has gone on with it meanwhile, as it may be over /chat. */
+async function eraseUnused(erased: Promise<unknown>): Promise<void> {
+  try {
+    await erased;
+  } catch (error) {
+    if (!(error instanceof SvcError) || error.code !== "run_in_progress") throw error;
+  }
+}
+
+/** The conversation that a response is part of, and where in its log it is. Refuses with run_in_progress while it goes on. */
+async function follow(store: TenantStore, id: string): Promise<{ suffix: string; follows: AskedResponse["follows"] }> {
+  const { thread, run, firstSeq }: StoredResponse = await findResponse(store, id);
+  if (run.last_seq === null) throw new SvcError("run_in_progress", { subject: run.run_id });
+  return { suffix: thread.suffix, follows: { first_seq: firstSeq, last_seq: run.last_seq } };
+}
+
+type ResponseBody = Readonly<Record<string, unknown>>;
+
+/** What would change the answer and is not honoured is refused, not ignored. */
+function refuseUnsupported(body: ResponseBody): void {
+  if (body.background === true) throw unsupported("background");
+  for (const param of ["tools", "conversation", "prompt", "max_tool_calls"])
+    if (!isNothing(body[param])) throw unsupported(param);
+  if (!isNothing(body.tool_choice) && body.tool_choice !== "auto") throw unsupported("tool_choice");
+  if (!isNothing(body.top_logprobs) && body.top_logprobs !== 0) throw unsupported("top_logprobs");
+  const format = (body.text as { format?: { type?: unknown } | null } | null | undefined)?.format;
+  if (!isNothing(format) && format?.type !== "text") throw unsupported("text.format");
+}
+
+function isNothing(value: unknown): boolean {
+  return value === undefined || value === null || (Array.isArray(value) && value.length === 0);
+}
+
+function unsupported(param: string): SvcError {
+  return new SvcError("unsupported_parameter", { subject: param });
+}
+
+export const responseRoutes = [create, retrieve, cancel, erase];

@@ -1,0 +1,77 @@
+import { SvcError } from "../bus/errors.ts";
+import {
+  endStatus,
+  itemId,
+  lastItemStatus,
+  messageItem,
+  placeOfResponse,
+  reasoningItem,
+  responseObject,
+} from "../bus/frames/response-object.ts";
+import type { ResponseAsked } from "../bus/protocol/run.ts";
+import type { TenantStore } from "../storage/store/store.ts";
+import { type LogEvent, readEvents, runOfEvent } from "../storage/tables/events.ts";
+import { type RunRow, runByKey, runKey } from "../storage/tables/runs.ts";
+import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
+
+// A response is not stored: it is a run and what the run has in its conversation's log. Its id says where that is.
+
+/** A response that is kept. */
+export interface StoredResponse {
+  readonly id: string;
+  readonly thread: ThreadRow;
+  readonly run: RunRow;
+  readonly firstSeq: number;
+  readonly asked: ResponseAsked;
+}
+
+/** The tenant's response of this id. Refuses with unknown_response. */
+export async function findResponse(store: TenantStore, id: string): Promise<StoredResponse> {
+  const place = placeOfResponse(id);
+  const thread = place === null ? undefined : await threadBySuffix(store, place.suffix);
+  if (place === null || !thread || place.firstSeq >= thread.next_seq) throw new SvcError("unknown_response");
+  const number = await runOfEvent(store, thread.thread_key, place.firstSeq);
+  const run = number === null ? undefined : await runByKey(store, runKey(thread.thread_key, number));
+  // An event in the middle of a run is the beginning of no response.
+  if (!run?.asked.response || run.first_seq !== place.firstSeq) throw new SvcError("unknown_response");
+  return { id, thread, run, firstSeq: place.firstSeq, asked: run.asked.response };
+}
+
+/** The response object as far as it is in the log. */
+export async function readResponse(store: TenantStore, { id, thread, run, firstSeq, asked }: StoredResponse) {
+  const head = { id, created_at: Math.floor(run.started_at / 1000), model: run.manifest, asked };
+  const { stop_reason = null, usage = null } = run.result ?? {};
+  const error = run.result?.error ?? (run.status === "completed" ? null : run.status);
+  const status = run.ended_at === null ? "in_progress" : endStatus(stop_reason, error);
+  const end = run.last_seq === null ? thread.next_seq : run.last_seq + 1;
+  const output: object[] = [];
+  for (let seq = firstSeq; seq < end; ) {
+    const page = await readEvents(store, thread.thread_key, seq, end);
+    const last = page.at(-1);
+    if (!last) break;
+    for (const event of page)
+      addItems(output, event, id, (isLast) =>
+        isLast && status !== "in_progress" ? lastItemStatus(status, stop_reason) : "completed",
+      );
+    seq = last.seq + 1;
+  }
+  return responseObject(head, { status, output, stop_reason, usage });
+}
+
+/** What the model has thought and said in the step that an event has. */
+function addItems(
+  output: object[],
+  { kind, role, content, extra }: LogEvent,
+  id: string,
+  statusOf: (isLast: boolean) => "completed" | "incomplete",
+): void {
+  const metadata = extra?.metadata;
+  if (kind !== "message" || role !== "assistant" || metadata?.source === "client") return;
+  const thinking = (metadata?.thinking ?? []) as readonly { readonly thinking?: unknown }[];
+  const thought = thinking.map((block) => (typeof block.thinking === "string" ? block.thinking : "")).join("");
+  const isLast = extra?.tool_calls === undefined;
+  const status = statusOf(isLast);
+  if (thought !== "")
+    output.push(reasoningItem(itemId("rs", id, output.length), thought, content === "" ? status : "completed"));
+  if (content !== "") output.push(messageItem(itemId("msg", id, output.length), content, status));
+}
