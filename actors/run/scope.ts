@@ -26,6 +26,8 @@ const attended: Readonly<Record<Surface, boolean>> = {
   continue: true,
   openai: true,
   openai_stream: true,
+  responses: true,
+  responses_stream: true,
 };
 
 /** A call of a run as the whole tenant knows it; its tool may give it on, so that nothing is done twice. */
