@@ -7,8 +7,12 @@ import { storeConfigOf } from "../../../governance/settings/store-config.ts";
 import { migrateCommand } from "../../../host/cli/migrate.ts";
 import { validateManifestCommand } from "../../../host/cli/validate-manifest.ts";
 import { currentRevision } from "../../../storage/migrate.ts";
+import { migrations } from "../../../storage/migrations/list.ts";
 import { lockDataDir } from "../../../storage/sqlite/data-dir-lock.ts";
 import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
+
+/** Of every migration, the oldest first. */
+const revisions = migrations.map(({ revision }) => revision);
 
 describe("svc validate-manifest", () => {
   const seen: string[] = [];
@@ -159,22 +163,9 @@ describe("svc migrate", () => {
 
     assert.equal(first.code, 0);
     assert.equal(first.answer.from, "base");
-    assert.deepEqual(first.answer.applied, [
-      "0001",
-      "0002",
-      "0003",
-      "0004",
-      "0005",
-      "0019",
-      "0020",
-      "0021",
-      "0023",
-      "0024",
-      "0026",
-      "0027",
-    ]);
+    assert.deepEqual(first.answer.applied, revisions);
     assert.deepEqual([second.code, second.answer.applied], [0, []]);
-    assert.equal(await currentRevision(storeConfigOf(loadSettings(environment))), "0027");
+    assert.equal(await currentRevision(storeConfigOf(loadSettings(environment))), revisions.at(-1));
   });
 
   test("OPS-021 an earlier revision is exit 2 without --downgrade, and is gone back to with it", async (context) => {
@@ -187,10 +178,10 @@ describe("svc migrate", () => {
 
     assert.deepEqual([refused.code, refused.stdout], [2, ""]);
     assert.match(refused.stderr, /--downgrade/);
-    assert.equal(revision, "0027");
+    assert.equal(revision, revisions.at(-1));
     assert.deepEqual(
       [undone.code, undone.answer.to, undone.answer.applied],
-      [0, "0002", ["0027", "0026", "0024", "0023", "0021", "0020", "0019", "0005", "0004", "0003"]],
+      [0, "0002", revisions.slice(2).toReversed()],
     );
   });
 
