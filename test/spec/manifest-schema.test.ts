@@ -367,6 +367,7 @@ test("every default of a list entry is the one that the specification gives", ()
       ttl_seconds: null,
       one_shot: false,
       bind_principal: false,
+      require_other: false,
       allow_unattended: false,
       when_args: [],
     },

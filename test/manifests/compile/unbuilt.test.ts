@@ -53,6 +53,7 @@ const built = [
   "spec.auth.inbound.allow_anonymous",
   "spec.auth.outbound.providers",
   "spec.policies",
+  "spec.approvals",
   "spec.limits.max_tool_calls",
   "spec.limits.max_wall_clock_seconds",
   "spec.limits.max_peer_hops",
