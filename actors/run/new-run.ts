@@ -4,7 +4,8 @@ import type { RunPlan } from "./plan.ts";
 
 /** The row that a turn begins with. */
 export function newRun(plan: RunPlan, owner: string): NewRun {
-  const { run_id, request_id, surface, agent, outputStyle, routes, temperature, max_tokens, startedAt, response } = plan;
+  const { run_id, request_id, surface, agent, outputStyle, routes, temperature, max_tokens, startedAt, response } =
+    plan;
   const { tenant_id: _tenant, ...principal } = plan.principal;
   return {
     run_id,
