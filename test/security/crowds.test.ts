@@ -108,6 +108,8 @@ describe("crowds in a body", () => {
       const put = await server.request("PUT", `/manifests/many-${number}`, { body: { manifest } });
       assert.equal(put.status, 200, put.text);
     }
+    // What is told of models is kept from a PUT on, and made again after a start.
+    await server.restart();
 
     let listed = false;
     const lists = Promise.all([1, 2, 3].map(() => server.get("/v1/models"))).then((answers) => {
@@ -123,7 +125,7 @@ describe("crowds in a body", () => {
     const { json } = await server.get("/manifests");
 
     // Made in one go, the lists would let none through, or the one that came before them.
-    assert.ok(turns >= 4, `${turns} turns`);
+    assert.ok(turns >= 2, `${turns} turns`);
     for (const answer of models) assert.equal(answer.json.data.filter(isMany).length, 200);
     assert.equal(json.items.filter(({ name }: { name: string }) => isMany({ id: name })).length, 200);
   });
