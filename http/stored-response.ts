@@ -9,6 +9,7 @@ import {
   responseObject,
 } from "../bus/frames/response-object.ts";
 import type { ResponseAsked } from "../bus/protocol/run.ts";
+import { readableThinking } from "../storage/frames/session-event.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { type LogEvent, readEvents, runOfEvent } from "../storage/tables/events.ts";
 import { type RunRow, runByKey, runKey } from "../storage/tables/runs.ts";
@@ -67,8 +68,7 @@ function addItems(
 ): void {
   const metadata = extra?.metadata;
   if (kind !== "message" || role !== "assistant" || metadata?.source === "client") return;
-  const thinking = (metadata?.thinking ?? []) as readonly { readonly thinking?: unknown }[];
-  const thought = thinking.map((block) => (typeof block.thinking === "string" ? block.thinking : "")).join("");
+  const thought = (readableThinking(metadata?.thinking) ?? []).map(({ thinking }) => thinking).join("");
   const isLast = extra?.tool_calls === undefined;
   const status = statusOf(isLast);
   if (thought !== "")
