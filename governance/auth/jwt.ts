@@ -1,4 +1,4 @@
-import { createLocalJWKSet, type JWTPayload, jwtVerify, type LocalJWKSet } from "jose";
+import type { JWTPayload, LocalJWKSet } from "jose";
 import type { Env } from "../../bus/env.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { isScope, isSubject } from "../settings/api-keys.ts";
@@ -28,7 +28,8 @@ interface Remembered {
 export class JwtVerifier {
   readonly #env: Env;
   readonly #settings: Settings;
-  readonly #keys: LocalJWKSet | null;
+  /** The keys in the form that the verifier takes; made with the first token, as few deployments have both keys and tokens. */
+  #keys: LocalJWKSet | null = null;
   /** In the order of their last use. */
   readonly #remembered = new Map<string, Remembered>();
   /** Tokens that are being verified now, so that a burst with one new token verifies it once. */
@@ -37,13 +38,11 @@ export class JwtVerifier {
   constructor(settings: Settings, env: Env) {
     this.#settings = settings;
     this.#env = env;
-    const jwks = settings.jwksPublic;
-    this.#keys = jwks && createLocalJWKSet({ keys: jwks.keys.map((key) => ({ ...key }) as { kty: string }) });
   }
 
   /** The caller that the token names, null when it is not good. A promise only for a token that is not remembered. */
   verify(token: string): Principal | null | Promise<Principal | null> {
-    if (!this.#keys || !compactForm.test(token)) return null;
+    if (this.#settings.jwksPublic === null || !compactForm.test(token)) return null;
     const key = hashToken(token);
     const remembered = this.#remembered.get(key);
     if (remembered) {
@@ -52,15 +51,17 @@ export class JwtVerifier {
       this.#remembered.set(key, remembered);
       return remembered.principal;
     }
-    const underWay = this.#underWay.get(key) ?? this.#verify(this.#keys, token, key);
+    const underWay = this.#underWay.get(key) ?? this.#verify(this.#settings.jwksPublic, token, key);
     this.#underWay.set(key, underWay);
     return underWay;
   }
 
-  async #verify(keys: LocalJWKSet, token: string, key: string): Promise<Principal | null> {
+  async #verify(jwks: NonNullable<Settings["jwksPublic"]>, token: string, key: string): Promise<Principal | null> {
     const { jwtIssuer, jwtAudience } = this.#settings;
     try {
-      const { payload } = await jwtVerify(token, keys, {
+      const { createLocalJWKSet, jwtVerify } = await import("jose");
+      this.#keys ??= createLocalJWKSet({ keys: jwks.keys.map((key) => ({ ...key }) as { kty: string }) });
+      const { payload } = await jwtVerify(token, this.#keys, {
         algorithms: [...jwtAlgorithms],
         clockTolerance: leewaySeconds,
         currentDate: new Date(this.#env.now()),
