@@ -7,6 +7,7 @@ import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import { deleteLapsed, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
+import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import { wakeDueRuns } from "./due-waits.ts";
 import type { HostLease } from "./host-lease.ts";
 
@@ -25,6 +26,8 @@ const minuteMs = 60_000;
 const hourMs = 3_600_000;
 /** How late a deadline may be noticed, and an answer whose hint was lost. */
 const waitsMs = 1_000;
+/** How long what a fork or a deletion has left may stay beyond the time after which it counts as abandoned. */
+const unownedMs = 30_000;
 const dayMs = 24 * hourMs;
 const afterFailureMs = 60_000;
 const indexIdleMs = 2_000;
@@ -61,6 +64,10 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
   },
   async dropped_files({ files, store }) {
     return (await files.sweep(store)) === 0 ? minuteMs : 0;
+  },
+  async unowned_logs({ store }) {
+    await eraseAbandoned(store);
+    return unownedMs;
   },
   async workspace_drafts({ workspaceRoot, env }) {
     if (workspaceRoot !== null) await sweepDrafts(workspaceRoot, env);

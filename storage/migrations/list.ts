@@ -9,6 +9,7 @@ import { migration as runs } from "./0020_runs.ts";
 import { migration as waits } from "./0021_waits.ts";
 import { migration as growth } from "./0023_growth.ts";
 import { migration as rateBuckets } from "./0024_rate_buckets.ts";
+import { migration as sessionTree } from "./0025_session_tree.ts";
 import { migration as fileStates } from "./0026_file_states.ts";
 import { migration as approvals } from "./0027_approvals.ts";
 
@@ -24,6 +25,7 @@ export const migrations: readonly Migration[] = [
   waits,
   growth,
   rateBuckets,
+  sessionTree,
   fileStates,
   approvals,
 ];

@@ -67,6 +67,21 @@ export interface LogEvent {
   readonly extra: EventExtra | null;
 }
 
+/** Sequence numbers in [from, to). */
+export interface SeqRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Every sequence number that a thread can have; runs have as many numbers. */
+export const wholeLog: SeqRange = { from: 0, to: eventsMax };
+
+/** The keys that events of a thread in a range lie between: the first, and one past the last. */
+export function eventKeys(threadKey: number, { from, to }: SeqRange): [first: number, end: number] {
+  const base = threadKey * eventsMax;
+  return [base + from, base + Math.min(to, eventsMax)];
+}
+
 /** 20 hexadecimal digits for a new thread, from an id of the environment. */
 export function threadUid(id: string): string {
   return id.slice(0, 20);
@@ -114,6 +129,14 @@ const sizesBackward = tenantSql(
   "SELECT event_key, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
 );
 const selectRun = tenantSql("event_run", "SELECT run FROM events WHERE tenant_id = :tenant AND event_key = ?");
+const selectEvent = tenantSql(
+  "event_by_key",
+  `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key = ?`,
+);
+const selectParents = tenantSql(
+  "event_parents_backward",
+  "SELECT event_key, parent_seq FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
+);
 const deleteEvents = tenantSql(
   "events_delete",
   "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
@@ -129,9 +152,9 @@ export function appendOp(
   return insertEvent(store, { ...event, event_key: threadKey * eventsMax + seq, run });
 }
 
-/** Deletes the log of a thread. */
-export function deleteEventsOp(store: TenantStore, threadKey: number): WriteOp {
-  return store.op(deleteEvents, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
+/** Deletes the events of a thread that are in a range. */
+export function deleteEventsOp(store: TenantStore, threadKey: number, range: SeqRange = wholeLog): WriteOp {
+  return store.op(deleteEvents, eventKeys(threadKey, range));
 }
 
 /** The number, in its thread, of the run that an event belongs to; null when there is no such event, or none of a run. */
@@ -166,30 +189,32 @@ async function endOfPage(store: TenantStore, from: number, to: number, bytesMax:
 }
 
 /**
- * Where the window begins that ends before `before` and has at most so many events, and about so many bytes of content: the
- * newest event is in it however long it is.
+ * Where the window begins that is at the end of a range and has at most so many events, and about so many bytes of content, and how
+ * many bytes these are: the newest event is in it however long it is.
  */
 export async function windowStart(
   store: TenantStore,
   threadKey: number,
-  before: number,
+  { from, to }: SeqRange,
   countMax: number,
   bytesMax: number,
-): Promise<number> {
+): Promise<{ start: number; bytes: number }> {
   const base = threadKey * eventsMax;
-  let start = before;
+  let start = to;
   let left = countMax;
-  for (let bytes = 0; left > 0 && start > 0; ) {
-    const rows = await store.read(sizesBackward, base, base + start, Math.min(left, pageRows));
+  let bytes = 0;
+  while (left > 0 && start > from) {
+    const rows = await store.read(sizesBackward, base + from, base + start, Math.min(left, pageRows));
     for (const row of rows) {
-      bytes += Number(row.bytes);
-      if (bytes > bytesMax && start < before) return start;
+      const more = Number(row.bytes);
+      if (bytes + more > bytesMax && start < to) return { start, bytes };
+      bytes += more;
       start = (row.event_key as number) - base;
     }
-    if (rows.length === 0) return 0;
+    if (rows.length === 0) return { start: from, bytes };
     left -= rows.length;
   }
-  return start;
+  return { start, bytes };
 }
 
 /** Events with sequence numbers below `before`, newest first, at most `limit` and at most a page. */
@@ -202,6 +227,25 @@ export async function readEventsBefore(
   const base = threadKey * eventsMax;
   const rows = await store.read(selectBackward, base, base + Math.min(before, eventsMax), Math.min(limit, pageRows));
   return rows.map((row) => toEvent(row, base));
+}
+
+/** The event of a sequence number, if the thread has it. */
+export async function readEvent(store: TenantStore, threadKey: number, seq: number): Promise<LogEvent | undefined> {
+  const base = threadKey * eventsMax;
+  const [row] = await store.read(selectEvent, base + seq);
+  return row && toEvent(row, base);
+}
+
+/** Sequence numbers below `before`, newest first, at most `limit`, each with that of its event's parent. */
+export async function readParents(
+  store: TenantStore,
+  threadKey: number,
+  before: number,
+  limit: number,
+): Promise<{ seq: number; parent_seq: number }[]> {
+  const base = threadKey * eventsMax;
+  const rows = await store.read(selectParents, base, base + before, limit);
+  return rows.map((row) => ({ seq: (row.event_key as number) - base, parent_seq: row.parent_seq as number }));
 }
 
 function toEvent(row: Row, base: number): LogEvent {

@@ -1,7 +1,9 @@
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
+import type { SeqRange } from "./events.ts";
 import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
+import { runKeys } from "./runs.ts";
 
 const keyTable = table("idempotency", {
   scope: text,
@@ -54,6 +56,14 @@ const deleteLapsed = systemSql(
    RETURNING expires_at`,
 );
 
+// The key of a stream says where in the log its answer is, and has no words of it.
+const deleteOfRuns = tenantSql(
+  "idempotency_delete_of_runs",
+  `DELETE FROM idempotency WHERE tenant_id = :tenant AND scope NOT LIKE '["stream"%' AND (scope, run_id) IN
+     (SELECT idempotency_scope, run_id FROM runs
+      WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? AND idempotency_scope IS NOT NULL)`,
+);
+
 /** The row of a key that is claimed or answered and has not lapsed. */
 export async function idempotencyKey(
   store: TenantStore,
@@ -77,6 +87,14 @@ export function settleKeyOp(store: TenantStore, scope: string, runId: string, an
 /** Forgets a claim, so that the request can be sent again and runs. */
 export function releaseKeyOp(store: TenantStore, scope: string, runId: string): WriteOp {
   return store.op(releaseKey, [scope, runId]);
+}
+
+/**
+ * Forgets what was answered to requests of the runs of a thread with numbers in a range, and their keys. Those of streams stay: their
+ * replay is empty without the log. Goes before `deleteRunsOp` in its batch: the runs say which there are.
+ */
+export function deleteKeysOfRunsOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
+  return store.op(deleteOfRuns, runKeys(threadKey, range));
 }
 
 /** Forgets the claims of who is gone. Their interrupted runs must have been closed before. */

@@ -5,6 +5,7 @@ import type { ResponseAsked, Surface } from "../../bus/protocol/run.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
+import { type SeqRange, wholeLog } from "./events.ts";
 import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
 
 // Every run is a row, from its beginning until its thread is deleted or the row is swept. A row is found by one integer, the thread's
@@ -277,9 +278,14 @@ export async function hasRuns(store: TenantStore, threadKey: number): Promise<bo
   return rows.length > 0;
 }
 
-/** Deletes the runs of a thread. */
-export function deleteRunsOp(store: TenantStore, threadKey: number): WriteOp {
-  return store.op(deleteRuns, [runKey(threadKey, 0), runKey(threadKey + 1, 0)]);
+/** The keys that runs of a thread with numbers in a range lie between: the first, and one past the last. */
+export function runKeys(threadKey: number, { from, to }: SeqRange): [first: number, end: number] {
+  return [threadKey * runsMax + from, threadKey * runsMax + Math.min(to, runsMax)];
+}
+
+/** Deletes the runs of a thread with numbers in a range. */
+export function deleteRunsOp(store: TenantStore, threadKey: number, range: SeqRange = wholeLog): WriteOp {
+  return store.op(deleteRuns, runKeys(threadKey, range));
 }
 
 /** The run that is marked as running on a thread, of which whoever loads the thread knows that it does not. */

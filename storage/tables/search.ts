@@ -1,7 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import { type Row, systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
-import { type EventRole, eventsMax } from "./events.ts";
+import { type EventRole, eventKeys, eventsMax, type SeqRange, wholeLog } from "./events.ts";
 import { markWords, searchedCharsMax, searchWords } from "./search-words.ts";
 
 // Full text over the messages of people and agents. Turns do not pay for it: a thread's row says how far its log is indexed,
@@ -134,9 +134,12 @@ function indexTenant(store: TenantStore, batchesMax: number): Promise<boolean> {
   );
 }
 
-/** Takes a thread out of the index. Goes before `deleteEventsOp` in its batch: on SQLite the log says what there is to delete. */
-export function deleteWordsOp(store: TenantStore, threadKey: number): WriteOp {
-  return store.op(deleteWords, [threadKey * eventsMax, (threadKey + 1) * eventsMax]);
+/**
+ * Takes the events of a thread in a range out of the index. Goes before `deleteEventsOp` in its batch: on SQLite the log says what
+ * there is to delete.
+ */
+export function deleteWordsOp(store: TenantStore, threadKey: number, range: SeqRange = wholeLog): WriteOp {
+  return store.op(deleteWords, eventKeys(threadKey, range));
 }
 
 async function indexBatches(

@@ -5,12 +5,14 @@ import { type Column, insertInto, integer, nullable, type RowIn, selectOne, tabl
 
 /** What few threads have. */
 export interface ThreadMeta {
-  readonly labels?: Readonly<Record<string, string>>;
   /** How hard the model is asked to think in this conversation; absent leaves it to the manifest. */
   readonly thinking_level?: ThinkingLevel;
-  readonly feedback?: Readonly<Record<string, { rating: "up" | "down"; note: string; at: number }>>;
   /** The style of answering that was picked, as its manifest wrote it then. */
   readonly output_style?: string;
+  /** The sequence number of the next event when the leaf was last moved back. Without it the log is one branch. */
+  readonly rewound_at?: number;
+  /** The leaf as it then was. */
+  readonly rewound_to?: number;
 }
 
 /** NULL in nearly every row. */
@@ -82,6 +84,19 @@ const updatePreview = tenantSql(
   "thread_preview",
   "UPDATE threads SET preview = ? WHERE tenant_id = :tenant AND thread_key = ?",
 );
+const rewindThread = tenantSql(
+  "thread_rewind",
+  `UPDATE threads SET updated_at = ?, leaf_seq = ?, epoch = ?, meta = ?, revision = revision + 1
+   WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?`,
+);
+const renameThread = tenantSql(
+  "thread_rename",
+  "UPDATE threads SET session_name = ? WHERE tenant_id = :tenant AND thread_key = ?",
+);
+const reviseThread = tenantSql(
+  "thread_revise",
+  "UPDATE threads SET revision = revision + 1 WHERE tenant_id = :tenant AND thread_key = ?",
+);
 const deleteThread = tenantSql(
   "thread_delete",
   "DELETE FROM threads WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?",
@@ -137,6 +152,22 @@ export function metaOp(
 /** Writes the first words of a thread that had none. Beside a guarded operation. */
 export function previewOp(store: TenantStore, { thread_key }: Pick<ThreadRow, "thread_key">, preview: string): WriteOp {
   return store.op(updatePreview, [preview, thread_key], 1);
+}
+
+/** Moves the leaf back, and takes the thread. Refuses with conflict when the thread is gone, or was taken by another. */
+export function rewindOp(store: TenantStore, thread: ThreadRow, held: number): WriteOp {
+  const { updated_at, leaf_seq, epoch, meta, thread_key } = thread;
+  return store.op(rewindThread, [updated_at, leaf_seq, epoch, metaColumn.encode(meta), thread_key, held], 1);
+}
+
+/** Names the thread. Refuses with conflict when it is gone. */
+export function renameOp(store: TenantStore, threadKey: number, name: string): WriteOp {
+  return store.op(renameThread, [name, threadKey], 1);
+}
+
+/** Something beside the log has changed. Refuses with conflict when the thread is gone. */
+export function reviseOp(store: TenantStore, threadKey: number): WriteOp {
+  return store.op(reviseThread, [threadKey], 1);
 }
 
 /** Deletes the thread's row; its log and its runs are other operations. Refuses with conflict when it is gone or was taken by another. */

@@ -63,7 +63,8 @@ for (const dialect of dialects) {
 
     test("a window begins where the count or the length is reached, and has its newest event however long that is", async () => {
       const key = await threadOf(...Array.from({ length: 700 }, (_, seq) => "x".repeat(seq < 690 ? 10 : kiB)));
-      const start = (end: number, count: number, bytes: number) => windowStart(tenant, key, end, count, bytes);
+      const start = async (to: number, count: number, bytes: number, from = 0) =>
+        (await windowStart(tenant, key, { from, to }, count, bytes)).start;
 
       assert.equal(await start(700, 5000, 1024 * kiB), 0);
       assert.equal(await start(700, 3, 1024 * kiB), 697);
@@ -72,6 +73,11 @@ for (const dialect of dialects) {
       assert.equal(await start(690, 5000, 65), 684);
       assert.equal(await start(700, 5000, 1), 699);
       assert.equal(await start(0, 5000, 1), 0);
+      assert.equal(await start(700, 5000, 1024 * kiB, 650), 650);
+      assert.deepEqual(await windowStart(tenant, key, { from: 688, to: 692 }, 9, 5 * kiB), {
+        start: 688,
+        bytes: 20 + 2 * kiB,
+      });
     });
   });
 }

@@ -73,7 +73,7 @@ for (const dialect of dialects) {
       const tenant = freshTenant();
       const written = threadRow(await nextKey(), "t1", {
         manifest: "m",
-        meta: { labels: { a: "b" }, feedback: { x: { rating: "up", note: "n", at: 1 } } },
+        meta: { rewound_at: 7 },
       });
 
       await tenant.write([insertThreadOp(tenant, written)]);

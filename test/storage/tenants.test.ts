@@ -7,6 +7,7 @@ import { allStatements, type Param, type Statement } from "../../storage/store/s
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import { decideOps, openApproval } from "../../storage/tables/approvals.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
+import { feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
 import { appendOp } from "../../storage/tables/events.ts";
 import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tables/files.ts";
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
@@ -48,7 +49,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       session_name: text,
       preview: text,
       parent_session_id: null,
-      meta: { labels: { a: text } },
+      meta: {},
     }),
     ...[0, 1].map((seq) =>
       appendOp(tenant, threadKey, {
@@ -61,6 +62,8 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
         extra: null,
       }),
     ),
+    labelOp(tenant, threadKey, 0, text),
+    feedbackOp(tenant, threadKey, 1, { rating: "up", note: text, at: 5 }),
     insertRunOp(
       tenant,
       newRun("run", {
@@ -331,6 +334,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
   assert.match(await victimRows(config), new RegExp(canary));
   // What these answer are numbers and names.
   assert.deepEqual(silent.toSorted(), [
+    "event_parents_backward",
     "event_sizes_backward",
     "event_sizes_forward",
     "search_few_hits",

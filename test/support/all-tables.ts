@@ -1,6 +1,7 @@
 // Every module that declares statements, for the tests that hold each of them against both engines.
 import "../../storage/tables/approvals.ts";
 import "../../storage/tables/audit.ts";
+import "../../storage/tables/event-marks.ts";
 import "../../storage/tables/events.ts";
 import "../../storage/tables/files.ts";
 import "../../storage/tables/hosts.ts";
@@ -14,5 +15,6 @@ import "../../storage/tables/schema-revisions.ts";
 import "../../storage/tables/search.ts";
 import "../../storage/tables/stored-bytes.ts";
 import "../../storage/tables/threads.ts";
+import "../../storage/tables/unowned-logs.ts";
 import "../../storage/tables/usage.ts";
 import "../../storage/tables/waits.ts";
