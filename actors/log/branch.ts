@@ -1,5 +1,6 @@
 import type { TenantStore } from "../../storage/store/store.ts";
 import { type LogEvent, pageRows, readEventsBefore } from "../../storage/tables/events.ts";
+import { firstKeptSeq, summaryMessage } from "./compaction.ts";
 import { type ContextMessage, messageOf } from "./message.ts";
 
 /**
@@ -15,15 +16,25 @@ export async function loadBranch(
 ): Promise<ContextMessage[]> {
   const newestFirst: ContextMessage[] = [];
   let hasUser = !withUser;
+  // What a compaction has summed up is not read.
+  let firstKept = 0;
+  let summary: ContextMessage | null = null;
   // Every message has few events beside it that are not messages: twice as many rows are nearly always enough.
   const pageSize = Math.min(pageRows, needed * 2 + 8);
   for await (const event of branchEvents(store, threadKey, leafSeq, pageSize)) {
+    if (event.seq < firstKept) break;
+    if (event.kind === "compaction" && summary === null) {
+      summary = summaryMessage(event);
+      firstKept = firstKeptSeq(event);
+    }
     const message = messageOf(event);
     if (!message) continue;
     newestFirst.push(message);
     hasUser ||= message.role === "user";
-    if (hasUser && newestFirst.length >= needed && message.role !== "tool") break;
+    if (hasUser && newestFirst.length >= needed && message.role !== "tool")
+      return inCallOrder(newestFirst.reverse(), 0);
   }
+  if (summary !== null) newestFirst.push(summary);
   return inCallOrder(newestFirst.reverse(), 0);
 }
 
@@ -39,12 +50,17 @@ export function addEvents(branch: readonly ContextMessage[], events: readonly Lo
 
 /**
  * Puts the results from `from` on into the order of their calls, as the model saw them in the turn: parallel calls end in any
- * order. So a later turn begins with the same words, which providers keep in their caches.
+ * order. So a later turn begins with the same words, which providers keep in their caches. What a client has added while calls were
+ * under way stands before the reply that asks for them, as providers take nothing between calls and results.
  */
 export function inCallOrder(messages: ContextMessage[], from: number): ContextMessage[] {
   let at = from;
-  while (at > 0 && messages[at]?.role !== "assistant") at--;
-  while (at < messages.length) {
+  // Results may be of calls before.
+  while (at < messages.length && messages[at]?.role !== "tool" && !hasCalls(messages[at])) at++;
+  if (messages[at]?.role === "tool") while (at > 0 && !hasCalls(messages[at])) at--;
+  for (; at < messages.length; at++) {
+    if (!hasCalls(messages[at])) continue;
+    at += moveAddedBefore(messages, at);
     const calls = messages[at]?.tool_calls ?? [];
     let end = at + 1;
     while (messages[end]?.role === "tool") end++;
@@ -54,9 +70,29 @@ export function inCallOrder(messages: ContextMessage[], from: number): ContextMe
       results.sort((a, b) => (place.get(a.tool_call_id ?? "") ?? 0) - (place.get(b.tool_call_id ?? "") ?? 0));
       messages.splice(at + 1, results.length, ...results);
     }
-    at = end;
+    at = end - 1;
   }
   return messages;
+}
+
+function hasCalls(message: ContextMessage | undefined): boolean {
+  return (message?.tool_calls?.length ?? 0) > 0;
+}
+
+/** Moves what stands between the calls of a message and the last of their results before it; answers how many that were. */
+function moveAddedBefore(messages: ContextMessage[], at: number): number {
+  const open = new Set(messages[at]?.tool_calls?.map(({ id }) => id));
+  const added: number[] = [];
+  for (let next = at + 1; open.size > 0 && next < messages.length; next++) {
+    const { role, tool_calls, tool_call_id } = messages[next] as ContextMessage;
+    if (tool_calls !== null) break;
+    if (role === "tool") open.delete(tool_call_id ?? "");
+    else added.push(next);
+  }
+  const moved = added.map((next) => messages[next] as ContextMessage);
+  for (const next of added.toReversed()) messages.splice(next, 1);
+  messages.splice(at, 0, ...moved);
+  return moved.length;
 }
 
 /** Events of the active branch from the leaf to the root. */

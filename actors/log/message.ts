@@ -74,15 +74,29 @@ export function messageOf(event: LogEvent): ContextMessage | null {
     event.kind === "tool_result" ||
     (event.kind === "custom" && event.extra?.metadata?.in_context === true);
   if (!inContext) return null;
+  if (event.kind === "custom") return customMessage(event);
   return contextMessage({
     role: event.role,
     content: event.content,
     name: event.kind === "tool_result" ? undefined : event.extra?.name,
     tool_calls: event.extra?.tool_calls,
     tool_call_id: event.extra?.tool_call_id,
-    // A custom event carries what its client has written.
-    attachments: event.kind === "custom" ? null : attachmentsOf(event.extra),
+    attachments: attachmentsOf(event.extra),
     thoughts: signedThoughts(event.extra?.metadata?.thinking),
+  });
+}
+
+/**
+ * What a client has added, and what the service has: the model reads it as a user's turn, and the client's with a mark that says so.
+ * It has the authority of neither the manifest nor the person (decision 13).
+ */
+function customMessage({ role, content, extra }: LogEvent): ContextMessage | null {
+  if (content === "") return null;
+  if (role === "assistant") return contextMessage({ role, content });
+  const isClients = extra?.metadata?.type === "custom";
+  return contextMessage({
+    role: "user",
+    content: isClients ? `[The client supplied this entry.]\n${content}` : content,
   });
 }
 

@@ -1,5 +1,7 @@
+import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 import type { TurnAccepted } from "../../bus/protocol/run.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
+import type { BranchSummary } from "../../bus/protocol/thread.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import type { NewRun, RunEnding, RunRow, RunSpent } from "../../storage/tables/runs.ts";
 import type { JournalEntry } from "./entry.ts";
@@ -22,11 +24,13 @@ declare module "../../bus/protocol/thread.ts" {
     /** Makes entries durable, `ops` with them. Refuses with actor_lost when the run is not the live one. */
     append: { body: AppendToLog; reply: LogPosition };
     /** The same for the last entries of a run, which is live no more afterwards. */
-    end: { body: EndRun; reply: LogPosition };
+    end: { body: EndRun; reply: EndedRun };
     /** Puts the run aside: it is not live any more, and the thread is not free either. */
     park: { body: ParkRun; reply: LogPosition };
     /** Makes a run that was put aside the live one again, and says where it stood. */
     take: { body: { readonly run_id: string; readonly owner: string }; reply: TakenRun };
+    /** Keeps what a branch that was left was summed up to. Null when the conversation has gone elsewhere meanwhile. */
+    summarized: { body: SummedUp; reply: { readonly event_id: string | null } };
     /** A run that has opened the log does not begin, or one that has begun is gone without an end: then it is closed. */
     release: { body: { readonly run_id: string } };
   }
@@ -100,12 +104,31 @@ export interface AppendToLog {
 /** The last batch of a run, with what came of it. */
 export interface EndRun extends AppendToLog {
   readonly ending: RunEnding;
+  /** Where the run believes its entries to begin, as what it has answered says. */
+  readonly next_seq: number;
 }
+
+/** What becomes of the last batch of a run. */
+export type EndedRun =
+  | { readonly kind: "ended"; readonly durable_seq: number }
+  /** Something that is not the run's stands in the log since: nothing was written, and its entries begin there. */
+  | { readonly kind: "moved"; readonly next_seq: number };
 
 /** A run that waits for somebody outside. */
 export interface ParkRun {
   readonly run_id: string;
   readonly spent: RunSpent;
+}
+
+/** What a branch was summed up to, and after which rewind. */
+export interface SummedUp extends Pick<BranchSummary, "summary" | "fromId" | "details"> {
+  readonly thread_key: number;
+  readonly rewound_at: number;
+  readonly rewound_to: number;
+  /** What the model reported; null without one. */
+  readonly usage: TokenCount | null;
+  /** Written with it. */
+  readonly ops: readonly WriteOp[];
 }
 
 /** What becomes of an attempt to take up a run. */
@@ -120,6 +143,6 @@ export type TakenRun =
 
 /** A batch is durable. */
 export interface LogPosition {
-  /** The sequence number behind its entries: everything below is durable. */
+  /** The sequence number behind its entries: everything below is durable. More than the run has written when others have, too. */
   readonly durable_seq: number;
 }

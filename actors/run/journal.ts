@@ -22,8 +22,11 @@ export interface Journal {
   append(entries: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<number>;
   /** Puts the run aside. Only for a run on a thread. */
   park(spent: RunSpent): Promise<void>;
-  /** The last append of the run, in one batch with `ops` and the end of its row. */
-  end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<void>;
+  /**
+   * The last append of the run, in one batch with `ops` and the end of its row. `ops` are asked for once more when others have
+   * written meanwhile, as `nextSeq` and `leafIdAfter` are then others.
+   */
+  end(entries: readonly JournalEntry[], ops: () => readonly WriteOp[], ending: RunEnding): Promise<void>;
   /** Frames for those who listen to the thread without having started the turn; made only when somebody does. */
   publish(frames: () => string): void;
 }

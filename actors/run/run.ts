@@ -3,6 +3,7 @@ import { SvcError } from "../../bus/errors.ts";
 import { turnStartedFrame } from "../../bus/frames/frames.ts";
 import type { RunOutput, RunResult } from "../../bus/frames/output.ts";
 import type { AbortReason, AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { askedApprovals } from "./asked-approvals.ts";
 import { clientMessages } from "./context/working-set.ts";
@@ -108,10 +109,11 @@ export class Run {
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
   async #writeFailure(error: SvcError): Promise<boolean> {
     const { plan, journal } = this.#scope;
-    const settled = settleOps(this.#scope.store, plan, { kind: "failed", error }, journal.nextSeq + 1);
     const usage = this.#scope.meter.total;
+    const billed = this.#scope.billing();
+    const settled = () => settleOps(this.#scope.store, plan, { kind: "failed", error }, journal.nextSeq + 1);
     try {
-      await journal.end([interruptedEntry(plan.run_id, error.code)], [...this.#scope.billing(), ...settled], {
+      await journal.end([interruptedEntry(plan.run_id, error.code)], () => [...billed, ...settled()], {
         status: "failed",
         stop_reason: null,
         error: error.code,
@@ -138,26 +140,30 @@ export class Run {
     this.#isEnding = true;
     const interrupted = scope.abortReason === "shutdown";
     const aborted = this.aborted;
-    const result: RunResult = {
+    const count = ending.entries.length;
+    const told: Omit<RunResult, "leaf_id"> = {
       final: ending.final,
       messagesJson: clientMessages(scope.answerMessages()),
       stop_reason: ending.stop_reason,
       usage: scope.meter.total,
       model: scope.route.id,
       thread_id: journal.threadId,
-      leaf_id: journal.leafIdAfter(ending.entries.length),
       aborted,
       failure: ending.failure,
       approvals: scope.approvals === null ? [] : await askedApprovals(scope.store, scope.approvals),
     };
-    const endSeq = journal.nextSeq + ending.entries.length;
+    let result: RunResult = { ...told, leaf_id: "" };
     // An Error takes its stack trace when it is made: not in every turn.
     const stopping = interrupted ? new SvcError("shutting_down") : null;
-    const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
-    const settled = settleOps(scope.store, plan, outcome, endSeq);
+    const settled = (): WriteOp[] => {
+      result = { ...told, leaf_id: journal.leafIdAfter(count) };
+      const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
+      return settleOps(scope.store, plan, outcome, journal.nextSeq + count);
+    };
+    const billed = scope.billing();
     const label = outcomeLabel(ending, scope.abortReason);
     const isDone = label === "ok" || label === "limited";
-    await journal.end(ending.entries, [...scope.billing(), ...settled], {
+    await journal.end(ending.entries, () => [...billed, ...settled()], {
       status: isDone ? "completed" : "failed",
       stop_reason: ending.stop_reason,
       error: isDone ? null : label,

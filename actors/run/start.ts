@@ -7,9 +7,9 @@ import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { readEventsBefore } from "../../storage/tables/events.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
 import { attachmentsOf } from "../log/attachment.ts";
+import { branchEvents } from "../log/branch.ts";
 import { askedKey } from "../log/earlier-answer.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../log/message.ts";
@@ -252,8 +252,10 @@ async function nudgeFor(store: TenantStore, thread: OpenThread): Promise<string 
   if (!last || !thread.exists) throw new SvcError("nothing_to_continue");
   if (last.role === "tool" || last.tool_calls !== null) return "[continue]";
   if (last.role !== "assistant") return null;
-  const newest = await readEventsBefore(store, thread.thread_key, thread.leaf_seq + 1, 16);
-  const answer = newest.find((event) => event.kind === "message" && event.role === "assistant");
-  if (answer?.extra?.metadata?.status === undefined) throw new SvcError("already_complete");
-  return "Continue.";
+  for await (const { kind, role, extra } of branchEvents(store, thread.thread_key, thread.leaf_seq, 16)) {
+    if (kind !== "message" || role !== "assistant") continue;
+    if (extra?.metadata?.status === undefined) break;
+    return "Continue.";
+  }
+  throw new SvcError("already_complete");
 }

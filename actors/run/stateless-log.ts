@@ -48,7 +48,7 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
       throw new Error("a run without a thread waits in memory");
     },
     async end(_entries, ops, ending) {
-      kept.push(...ops);
+      kept.push(...ops());
       if (row !== null) kept.push(insertEndedRunOp(tenant, row, { ...ending, ended_at: env.now(), last_seq: null }));
       await tenant.write(kept);
     },

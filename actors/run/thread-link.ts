@@ -24,6 +24,8 @@ export class ThreadLink implements RunLog {
   #nextSeq = 0;
   #leafSeq = -1;
   #durableSeq = 0;
+  /** Events of the log since the run has opened it that are not its own. */
+  #notes = 0;
   #begun: Promise<void> = Promise.resolve();
   /** What the run says while its first events are being written; null when they are durable. */
   #early: (() => string)[] | null = [];
@@ -74,8 +76,9 @@ export class ThreadLink implements RunLog {
 
   async #begin(first: Omit<BeginRun, "run_id">): Promise<void> {
     this.#sent(first.entries);
+    const expected = this.#expected();
     const position = await this.#bus.ask(this.#address, "begin", { run_id: this.#runId, ...first }, written);
-    this.#durable(position);
+    this.#durable(position, expected);
     const early = this.#early ?? [];
     this.#early = null;
     for (const frames of early) this.publish(frames);
@@ -84,16 +87,27 @@ export class ThreadLink implements RunLog {
   async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = []): Promise<number> {
     const ready = this.#ready(entries);
     if (ready !== null) await ready;
+    const expected = this.#expected();
     const asked = { run_id: this.#runId, entries, ops };
     const position = await this.#bus.ask(this.#address, "append", asked, written);
-    this.#durable(position);
+    this.#durable(position, expected);
     return position.durable_seq;
   }
 
-  async end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<void> {
-    const ready = this.#ready(entries);
+  async end(entries: readonly JournalEntry[], ops: () => readonly WriteOp[], ending: RunEnding): Promise<void> {
+    const ready = this.#ready([]);
     if (ready !== null) await ready;
-    this.#durable(await this.#bus.ask(this.#address, "end", { run_id: this.#runId, entries, ops, ending }, written));
+    for (;;) {
+      const last = { run_id: this.#runId, entries, ops: ops(), ending, next_seq: this.#nextSeq };
+      const ended = await this.#bus.ask(this.#address, "end", last, written);
+      if (ended.kind === "moved") {
+        this.#moved(ended.next_seq - this.#nextSeq);
+        continue;
+      }
+      this.#sent(entries);
+      this.#durable(ended, this.#expected());
+      return;
+    }
   }
 
   /** Takes up a run that was put aside. */
@@ -143,7 +157,22 @@ export class ThreadLink implements RunLog {
     this.#leafSeq = this.#nextSeq - 1;
   }
 
-  #durable({ durable_seq }: LogPosition): void {
+  /** Where the log would stand behind what was sent by now if nobody else had written. */
+  #expected(): number {
+    return this.#nextSeq - this.#notes;
+  }
+
+  /** What was sent when the log was expected to stand at `expected` is durable. */
+  #durable({ durable_seq }: LogPosition, expected: number): void {
     this.#durableSeq = Math.max(this.#durableSeq, durable_seq);
+    this.#moved(durable_seq - expected - this.#notes);
+  }
+
+  /** Others have written: their events are between those of the run. */
+  #moved(notes: number): void {
+    if (notes <= 0) return;
+    this.#notes += notes;
+    this.#nextSeq += notes;
+    this.#leafSeq = this.#nextSeq - 1;
   }
 }

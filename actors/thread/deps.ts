@@ -1,13 +1,23 @@
+import type { Logger } from "pino";
+import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { AuditLog } from "../../governance/audit.ts";
 import type { Metrics } from "../../governance/metrics.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { Store } from "../../storage/store/store.ts";
 import type { ThreadKeys } from "../../storage/tables/thread-keys.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
+import type { Models } from "../models/models.ts";
 
 /** What conversations need beside their state. */
 export interface ThreadDeps {
   readonly store: Store;
   readonly threadKeys: ThreadKeys;
-  /** For the name under which interrupted calls are counted. */
   readonly manifests: ManifestLibrary;
+  readonly models: Models;
+  readonly audit: AuditLog;
   readonly metrics: Metrics;
+  readonly mask: SecretMask;
+  readonly log: Logger;
+  /** What a drain waits for and stops: runs, and summaries that are being made. */
+  readonly liveRuns: Set<{ abort(reason: AbortReason): void }>;
 }

@@ -86,6 +86,16 @@ export class LogWriter {
     return this.#write([this.#progress(), ...this.#appends(events), ...ops], events);
   }
 
+  /** Entries that are not the run's: they stand between its own. */
+  async note(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<readonly LogEvent[]> {
+    if (this.#broken) throw this.#broken;
+    const events = this.#advance(entries);
+    const { thread_key } = this.#head();
+    const appends = events.map((event) => appendOp(this.#log.store, thread_key, event));
+    await this.#write([this.#progress(), ...appends, ...ops], events);
+    return events;
+  }
+
   end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
     const events = this.#advance(entries);
@@ -160,6 +170,7 @@ export class LogWriter {
     const durable_seq = last ? last.seq + 1 : this.#log.committedSeq;
     if (last) {
       this.#log.committedSeq = durable_seq;
+      this.#log.committedLeaf = last.seq;
       this.#log.recent?.push(...events);
       publishEvents(this.#bus, this.#log, events);
     }

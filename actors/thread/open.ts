@@ -59,6 +59,11 @@ export async function beginRun(
 ): Promise<LogPosition> {
   const { opening } = state;
   if (opening?.runId !== first.run_id) throw new SvcError("conflict");
+  if (state.noting !== null) {
+    // What it writes comes first; when it is refused, the log is not what the run believes.
+    await state.noting.catch(() => {});
+    if (state.replaced || state.opening !== opening) throw new SvcError("conflict");
+  }
   const { env, bus } = context;
   const writer = new LogWriter(first.run_id, state, env, bus);
   state.live = writer;
@@ -79,6 +84,8 @@ export async function takeRun(
   { run_id, owner }: { readonly run_id: string; readonly owner: string },
   context: ActorContext<ThreadDeps>,
 ): Promise<TakenRun> {
+  if (state.noting !== null) await state.noting.catch(() => {});
+  if (state.replaced) throw new SvcError("actor_lost");
   const { parked, head } = state;
   if (parked?.run_id !== run_id || head === null) return { kind: "not_waiting" };
   const writer = new LogWriter(run_id, state, context.env, context.bus);

@@ -50,6 +50,7 @@ export async function closeInterrupted(
   ]);
   state.head = head;
   state.committedSeq = head.next_seq;
+  state.committedLeaf = head.leaf_seq;
   state.recent?.push(...events);
   publishEvents(bus, state, events);
   if (closing.length === 0 || manifest === null) return;

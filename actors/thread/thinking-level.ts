@@ -58,6 +58,7 @@ async function append(
   await store.write([...ops, ...events.map((event) => appendOp(store, head.thread_key, event, null))], requestMs);
   state.head = head;
   state.committedSeq = head.next_seq;
+  state.committedLeaf = head.leaf_seq;
   state.recent?.push(...events);
   publishEvents(bus, state, events);
 }

@@ -1,20 +1,18 @@
 import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { requestMs } from "../../storage/store/store.ts";
-import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
-import { deleteEventsOp } from "../../storage/tables/events.ts";
-import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
-import { deleteRunOp, deleteRunsOp, hasRuns, waitingRun } from "../../storage/tables/runs.ts";
-import { deleteWordsOp } from "../../storage/tables/search.ts";
-import { deleteThreadOp } from "../../storage/tables/threads.ts";
-import { deleteWaitsOp } from "../../storage/tables/waits.ts";
+import { deleteRunOp, hasRuns, waitingRun } from "../../storage/tables/runs.ts";
 import "../log/messages.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
+import { eraseThread } from "./erase.ts";
+import { forkThread } from "./fork.ts";
 import type { LogWriter } from "./log-writer.ts";
+import { addCustom, addSummary, labelEvent, nameThread, rateReply } from "./notes.ts";
 import { beginRun, dropState, openLog, takeRun } from "./open.ts";
 import { pickStyle } from "./output-style.ts";
 import { closeInterrupted, closeLost } from "./recovery.ts";
+import { rewindThread } from "./rewind.ts";
 import { setThinkingLevel } from "./thinking-level.ts";
 import { loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
 
@@ -36,12 +34,13 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     return state;
   },
 
-  idle: ({ live, opening }) => live === null && opening === null,
+  idle: ({ live, opening, summary }) => live === null && opening === null && summary === null,
 
   crashed(state, { bus }, _error) {
     const { live, tenantId, suffix } = state;
     state.replaced = true;
     state.opening?.close();
+    state.summary?.cancel();
     if (live === null) return;
     live.break(new SvcError("actor_lost"));
     bus.tell(runAddress(tenantId, suffix, live.runId), "abort", { reason: "worker_lost" });
@@ -63,10 +62,13 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
     take: takeRun,
 
-    async end(state, { run_id, entries, ops, ending }) {
-      const position = await writerOf(state, run_id).end(entries, ops, ending);
+    async end(state, { run_id, entries, ops, ending, next_seq }) {
+      const writer = writerOf(state, run_id);
+      const at = state.head?.next_seq ?? next_seq;
+      if (at !== next_seq) return { kind: "moved", next_seq: at };
+      const { durable_seq } = await writer.end(entries, ops, ending);
       ended(state);
-      return position;
+      return { kind: "ended", durable_seq };
     },
 
     async release(state, { run_id }, context) {
@@ -89,32 +91,21 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     think: setThinkingLevel,
     style: pickStyle,
 
-    attach: ({ committedSeq, live }) => ({ next_seq: committedSeq, run_id: live?.runId ?? null }),
+    attach: ({ committedSeq, committedLeaf, live, summary }) => ({
+      next_seq: committedSeq,
+      leaf_seq: committedLeaf,
+      run_id: live?.runId ?? null,
+      summarizing: summary !== null,
+    }),
 
-    async erase(state, _body, context) {
-      const { head, store, live, opening, parked } = state;
-      const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;
-      if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
-      if (head === null) return { deleted: false };
-      const { thread_key } = head;
-      // The words first: on SQLite the log says which there are.
-      const ops = [
-        deleteWordsOp(store, thread_key),
-        deleteEventsOp(store, thread_key),
-        deleteRunsOp(store, thread_key),
-        deleteApprovalsOp(store, context.key, thread_key),
-        deleteWaitsOp(store, thread_key),
-        dropFilesOfThreadOp(store, thread_key),
-        deleteThreadOp(store, head),
-      ];
-      try {
-        await store.write(ops, requestMs);
-      } finally {
-        // Also when it is refused: it may be gone all the same.
-        context.discard();
-      }
-      return { deleted: true };
-    },
+    erase: eraseThread,
+    fork: forkThread,
+    rewind: rewindThread,
+    summarized: addSummary,
+    name: nameThread,
+    label: labelEvent,
+    rate: rateReply,
+    custom: addCustom,
 
     async forget({ head, store, live, opening, parked }, { run_key }) {
       const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;

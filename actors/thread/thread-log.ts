@@ -12,6 +12,8 @@ export interface ThreadLog {
   head: ThreadRow | null;
   /** Events below it are durable. */
   committedSeq: number;
+  /** The leaf of what is durable. */
+  committedLeaf: number;
   /** Durable events that the messages in memory do not show yet; null when none are in memory. */
   recent: LogEvent[] | null;
 }

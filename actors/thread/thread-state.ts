@@ -24,6 +24,10 @@ export interface ThreadState extends ThreadLog {
   parked: RunRow | null;
   /** A run that is gone is being closed. */
   closing: Promise<void> | null;
+  /** Something beside the runs is being written. */
+  noting: Promise<unknown> | null;
+  /** A branch that was left is being summed up. */
+  summary: { cancel(): void } | null;
   /** The run before, so that one that is started again does not run again. */
   lastRunId: string;
   /** What a conversation that is not stored yet will be called by the store. */
@@ -50,6 +54,7 @@ export async function loadThreadState(
     topic: topicOf(address),
     head,
     committedSeq: head?.next_seq ?? 0,
+    committedLeaf: head?.leaf_seq ?? -1,
     branch: null,
     branchNeeded: 0,
     recent: null,
@@ -57,6 +62,8 @@ export async function loadThreadState(
     live: null,
     parked: parked ?? null,
     closing: null,
+    noting: null,
+    summary: null,
     lastRunId: "",
     unborn: null,
     replaced: false,
@@ -115,3 +122,15 @@ export function trimBranch(state: ThreadState): void {
 
 /** Text of one conversation that stays in memory between turns. */
 const keptCharactersMax = 1_000_000;
+
+/** Forgets the messages in memory: the active branch is another one. */
+export function forgetBranch(state: ThreadState): void {
+  state.branch = null;
+  state.branchNeeded = 0;
+  state.recent = null;
+}
+
+/** The run that has the thread, if one has: it is live, about to begin, or put aside. */
+export function holderOf({ live, opening, parked }: ThreadState): string | undefined {
+  return live?.runId ?? opening?.runId ?? parked?.run_id;
+}

@@ -7,6 +7,12 @@ export const doneMark = "data: [DONE]\n\n";
 /** Keeps a silent connection open; a comment, so clients do not see it. */
 export const keepAlive = ": keep-alive\n\n";
 
+/**
+ * Tells those who pass a conversation on that its past is another one: what they have sent of it no longer holds. It stands among the
+ * frames of its topic and goes to no client.
+ */
+export const rewoundMark = ": rewound\n\n";
+
 /** A frame. `dataJson` and `textJson` are JSON texts; `id` is a sequence number, or -1 for a frame without one. */
 function encode(name: string, dataJson: string, textJson: string, id: number): string {
   const line = `data: {"event":"${name}","type":"${name}","data":${dataJson},"text":${textJson}}\n\n`;

@@ -1,3 +1,4 @@
+import type { ChannelRef } from "./channel.ts";
 import type { Principal } from "./principal.ts";
 import type { AbortReason } from "./run.ts";
 import type { ThinkingLevel } from "./thinking.ts";
@@ -22,6 +23,24 @@ export interface ThreadMessages {
   erase: { body: Record<string, never>; reply: { deleted: boolean } };
   /** Deletes the record of a run that is over, and says whether there are others. Refuses with run_in_progress while one is live. */
   forget: { body: { readonly run_key: number }; reply: { readonly others: boolean } };
+  /**
+   * Copies a branch of another conversation into this one, which is there when all is copied. Refuses with thread_exists and
+   * unknown_thread.
+   */
+  fork: { body: ForkThread; reply: ForkedThread };
+  /**
+   * Moves the leaf back; what came after leaves the active branch. Refuses with unknown_event_id, with run_in_progress, and with what
+   * the manifest of a summary is refused with.
+   */
+  rewind: { body: RewindThread; reply: RewoundThread };
+  /** Names the conversation. This and the three below refuse with unknown_thread. */
+  name: { body: { readonly name: string }; reply: Record<string, never> };
+  /** Labels an event, or takes its label away. Refuses with unknown_event_id. */
+  label: { body: { readonly event_id: string; readonly label: string | null }; reply: Record<string, never> };
+  /** Rates a reply, or takes the rating back. Refuses with unknown_event_id and not_an_assistant_message. */
+  rate: { body: RateReply; reply: { readonly at: number } };
+  /** Appends an entry of the client's. */
+  custom: { body: CustomEntry; reply: { readonly event_id: string } };
   /** Closes what a crash has left open; loading does it. */
   recover: { body: Record<string, never>; reply: Record<string, never> };
 }
@@ -44,6 +63,74 @@ export interface PickedStyle {
 export interface ThreadPosition {
   /** The sequence number of the next event; everything below it can be read. */
   readonly next_seq: number;
+  /** The newest of those events on the active branch, -1 in an empty thread. */
+  readonly leaf_seq: number;
   /** The live run, null when there is none. */
   readonly run_id: string | null;
+  /** A branch that was left is being summed up. */
+  readonly summarizing: boolean;
+}
+
+/** A branch to be copied. */
+export interface ForkThread {
+  /** The suffix of the conversation that it is copied from. */
+  readonly source: string;
+  /** The last event; one that there is not means the leaf. */
+  readonly event_id: string | null;
+}
+
+/** What was copied. */
+export interface ForkedThread {
+  readonly copied: number;
+  readonly leaf_id: string | null;
+}
+
+/** Where a conversation is to go back to, and whether what is left is to be summed up. */
+export interface RewindThread {
+  readonly event_id: string;
+  /** Null: as the manifest says. */
+  readonly summarize: boolean | null;
+  /** For the model that sums it up. */
+  readonly instructions: string;
+  /** Null: the conversation's last. */
+  readonly manifest: string | null;
+  readonly principal: Principal;
+  readonly request_id: string;
+  /** Where the summary goes, as JSON of `BranchSummary`. */
+  readonly channel: ChannelRef;
+}
+
+/** The leaf was moved. With `summarizing` the summary follows on the channel. */
+export interface RewoundThread {
+  readonly leaf_id: string;
+  readonly summarizing: boolean;
+}
+
+/** What was left of a conversation, in few words. */
+export interface BranchSummary {
+  /** False when the model has not given it, or it could not be kept. */
+  readonly ok: boolean;
+  readonly summary: string;
+  /** Null when it is not in the log. */
+  readonly event_id: string | null;
+  /** The leaf of the branch that was left. */
+  readonly fromId: string;
+  readonly details: { readonly readFiles: readonly string[]; readonly modifiedFiles: readonly string[] };
+}
+
+/** What somebody thinks of a reply. */
+export interface RateReply {
+  readonly event_id: string;
+  readonly rating: "up" | "down" | null;
+  readonly note: string;
+  readonly principal: Principal;
+}
+
+/** What a client adds to a conversation. */
+export interface CustomEntry {
+  readonly content: string;
+  readonly role: "user" | "assistant" | "system";
+  /** Whether the model gets to see it. */
+  readonly in_context: boolean;
+  readonly metadata: Readonly<Record<string, unknown>>;
 }

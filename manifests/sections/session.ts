@@ -23,9 +23,7 @@ const fields = {
     ),
     steering_mode: unbuilt(choice("How many queued steering messages a model call takes.", queueModes, "all")),
     follow_up_mode: unbuilt(choice("How many queued follow-ups a turn takes.", queueModes, "all")),
-    branch_summary: unbuilt(flag("Sums up a branch that is left.", true), {
-      promises: "true, but a branch that is left is not summed up.",
-    }),
+    branch_summary: flag("Sums up a branch that is left, unless the request says otherwise.", true),
     compact_after_turn: unbuilt(flag("Compacts after every turn.")),
     clear_tool_results: unbuilt(
       nullable(

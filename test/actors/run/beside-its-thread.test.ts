@@ -155,7 +155,7 @@ describe("a run beside its thread", () => {
 
     const refusals = [
       process.bus.ask(address, "append", foreign),
-      process.bus.ask(address, "end", { ...foreign, ending }),
+      process.bus.ask(address, "end", { ...foreign, ending, next_seq: 0 }),
       process.bus.ask(address, "begin", { ...first, run }),
     ].map((asked) => sim.until(outcomeOf(asked as Promise<unknown>)));
 

@@ -1,0 +1,121 @@
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { labelOp } from "../../storage/tables/event-marks.ts";
+import {
+  appendOp,
+  type EventExtra,
+  type EventKind,
+  eventId,
+  eventSeq,
+  type LogEvent,
+} from "../../storage/tables/events.ts";
+import { firstKeptSeq } from "../log/compaction.ts";
+import { FileCalls } from "../log/file-calls.ts";
+
+/** What a copy has of a branch: what people and models read of it. Intents, marks of runs and settings stay where they are. */
+const copied: ReadonlySet<EventKind> = new Set([
+  "message",
+  "tool_result",
+  "compaction",
+  "branch_summary",
+  "custom",
+  "label",
+] as const);
+
+const filesLeft =
+  "[Files that this conversation's workspace had before this point stayed with the conversation that it was forked from.]";
+
+/** Where a copy is made. */
+interface CopyPlace {
+  readonly thread_key: number;
+  readonly uid: string;
+}
+
+/** The events of a branch under new ids, in their order, each after the one before. */
+export class BranchCopy {
+  readonly into: CopyPlace;
+  readonly files = new FileCalls();
+  /** A page is written. */
+  isBegun = false;
+  readonly #store: TenantStore;
+  readonly #fromUid: string;
+  /** By the new sequence number, the one that it was copied from. */
+  readonly #seqs: number[] = [];
+  #next = 0;
+  #ops: WriteOp[] = [];
+
+  constructor(store: TenantStore, into: CopyPlace, fromUid: string) {
+    this.#store = store;
+    this.into = into;
+    this.#fromUid = fromUid;
+  }
+
+  /** Events that were taken from the branch. */
+  get copied(): number {
+    return this.#seqs.length;
+  }
+
+  /** The sequence number of the next event of the copy. */
+  get next_seq(): number {
+    return this.#next;
+  }
+
+  /** Operations that are to be written. */
+  get waiting(): number {
+    return this.#ops.length;
+  }
+
+  takeOps(): WriteOp[] {
+    const ops = this.#ops;
+    this.#ops = [];
+    return ops;
+  }
+
+  take(event: LogEvent): void {
+    const { kind, extra } = event;
+    if (!copied.has(kind)) return;
+    const moved = this.#moved(event);
+    if (moved === null) return;
+    if (kind === "message") this.files.take(extra?.tool_calls ?? []);
+    const { origin_request: _origin, ...metadata } = { ...extra?.metadata, ...moved };
+    this.#seqs.push(event.seq);
+    this.#append({
+      ...event,
+      extra: { ...extra, metadata: { ...metadata, forked_from: eventId(this.#fromUid, event.seq) } },
+    });
+  }
+
+  /** Says to the model that files are not there which it has seen. */
+  noteFilesLeft(ts: number): void {
+    const extra: EventExtra = { metadata: { type: "workspace_note", in_context: true } };
+    this.#append({ seq: 0, parent_seq: 0, ts, kind: "custom", role: "user", content: filesLeft, extra });
+  }
+
+  #append(event: LogEvent): void {
+    const seq = this.#next++;
+    this.#ops.push(appendOp(this.#store, this.into.thread_key, { ...event, seq, parent_seq: seq - 1 }));
+  }
+
+  /** What its metadata says of other events, as these are now; null for a label of an event that was not copied. */
+  #moved(event: LogEvent): Readonly<Record<string, unknown>> | null {
+    if (event.kind === "compaction") return { first_kept_seq: this.#firstFrom(firstKeptSeq(event)) };
+    if (event.kind !== "label") return {};
+    const { targetId, label } = event.extra?.metadata ?? {};
+    const target = typeof targetId === "string" ? eventSeq(this.#fromUid, targetId) : -1;
+    const seq = this.#firstFrom(target);
+    if (target < 0 || this.#seqs[seq] !== target) return null;
+    this.#ops.push(labelOp(this.#store, this.into.thread_key, seq, typeof label === "string" ? label : null));
+    return { targetId: eventId(this.into.uid, seq) };
+  }
+
+  /** The place in the copy of the first event at or behind this one of the branch. */
+  #firstFrom(seq: number): number {
+    let low = 0;
+    let high = this.#seqs.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#seqs[middle] as number) < seq) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}

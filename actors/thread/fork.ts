@@ -1,0 +1,127 @@
+import { threadAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { ForkedThread, ForkThread } from "../../bus/protocol/thread.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { branchBefore, branchRanges } from "../../storage/tables/branches.ts";
+import { eventId, eventSeq, readEvents, type SeqRange, threadUid } from "../../storage/tables/events.ts";
+import { insertThreadOp, reviseOp, type ThreadRow, threadBySuffix } from "../../storage/tables/threads.ts";
+import { disownOp, ownOp, touchOp } from "../../storage/tables/unowned-logs.ts";
+import { branchEvents } from "../log/branch.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import { BranchCopy } from "./branch-copy.ts";
+import type { ThreadDeps } from "./deps.ts";
+import { dropState } from "./open.ts";
+import { holderOf, type ThreadState } from "./thread-state.ts";
+
+/** Statements of one batch, about. */
+const batchOps = 500;
+
+/**
+ * Copies a branch of another conversation into this one (decision 96). The copy is written in pages and belongs to nobody until the last
+ * of them makes the conversation; what a crash leaves of it is deleted later.
+ */
+export async function forkThread(
+  state: ThreadState,
+  { source, event_id }: ForkThread,
+  context: ActorContext<ThreadDeps>,
+): Promise<ForkedThread> {
+  const { bus, deps, env } = context;
+  const { store, tenantId, suffix } = state;
+  await state.opening?.over();
+  await state.closing;
+  if (state.replaced) throw new SvcError("actor_lost");
+  if (source === suffix || state.head !== null || holderOf(state) !== undefined) throw new SvcError("thread_exists");
+  const position = await bus.ask(threadAddress(tenantId, source), "attach", {});
+  const from = await threadBySuffix(store, source);
+  if (!from || position.next_seq === 0) throw new SvcError("unknown_thread");
+  const named = event_id === null ? -1 : eventSeq(from.uid, event_id);
+  const wanted = named >= 0 && named < position.next_seq ? named : position.leaf_seq;
+  const leaf = await withoutOpenCalls(store, from.thread_key, wanted);
+  const branch = branchBefore(await branchRanges(store, from, leaf), leaf + 1);
+
+  const now = env.now();
+  const uid = threadUid(env.id());
+  const thread_key = await deps.threadKeys.next();
+  const copy = new BranchCopy(store, { thread_key, uid }, from.uid);
+  await copyBranch(store, from.thread_key, branch, copy);
+  if (await usesFilesOfThread(copy, from, deps, tenantId)) copy.noteFilesLeft(now);
+  const { next_seq } = copy;
+  const { thinking_level } = from.meta;
+  const head: ThreadRow = {
+    thread_key,
+    suffix,
+    uid,
+    created_at: now,
+    updated_at: now,
+    next_seq,
+    leaf_seq: next_seq - 1,
+    revision: 0,
+    epoch: 0,
+    manifest: from.manifest,
+    model_id: from.model_id,
+    session_name: null,
+    preview: from.preview,
+    parent_session_id: `${tenantId}:${source}`,
+    meta: thinking_level === undefined ? {} : { thinking_level },
+  };
+  try {
+    // The one that it is copied from must be there until the end: what is deleted does not come back by a copy.
+    const made = [insertThreadOp(store, head), reviseOp(store, from.thread_key)];
+    await store.write([...copy.takeOps(), ...made, ...(copy.isBegun ? [ownOp(store, thread_key)] : [])]);
+  } catch (error) {
+    dropState(state, context);
+    throw refusalOf(error);
+  }
+  state.head = head;
+  state.unborn = null;
+  state.committedSeq = next_seq;
+  state.committedLeaf = head.leaf_seq;
+  return { copied: copy.copied, leaf_id: next_seq === 0 ? null : eventId(uid, head.leaf_seq) };
+}
+
+/** Writes all but the last page. */
+async function copyBranch(store: TenantStore, fromKey: number, branch: readonly SeqRange[], copy: BranchCopy) {
+  const events = (branch.at(-1)?.to ?? 0) + 1;
+  for (const { from, to } of branch) {
+    for (let seq = from; seq < to; ) {
+      const page = await readEvents(store, fromKey, seq, to);
+      const last = page.at(-1);
+      if (!last) throw new SvcError("unknown_thread");
+      for (const event of page) copy.take(event);
+      seq = last.seq + 1;
+      if (copy.waiting < batchOps) continue;
+      const { thread_key } = copy.into;
+      const mark: WriteOp = copy.isBegun
+        ? touchOp(store, thread_key)
+        : disownOp(store, { thread_key, events, runs: 0 });
+      copy.isBegun = true;
+      await store.write([mark, ...copy.takeOps()]);
+    }
+  }
+}
+
+/** The event itself, or the one before a reply of which some calls have no result on the way to it. */
+async function withoutOpenCalls(store: TenantStore, threadKey: number, leaf: number): Promise<number> {
+  const answered = new Set<string | undefined>();
+  for await (const { kind, extra, parent_seq } of branchEvents(store, threadKey, leaf, 32)) {
+    if (kind === "tool_result") answered.add(extra?.tool_call_id);
+    if (kind !== "message") continue;
+    const isOpen = extra?.tool_calls?.some(({ id }) => !answered.has(id)) ?? false;
+    return isOpen ? parent_seq : leaf;
+  }
+  return leaf;
+}
+
+/** Whether the branch has used files that are this conversation's alone. */
+async function usesFilesOfThread(copy: BranchCopy, from: ThreadRow, { manifests }: ThreadDeps, tenantId: string) {
+  if (!copy.files.used || from.manifest === null) return false;
+  // Its agent may be gone; then nobody knows where the files were.
+  const agent = await manifests.resolve(tenantId, from.manifest, from.suffix).catch(() => null);
+  return agent?.workspaceScope === "thread";
+}
+
+function refusalOf(error: unknown): unknown {
+  if (!(error instanceof SvcError) || error.code !== "conflict") return error;
+  if (error.details.subject === "threads_insert") return new SvcError("thread_exists");
+  return error.details.subject === "thread_revise" ? new SvcError("unknown_thread") : error;
+}

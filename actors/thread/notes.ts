@@ -1,0 +1,170 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { CustomEntry, RateReply } from "../../bus/protocol/thread.ts";
+import { requestMs, type WriteOp } from "../../storage/store/store.ts";
+import { type Feedback, feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
+import { appendOp, eventId, eventSeq, eventsMax, type LogEvent, readEvent } from "../../storage/tables/events.ts";
+import { progressOp, renameOp, reviseOp, type ThreadRow } from "../../storage/tables/threads.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import type { SummedUp } from "../log/messages.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import type { ThreadDeps } from "./deps.ts";
+import { publishEvents } from "./log-writer.ts";
+import { dropState } from "./open.ts";
+import { appendAll } from "./thread-log.ts";
+import type { ThreadState } from "./thread-state.ts";
+
+// What is written into a conversation beside its runs: names, labels, ratings, what a client adds. It may come while a run is live:
+// then it goes through that one's writer, and stands between its events.
+
+type Context = ActorContext<ThreadDeps>;
+
+/** Keys of an event's metadata that are the service's own word. */
+const ownKeys = [
+  "event_id",
+  "parent_id",
+  "origin_request",
+  "forked_from",
+  "usage",
+  "thinking",
+  "controls",
+  "taint",
+  "attachments",
+];
+
+/** Names the conversation. */
+export async function nameThread(state: ThreadState, { name }: { name: string }, context: Context) {
+  const { thread_key } = await existing(state);
+  const entry = note("session_info", { type: "session_info", name });
+  await append(state, entry, [renameOp(state.store, thread_key, name)], context);
+  if (state.head !== null) state.head = { ...state.head, session_name: name };
+  return {};
+}
+
+/** Labels an event, or takes its label away. */
+export async function labelEvent(
+  state: ThreadState,
+  { event_id, label }: { event_id: string; label: string | null },
+  context: Context,
+) {
+  const head = await existing(state);
+  const seq = seqOf(state, head, event_id);
+  const entry = note("label", { type: "label", targetId: event_id, label });
+  await append(state, entry, [labelOp(state.store, head.thread_key, seq, label)], context);
+  return {};
+}
+
+/** Appends an entry of the client's. */
+export async function addCustom(state: ThreadState, entry: CustomEntry, context: Context) {
+  const { content, role, in_context } = entry;
+  const { uid } = await existing(state);
+  const metadata: Record<string, unknown> = { ...entry.metadata, in_context, type: "custom" };
+  for (const key of ownKeys) delete metadata[key];
+  const { seq } = await append(state, { kind: "custom", role, content, extra: { metadata } }, [], context);
+  return { event_id: eventId(uid, seq) };
+}
+
+/** Rates a reply, or takes the rating back. The log does not change. */
+export async function rateReply(state: ThreadState, asked: RateReply, { env, deps }: Context) {
+  const { event_id, rating, note: words, principal } = asked;
+  const head = await existing(state);
+  const { store } = state;
+  const seq = seqOf(state, head, event_id);
+  const event = await readEvent(store, head.thread_key, seq);
+  if (event === undefined) throw new SvcError("unknown_event_id");
+  if (event.kind !== "message" || event.role !== "assistant") throw new SvcError("not_an_assistant_message");
+  const at = env.now();
+  const feedback: Feedback | null = rating === null ? null : { rating, note: words, at };
+  await store.write([feedbackOp(store, head.thread_key, seq, feedback), reviseOp(store, head.thread_key)], requestMs);
+  deps.audit.record(state.tenantId, {
+    event_type: "turn_feedback",
+    status: rating ?? "cleared",
+    manifest_id: head.manifest ?? "",
+    principal_subj: principal.sub,
+    payload: {
+      thread_id: state.threadId,
+      event_id,
+      rating,
+      note: words,
+      model_id: event.extra?.metadata?.model ?? null,
+    },
+  });
+  return { at };
+}
+
+/** Keeps what a branch was summed up to, with what that has used. */
+export async function addSummary(state: ThreadState, made: SummedUp, context: Context) {
+  const { thread_key, rewound_at, rewound_to, summary, fromId, details, usage, ops } = made;
+  await state.closing;
+  const { head } = state;
+  if (head === null || state.replaced || head.thread_key !== thread_key) return { event_id: null };
+  if (head.meta.rewound_at !== rewound_at || head.meta.rewound_to !== rewound_to) return { event_id: null };
+  const metadata = { type: "branch_summary", fromId, details, ...(usage === null ? {} : { usage }) };
+  const entry: JournalEntry = { kind: "branch_summary", role: "system", content: summary, extra: { metadata } };
+  const { seq } = await append(state, entry, ops, context);
+  return { event_id: eventId(head.uid, seq) };
+}
+
+function note(kind: "session_info" | "label", metadata: Readonly<Record<string, unknown>>): JournalEntry {
+  return { kind, role: null, content: "", extra: { metadata } };
+}
+
+/** The conversation, when nothing is being repaired. Refuses with unknown_thread. */
+async function existing(state: ThreadState): Promise<ThreadRow> {
+  await state.closing;
+  if (state.replaced) throw new SvcError("actor_lost");
+  if (state.head === null) throw new SvcError("unknown_thread");
+  return state.head;
+}
+
+/** The place of an event that is durable. Refuses with unknown_event_id. */
+function seqOf({ committedSeq }: ThreadState, { uid }: ThreadRow, id: string): number {
+  const seq = eventSeq(uid, id);
+  if (seq < 0 || seq >= committedSeq) throw new SvcError("unknown_event_id");
+  return seq;
+}
+
+/** Appends one entry, with `ops` in its batch. */
+async function append(
+  state: ThreadState,
+  entry: JournalEntry,
+  ops: readonly WriteOp[],
+  context: Context,
+): Promise<LogEvent> {
+  const { live } = state;
+  const writing = live === null ? appendAlone(state, entry, ops, context) : live.note([entry], ops);
+  state.noting = writing;
+  try {
+    return (await writing)[0] as LogEvent;
+  } finally {
+    state.noting = null;
+  }
+}
+
+/** The same while no run is live. When it is refused, the state is read again, for it is ahead of the log. */
+async function appendAlone(
+  state: ThreadState,
+  entry: JournalEntry,
+  ops: readonly WriteOp[],
+  context: Context,
+): Promise<readonly LogEvent[]> {
+  const { store, head: before } = state;
+  if (before === null) throw new SvcError("unknown_thread");
+  const { head, events } = appendAll(before, [entry], context.env.now());
+  if (head.next_seq > eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
+  // What is only said of a conversation does not bring it to the top of the list.
+  const isContent = entry.kind === "custom";
+  const moved = isContent ? head : { ...head, updated_at: before.updated_at };
+  state.head = moved;
+  const appends = events.map((event) => appendOp(store, head.thread_key, event));
+  try {
+    await store.write([progressOp(store, moved), ...appends, ...ops], requestMs);
+  } catch (error) {
+    dropState(state, context);
+    throw error;
+  }
+  state.committedSeq = head.next_seq;
+  state.committedLeaf = head.leaf_seq;
+  state.recent?.push(...events);
+  publishEvents(context.bus, state, events);
+  return events;
+}
