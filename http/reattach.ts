@@ -12,7 +12,7 @@ import type { Place } from "./past/fair-line.ts";
 import type { PastReader } from "./past/pasts.ts";
 import { ReplayMaker } from "./past/replay.ts";
 import { cut } from "./past/shared-pages.ts";
-import { SnapshotMaker, snapshotState } from "./snapshot.ts";
+import { SnapshotMaker, type SnapshotOf, snapshotState } from "./snapshot.ts";
 import type { ThreadListener } from "./thread-hubs.ts";
 
 /** How long a reader waits before it asks the successor of an actor that is gone. */
@@ -35,8 +35,10 @@ export class Reattachment implements ThreadListener {
   #heldCursor: number | null = null;
   #place: Place | null = null;
   #reader: PastReader | null = null;
-  /** The actor was lost while the past was being sent. */
+  /** The actor was lost, or the past has become another one, while the past was being sent. */
   #stale = false;
+  /** The client holds what is no longer the active branch. */
+  #isRewound = false;
   readonly #asked: AskedFrames;
   /** Null while the thread is not there. */
   #threadKey: number | null = null;
@@ -77,6 +79,16 @@ export class Reattachment implements ThreadListener {
     this.#stream.hold(0);
   }
 
+  rewound(): void {
+    this.#isRewound = true;
+    if (this.#held === null) {
+      this.forget();
+      void this.#follow();
+    } else {
+      this.#stale = true;
+    }
+  }
+
   lost(): void {
     if (this.#held === null) {
       // What follows is asked for from the cursor, which moves with every event that is passed on.
@@ -113,13 +125,13 @@ export class Reattachment implements ThreadListener {
       // Nothing is heard before it is this one's turn: it would have to be kept as long.
       if (!(await place.turn()) || this.#stream.closed) return;
       hubs.join(this.#address, this);
-      const { next_seq, live } = await hubs.position(this.#address, this);
-      await this.#sendPast(place, next_seq, live !== null);
+      const { live, ...position } = await hubs.position(this.#address, this);
+      await this.#sendPast(place, { ...position, isLive: live !== null });
       if (this.#stale) return this.#followLater();
       if (live !== null) await this.#sendLive(place, live);
       const asked = await this.#openQuestions();
       if (this.#stale) return this.#followLater();
-      this.#stream.write(this.#asked.open(asked, next_seq));
+      this.#stream.write(this.#asked.open(asked, position.next_seq));
       this.#stream.hold(0);
       this.#stream.write(this.#asked.heard(this.#held ?? ""));
       this.#cursor = this.#heldCursor ?? this.#cursor;
@@ -146,31 +158,34 @@ export class Reattachment implements ThreadListener {
     return waits.map(({ frame }) => frame).filter((frame) => frame !== null);
   }
 
-  /** The snapshot, or the events from the cursor on, up to where the thread said its log stands. */
-  async #sendPast(place: Place, next_seq: number, isLive: boolean): Promise<void> {
+  /** The snapshot, or the events from the cursor on, up to where the thread said its log stands; then, after a rewind, the snapshot. */
+  async #sendPast(place: Place, position: Omit<SnapshotOf, "threadId" | "thread">): Promise<void> {
     const { store, pasts } = this.#context;
+    const { next_seq } = position;
     const threadId = this.#address.key;
     const { tenantId, suffix } = splitThreadId(threadId);
     const tenant = store.tenant(tenantId);
     const thread = (await threadBySuffix(tenant, suffix)) ?? null;
     this.#threadKey = thread?.thread_key ?? null;
-    const from = this.#cursor;
+    const from = this.#isRewound ? null : this.#cursor;
     if (this.#stream.closed) return;
-    if (from === null || from > next_seq) {
-      const before = `id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`;
-      const of = { threadId, thread, upTo: next_seq, isLive, before, after: ',"text":""}\n\n' };
-      await this.#sendAll(
-        pasts.read(place, snapshotState(of), () => new SnapshotMaker(tenant, of)),
-        false,
-      );
-    } else if (from === next_seq) {
+    if (from === next_seq) {
       // The head leaves with the first bytes: who has missed nothing learns by a comment that it is connected.
       this.#stream.comment(keepAlive);
-    } else if (thread !== null) {
+    } else if (from !== null && from < next_seq && thread !== null) {
       const state = JSON.stringify([threadId, thread.uid, from, next_seq]);
       await this.#sendAll(
         pasts.read(place, state, () => new ReplayMaker(tenant, thread, from, next_seq)),
         true,
+      );
+    }
+    if (from === null || from > next_seq || from <= (thread?.meta.rewound_at ?? -1)) {
+      this.#isRewound = false;
+      const before = `id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`;
+      const of = { ...position, threadId, thread, before, after: ',"text":""}\n\n' };
+      await this.#sendAll(
+        pasts.read(place, snapshotState(of), () => new SnapshotMaker(tenant, of)),
+        false,
       );
     }
     this.#cursor = next_seq;

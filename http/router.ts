@@ -14,10 +14,16 @@ const ownTexts: ReadonlySet<string> = new Set(["thread_id"]);
 /** What there is under a path. */
 export type Found =
   | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
-  /** The path is there, with other methods. */
-  | { readonly kind: "other_methods"; readonly allow: readonly string[]; readonly routes: readonly Route[] }
+  | OtherMethods
   | { readonly kind: "unknown" }
   | { readonly kind: "ambiguous" };
+
+/** The path is there, with other methods. */
+interface OtherMethods {
+  readonly kind: "other_methods";
+  readonly allow: readonly string[];
+  readonly routes: readonly Route[];
+}
 
 interface Node {
   readonly children: Map<string, Node>;
@@ -27,7 +33,7 @@ interface Node {
 
 const noParams: Readonly<Record<string, string>> = {};
 
-/** Routes by path; a literal segment wins over a parameter. */
+/** Routes by path; a literal segment wins over a parameter, where it has the method. */
 export class Router {
   readonly #root = newNode();
   /** Paths without parameters, which most requests have. */
@@ -39,7 +45,10 @@ export class Router {
 
   find(method: string, path: string): Found {
     const literal = this.#literal.get(path);
-    if (literal) return pick(literal, method, noParams);
+    if (literal) {
+      const found = pick(literal, method, noParams);
+      return found.kind === "other_methods" ? this.#beside(literal, found, method, path) : found;
+    }
     if (path.length > pathCharsMax || ambiguous.test(path)) return { kind: "ambiguous" };
     const params: Record<string, string> = {};
     const segments = path.split("/").slice(1);
@@ -52,6 +61,18 @@ export class Router {
     const node = walk(this.#root, segments, 0, params);
     if (node === "ambiguous") return { kind: "ambiguous" };
     return node ? pick(node, method, params) : { kind: "unknown" };
+  }
+
+  /** A path with a parameter has the methods that the literal one has not: a thread may be called `name`. */
+  #beside(literal: Node, found: OtherMethods, method: string, path: string): Found {
+    const params: Record<string, string> = {};
+    const isOther = (routes: Node["routes"]): boolean => routes.size > 0 && routes !== literal.routes;
+    const node = walk(this.#root, path.split("/").slice(1), 0, params, isOther);
+    if (node === null || node === "ambiguous") return found;
+    const other = pick(node, method, params);
+    if (other.kind !== "other_methods") return other;
+    const allow = [...new Set([...found.allow, ...other.allow])].sort();
+    return { kind: "other_methods", allow, routes: [...found.routes, ...other.routes] };
   }
 
   #add(route: Route): void {
@@ -88,19 +109,24 @@ function walk(
   segments: readonly string[],
   at: number,
   params: Record<string, string>,
+  fits: (routes: Node["routes"]) => boolean = hasRoutes,
 ): Node | null | "ambiguous" {
   const segment = segments[at];
-  if (segment === undefined) return node.routes.size > 0 ? node : null;
+  if (segment === undefined) return fits(node.routes) ? node : null;
   const child = node.children.get(segment);
   if (child) {
-    const found = walk(child, segments, at + 1, params);
+    const found = walk(child, segments, at + 1, params, fits);
     if (found) return found;
   }
   if (node.parameter === null || segment === "") return null;
   const value = decode(segment, ownTexts.has(node.parameter.name));
   if (value === null) return "ambiguous";
   params[node.parameter.name] = value;
-  return walk(node.parameter.node, segments, at + 1, params);
+  return walk(node.parameter.node, segments, at + 1, params, fits);
+}
+
+function hasRoutes(routes: Node["routes"]): boolean {
+  return routes.size > 0;
 }
 
 /** Decoded once; null when it does not decode, or when decoding again would give something else to whoever may do that. */
@@ -115,7 +141,11 @@ function decode(segment: string, isOwnText: boolean): string | null {
   }
 }
 
-function pick(node: Node, method: string, params: Readonly<Record<string, string>>): Found {
+function pick(
+  node: Node,
+  method: string,
+  params: Readonly<Record<string, string>>,
+): Extract<Found, { kind: "route" | "other_methods" }> {
   const route = node.routes.get((method === "HEAD" ? "GET" : method) as Method);
   if (route) return { kind: "route", route, params };
   return { kind: "other_methods", allow: allowed(node), routes: [...node.routes.values()] };

@@ -1,8 +1,18 @@
 import { type Address, splitThreadId } from "../bus/address.ts";
 import { todosOf } from "../bus/frames/todos.ts";
+import type { ThreadPosition } from "../bus/protocol/thread.ts";
 import { readableThinking } from "../storage/frames/session-event.ts";
 import type { TenantStore } from "../storage/store/store.ts";
-import { eventId, type LogEvent, readEvents, type ToolCall } from "../storage/tables/events.ts";
+import { branchRanges, isOnBranch } from "../storage/tables/branches.ts";
+import { marksMax, readFeedback, readLabels } from "../storage/tables/event-marks.ts";
+import {
+  eventId,
+  eventsMax,
+  type LogEvent,
+  readEvents,
+  type SeqRange,
+  type ToolCall,
+} from "../storage/tables/events.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 import type { Pieces } from "./exchange/reply.ts";
@@ -12,26 +22,35 @@ import { type PageMaker, pieceBytes } from "./past/shared-pages.ts";
 // The snapshot of a conversation (shapes: session snapshot), made a page of events at a time: a long one is neither held in
 // memory nor read in one go. What is known only at the end of the log comes at the end of the object.
 
-/** What a snapshot shows. */
-export interface SnapshotOf {
+/** What a snapshot shows: a conversation as it stands at a position. */
+export interface SnapshotOf extends Omit<ThreadPosition, "run_id"> {
   readonly threadId: string;
   /** Null for one that does not exist. */
   readonly thread: ThreadRow | null;
-  /** One past the last event that it shows. */
-  readonly upTo: number;
   readonly isLive: boolean;
+  /** The transcript is the whole log, a tree by its parents, and not the active branch alone. */
+  readonly allBranches?: boolean;
   /** What stands around it. */
   readonly before?: string;
   readonly after?: string;
 }
 
 /** Names what the snapshot shows: two of the same name are the same, byte by byte. */
-export function snapshotState({ threadId, thread, upTo, isLive, before = "" }: SnapshotOf): string {
+export function snapshotState({ threadId, thread, before = "", ...of }: SnapshotOf): string {
+  const { next_seq, leaf_seq, isLive, summarizing, allBranches = false } = of;
   // A thread that was erased and is there again has another uid, and what changes it raises its revision.
-  return JSON.stringify([threadId, thread?.uid, thread?.revision, upTo, isLive, before]);
+  const position = [next_seq, leaf_seq, isLive, summarizing, allBranches];
+  return JSON.stringify([threadId, thread?.uid, thread?.revision, ...position, before]);
 }
 
-/** Makes the JSON of a snapshot page by page. */
+/** Where the pages of labels begin, by the sequence number of the first event in each, and those of ratings. */
+const labelsAt = eventsMax;
+const feedbackAt = 2 * eventsMax;
+
+/** A part, and where the next one begins. */
+type Page = Awaited<ReturnType<PageMaker["make"]>>;
+
+/** Makes the JSON of a snapshot page by page: of the transcript, then of the labels, then of the ratings. */
 export class SnapshotMaker implements PageMaker {
   readonly first = 0;
   readonly #store: TenantStore;
@@ -40,42 +59,97 @@ export class SnapshotMaker implements PageMaker {
   /** Events below it are in the facts: pages may be made again. */
   #factsUpTo = 0;
   #tail: string | null = null;
+  #branch: Promise<SeqRange[]> | null = null;
 
   constructor(store: TenantStore, of: SnapshotOf) {
     this.#store = store;
     this.#of = of;
   }
 
-  async make(from: number): Promise<{ text: string; next: number | null }> {
-    const { threadId, thread, upTo, before = "", after = "" } = this.#of;
-    const page = thread === null || from >= upTo ? [] : await this.#read(thread, from);
+  async make(from: number): Promise<Page> {
+    const { threadId, thread, before = "", after = "" } = this.#of;
     let text = from === 0 ? `${before}${JSON.stringify(headOf(threadId, thread)).slice(0, -1)},"transcript":[` : "";
-    for (const event of page) {
-      if (event.seq >= this.#factsUpTo) {
-        this.#facts.take(event);
-        this.#factsUpTo = event.seq + 1;
-      }
-      text += `${event.seq === 0 ? "" : ","}${JSON.stringify(transcriptItem((thread as ThreadRow).uid, event))}`;
-    }
-    const last = page.at(-1);
-    if (last && last.seq + 1 < upTo) return { text, next: last.seq + 1 };
-    this.#tail ??= `],${this.#end()}`;
-    return { text: `${text}${this.#tail}${after}`, next: null };
+    let next: number | null = from;
+    // What comes behind the transcript is nearly always short, and goes with its last page.
+    do {
+      const part: Page = await this.#part(next);
+      text += part.text;
+      next = part.next;
+    } while (next === labelsAt || next === feedbackAt);
+    return { text: next === null ? text + after : text, next };
   }
 
-  #read(thread: ThreadRow, from: number): Promise<LogEvent[]> {
-    return readEvents(this.#store, thread.thread_key, from, this.#of.upTo, pieceBytes);
+  #part(from: number): Promise<Page> {
+    const { thread } = this.#of;
+    if (from < labelsAt) return this.#transcript(from);
+    if (from < feedbackAt)
+      return membersPart(from - labelsAt, thread, (key, seq) => readLabels(this.#store, key, seq), {
+        told: ({ label }) => label,
+        at: labelsAt,
+        end: '},"feedback":{',
+        next: feedbackAt,
+      });
+    this.#tail ??= `},${this.#end()}`;
+    return membersPart(from - feedbackAt, thread, (key, seq) => readFeedback(this.#store, key, seq), {
+      told: ({ rating, note, at }) => ({ rating, note, at }),
+      at: feedbackAt,
+      end: this.#tail,
+      next: null,
+    });
+  }
+
+  async #transcript(from: number): Promise<{ text: string; next: number }> {
+    const end = { text: '],"labels":{', next: labelsAt };
+    const { thread, next_seq, leaf_seq, allBranches } = this.#of;
+    if (thread === null) return end;
+    this.#branch ??= branchRanges(this.#store, thread, leaf_seq);
+    const active = await this.#branch;
+    const ranges = allBranches ? [{ from: 0, to: next_seq }] : active;
+    const at = ranges.findIndex(({ to }) => to > from);
+    const range = ranges[at];
+    if (range === undefined) return end;
+    const start = Math.max(from, range.from);
+    const page = await readEvents(this.#store, thread.thread_key, start, range.to, pieceBytes);
+    let text = "";
+    for (const event of page) {
+      const { seq } = event;
+      if (seq >= this.#factsUpTo && (!allBranches || isOnBranch(active, seq))) this.#facts.take(event);
+      this.#factsUpTo = Math.max(this.#factsUpTo, seq + 1);
+      text += `${seq === 0 ? "" : ","}${JSON.stringify(transcriptItem(thread.uid, event))}`;
+    }
+    const last = page.at(-1);
+    // It is being deleted.
+    if (!last) return end;
+    const next = last.seq + 1 < range.to ? last.seq + 1 : ranges[at + 1]?.from;
+    return next === undefined ? { text: text + end.text, next: end.next } : { text, next };
   }
 
   /** What is known when all was read. */
   #end(): string {
-    const { thread, upTo, isLive } = this.#of;
-    const leafSeq = thread === null ? -1 : Math.min(thread.leaf_seq, upTo - 1);
-    const { wake, todos, aborted } = this.#facts.of(leafSeq, upTo);
-    const phase = isLive ? "turn" : aborted ? "aborted" : "idle";
-    const leafId = thread === null || leafSeq < 0 ? null : eventId(thread.uid, leafSeq);
+    const { thread, next_seq, leaf_seq, isLive, summarizing } = this.#of;
+    const { wake, todos, aborted } = this.#facts.of(next_seq);
+    const isBusy = isLive || wake.pendingToolCalls.length > 0;
+    const phase = isBusy ? "turn" : summarizing ? "branch_summary" : aborted ? "aborted" : "idle";
+    const leafId = thread === null || leaf_seq < 0 ? null : eventId(thread.uid, leaf_seq);
     return JSON.stringify({ leafId, phase, wake, todos }).slice(1);
   }
+}
+
+/** Members of an object by the ids of their events, those from `seq` on; `end` behind the last. */
+async function membersPart<T extends { readonly seq: number }>(
+  seq: number,
+  thread: ThreadRow | null,
+  read: (threadKey: number, seq: number) => Promise<readonly T[]>,
+  { told, at, end, next }: { told: (mark: T) => unknown; at: number; end: string; next: number | null },
+): Promise<Page> {
+  if (thread === null) return { text: end, next };
+  const marks = await read(thread.thread_key, seq);
+  const pairs = marks.map((mark) => `"${eventId(thread.uid, mark.seq)}":${JSON.stringify(told(mark))}`).join(",");
+  // All but the first page follow others.
+  const text = seq > 0 && pairs !== "" ? `,${pairs}` : pairs;
+  const last = marks.at(-1);
+  if (last && marks.length === marksMax && last.seq + 1 < eventsMax) return { text, next: at + last.seq + 1 };
+  return { text: text + end, next };
 }
 
 function headOf(threadId: string, thread: ThreadRow | null) {
@@ -94,8 +168,6 @@ function headOf(threadId: string, thread: ThreadRow | null) {
     attached: false,
     locked: false,
     revision: thread?.revision ?? 0,
-    labels: thread?.meta.labels ?? {},
-    feedback: thread?.meta.feedback ?? {},
     queuedSteer: [],
     queuedSteerCount: 0,
     activeRun: null,
@@ -132,36 +204,30 @@ interface CallFact {
 /** What an event says of calls: that they are asked for, or what came of one. */
 type CallEvent = { readonly calls: readonly ToolCall[] } | { readonly id: string; readonly ok: boolean };
 
-/** What a snapshot tells of the log as a whole, gathered while it is read. */
+/** What a snapshot tells of the active branch as a whole, gathered while it is read. */
 class LogFacts {
-  readonly #parents: number[] = [];
-  /** By sequence number, in its order. */
-  readonly #calls = new Map<number, CallEvent>();
-  readonly #messages = new Map<number, { assistant: boolean; aborted: boolean }>();
+  readonly #calls: CallEvent[] = [];
+  #newest: { assistant: boolean; aborted: boolean } | null = null;
 
+  /** Takes the events of the active branch in their order. */
   take(event: LogEvent): void {
-    this.#parents[event.seq] = event.parent_seq;
     const { extra } = event;
     if (event.kind === "message" && (event.role === "user" || event.role === "assistant"))
-      this.#messages.set(event.seq, {
+      this.#newest = {
         assistant: event.role === "assistant" && !extra?.tool_calls?.length,
         aborted: extra?.metadata?.status === "aborted",
-      });
-    if (extra?.tool_calls && extra.tool_calls.length > 0) this.#calls.set(event.seq, { calls: extra.tool_calls });
+      };
+    if (extra?.tool_calls && extra.tool_calls.length > 0) this.#calls.push({ calls: extra.tool_calls });
     if (event.kind === "tool_result" && extra?.tool_call_id !== undefined)
-      this.#calls.set(event.seq, { id: extra.tool_call_id, ok: extra.metadata?.status === "ok" });
+      this.#calls.push({ id: extra.tool_call_id, ok: extra.metadata?.status === "ok" });
   }
 
-  /** Of the active branch that ends at `leafSeq`. */
-  of(leafSeq: number, headSeq: number) {
-    const active = new Set<number>();
-    for (let seq = leafSeq; seq >= 0; seq = this.#parents[seq] ?? -1) active.add(seq);
-    const replies = repliesOf([...this.#calls].filter(([seq]) => active.has(seq)).map(([, event]) => event));
-    const messages = [...this.#messages].filter(([seq]) => active.has(seq)).map(([, message]) => message);
-    const newest = messages.at(-1);
+  of(headSeq: number) {
+    const replies = repliesOf(this.#calls);
+    const newest = this.#newest;
     return {
       wake: {
-        fresh: messages.length === 0,
+        fresh: newest === null,
         headSeq,
         endedOnAssistant: newest?.assistant ?? false,
         pendingToolCalls: replies.at(-1)?.flatMap(({ call, ok }) => (ok === null ? [call] : [])) ?? [],
@@ -195,7 +261,11 @@ function newestTodos(calls: readonly CallFact[]) {
 }
 
 /** The snapshot as the thread's actor tells it now, in pieces as they are read, with what is to stand around it. */
-export function currentSnapshot(context: HttpContext, address: Address<"thread">, before = "", after = ""): Pieces {
+export function currentSnapshot(
+  context: HttpContext,
+  address: Address<"thread">,
+  { before = "", after = "", allBranches = false }: Pick<SnapshotOf, "before" | "after" | "allBranches"> = {},
+): Pieces {
   const { pasts, bus } = context;
   const { tenantId, suffix } = splitThreadId(address.key);
   const place = pasts.place(tenantId);
@@ -207,10 +277,11 @@ export function currentSnapshot(context: HttpContext, address: Address<"thread">
     place.leave();
   };
   async function open(): Promise<PastReader> {
-    const { next_seq, run_id } = await bus.ask(address, "attach", {});
+    const { run_id, ...position } = await bus.ask(address, "attach", {});
     const store = context.store.tenant(tenantId);
     const thread = (await threadBySuffix(store, suffix)) ?? null;
-    const of = { threadId: address.key, thread, upTo: next_seq, isLive: run_id !== null, before, after };
+    const shown = { isLive: run_id !== null, allBranches, before, after };
+    const of = { threadId: address.key, thread, ...position, ...shown };
     return pasts.read(place, snapshotState(of), () => new SnapshotMaker(store, of));
   }
   return {

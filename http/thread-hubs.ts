@@ -1,8 +1,9 @@
 import { type Address, runAddress, splitThreadId } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import { SvcError } from "../bus/errors.ts";
-import { turnReplayFrames } from "../bus/frames/frames.ts";
+import { rewoundMark, turnReplayFrames } from "../bus/frames/frames.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
+import type { ThreadPosition } from "../bus/protocol/thread.ts";
 
 // Listeners to conversations on this http thread. However many streams listen to one conversation, the bus brings its frames
 // here once, and they are handed to each; and where it stands is asked once for all who ask at the same time.
@@ -13,13 +14,13 @@ export interface ThreadListener {
   frames(text: string, cursor: number | null): void;
   /** All that was heard so far is part of the position that was asked for. */
   forget(): void;
+  /** The active branch is another one: what follows is the snapshot of it. */
+  rewound(): void;
   lost(): void;
 }
 
 /** Where a conversation stands; the same one for all who have asked together. */
-export interface Position {
-  /** The sequence number that the next event will get. */
-  readonly next_seq: number;
+export interface Position extends Omit<ThreadPosition, "run_id"> {
   /** Frames with what the live run has said since its last commit; null when no run is live. */
   readonly live: Buffer | null;
 }
@@ -57,6 +58,11 @@ export class ThreadHubs {
       hub = created;
       this.#hubs.set(address.key, created);
       this.#bus.subscribe(address, (text) => {
+        if (text.includes(rewoundMark)) {
+          // What came with it is in the snapshot.
+          for (const each of [...created.listeners]) each.rewound();
+          return;
+        }
         const cursor = lastId(text);
         if (cursor !== null) for (const asking of created.askings) asking.heardCursor = cursor;
         for (const each of created.listeners) each.frames(text, cursor);
@@ -101,8 +107,8 @@ export class ThreadHubs {
         hub.askings.add(asking);
         forget();
       };
-      const { next_seq, run_id } = await this.#bus.ask(hub.address, "attach", {}, { onReply: onAttached });
-      if (run_id === null) return { next_seq, live: null };
+      const { run_id, ...position } = await this.#bus.ask(hub.address, "attach", {}, { onReply: onAttached });
+      if (run_id === null) return { ...position, live: null };
       const { tenantId, suffix } = splitThreadId(hub.address.key);
       let heard: number | null = null;
       const onReply = (): void => {
@@ -110,11 +116,14 @@ export class ThreadHubs {
         forget();
       };
       const { live, since_seq } = await this.#bus.ask(runAddress(tenantId, suffix, run_id), "status", {}, { onReply });
-      const upTo = Math.max(next_seq, heard ?? 0);
-      if (live === null) return { next_seq: upTo, live: null };
+      const next_seq = Math.max(position.next_seq, heard ?? 0);
+      // What is written while a run is live is one branch.
+      const leaf_seq = next_seq > position.next_seq ? next_seq - 1 : position.leaf_seq;
+      const upTo = { ...position, next_seq, leaf_seq };
+      if (live === null) return { ...upTo, live: null };
       // A run says nothing while it waits for an append: its text is in the log when the log has gone on without its knowing.
-      const { text, truncated } = upTo > since_seq ? { text: "", truncated: false } : live;
-      return { next_seq: upTo, live: Buffer.from(turnReplayFrames(text, truncated)) };
+      const { text, truncated } = next_seq > since_seq ? { text: "", truncated: false } : live;
+      return { ...upTo, live: Buffer.from(turnReplayFrames(text, truncated)) };
     } finally {
       close();
       hub.askings.delete(asking);

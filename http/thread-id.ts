@@ -1,3 +1,4 @@
+import { isReservedSuffix } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 
 /** 1 to 200 characters that are safe in a key, a path and a header; never the full id of a tenant. */
@@ -7,6 +8,15 @@ const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
 export function checkThreadSuffix(suffix: string): string {
   if (!suffixPattern.test(suffix)) throw new SvcError("invalid_thread_id");
   return suffix;
+}
+
+/**
+ * The same for a thread that is to be made: no path could name one whose id has an escape in it, or is that of the search, in one way
+ * only (decision 36).
+ */
+export function checkNewThreadSuffix(suffix: string): string {
+  if (isReservedSuffix(suffix)) throw new SvcError("invalid_thread_id");
+  return checkThreadSuffix(suffix);
 }
 
 /** The same where a thread may be left out: null or an empty text is none. */

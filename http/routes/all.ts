@@ -8,8 +8,10 @@ import { fileRoutes } from "./files.ts";
 import { manifestRoutes } from "./manifests.ts";
 import { openAiRoutes } from "./openai.ts";
 import { responseRoutes } from "./responses.ts";
+import { sessionNoteRoutes } from "./session-notes.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { systemRoutes } from "./system.ts";
+import { treeRoutes } from "./tree.ts";
 import { usageRoutes } from "./usage.ts";
 import { wellKnownRoutes } from "./well-known.ts";
 
@@ -27,6 +29,8 @@ export function allRoutes(
   const routes: readonly Route[] = [
     ...chatRoutes,
     ...sessionRoutes,
+    ...sessionNoteRoutes,
+    ...treeRoutes,
     ...openAiRoutes,
     ...responseRoutes,
     ...fileRoutes,

@@ -135,7 +135,8 @@ const chatAbort = route({
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
     const { aborted } = await context.bus.ask(address, "abort", { reason: "client" }, { deadlineMs: 30_000 });
     const head = JSON.stringify({ ok: true, aborted, thread_id: address.key });
-    const pieces = currentSnapshot(context, address, `${head.slice(0, -1)},"snapshot":`, "}");
+    const around = { before: `${head.slice(0, -1)},"snapshot":`, after: "}" };
+    const pieces = currentSnapshot(context, address, around);
     return { kind: "pieces", contentType: "application/json", pieces };
   },
 });

@@ -2,9 +2,12 @@ import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { readCursor, writeCursor } from "../../storage/store/cursor.ts";
-import { eventId, type LogEvent, readEvents, windowStart } from "../../storage/tables/events.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { branchBefore } from "../../storage/tables/branches.ts";
+import { eventId, type LogEvent, type SeqRange, windowStart } from "../../storage/tables/events.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
-import { recentThreads, type ThreadRow, threadBySuffix } from "../../storage/tables/threads.ts";
+import { recentThreads, type ThreadRow } from "../../storage/tables/threads.ts";
+import { activeBranch, eventPages } from "../active-branch.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
@@ -13,6 +16,8 @@ import { currentSnapshot } from "../snapshot.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 const tag = "Sessions";
+/** How long a long log may take to be copied or deleted. */
+const longMs = 600_000;
 const historyMax = 5000;
 const historyBytesMax = 16 * 1024 * 1024;
 
@@ -24,7 +29,7 @@ const HistoryItem = Type.Object(
 const history = route({
   method: "GET",
   path: "/chat/history/{thread_id}",
-  summary: "A window of a thread's transcript, the newest by default.",
+  summary: "A window of a thread's active branch, the newest by default.",
   tag,
   access: "chat:read",
   params: ThreadParams,
@@ -43,32 +48,52 @@ const history = route({
       has_more: Type.Boolean(),
     }),
   },
-  fails: ["invalid_thread_id", "limit_must_be_positive", "storage_unavailable"],
-  async handle({ params, query, principal }, { store }) {
+  fails: ["invalid_thread_id", "limit_must_be_positive", ...actorFails],
+  async handle({ params, query, principal }, context) {
+    const { store } = context;
     const suffix = checkThreadSuffix(params.thread_id);
     const limit = query.limit ?? historyMax;
     if (limit < 1) throw new SvcError("limit_must_be_positive");
-    const tenant = store.tenant(principal.tenant_id);
-    const thread = await threadBySuffix(tenant, suffix);
-    const before = Math.min(query.before_seq ?? Number.MAX_SAFE_INTEGER, thread?.next_seq ?? 0);
-    const events: LogEvent[] = [];
-    let start = 0;
-    if (thread) {
-      const { thread_key } = thread;
-      start = await windowStart(tenant, thread_key, before, Math.min(limit, historyMax), historyBytesMax);
-      for (let seq = start; seq < before; ) {
-        const page = await readEvents(tenant, thread_key, seq, before);
-        const last = page.at(-1);
-        if (!last) break;
-        events.push(...page);
-        seq = last.seq + 1;
-      }
-    }
-    const items = events.filter(isTranscript).map(historyItem);
     const thread_id = `${principal.tenant_id}:${suffix}`;
-    return json({ thread_id, messages: items, events: items, oldest_seq: start, has_more: start > 0 });
+    const before = query.before_seq ?? Number.MAX_SAFE_INTEGER;
+    const { thread, branch } = await activeBranch(context, threadAddress(principal.tenant_id, suffix));
+    if (!thread) return json({ thread_id, messages: [], events: [], oldest_seq: 0, has_more: false });
+    const tenant = store.tenant(principal.tenant_id);
+    const window = await windowOf(tenant, thread.thread_key, branchBefore(branch, before), Math.min(limit, historyMax));
+    const events: LogEvent[] = [];
+    for await (const page of eventPages(tenant, thread.thread_key, window)) events.push(...page);
+    const items = events.filter(isTranscript).map(historyItem);
+    const oldest = window[0]?.from ?? Math.min(before, branch.at(-1)?.to ?? 0);
+    return json({
+      thread_id,
+      messages: items,
+      events: items,
+      oldest_seq: oldest,
+      has_more: branch.some(({ from }) => from < oldest),
+    });
   },
 });
+
+/** The newest events of a branch, at most so many, and about as many bytes as an answer may have. */
+async function windowOf(
+  tenant: TenantStore,
+  threadKey: number,
+  branch: readonly SeqRange[],
+  countMax: number,
+): Promise<SeqRange[]> {
+  const newestFirst: SeqRange[] = [];
+  let left = countMax;
+  let bytesLeft = historyBytesMax;
+  for (const range of branch.toReversed()) {
+    if (left === 0 || bytesLeft <= 0) break;
+    const { start, bytes } = await windowStart(tenant, threadKey, range, left, bytesLeft);
+    newestFirst.push({ from: start, to: range.to });
+    left -= range.to - start;
+    bytesLeft -= bytes;
+    if (start > range.from) break;
+  }
+  return newestFirst.reverse();
+}
 
 const eraseHistory = route({
   method: "DELETE",
@@ -84,7 +109,8 @@ const eraseHistory = route({
   fails: ["invalid_thread_id", "run_in_progress", ...actorFails],
   async handle({ params, principal }, { bus, files, store, log }) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
-    await bus.ask(address, "erase", {});
+    // A long one goes in pages, and is answered when the last of them is gone.
+    await bus.ask(address, "erase", {}, { deadlineMs: longMs });
     // The thread is gone; bytes of its files that cannot be deleted now are deleted by the sweep.
     await files
       .removeGone(store.tenant(principal.tenant_id))
@@ -140,11 +166,19 @@ const session = route({
   tag,
   access: "chat:read",
   params: ThreadParams,
+  query: Type.Object({
+    branches: Type.Optional(
+      Type.Union([Type.Literal("active"), Type.Literal("all")], {
+        description: "`all`: the transcript has every branch, as a tree by `parentId`.",
+      }),
+    ),
+  }),
   reply: { description: "The snapshot.", schema: Type.Object({ id: Type.String() }, { additionalProperties: true }) },
   fails: ["invalid_thread_id", ...actorFails],
-  handle({ params, principal }, context) {
+  handle({ params, query, principal }, context) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
-    return { kind: "pieces", contentType: "application/json", pieces: currentSnapshot(context, address) };
+    const pieces = currentSnapshot(context, address, { allBranches: query.branches === "all" });
+    return { kind: "pieces", contentType: "application/json", pieces };
   },
 });
 

@@ -46,6 +46,19 @@ describe("Router", () => {
     assert.equal(item.kind, "unknown");
   });
 
+  test("finds the route with a parameter where the literal one has not the method", () => {
+    const name = routeAt("POST", "/sessions/name");
+    const both = new Router([session, name]);
+
+    const post = both.find("POST", "/sessions/name");
+    const get = both.find("GET", "/sessions/name");
+    const other = both.find("PUT", "/sessions/name");
+
+    assert.deepEqual(post, { kind: "route", route: name, params: {} });
+    assert.deepEqual(get, { kind: "route", route: session, params: { thread_id: "name" } });
+    assert.deepEqual(other.kind === "other_methods" && other.allow, ["GET", "HEAD", "OPTIONS", "POST"]);
+  });
+
   test("answers HEAD where there is GET, and lists what else a path allows", () => {
     const head = router.find("HEAD", "/sessions");
     const post = router.find("POST", "/sessions");

@@ -47,7 +47,14 @@ describe("a snapshot", () => {
       ...events.map((event) => appendOp(tenant, thread_key, event)),
     ]);
     const thread = (await threadBySuffix(tenant, suffix)) ?? null;
-    const of = { threadId: `acme:${suffix}`, thread, upTo: steps.length, isLive: false };
+    const of = {
+      threadId: `acme:${suffix}`,
+      thread,
+      next_seq: steps.length,
+      leaf_seq: steps.length - 1,
+      summarizing: false,
+      isLive: false,
+    };
     const maker = new SnapshotMaker(tenant, of);
     let text = "";
     for (let from: number | null = maker.first; from !== null; ) {

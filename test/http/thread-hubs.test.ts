@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { rewoundMark } from "../../bus/frames/frames.ts";
 import { EventStream, StreamRegistry } from "../../http/exchange/sse.ts";
 import { ThreadHubs, type ThreadListener } from "../../http/thread-hubs.ts";
 import { SimNet } from "../support/sim-bus.ts";
@@ -33,6 +34,8 @@ class SlowListener implements ThreadListener {
 
   forget(): void {}
 
+  rewound(): void {}
+
   lost(): void {}
 }
 
@@ -43,6 +46,7 @@ test("slow streams that are closed in the middle of a frame keep it from nobody,
   const reading = (at: number) => ({
     frames: (text: string) => heard[at]?.push(text.slice(0, 7)),
     forget() {},
+    rewound() {},
     lost() {},
   });
   hubs.join(address, reading(0));
@@ -67,7 +71,7 @@ test("slow streams that are closed in the middle of a frame keep it from nobody,
 test("who has left hears nothing more, and when the last has left nobody listens", async () => {
   const { sim, bus, hubs } = start();
   const heard: string[] = [];
-  const listener = { frames: (text: string) => heard.push(text), forget() {}, lost() {} };
+  const listener = { frames: (text: string) => heard.push(text), forget() {}, rewound() {}, lost() {} };
   hubs.join(address, listener);
   hubs.join(address, listener);
   await sim.run();
@@ -87,10 +91,33 @@ test("who has left hears nothing more, and when the last has left nobody listens
   assert.deepEqual(heard, ["data: 2\n\n"]);
 });
 
+test("a rewind is told to every listener, wherever its mark stands among frames, and passes nothing on", async () => {
+  const { sim, bus, hubs } = start();
+  const heard: string[] = [];
+  for (const name of ["a", "b"])
+    hubs.join(address, {
+      frames: (text) => heard.push(`${name} ${text.trim()}`),
+      rewound: () => heard.push(`${name} rewound`),
+      forget() {},
+      lost() {},
+    });
+  await sim.run();
+
+  bus.publish(topicOf(address), "data: 1\n\n");
+  bus.publish(topicOf(address), rewoundMark);
+  bus.publish(topicOf(address), "data: 2\n\n");
+  await sim.advance(1);
+  bus.publish(topicOf(address), `data: ${JSON.stringify(rewoundMark)}\n\n`);
+  await sim.advance(1);
+
+  const quoted = `data: ${JSON.stringify(rewoundMark)}`;
+  assert.deepEqual(heard, ["a rewound", "b rewound", `a ${quoted}`, `b ${quoted}`]);
+});
+
 test("a listener hears the id of the last frame that has one, and null where none has", async () => {
   const { sim, bus, hubs } = start();
   const cursors: (number | null)[] = [];
-  hubs.join(address, { frames: (_, cursor) => cursors.push(cursor), forget() {}, lost() {} });
+  hubs.join(address, { frames: (_, cursor) => cursors.push(cursor), forget() {}, rewound() {}, lost() {} });
   await sim.run();
 
   for (const frames of [
@@ -131,7 +158,7 @@ describe("where a conversation stands", () => {
     const hubs = new ThreadHubs(bus as never);
     const forgotten: string[] = [];
     const join = (name: string): ThreadListener => {
-      const listener = { frames() {}, forget: () => void forgotten.push(name), lost() {} };
+      const listener = { frames() {}, forget: () => void forgotten.push(name), rewound() {}, lost() {} };
       hubs.join(address, listener);
       return listener;
     };

@@ -1,0 +1,137 @@
+import { threadAddress } from "../../bus/address.ts";
+import { Type } from "../../bus/type.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { nullable, OpenObject } from "../schemas/common.ts";
+import { EventId, ThreadId } from "../schemas/session.ts";
+import { checkThreadSuffix } from "../thread-id.ts";
+
+// What is said of a thread and of its events. All of it may come while a run is live.
+
+const tag = "Sessions";
+const Ok = { ok: Type.Boolean(), thread_id: Type.String() };
+
+const name = route({
+  method: "POST",
+  path: "/chat/sessions/name",
+  summary: "Names a thread, for the list of sessions.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    { thread_id: ThreadId, name: Type.String({ minLength: 1, maxLength: 256 }) },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The name.",
+    schema: Type.Object({ ...Ok, name: Type.String(), meta: Type.Object({ session_name: Type.String() }) }),
+  },
+  fails: ["invalid_thread_id", "unknown_thread", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    await bus.ask(address, "name", { name: body.name });
+    return json({ ok: true, thread_id: address.key, name: body.name, meta: { session_name: body.name } });
+  },
+});
+
+const label = route({
+  method: "POST",
+  path: "/chat/sessions/label",
+  summary: "Labels an event of a thread, or takes its label away.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      event_id: EventId,
+      label: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The label; null when there is none.",
+    schema: Type.Object({ ...Ok, event_id: Type.String(), label: nullable(Type.String()) }),
+  },
+  fails: ["invalid_thread_id", "unknown_thread", "unknown_event_id", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const { event_id, label = null } = body;
+    await bus.ask(address, "label", { event_id, label });
+    return json({ ok: true, thread_id: address.key, event_id, label });
+  },
+});
+
+const feedback = route({
+  method: "POST",
+  path: "/chat/sessions/feedback",
+  summary: "Rates a reply, or takes the rating back with null. The last rating counts.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      event_id: EventId,
+      rating: nullable(Type.Union([Type.Literal("up"), Type.Literal("down")])),
+      note: Type.String({ default: "", maxLength: 1000 }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The rating; null when it was taken back.",
+    schema: Type.Object({
+      ...Ok,
+      event_id: Type.String(),
+      feedback: nullable(Type.Object({ rating: Type.String(), note: Type.String(), at: Type.Integer() })),
+    }),
+  },
+  fails: [
+    "invalid_thread_id",
+    "unknown_thread",
+    "unknown_event_id",
+    "not_an_assistant_message",
+    "conflict",
+    ...actorFails,
+  ],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const { event_id, rating, note } = body;
+    const { at } = await bus.ask(address, "rate", { event_id, rating, note, principal });
+    const feedback = rating === null ? null : { rating, note, at };
+    return json({ ok: true, thread_id: address.key, event_id, feedback });
+  },
+});
+
+const custom = route({
+  method: "POST",
+  path: "/chat/sessions/custom",
+  summary: "Appends an entry of the client's to a thread.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      content: Type.String({ default: "" }),
+      in_context: Type.Boolean({
+        default: false,
+        description: "Whether the model reads it, from the next turn on: as a user's message, marked as the client's.",
+      }),
+      metadata: Type.Unsafe<Record<string, unknown>>({ ...OpenObject, default: {} }),
+      role: Type.Union([Type.Literal("user"), Type.Literal("assistant"), Type.Literal("system")], {
+        default: "system",
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The entry.",
+    schema: Type.Object({ ...Ok, event_id: Type.String(), in_context: Type.Boolean() }),
+  },
+  fails: ["invalid_thread_id", "unknown_thread", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const { thread_id, ...entry } = body;
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(thread_id));
+    const { event_id } = await bus.ask(address, "custom", entry);
+    return json({ ok: true, thread_id: address.key, event_id, in_context: entry.in_context });
+  },
+});
+
+export const sessionNoteRoutes = [name, label, feedback, custom];

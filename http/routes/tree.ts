@@ -1,0 +1,202 @@
+import { threadAddress } from "../../bus/address.ts";
+import type { BranchSummary } from "../../bus/protocol/thread.ts";
+import { Type } from "../../bus/type.ts";
+import { readableThinking } from "../../storage/frames/session-event.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import type { SeqRange } from "../../storage/tables/events.ts";
+import { eventId, type LogEvent } from "../../storage/tables/events.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
+import { activeBranch, eventPages } from "../active-branch.ts";
+import { json } from "../exchange/reply.ts";
+import { LaterAnswer } from "../later-answer.ts";
+import { actorFails, route } from "../route.ts";
+import { ThreadParams } from "../schemas/chat.ts";
+import { nullable } from "../schemas/common.ts";
+import { EventId, ThreadId } from "../schemas/session.ts";
+import { checkNewThreadSuffix, checkThreadSuffix } from "../thread-id.ts";
+
+// The tree of a conversation: branches are copied into conversations of their own, left for an earlier event, and taken away as text.
+
+const tag = "Sessions";
+/** How long a long branch may take to be copied. */
+const copyMs = 600_000;
+
+const fork = route({
+  method: "POST",
+  path: "/chat/fork",
+  summary: "Copies a thread's active branch into a new thread. It may be done while a run is live.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      new_thread_id: Type.String({ description: "The suffix of the new thread." }),
+      from_event_id: Type.Optional(
+        nullable(
+          Type.String({
+            maxLength: 64,
+            description: "The last event that is copied, of any branch. One that the thread does not have is the leaf.",
+          }),
+        ),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "`copied` is how many events the new thread has of the old one: up to the last without open calls.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      source_thread_id: Type.String(),
+      thread_id: Type.String(),
+      copied: Type.Integer(),
+      leaf_id: nullable(Type.String()),
+    }),
+  },
+  fails: ["invalid_thread_id", "unknown_thread", "thread_exists", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const source = checkThreadSuffix(body.thread_id);
+    const address = threadAddress(principal.tenant_id, checkNewThreadSuffix(body.new_thread_id));
+    const asked = { source, event_id: body.from_event_id ?? null };
+    const { copied, leaf_id } = await bus.ask(address, "fork", asked, { deadlineMs: copyMs });
+    const source_thread_id = `${principal.tenant_id}:${source}`;
+    return json({ ok: true, source_thread_id, thread_id: address.key, copied, leaf_id });
+  },
+});
+
+const rewind = route({
+  method: "POST",
+  path: "/chat/rewind",
+  summary: "Moves a thread's leaf to an earlier event; what came after leaves the active branch.",
+  tag,
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      event_id: EventId,
+      summarize: Type.Optional(
+        nullable(
+          Type.Boolean({
+            description: "Whether what is left is summed up. Default: `spec.session.branch_summary` of the manifest.",
+          }),
+        ),
+      ),
+      instructions: Type.Optional(
+        nullable(Type.String({ maxLength: 4000, description: "For the model that sums it up." })),
+      ),
+      manifest: Type.Optional(
+        nullable(
+          Type.String({ description: "Whose model sums it up. Default: the manifest that the thread last ran under." }),
+        ),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "`branch_summary` where one was asked for. The leaf is the event, or the summary behind it.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      leaf_id: Type.String(),
+      thread_id: Type.String(),
+      branch_summary: Type.Optional(
+        Type.Object({
+          ok: Type.Boolean({ description: "False when the model did not answer, or the summary could not be kept." }),
+          summary: Type.String(),
+          event_id: nullable(Type.String()),
+          fromId: Type.String({ description: "The leaf that was left." }),
+          details: Type.Object({
+            readFiles: Type.Array(Type.String()),
+            modifiedFiles: Type.Array(Type.String()),
+          }),
+        }),
+      ),
+    }),
+  },
+  fails: [
+    "invalid_thread_id",
+    "unknown_event_id",
+    "run_in_progress",
+    "unknown_manifest",
+    "invalid_manifest",
+    "auth_scheme_not_allowed",
+    "missing_scopes",
+    "conflict",
+    "shutting_down",
+    ...actorFails,
+  ],
+  async handle({ body, principal, requestId }, context) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const later = new LaterAnswer(context, address);
+    const asked = {
+      event_id: body.event_id,
+      summarize: body.summarize ?? null,
+      instructions: body.instructions ?? "",
+      manifest: body.manifest ?? null,
+      principal,
+      request_id: requestId,
+      channel: later.channel,
+    };
+    try {
+      const { leaf_id, summarizing } = await context.bus.ask(address, "rewind", asked);
+      const rewound = { ok: true, leaf_id, thread_id: address.key };
+      if (!summarizing) return json(rewound);
+      const branch_summary = JSON.parse(await later.text) as BranchSummary;
+      return json({ ...rewound, leaf_id: branch_summary.event_id ?? leaf_id, branch_summary });
+    } finally {
+      later.close();
+    }
+  },
+});
+
+const exportSession = route({
+  method: "GET",
+  path: "/chat/sessions/{thread_id}/export",
+  summary: "A thread's active branch, an event on each line.",
+  tag,
+  access: "chat:read",
+  params: ThreadParams,
+  reply: {
+    description: "Oldest first; nothing for a thread that does not exist. What providers have signed is left out.",
+    contentType: "application/x-ndjson",
+  },
+  fails: ["invalid_thread_id", ...actorFails],
+  async handle({ params, principal }, context) {
+    const suffix = checkThreadSuffix(params.thread_id);
+    const { thread, branch } = await activeBranch(context, threadAddress(principal.tenant_id, suffix));
+    const headers = { "content-disposition": `attachment; filename="${fileName(suffix)}.jsonl"` };
+    const pieces = exportLines(context.store.tenant(principal.tenant_id), thread, branch);
+    return { kind: "pieces", contentType: "application/x-ndjson", headers, pieces };
+  },
+});
+
+async function* exportLines(tenant: TenantStore, thread: ThreadRow | null, branch: readonly SeqRange[]) {
+  if (thread === null) return;
+  for await (const page of eventPages(tenant, thread.thread_key, branch))
+    yield page.map((event) => `${JSON.stringify(exportedEvent(thread.uid, event))}\n`).join("");
+}
+
+/** An event for people and their programs. Reasoning that a provider has signed or sealed is for that provider. */
+function exportedEvent(uid: string, { seq, parent_seq, ts, kind, role, content, extra }: LogEvent) {
+  const { thinking: blocks, origin_request: _origin, ...metadata } = extra?.metadata ?? {};
+  const thinking = readableThinking(blocks);
+  const shown = thinking === null ? metadata : { ...metadata, thinking };
+  return {
+    seq,
+    ts: ts / 1000,
+    kind,
+    role,
+    content,
+    event_id: eventId(uid, seq),
+    parent_id: parent_seq < 0 ? null : eventId(uid, parent_seq),
+    ...(extra?.tool_call_id === undefined ? {} : { tool_call_id: extra.tool_call_id }),
+    ...(extra?.name === undefined ? {} : { name: extra.name }),
+    ...(extra?.tool_calls === undefined ? {} : { tool_calls: extra.tool_calls }),
+    ...(Object.keys(shown).length === 0 ? {} : { metadata: shown }),
+  };
+}
+
+/** The suffix as every system takes it for the name of a file. */
+function fileName(suffix: string): string {
+  return suffix.replace(/[^A-Za-z0-9_.-]/g, "_").slice(0, 128);
+}
+
+export const treeRoutes = [fork, rewind, exportSession];
