@@ -3,7 +3,7 @@ import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 import type { BranchSummary } from "../../bus/protocol/thread.ts";
 import { AgentMetrics } from "../../governance/agent-metrics.ts";
 import { isBreach, RunBudget } from "../../governance/budget.ts";
-import { estimatedTokens } from "../../governance/output-count.ts";
+import { estimatedTokens, OutputCount } from "../../governance/output-count.ts";
 import { costOf } from "../../governance/usage.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
@@ -14,8 +14,10 @@ import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { insertUsageOp } from "../../storage/tables/usage.ts";
 import { branchEvents } from "../log/branch.ts";
 import { FileCalls } from "../log/file-calls.ts";
+import { contextMessage } from "../log/message.ts";
 import { callModel } from "../models/call.ts";
-import { ModelFailure } from "../models/provider.ts";
+import type { ImagesOfCall } from "../models/images.ts";
+import { type ModelCall, ModelFailure } from "../models/provider.ts";
 import { Cancellation } from "../runtime/cancellation.ts";
 import type { ThreadDeps } from "./deps.ts";
 
@@ -63,6 +65,8 @@ interface Transcript {
   readonly last: string;
   readonly files: FileCalls;
 }
+
+const noImages: ImagesOfCall = new Map();
 
 /** Sums up one branch with one call of the agent's model, or, where that does not answer, by quoting its ends. */
 export class BranchSummarizer {
@@ -137,29 +141,50 @@ export class BranchSummarizer {
     const { models } = this.#deps;
     const { instructions } = this.#plan;
     const asked = instructions === "" ? "" : `\n\nThe user asks of the summary: ${instructions}`;
-    const messages = JSON.stringify([
-      { role: "system", content: task },
-      { role: "user", content: `<transcript>\n${entries.join("\n\n")}\n</transcript>${asked}` },
-    ]);
+    const question = contextMessage({
+      role: "user",
+      content: `<transcript>\n${entries.join("\n\n")}\n</transcript>${asked}`,
+    });
+    const messages = `[${JSON.stringify({ role: "system", content: task })},${question.wireJson}]`;
     const budget = new RunBudget(agent.limits, this.#env.now());
     const wanted = Math.min(outputTokensMax, agent.model.max_tokens ?? outputTokensMax);
     const reserved = budget.reserve(estimatedTokens(messages.length), wanted, agent.model.price, this.#env.now());
     if (isBreach(reserved)) return null;
     const metrics = new AgentMetrics(this.#deps.metrics, agent);
+    const count = new OutputCount(budget, reserved, wanted);
+    const written = (characters: number, pieces = 1): void => {
+      count.take(characters, pieces);
+      if (count.breach !== null) call?.abort();
+    };
+    let call: ModelCall | null = null;
+    let called = agent.model.route;
     const deadline = this.#env.timer(agent.limits.max_wall_clock_seconds * 1000, () => this.cancel());
     try {
       const { reply, route } = await callModel(
         {
           routes: [agent.model.route, ...agent.model.fallbacks],
           provider: (wantedRoute) => models.provider(wantedRoute),
-          request: (wantedRoute) => ({
-            route: wantedRoute,
-            messages,
-            tools: null,
-            temperature: agent.model.temperature,
-            max_tokens: Math.min(wanted, reserved.outputTokensMax),
-          }),
-          events: { text: () => {}, reasoning: () => {}, calls: () => {} },
+          request: (wantedRoute) => {
+            called = wantedRoute;
+            return {
+              route: wantedRoute,
+              messages,
+              system: task,
+              shown: [question],
+              images: noImages,
+              tools: null,
+              offers: [],
+              thinking: null,
+              cache: false,
+              temperature: agent.model.temperature,
+              max_tokens: Math.min(wanted, reserved.outputTokensMax, wantedRoute.max_output_tokens ?? wanted),
+            };
+          },
+          events: {
+            text: (delta, pieces) => written(delta.length, pieces),
+            reasoning: (delta, pieces) => written(delta.length, pieces),
+            calls: written,
+          },
           cancellation: this.#cancellation,
           observer: {
             finished: (by, outcome, seconds) =>
@@ -170,9 +195,10 @@ export class BranchSummarizer {
             switched: (from, to) =>
               metrics.count("svc_model_switch_total", { from: from.id, to: to.id, reason: "provider_error" }),
           },
-          // What it may write is bounded by its request.
-          isCut: () => false,
-          onCall: () => {},
+          isCut: () => count.breach !== null,
+          onCall: (next) => {
+            call = next;
+          },
         },
         this.#env,
       );
@@ -180,6 +206,12 @@ export class BranchSummarizer {
       const estimate = { input: estimatedTokens(messages.length), output: estimatedTokens(reply.text.length) };
       const ops = this.#metered(agent, metrics, route, reply.usage, estimate);
       return { ok: summary !== "", ...(summary === "" ? {} : { summary }), usage: reply.usage, ops };
+    } catch (error) {
+      // What a call that broke off, or was ended, has written is paid for.
+      if (count.isEmpty || !(error instanceof ModelFailure)) throw error;
+      this.#deps.log.warn({ thread: this.#plan.threadId, cause: error.message }, "a summary of a branch was not ended");
+      const estimate = { input: estimatedTokens(messages.length), output: count.tokens };
+      return { ok: false, usage: null, ops: this.#metered(agent, metrics, called, null, estimate) };
     } finally {
       deadline.cancel();
     }

@@ -335,6 +335,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
   // What these answer are numbers and names.
   assert.deepEqual(silent.toSorted(), [
     "event_parents_backward",
+    "event_run",
     "event_sizes_backward",
     "event_sizes_forward",
     "search_few_hits",
