@@ -338,6 +338,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "event_run",
     "event_sizes_backward",
     "event_sizes_forward",
+    "run_any",
     "search_few_hits",
     "search_unindexed_threads_of_tenant",
     "stored_bytes_of_kind",
