@@ -1,0 +1,107 @@
+import type { ControlName } from "../../governance/controls/order.ts";
+import type { Wait } from "../../governance/controls/verdicts.ts";
+import type { WriteOp } from "../../storage/store/store.ts";
+import { leaveOps } from "../../storage/tables/approvals.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
+import {
+  closeWaitOp,
+  deleteWaitOp,
+  type NewWait,
+  noThread,
+  type WaitingCall,
+  type WaitRow,
+  waitById,
+  waitsOfRunMax,
+} from "../../storage/tables/waits.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import type { WaitOutcome } from "../tools/tool.ts";
+import type { RunScope } from "./scope.ts";
+import { openedWait, openOps, outcomeOf } from "./waits.ts";
+
+/** The questions that the calls of one run have put to the outside. */
+export class CallWaits {
+  readonly #scope: RunScope;
+  #openCount = 0;
+
+  constructor(scope: RunScope) {
+    this.#scope = scope;
+  }
+
+  /** Whether the run may put no other question. */
+  get isFull(): boolean {
+    return this.#openCount >= waitsOfRunMax;
+  }
+
+  /** Opens a question of a call; the caller writes the row and the entry, or waits here. */
+  open(call: ToolCall, wait: Wait, by: AskedBy | null): { row: NewWait; entry: JournalEntry } {
+    const scope = this.#scope;
+    const { plan, deps, budget } = scope;
+    this.#openCount++;
+    if (wait.approval_id !== undefined) scope.approvals = (scope.approvals ?? new Set()).add(wait.approval_id);
+    const asking: WaitingCall = {
+      tool_call_id: call.id,
+      tool: call.name,
+      args: call.args,
+      control: by?.control ?? null,
+      ...(by && { rule: by.rule }),
+    };
+    return openedWait(wait, asking, {
+      wait_id: deps.env.id(),
+      thread_key: plan.thread_suffix === null ? noThread : plan.thread_key,
+      suffix: plan.thread_suffix ?? "",
+      run_id: plan.run_id,
+      opened_at: deps.env.now(),
+      latest: budget.deadline,
+    });
+  }
+
+  /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
+  async here(wait: Wait, row: NewWait): Promise<WaitEnd> {
+    const scope = this.#scope;
+    const { store, waits, cancellation, budget } = scope;
+    const isStored = row.approval_id !== null;
+    if (isStored) await store.write(openOps(store, row));
+    const asked = waits.ask(row.wait_id, wait, budget.deadline, (stop) => cancellation.onCancel(stop));
+    if (wait.frame) scope.frame(wait.frame.name, wait.frame.data);
+    if (isStored) await waits.look(store);
+    let outcome = await asked;
+    // It may have been decided in the moment in which its time was over.
+    if (isStored && outcome?.kind === "expired") {
+      const stored = await waitById(store, row.wait_id);
+      outcome = (stored && outcomeOf(stored)) ?? outcome;
+    }
+    this.#openCount--;
+    const ended: WaitRow = { ...row, state: "open", answer: null };
+    const ops = isStored ? this.#endOps(ended, outcome, deleteWaitOp(store, row.wait_id)) : [];
+    return { wait: ended, outcome, ops };
+  }
+
+  /** Takes up a question that was put aside on a thread. */
+  takeUp(wait: WaitRow): WaitEnd {
+    const { cancellation, store } = this.#scope;
+    const outcome = cancellation.cancelled ? null : outcomeOf(wait);
+    if (outcome === null) this.#openCount++;
+    return { wait, outcome, ops: this.#endOps(wait, outcome, closeWaitOp(store, wait.wait_id)) };
+  }
+
+  /** Ends a wait; with it the request that it was for, where nobody has decided and nobody else waits. */
+  #endOps({ approval_id }: WaitRow, outcome: WaitOutcome | null, close: WriteOp): WriteOp[] {
+    if (approval_id === null || outcome?.kind === "answered") return [close];
+    return leaveOps(this.#scope.store, approval_id, outcome === null ? "aborted" : "timeout", close);
+  }
+}
+
+/** What has come of a question. */
+interface WaitEnd {
+  readonly wait: WaitRow;
+  /** Null where the run was stopped, and while there is time yet to answer. */
+  readonly outcome: WaitOutcome | null;
+  /** What closes it. */
+  readonly ops: readonly WriteOp[];
+}
+
+/** The control that asks, and by which of its rules. */
+export interface AskedBy {
+  readonly control: ControlName;
+  readonly rule: string;
+}
