@@ -1,9 +1,7 @@
 // Listeners that come at any moment of a turn: the real thread, run, store and reattachment on the simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { defineTool } from "../../actors/tools/tool.ts";
 import { keepAlive } from "../../bus/frames/frames.ts";
-import { Type } from "../../bus/type.ts";
 import { Pasts } from "../../http/past/pasts.ts";
 import { Reattachment } from "../../http/reattach.ts";
 import { ThreadHubs } from "../../http/thread-hubs.ts";
@@ -13,21 +11,13 @@ import { ActorProcess, processSettings, tenantId } from "../support/actor-proces
 import { ScriptedModel, type ScriptedReply } from "../support/scripted-model.ts";
 import { SimDisk } from "../support/sim-disk.ts";
 import { Sim } from "../support/sim-env.ts";
+import { call, inTurn, slow, slowManifests } from "../support/slow-turns.ts";
 import { type Frame, FrameReader } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
 const seeds = 300;
 const turnMsMax = 120;
 
-const slow = defineTool({
-  name: "slow",
-  description: "Takes its time.",
-  parameters: Type.Object({}, { additionalProperties: false }),
-  effect: "once",
-  risk: "writes",
-  execute: (_args, { env }) => new Promise((resolve) => env.timer(10, () => resolve({ text: "slept" }))),
-});
-const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: JSON.stringify(args) });
 const replies: readonly ScriptedReply[] = [
   { text: ["Let ", "me ", "see."], calls: [call("a", "calculator", { expression: "1+1" }), call("b", "slow")] },
   { text: ["And", " then", ":"], calls: [call("c", "slow")] },
@@ -64,8 +54,7 @@ describe("a listener that comes at any moment of a turn", () => {
   let disk: SimDisk;
   let settings: ReturnType<typeof processSettings>;
   before(async () => {
-    const tools = ["slow", "calculator"];
-    settings = processSettings(atEnd, { sequential: { tools }, parallel: { tools, execution: { tools: "parallel" } } });
+    settings = processSettings(atEnd, slowManifests);
     disk = await SimDisk.open(atEnd);
   });
 
@@ -76,9 +65,7 @@ describe("a listener that comes at any moment of a turn", () => {
       const sim = new Sim(seed);
       const env = sim.env();
       const store = disk.store(sim, env);
-      const answer = (messages: readonly { role: string }[]) =>
-        replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
-      const model = new ScriptedModel(env, answer, () => sim.int(5));
+      const model = new ScriptedModel(env, inTurn(replies), () => sim.int(5));
       const suffix = `listened-${seed}`;
       const process = new ActorProcess({ env, store, settings, model, tools: [slow], bootId: `boot-${seed}` });
       const { bus } = process;

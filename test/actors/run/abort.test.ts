@@ -1,29 +1,19 @@
 // A turn that is aborted at any moment: the real thread actor, run and SQLite on the simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { defineTool } from "../../../actors/tools/tool.ts";
-import { Type } from "../../../bus/type.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
+import { call, inTurn, slow, slowManifests } from "../../support/slow-turns.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const seeds = 200;
 /** Longer than any of the turns. */
 const turnMsMax = 120;
 
-const slow = defineTool({
-  name: "slow",
-  description: "Takes its time.",
-  parameters: Type.Object({}, { additionalProperties: false }),
-  effect: "once",
-  risk: "writes",
-  execute: (_args, { env }) => new Promise((resolve) => env.timer(10, () => resolve({ text: "slept" }))),
-});
-const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: JSON.stringify(args) });
 const add = (id: string) => call(id, "calculator", { expression: "1+1" });
 
 /** Two batches of calls, every outcome among them, then the answer. */
@@ -41,8 +31,7 @@ describe("a turn that is aborted", () => {
   let disk: SimDisk;
   let settings: ReturnType<typeof processSettings>;
   before(async () => {
-    const tools = ["slow", "calculator"];
-    settings = processSettings(atEnd, { sequential: { tools }, parallel: { tools, execution: { tools: "parallel" } } });
+    settings = processSettings(atEnd, slowManifests);
     disk = await SimDisk.open(atEnd);
   });
 
@@ -53,11 +42,7 @@ describe("a turn that is aborted", () => {
       const sim = new Sim(seed);
       const env = sim.env();
       const store = disk.store(sim, env);
-      const model = new ScriptedModel(
-        env,
-        (messages) => replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] },
-        () => sim.int(5),
-      );
+      const model = new ScriptedModel(env, inTurn(replies), () => sim.int(5));
       const suffix = `aborted-${seed}`;
       const process = new ActorProcess({ env, store, settings, model, tools: [slow], bootId: `boot-${seed}` });
       const turn = process.submit({ manifest: seed % 2 === 0 ? "parallel" : "sequential", thread_suffix: suffix });
