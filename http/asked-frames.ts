@@ -9,9 +9,9 @@ export interface Asked {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The names of these frames, with the field of their data that says which question it is. */
-const idOf: Readonly<Record<string, string>> = {
-  approval_required: "tool_call_id",
+/** The names of these frames, with the fields of their data that say which question it is: turn by turn models use ids of calls again. */
+const idOf: Readonly<Record<string, readonly string[]>> = {
+  approval_required: ["approval_id", "tool_call_id"],
 };
 /** How such a frame begins, behind its id. Frames hold JSON, so no text in them can look like it. */
 const anyAsked = new RegExp(`^data: \\{"event":"(${Object.keys(idOf).join("|")})"`, "m");
@@ -50,7 +50,7 @@ export class AskedFrames {
 
   #isNew({ name, data }: Asked): boolean {
     if (name === "approval_required" && !this.#withApprovals) return false;
-    const key = `${name} ${String(data[idOf[name] ?? ""])}`;
+    const key = JSON.stringify([name, ...(idOf[name] ?? []).map((field) => data[field])]);
     return this.#told.size < this.#told.add(key).size;
   }
 }

@@ -536,6 +536,24 @@ describe("approvals", () => {
     for (const each of [blind, after]) assert.ok(!each.text.includes('"event":"approval_required"'));
   });
 
+  test("STREAM-033 a listener hears of every gate, though models give the calls of each turn the same ids", async () => {
+    const thread = fresh();
+    const listener = await server.listen(`/chat/stream/${thread}`, as("reader"));
+    await listener.until("snapshot");
+    const ids: string[] = [];
+    for (const _turn of [1, 2]) {
+      say(calls(sum(unique())), { text: "Done." });
+      const answer = ask("plain", thread);
+      const { json } = await listener.until("approval_required");
+      assert.equal(json.data.tool_call_id, "call_1");
+      ids.push(json.data.approval_id);
+      await decide(json.data.approval_id, { decision: "denied" });
+      await answer;
+    }
+    listener.close();
+    assert.equal(new Set(ids).size, 2);
+  });
+
   test("APPR-010 the server is killed while a call waits: it is decided after, runs once, and the log has it all", async () => {
     const thread = fresh();
     const expired = fresh();
