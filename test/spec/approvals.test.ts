@@ -464,6 +464,25 @@ describe("approvals", () => {
     assert.match(results(await asked).join(), /\[approval denied\]/);
   });
 
+  test("APPR-020 whoever waits for a request that somebody else has asked may not decide it either", async () => {
+    const [one, two, expression] = [fresh(), fresh(), unique()];
+    say(calls(sum(expression)), { text: "Done." });
+    const first = ask("other", one, "alice");
+    const { approval_id: id } = await pending(one);
+    const second = ask("other", two, "bob");
+    await eventually("a second who waits", async () => {
+      const { transcript } = (await server.get(`/chat/sessions/${two}`, as("alice"))).json;
+      return transcript.at(-1)?.metadata.type === "wait_opened" ? true : undefined;
+    });
+
+    for (const who of ["alice", "bob"] as const) {
+      const refused = await decide(id, { decision: "approved" }, who);
+      assert.deepEqual([refused.status, refused.json.error], [403, "same_principal"]);
+    }
+    assert.equal((await decide(id, { decision: "approved" }, "admin")).status, 200);
+    for (const told of await Promise.all([first, second])) assert.deepEqual(results(told), [totalOf(expression)]);
+  });
+
   test("APPR-021 edited arguments take the place of the model's, for equal calls too, and pass policies again", async () => {
     const [thread, expression, edited] = [fresh(), unique(), unique()];
     say(calls(sum(expression)), calls(sum(expression)), { text: "Done." });
