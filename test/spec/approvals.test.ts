@@ -583,11 +583,10 @@ describe("approvals", () => {
     say(calls(sum(expression)), { text: "Done." });
     const lapsed = ask("brief", expired).catch(() => null);
     await pending(expired);
-    for (const each of [thread, expired])
-      await eventually("a run that is put aside", async () => {
-        const { phase, transcript } = (await server.get(`/chat/sessions/${each}`, as("alice"))).json;
-        return phase === "idle" && transcript.at(-1)?.kind === "audit" ? true : undefined;
-      });
+    await eventually("two runs that are put aside", async () => {
+      const { text } = await server.get("/metrics", as("admin"));
+      return /^svc_live_runs 0$/m.test(text) || undefined;
+    });
     await server.kill();
     await Promise.all([cut, lapsed]);
     await server.restart();
