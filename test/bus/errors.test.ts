@@ -7,7 +7,7 @@ const codes = Object.keys(errorTable) as ErrorCode[];
 test("every code has a status of its class and a sentence that explains it", () => {
   for (const code of codes) {
     const { status, help } = errorTable[code];
-    assert.match(code, /^[a-z]+(_[a-z]+)*$/);
+    assert.match(code, /^[a-z]+(_[a-z0-9]+)*$/);
     assert.ok(status >= 400 && status < 600, code);
     assert.match(help, /\.$/, code);
     assert.equal(new SvcError(code).status, status);

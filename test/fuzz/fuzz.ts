@@ -18,6 +18,19 @@ import { trickyTexts } from "./values.ts";
 // Requests at random against a running server, made from its own reference, and held against it: whatever is sent, the answer is
 // one that the reference tells, in the form that it tells, and the server is as it was.
 
+/** What takes an id that only an earlier answer tells, or the bytes of an image: a fuzz meets its refusals. */
+const withToldIds: readonly string[] = [
+  "POST /chat/sessions/label",
+  "POST /chat/sessions/feedback",
+  "POST /chat/rewind",
+  "GET /v1/responses/{response_id}",
+  "DELETE /v1/responses/{response_id}",
+  "POST /v1/responses/{response_id}/cancel",
+  "POST /files",
+  "GET /files/{file_id}",
+  "POST /approvals/{approval_id}/decide",
+];
+
 /** How far a fuzz goes. The same seed makes the same requests. */
 export interface FuzzExtent {
   readonly seed: number;
@@ -266,16 +279,18 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
   });
 
   test("every operation was met where it works, and where it does not", (t) => {
+    const missed: string[] = [];
     for (const operation of operations) {
       const name = `${operation.method} ${operation.path}`;
       const count = (status: number): number => met.get(`${name} ${status}`) ?? 0;
       t.diagnostic(
         `${name}: ${Object.keys(operation.responses).map((status) => `${status} ${count(Number(status))}`)}`,
       );
-      assert.ok(count(200) > 0, name);
+      if (count(200) === 0) missed.push(name);
       if (operation.security.length > 0) assert.ok(count(401) + count(403) > 0, name);
       if (operation.requestBody) assert.ok(count(400) > 0 && count(413) + count(415) > 0, name);
     }
+    assert.deepEqual(missed, withToldIds);
   });
 
   test("after all that the server is as it was", async () => {

@@ -23,6 +23,7 @@ const built = [
   // What is specified and not built is refused (PAT-001), what a plugin brings is not.
   "spec.pattern",
   "spec.recursion_limit",
+  "spec.session.branch_summary",
   "spec.model.id",
   "spec.model.temperature",
   "spec.model.vision_model",
