@@ -94,23 +94,6 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
     return null;
   };
 
-  // A look costs as much as the rest of taking a turn, so those of one turn of the event loop share one: a file that is changed
-  // before a request is sent is seen by it all the same.
-  const looked = new Map<string, Manifest | null>();
-  const lookAtFiles = (name: string): Manifest | null => {
-    const known = looked.get(name);
-    if (known !== undefined) return known;
-    let found: Manifest | null = null;
-    try {
-      found = fromFiles(name)?.manifest ?? null;
-    } catch {
-      // Who resolves it is told what is wrong with it.
-    }
-    if (looked.size === 0) env.defer(() => looked.clear());
-    looked.set(name, found);
-    return found;
-  };
-
   return {
     async resolve(tenantId, name, threadSuffix) {
       const unknown = () => new SvcError("unknown_manifest", { subject: name.slice(0, manifestNameCharsMax) });
@@ -127,7 +110,11 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
 
     isCurrent(name, { source, manifest }) {
       if (source === "store" || source === "object") return true;
-      return lookAtFiles(name) === manifest;
+      try {
+        return fromFiles(name)?.manifest === manifest;
+      } catch {
+        return false;
+      }
     },
 
     forget: (tenantId, name) => stored?.forget(tenantId, name),

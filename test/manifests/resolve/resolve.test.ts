@@ -205,26 +205,3 @@ test("without store and objects there are the directory and the bundled manifest
   );
   assert.deepEqual((await resolve("acme", "quick", "t")).version, null);
 });
-
-test("a file is looked at again in each turn of the event loop, and once in it", async (t) => {
-  const directory = tempDir(t);
-  const path = join(directory, "a.yaml");
-  writeFileSync(path, JSON.stringify(manifest("a", "one")));
-  const { resolve, isCurrent } = createResolver({ ...nothing, directory });
-  const resolved = await resolve("acme", "a", null);
-  const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
-
-  const before = isCurrent("a", resolved);
-  writeFileSync(path, JSON.stringify(manifest("a", "changed")));
-  const inTheSameTurn = isCurrent("a", resolved);
-  await nextTurn();
-  const changed = isCurrent("a", resolved);
-  rmSync(path);
-  await nextTurn();
-  const removed = isCurrent("a", resolved);
-
-  assert.deepEqual(
-    { before, inTheSameTurn, changed, removed },
-    { before: true, inTheSameTurn: true, changed: false, removed: false },
-  );
-});
