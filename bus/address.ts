@@ -20,15 +20,43 @@ export function threadAddress(tenantId: string, suffix: string): Address<"thread
 
 /**
  * Whether no path could name a conversation of this suffix in one way only: what is read twice on its way is another thread after an
- * escape in it, and `/chat/sessions/search` is the search. No new one gets such an id.
+ * escape in it, and `/chat/sessions/search` is the search; or it is that of a run without a conversation. No new one gets such an id.
  */
 export function isReservedSuffix(suffix: string): boolean {
-  return suffix === "search" || suffix.includes("%");
+  return suffix === "search" || suffix.includes("%") || suffix.startsWith(once);
+}
+
+/** What stands for a thread in the frames by which a run without one asks its client (decision 94). */
+export function onceSuffix(runId: string): string {
+  return once + runId;
+}
+
+/** The run that such a suffix names; null for the suffix of a conversation. */
+export function runOfOnceSuffix(suffix: string): string | null {
+  return oncePattern.exec(suffix)?.[1] ?? null;
+}
+
+const once = "once-";
+const oncePattern = /^once-([0-9a-f]{32})$/;
+
+/** The conversation of a task that an agent has handed to another: clients read it, and do nothing else with it. */
+export function taskSuffix(taskId: string): string {
+  return `task-${taskId}`;
+}
+
+/** Whether a suffix is one of those. */
+export function isTaskSuffix(suffix: string): boolean {
+  return suffix.startsWith("task-") && /^task-[0-9a-f]{16}$/.test(suffix);
 }
 
 /** One run: of a conversation, or of its own. */
 export function runAddress(tenantId: string, suffix: string | null, runId: string): Address<"run"> {
   return { kind: "run", key: suffix === null ? `${tenantId}/${runId}` : `${tenantId}:${suffix}/${runId}` };
+}
+
+/** The files of one conversation. */
+export function workspaceAddress(tenantId: string, suffix: string): Address<"workspace"> {
+  return { kind: "workspace", key: `${tenantId}:${suffix}` };
 }
 
 /** The parts of a run's key. */
@@ -40,8 +68,9 @@ export function splitRunKey(key: string): { tenantId: string; suffix: string | n
   return { ...splitThreadId(owner), runId };
 }
 
-/** Whose place an actor shares: a run lives where its conversation does. */
+/** Whose place an actor shares: a run lives where its conversation does, and so does who works on its files. */
 export function placedWith(address: AnyAddress): AnyAddress {
+  if (address.kind === "workspace") return { kind: "thread", key: address.key };
   if (address.kind !== "run" || !address.key.includes(":")) return address;
   return { kind: "thread", key: address.key.slice(0, address.key.lastIndexOf("/")) };
 }

@@ -28,8 +28,9 @@ export const silent = {
 /** The body of POST /chat for a turn that has ended. */
 export function answerOf(result: RunResult, continued: boolean): { status: number; body: string } {
   if (result.failure !== null) {
-    const error = new SvcError("model_provider_error");
-    return { status: error.status, body: `{"error":"model_provider_error","detail":"model_provider_error"}` };
+    const code = result.failedTool ? "tool_failed" : "model_provider_error";
+    const detail = result.failedTool ? result.failure : code;
+    return { status: new SvcError(code).status, body: JSON.stringify({ error: code, detail }) };
   }
   const final = result.final === null ? "null" : `{"role":"assistant","content":${JSON.stringify(result.final)}}`;
   const usage = result.usage === null ? "" : `,"usage":${JSON.stringify(result.usage)}`;
@@ -40,7 +41,8 @@ export function answerOf(result: RunResult, continued: boolean): { status: numbe
   return { status: 200, body };
 }
 
-function errorBody(error: SvcError, requestId: string): string {
+/** The body of a refusal that comes when the run has begun. */
+export function errorBody(error: SvcError, requestId: string): string {
   const detail = error.code === "internal_error" ? `internal error (request ${requestId})` : error.message;
   return JSON.stringify({ error: error.message, detail });
 }

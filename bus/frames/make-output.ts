@@ -1,6 +1,8 @@
 import type { Channel } from "../protocol/channel.ts";
 import type { SubmitTurn } from "../protocol/run.ts";
 import { jsonAnswer } from "./answer.ts";
+import { asideAnswer } from "./aside-answer.ts";
+import { compactionAnswer } from "./compaction-answer.ts";
 import { nativeStream } from "./native-stream.ts";
 import { openAiAnswer, openAiStream } from "./openai.ts";
 import type { RunOutput } from "./output.ts";
@@ -27,10 +29,16 @@ export function outputFor(
       return jsonAnswer(channel, false, turn.request_id);
     case "continue":
       return jsonAnswer(channel, true, turn.request_id);
+    case "ask":
+      return asideAnswer(channel, turn.request_id);
+    case "compact":
+      return compactionAnswer(channel, turn.request_id);
     case "openai":
       return openAiAnswer(channel, completion, turn.request_id);
     case "openai_stream":
       return openAiStream(channel, completion, turn.include_usage, turn.request_id);
+    case "task":
+      throw new Error("a task has no stream of its own");
     case "responses":
       return responseAnswer(channel, responseHead(turn, agentName, created, firstSeq), turn.request_id);
     case "responses_stream": {
@@ -42,11 +50,17 @@ export function outputFor(
 }
 
 function responseHead(
-  { thread_suffix, run_id, response }: SubmitTurn,
+  { thread_suffix, run_id, response, options }: SubmitTurn,
   model: string,
   created_at: number,
   firstSeq: number | null,
 ): ResponseHead {
   if (response === null) throw new Error("a response that nobody has asked for");
-  return { id: responseId(thread_suffix, run_id, firstSeq ?? 0), created_at, model, asked: response };
+  return {
+    id: responseId(thread_suffix, run_id, firstSeq ?? 0),
+    created_at,
+    model,
+    asked: response,
+    options: options ?? null,
+  };
 }

@@ -4,7 +4,7 @@ import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { doneMark } from "./frames.ts";
 import { failureText } from "./native-stream.ts";
-import type { RunOutput, RunResult, TurnUsage } from "./output.ts";
+import type { HandedCall, RunOutput, RunResult, TurnUsage } from "./output.ts";
 
 // The OpenAI-compatible surface: chat.completion and chat.completion.chunk objects, and that protocol's errors.
 
@@ -50,7 +50,12 @@ export function openAiAnswer(channel: Channel, completion: Completion, requestId
         choices: [
           {
             index: 0,
-            message: { role: "assistant", content: result.final ?? "", refusal: null },
+            message: {
+              role: "assistant",
+              content: result.final ?? (result.handed.length > 0 ? null : ""),
+              refusal: null,
+              ...(result.handed.length > 0 && { tool_calls: result.handed.map(wireCall) }),
+            },
             logprobs: null,
             finish_reason: finishReasons[result.stop_reason],
           },
@@ -94,7 +99,10 @@ export function openAiStream(
         );
         return;
       }
-      let text = chunk("{}", finishReasons[result.stop_reason]);
+      let text = "";
+      for (const [index, call] of result.handed.entries())
+        text += chunk(JSON.stringify({ tool_calls: [{ index, ...wireCall(call) }] }), null);
+      text += chunk("{}", finishReasons[result.stop_reason]);
       if (includeUsage) text += `${head},"choices":[],"usage":${JSON.stringify(usageOf(result.usage))}}\n\n`;
       channel.send(text + doneMark, true);
     },
@@ -104,6 +112,10 @@ export function openAiStream(
         true,
       ),
   };
+}
+
+function wireCall({ id, name, args }: HandedCall) {
+  return { id, type: "function", function: { name, arguments: JSON.stringify(args) } };
 }
 
 function usageOf(usage: TurnUsage | null) {

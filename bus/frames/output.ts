@@ -29,6 +29,23 @@ export interface AskedApproval {
   readonly status: "approved" | "denied" | "expired";
 }
 
+/** What came of a compaction that somebody has asked for. */
+export interface CompactionResult {
+  /** False when there was nothing to sum up, or it was stopped. */
+  readonly compacted: boolean;
+  readonly event_id: string | null;
+  /** Of the messages that the model reads, by estimate. */
+  readonly tokens_before: number;
+  readonly tokens_after: number;
+}
+
+/** A call of a tool that the client of the request has. */
+export interface HandedCall {
+  readonly id: string;
+  readonly name: string;
+  readonly args: unknown;
+}
+
 /** How a turn ended, in full. */
 export interface RunResult {
   /** The reply, or as much of it as came; null when nothing came. */
@@ -36,6 +53,8 @@ export interface RunResult {
   /** JSON text of the message list: what the last model call was shown, and this turn's messages. */
   readonly messagesJson: string;
   readonly stop_reason: StopReason;
+  /** Calls that the client is to make: the answer ends in them. */
+  readonly handed: readonly HandedCall[];
   /** Null when no provider reported any. */
   readonly usage: TurnUsage | null;
   /** The route that answered. */
@@ -46,8 +65,12 @@ export interface RunResult {
   readonly aborted: boolean;
   /** Every request for approval that the run has waited for. */
   readonly approvals: readonly AskedApproval[];
+  /** What POST /chat/compact has come to; absent in turns. */
+  readonly compaction?: CompactionResult;
   /** The model failed, in words that a client may read; null when it did not. */
   readonly failure: string | null;
+  /** What failed is a tool without which the run was not to go on. */
+  readonly failedTool?: true;
 }
 
 /**

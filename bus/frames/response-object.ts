@@ -1,6 +1,7 @@
 import type { StopReason } from "../protocol/model-reply.ts";
 import type { ResponseAsked } from "../protocol/run.ts";
-import type { TurnUsage } from "./output.ts";
+import type { TurnOptions } from "../protocol/turn-options.ts";
+import type { HandedCall, TurnUsage } from "./output.ts";
 
 // The response object of POST /v1/responses: a turn, as its answer tells it and as it can be read again.
 
@@ -13,6 +14,7 @@ export interface ResponseHead {
   /** The manifest's name. */
   readonly model: string;
   readonly asked: ResponseAsked;
+  readonly options: TurnOptions | null;
 }
 
 /** Whether a response goes on, and how it has ended. */
@@ -71,6 +73,18 @@ export function reasoningItem(id: string, text: string, status: "in_progress" | 
   return { id, type: "reasoning", summary: [], status, content: [reasoningPart(text)] };
 }
 
+/** A call that the client is to make. */
+export function callItem(id: string, call: HandedCall) {
+  return {
+    id,
+    type: "function_call",
+    status: "completed",
+    call_id: call.id,
+    name: call.name,
+    arguments: JSON.stringify(call.args),
+  };
+}
+
 /** A part of a message. */
 export function textPart(text: string) {
   return { type: "output_text", text, annotations: [], logprobs: [] };
@@ -82,8 +96,14 @@ export function reasoningPart(text: string) {
 }
 
 /** The id of an item of a response, by its place in the output. */
-export function itemId(kind: "msg" | "rs", responseId: string, index: number): string {
+export function itemId(kind: "msg" | "rs" | "fc", responseId: string, index: number): string {
   return `${kind}_${responseId.slice("resp_".length)}_${index}`;
+}
+
+/** Where an item stands that has such an id; null for what is no id. */
+export function placeOfItem(id: string): { readonly responseId: string; readonly index: number } | null {
+  const [, response, index] = /^(?:msg|rs|fc)_([0-9a-f]{48})_(\d{1,6})$/.exec(id) ?? [];
+  return response === undefined ? null : { responseId: `resp_${response}`, index: Number(index) };
 }
 
 /** Whether the item that a turn has ended in is all there. */
@@ -92,7 +112,7 @@ export function lastItemStatus(status: ResponseStatus, stopReason: StopReason | 
 }
 
 /** The object itself. */
-export function responseObject({ id, created_at, model, asked }: ResponseHead, state: ResponseState) {
+export function responseObject({ id, created_at, model, asked, options }: ResponseHead, state: ResponseState) {
   const { status, output, stop_reason, usage } = state;
   const reason = status === "incomplete" && stop_reason !== null ? incompleteReasons[stop_reason] : undefined;
   return {
@@ -107,19 +127,24 @@ export function responseObject({ id, created_at, model, asked }: ResponseHead, s
     max_output_tokens: asked.max_output_tokens,
     model,
     output,
-    parallel_tool_calls: true,
+    parallel_tool_calls: options?.parallel_tool_calls ?? true,
     previous_response_id: asked.previous_response_id,
     reasoning: { effort: null, summary: null },
     store: asked.store,
     temperature: asked.temperature,
-    text: { format: { type: "text" } },
-    tool_choice: "auto",
-    tools: [],
+    text: { format: options?.response_format ?? { type: "text" } },
+    tool_choice: choiceOf(options),
+    tools: options?.tools.map((tool) => ({ type: "function", ...tool })) ?? [],
     top_p: null,
     truncation: "disabled",
     usage: usageOf(usage),
     metadata: asked.metadata,
   };
+}
+
+function choiceOf(options: TurnOptions | null) {
+  const choice = options?.tool_choice ?? "auto";
+  return typeof choice === "object" ? { type: "function", ...choice } : choice;
 }
 
 function usageOf(usage: TurnUsage | null) {

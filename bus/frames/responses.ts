@@ -4,8 +4,9 @@ import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { failureText } from "./native-stream.ts";
 import { openAiError } from "./openai.ts";
-import type { RunOutput, RunResult } from "./output.ts";
+import type { HandedCall, RunOutput, RunResult } from "./output.ts";
 import {
+  callItem,
   endStatus,
   itemId,
   lastItemStatus,
@@ -95,6 +96,7 @@ function endOf(result: RunResult, items: OutputItems): ResponseState {
   const { stop_reason, usage, aborted, failure } = result;
   const status = endStatus(stop_reason, failure === null ? (aborted ? "aborted" : null) : "model_failed");
   items.close(lastItemStatus(status, stop_reason));
+  for (const call of result.handed) items.call(call);
   return { status, output: items.done, stop_reason, usage };
 }
 
@@ -109,6 +111,9 @@ const kinds = {
   msg: { item: messageItem, part: textPart, event: "output_text", more: { logprobs: [] } },
   rs: { item: reasoningItem, part: reasoningPart, event: "reasoning_text", more: {} },
 } as const;
+
+/** What stands between two steps. */
+const partingFrames: ReadonlySet<string> = new Set(["tool_start", "tool_end", "steer", "follow_up"]);
 
 /** The items of an output, and the events that they come in. */
 class OutputItems {
@@ -131,9 +136,9 @@ class OutputItems {
     this.#tell(`response.${event}.delta`, { ...this.#placeOf(open), delta, ...more });
   }
 
-  /** A step of the turn is over when its tools are run. */
+  /** A step of the turn is over when its tools are run, and when somebody has said something to it. */
   frame(name: string): void {
-    if (name === "tool_start" || name === "tool_end") this.close("completed");
+    if (partingFrames.has(name)) this.close("completed");
   }
 
   close(status: "completed" | "incomplete"): void {
@@ -147,6 +152,18 @@ class OutputItems {
     this.#tell("response.content_part.done", { ...place, part: part(open.text) });
     this.#tell("response.output_item.done", { output_index: place.output_index, item: closed });
     this.done.push(closed);
+  }
+
+  /** A call that the client is to make: whole, for the controls have looked at all of it. */
+  call(call: HandedCall): void {
+    const output_index = this.done.length;
+    const item = callItem(itemId("fc", this.#responseId, output_index), call);
+    const { id: item_id, name } = item;
+    this.#tell("response.output_item.added", { output_index, item: { ...item, arguments: "", status: "in_progress" } });
+    this.#tell("response.function_call_arguments.delta", { item_id, output_index, delta: item.arguments });
+    this.#tell("response.function_call_arguments.done", { item_id, output_index, name, arguments: item.arguments });
+    this.#tell("response.output_item.done", { output_index, item });
+    this.done.push(item);
   }
 
   #begin(kind: OpenItem["kind"]): OpenItem {

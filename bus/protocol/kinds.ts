@@ -3,6 +3,7 @@ import type { ManifestsMessages } from "./manifests.ts";
 import type { NodeMessages } from "./node.ts";
 import type { RunMessages } from "./run.ts";
 import type { ThreadMessages } from "./thread.ts";
+import type { WorkspaceMessages } from "./workspace.ts";
 
 /**
  * Every actor kind and its vocabulary: for each message its `body`, and a `reply` when it can be asked. A plugin adds its own by
@@ -14,6 +15,7 @@ export interface Protocols {
   node: NodeMessages;
   run: RunMessages;
   thread: ThreadMessages;
+  workspace: WorkspaceMessages;
 }
 
 /** The kinds of actors that have a vocabulary. */

@@ -1,5 +1,7 @@
 import type { ChannelRef } from "./channel.ts";
+import type { LeaseProof } from "./lease.ts";
 import type { Principal } from "./principal.ts";
+import type { TurnOptions } from "./turn-options.ts";
 
 /** One run: a turn from its request to its last frame. It lives beside its conversation, if it has one. */
 export interface RunMessages {
@@ -13,25 +15,51 @@ export interface RunMessages {
   /** The client that started the run is gone; the run goes on as long as the settings allow. */
   detach: { body: Record<string, never> };
   /** Answers one of the questions that the run has put to the outside. The first answer wins. */
-  answer: { body: AnswerToWait; reply: { outcome: AnswerOutcome } };
+  answer: { body: AnswerToWait | AnswerAsAsked; reply: { outcome: AnswerOutcome } };
   /** Something that the run waits for may have come, or its time be over (`due`): it looks. */
   resume: { body: { readonly due: boolean } };
+  /** Something waits in its conversation, under this number; a message that `interrupts` keeps calls from being begun. */
+  steer: { body: InputHint };
+  /** A task of this run asks for what its next model call may use. Answered when there is something, or when nothing is left. */
+  lend: { body: AskedLoan; reply: LentOrNot };
+  /** What was used of a loan. */
+  repay: { body: { readonly loan_id: string; readonly used: LoanUsed } };
+  /** A task of this run is about to call a tool, which counts here too. */
+  count: { body: { readonly tool: string }; reply: { readonly breach: BreachTold | null } };
+  /** A task of this run asks something of whoever listens to the conversation. */
+  relay: { body: { readonly name: string; readonly data: unknown } };
+  /** A task of this run is over. */
+  taskEnded: { body: { readonly task_id: string; readonly outcome: TaskOutcome }; reply: Record<string, never> };
+  /** Whether the run goes on or waits. */
+  alive: { body: Record<string, never>; reply: { readonly alive: boolean } };
   /** What the run has said since its last durable event. */
   status: { body: Record<string, never>; reply: RunStatus };
+}
+
+/** That something waits for a run. */
+export interface InputHint {
+  readonly number: number;
+  readonly interrupts: boolean;
 }
 
 /** Who or what stopped a run. */
 export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
 
-/** What the answer of a turn looks like. `continue` has no messages of its own. */
+/**
+ * What the answer of a turn looks like. `continue` has no messages of its own. `compact` is no turn: nobody is answered, its messages
+ * say what the summary is to be like.
+ */
 export type Surface =
   | "chat"
   | "chat_stream"
   | "continue"
+  | "ask"
+  | "compact"
   | "openai"
   | "openai_stream"
   | "responses"
-  | "responses_stream";
+  | "responses_stream"
+  | "task";
 
 /** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
 export interface SubmitTurn {
@@ -43,6 +71,8 @@ export interface SubmitTurn {
   readonly messages: readonly ClientMessage[];
   /** The suffix; null for a stateless turn. */
   readonly thread_suffix: string | null;
+  /** The suffix of a conversation that the turn is a question beside of, and no part of. Such a turn has no thread. */
+  readonly side_of?: string;
   readonly model: string | null;
   readonly template: string | null;
   readonly template_args: readonly string[];
@@ -50,12 +80,69 @@ export interface SubmitTurn {
   readonly max_tokens: number | null;
   readonly temperature: number | null;
   readonly include_usage: boolean;
+  /** Of the OpenAI surface, where the request has some. */
+  readonly options?: TurnOptions;
   /** Of POST /v1/responses, null on other surfaces. */
   readonly response: AskedResponse | null;
   readonly idempotency: { readonly key: string; readonly fingerprint: string } | null;
-  /** Where frames and the outcome go. */
+  /** What the client has shown to drive the conversation; null where nothing is to be checked. */
+  readonly lease: LeaseProof | null;
+  /** Where frames and the outcome go, but for a task, which tells its parent. */
   readonly channel: ChannelRef;
+  /** Of a task only. */
+  readonly parent?: ParentRun;
 }
+
+/** The run that has handed a task to another. */
+export interface ParentRun {
+  readonly run_id: string;
+  readonly suffix: string;
+  readonly task_id: string;
+  /** The full id of the conversation that all began in. */
+  readonly root_thread_id: string;
+  /** Whether somebody waits for it who could see to a question. */
+  readonly attended: boolean;
+  /** The agents above the task, the first of them the conversation's own. */
+  readonly agents: readonly string[];
+}
+
+/** What came of a task. */
+export interface TaskOutcome {
+  readonly ok: boolean;
+  /** The answer, or why there is none. */
+  readonly text: string;
+  /** The requests for approval that it has waited for. */
+  readonly approvals: readonly string[];
+}
+
+/** What a model call of a task may need at most: see `RunBudget.reserve`. */
+export interface AskedLoan {
+  readonly task_id: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  /** USD for a million tokens, the dearest that it may be; null when no rates are known. */
+  readonly rates: { readonly input: number; readonly output: number } | null;
+}
+
+/** What a model call of a task may use. */
+export interface Loan {
+  readonly loan_id: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cost_usd: number;
+}
+
+/** What it has used. */
+export type LoanUsed = Omit<Loan, "loan_id">;
+
+/** A limit that was reached above. */
+export interface BreachTold {
+  readonly limit: string;
+  readonly detail: string;
+}
+
+/** A loan, or the limit that is in its way. */
+export type LentOrNot = { readonly loan: Loan } | { readonly breach: BreachTold };
 
 /** What POST /v1/responses asks for beside a turn: kept with the run, and told again with the response. */
 export interface ResponseAsked {
@@ -98,6 +185,12 @@ export interface AnswerToWait {
   readonly wait_id: string;
   readonly value: unknown;
   readonly principal: Principal;
+}
+
+/** The same of a run without a thread, by the id that the client was told. */
+export interface AnswerAsAsked extends Omit<AnswerToWait, "wait_id"> {
+  readonly kind: string;
+  readonly asked_as: string;
 }
 
 /** `over`: answered before, too late, or no wait of this run. `not_allowed`: somebody else has to answer. */

@@ -1,4 +1,6 @@
 import type { ChannelRef } from "./channel.ts";
+import type { EndLease, TakeLease, TakenLease } from "./lease.ts";
+import type { PermissionMode } from "./permission-mode.ts";
 import type { Principal } from "./principal.ts";
 import type { AbortReason } from "./run.ts";
 import type { ThinkingLevel } from "./thinking.ts";
@@ -19,6 +21,18 @@ export interface ThreadMessages {
    * unknown_style and with what the manifest is refused with.
    */
   style: { body: PickStyle; reply: PickedStyle };
+  /**
+   * Takes, renews or changes a client's hold; makes the conversation if it is not there. Refuses with lease_held while another client
+   * drives, and with lease_contended.
+   */
+  lease: { body: TakeLease; reply: TakenLease };
+  /** Ends a client's hold. Refuses with token_required, token_mismatch, not_holder and lease_contended. */
+  end_lease: { body: EndLease; reply: { readonly released: boolean } };
+  /**
+   * Sets what runs may do without asking, from the next one on; makes the conversation if it is not there. Refuses with missing_scopes,
+   * mode_not_allowed and with what the manifest is refused with.
+   */
+  mode: { body: SetMode; reply: { readonly mode: PermissionMode } };
   /** Deletes the conversation. Refuses with run_in_progress while one is live. */
   erase: { body: Record<string, never>; reply: { deleted: boolean } };
   /** Deletes the record of a run that is over, and says whether there are others. Refuses with run_in_progress while one is live. */
@@ -41,6 +55,16 @@ export interface ThreadMessages {
   rate: { body: RateReply; reply: { readonly at: number } };
   /** Appends an entry of the client's. */
   custom: { body: CustomEntry; reply: { readonly event_id: string } };
+  /**
+   * Says something that waits for the run, the live one or the next; makes the conversation if it is not there. Refuses with
+   * queue_full.
+   */
+  steer: { body: SteerThread; reply: { readonly queued: SteerThread["kind"] } };
+  /**
+   * Lets the model know of something that has been done beside the conversation: before its next call while a run has it, at once
+   * otherwise. Makes the conversation if it is not there. Refuses with queue_full.
+   */
+  note: { body: ThreadNote; reply: TakenNote };
   /** Closes what a crash has left open; loading does it. */
   recover: { body: Record<string, never>; reply: Record<string, never> };
 }
@@ -54,9 +78,42 @@ export interface PickStyle {
   readonly principal: Principal;
 }
 
+/** A permission mode for a conversation. */
+export interface SetMode {
+  readonly mode: PermissionMode;
+  /** The manifest that must allow it; null for the conversation's last. */
+  readonly manifest: string | null;
+  readonly principal: Principal;
+}
+
 /** The style as the manifest writes its name. */
 export interface PickedStyle {
   readonly style: string | null;
+}
+
+/** What a person says to a run. */
+export interface SteerThread {
+  readonly text: string;
+  /** `steer`: as soon as what runs is over. `follow_up`: when the run would end. */
+  readonly kind: "steer" | "follow_up";
+  readonly principal: Principal;
+}
+
+/** What the service tells the model. Its words are the service's own: what others have written stands in it quoted. */
+export interface ThreadNote {
+  /** What it is about. Of one subject only the newest note waits. */
+  readonly subject: string;
+  readonly content: string;
+  /** Of its event, with the `type`. */
+  readonly metadata: Readonly<Record<string, unknown>> & { readonly type: string };
+  /** What those who listen are told when a run puts it before its model; null for nothing. */
+  readonly frame: { readonly name: string; readonly data: Readonly<Record<string, unknown>> } | null;
+}
+
+/** What became of a note: it waits for the run, or is in the log. */
+export interface TakenNote {
+  readonly status: "queued" | "recorded";
+  readonly event_id: string | null;
 }
 
 /** Where a thread stands, for those who come to listen. */
@@ -69,6 +126,13 @@ export interface ThreadPosition {
   readonly run_id: string | null;
   /** A branch that was left is being summed up. */
   readonly summarizing: boolean;
+  /** The live run is one that compacts the conversation. */
+  readonly compacting: boolean;
+  /** The live run is one that takes the conversation on. */
+  readonly continuing: boolean;
+  /** Messages that wait for a run. */
+  readonly queued_steers: number;
+  readonly queued_follow_ups: number;
 }
 
 /** A branch to be copied. */
@@ -77,6 +141,8 @@ export interface ForkThread {
   readonly source: string;
   /** The last event; one that there is not means the leaf. */
   readonly event_id: string | null;
+  /** Whether the copy may end in calls that a client was handed: it answers them there. */
+  readonly open_calls?: boolean;
 }
 
 /** What was copied. */
