@@ -12,6 +12,11 @@ import { migration as rateBuckets } from "./0024_rate_buckets.ts";
 import { migration as sessionTree } from "./0025_session_tree.ts";
 import { migration as fileStates } from "./0026_file_states.ts";
 import { migration as approvals } from "./0027_approvals.ts";
+import { migration as askedWaits } from "./0028_asked_waits.ts";
+import { migration as queuedInputs } from "./0029_queued_inputs.ts";
+import { migration as threadLeases } from "./0030_thread_leases.ts";
+import { migration as plans } from "./0031_plans.ts";
+import { migration as tasks } from "./0036_tasks.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -28,4 +33,9 @@ export const migrations: readonly Migration[] = [
   sessionTree,
   fileStates,
   approvals,
+  askedWaits,
+  queuedInputs,
+  threadLeases,
+  plans,
+  tasks,
 ];

@@ -28,10 +28,15 @@ interface Prepared {
  * A group is first run without savepoints, which is the common case and half as expensive. When one of its batches is refused,
  * the group is undone and run again with a savepoint around each batch, so that only that one is refused. When the disk or
  * the file fails, the whole group is refused and nothing of it is kept; nor is anything acknowledged when the database, its log
- * or the process's lock is not where it was.
+ * or the process's lock is not where it was. `clock` tells statements the time, in epoch milliseconds, in the place of the machine's.
  */
-export function openSqliteWriter({ path, lockPath }: SqliteConfig, timeoutMs: number = otherWriterMs): Writer {
+export function openSqliteWriter(
+  { path, lockPath }: SqliteConfig,
+  timeoutMs: number = otherWriterMs,
+  clock?: () => number,
+): Writer {
   const db = new Database(path, { timeout: timeoutMs });
+  if (clock) db.function("unixepoch", { varargs: true }, () => clock() / 1000);
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");
   db.pragma(`wal_autocheckpoint = ${checkpointPages}`);

@@ -1,6 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import { readCursor, writeCursor } from "./cursor.ts";
-import { type Statement, tenantSql } from "./statements.ts";
+import { type Row, type Statement, tenantSql } from "./statements.ts";
 import type { TenantStore } from "./store.ts";
 import type { Table } from "./table.ts";
 
@@ -43,7 +43,12 @@ interface ListOptions<Name extends string> {
   readonly common?: { readonly [N in Name]?: readonly string[] };
   /** Columns without an index: a page by one of them may pass over many rows. */
   readonly unindexed?: readonly Name[];
+  /** Columns that may be long: a page ends before the row with which they would have more than `bytesMax`, but for its first. */
+  readonly long?: { readonly columns: readonly string[]; readonly bytesMax: number };
 }
+
+/** So few rows are read without asking how long they are. */
+const fewRows = 4;
 
 /**
  * Declares a list over rows that have `ts` and `id`, with an index for the filters, but for those that the options name. A page that
@@ -52,37 +57,60 @@ interface ListOptions<Name extends string> {
 export function list<R extends { readonly ts: number; readonly id: string }, const Name extends keyof R & string>(
   of: Table<R>,
   filters: readonly Name[],
-  { common = {}, unindexed = [] }: ListOptions<Name> = {},
+  { common = {}, unindexed = [], long }: ListOptions<Name> = {},
 ): List<R, Name> {
   const commonOf = (name: Name): readonly string[] => common[name] ?? [];
   const statements = new Map<string, Statement>();
-  for (const conditions of combinations(filters.map((name) => conditionsOn(name, commonOf(name)))))
-    statements.set(conditions.map(({ key }) => key).join(), declarePage(of, conditions));
+  /** How long the rows of a page are. */
+  const lengths = new Map<string, Statement>();
+  for (const conditions of combinations(filters.map((name) => conditionsOn(name, commonOf(name))))) {
+    const keys = conditions.map(({ key }) => key).join();
+    statements.set(keys, declarePage(of.name, "page", of.columns, conditions));
+    if (long) lengths.set(keys, declarePage(of.name, "lengths", lengthOf(long.columns), conditions));
+  }
 
   async function read(
+    from: ReadonlyMap<string, Statement>,
     store: TenantStore,
     filter: ListFilter<Name>,
     before: readonly [ts: number, id: string],
     limit: number,
     inPool: boolean,
-  ): Promise<R[]> {
+  ): Promise<Row[]> {
     const { since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
     if (until <= since) throw new SvcError("invalid_window");
     const names = filters.filter((name) => filter[name] !== undefined);
     const values = names.map((name) => filter[name] as string);
     const keys = names.map((name, at) => keyOf(name, commonOf(name), values[at] as string));
-    const statement = statements.get(keys.join()) as Statement;
+    const statement = from.get(keys.join()) as Statement;
     const isLong = inPool || names.length > 1 || names.some((name) => unindexed.includes(name));
-    const rows = await store[isLong ? "readLong" : "read"](statement, ...values, ...before, since, until, limit);
-    return rows.map((row) => of.decode(row));
+    return store[isLong ? "readLong" : "read"](statement, ...values, ...before, since, until, limit);
+  }
+
+  /** How many of so many rows fit on a page. */
+  async function fitting(
+    store: TenantStore,
+    filter: ListFilter<Name>,
+    before: readonly [ts: number, id: string],
+    limit: number,
+  ): Promise<number> {
+    if (!long || limit <= fewRows) return limit;
+    const rows = await read(lengths, store, filter, before, limit, false);
+    let bytes = 0;
+    for (const [at, row] of rows.entries()) {
+      bytes += Number(row.bytes);
+      if (bytes > long.bytesMax) return Math.max(1, at);
+    }
+    return limit;
   }
 
   return {
     async page(store, filter, cursor, limit) {
       const before = cursor === null ? top : readCursor(cursor, ["number", "string"]);
+      const size = await fitting(store, filter, before, limit);
       // The row after the page, if there is one, says that there is another page.
-      const rows = await read(store, filter, before, limit + 1, false);
-      const more = rows.length > limit;
+      const rows = (await read(statements, store, filter, before, size + 1, false)).map(of.decode);
+      const more = rows.length > size;
       if (more) rows.pop();
       const last = rows.at(-1);
       return { rows, next_cursor: more && last ? writeCursor([last.ts, last.id]) : null };
@@ -90,7 +118,7 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
 
     async *all(store, filter) {
       for (let before = top; ; ) {
-        const rows = await read(store, filter, before, pageRows, true);
+        const rows = (await read(statements, store, filter, before, pageRows, true)).map(of.decode);
         const last = rows.at(-1);
         if (last) yield rows;
         if (!last || rows.length < pageRows) return;
@@ -121,13 +149,17 @@ function keyOf(name: string, common: readonly string[], value: string): string {
   return common.length === 0 || common.includes(value) ? name : `rare_${name}`;
 }
 
-function declarePage<R>(of: Table<R>, conditions: readonly Condition[]): Statement {
+function declarePage(table: string, what: string, columns: string, conditions: readonly Condition[]): Statement {
   return tenantSql(
-    [of.name, "page", ...conditions.map(({ key }) => key)].join("_"),
-    `SELECT ${of.columns} FROM ${of.name}
+    [table, what, ...conditions.map(({ key }) => key)].join("_"),
+    `SELECT ${columns} FROM ${table}
      WHERE ${["tenant_id = :tenant", ...conditions.map(({ sql }) => sql), "(ts, id) < (?, ?) AND ts >= ? AND ts < ?"].join(" AND ")}
      ORDER BY ts DESC, id DESC LIMIT ?`,
   );
+}
+
+function lengthOf(columns: readonly string[]): string {
+  return `${columns.map((name) => `COALESCE(OCTET_LENGTH(${name}), 0)`).join(" + ")} AS bytes`;
 }
 
 /** Every choice of at most one of each of these lists, in their order. */

@@ -146,9 +146,14 @@ const deleteOfThread = tenantSql(
 const server = "svc";
 const timeout = answerText({ decision: "denied", note: "timeout", edited_args: null }, server);
 const aborted = answerText({ decision: "denied", note: "aborted", edited_args: null }, server);
+const superseded = answerText({ decision: "denied", note: "superseded", edited_args: null }, server);
 
-/** One page, newest first. Refuses with invalid_cursor. */
-export const approvalPage = list(approvalTable, ["status", "thread_id"]).page;
+/** What a page of requests may have of arguments, but for its first. */
+const pageBytesMax = 4 * 1024 * 1024;
+/** One page, newest first; it is shorter where the requests are long. Refuses with invalid_cursor. */
+export const approvalPage = list(approvalTable, ["status", "thread_id"], {
+  long: { columns: ["args", "parameters", "decision"], bytesMax: pageBytesMax },
+}).page;
 /** A request of a tenant by its id. */
 export const approvalById = selectOne(approvalTable, ["id"]);
 
@@ -204,9 +209,12 @@ export function joinOps(store: TenantStore, id: string, waitId: string, open: Wr
   return [store.op(lockApproval, [id]), open, store.op(joinApproval, [id, waitId, id])];
 }
 
+/** Why a call does not wait any more: its time was over, its run was stopped, its user has said something else. */
+export type WhyLeft = "timeout" | "aborted" | "superseded";
+
 /** Around the op that ends a wait without a decision: the request is closed too, unless somebody else waits for it. */
-export function leaveOps(store: TenantStore, id: string, why: "timeout" | "aborted", close: WriteOp): WriteOp[] {
-  const closed = why === "timeout" ? ["expired", timeout] : ["denied", aborted];
+export function leaveOps(store: TenantStore, id: string, why: WhyLeft, close: WriteOp): WriteOp[] {
+  const closed = why === "timeout" ? ["expired", timeout] : ["denied", why === "aborted" ? aborted : superseded];
   return [store.op(lockApproval, [id]), close, store.op(leaveApproval, [...closed, id, id])];
 }
 

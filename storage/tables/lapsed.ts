@@ -1,24 +1,28 @@
 import type { Store } from "../store/store.ts";
 import { deleteLapsedKeys } from "./idempotency.ts";
 import { deleteLapsedEntries } from "./kv.ts";
+import { deleteLapsedPlans } from "./plans.ts";
 import { deleteFullBuckets } from "./rate-buckets.ts";
 import { deleteEndedRuns } from "./runs.ts";
+import { deleteLapsedLeases } from "./thread-leases.ts";
 
 /** Rows of one batch, so that nobody waits long behind it. */
 const batchRows = 500;
 
 /**
- * Deletes what is past its time, in batches: idempotency keys, key-value entries, and rates that nothing is used of. Answers how many
- * there were of each.
+ * Deletes what is past its time, in batches: idempotency keys, key-value entries, plans, rates that nothing is used of, and holds of
+ * conversations. Answers how many there were of each.
  */
 export async function deleteLapsed(
   store: Store,
   now: number,
-): Promise<{ idempotency: number; kv: number; rate_buckets: number }> {
+): Promise<{ idempotency: number; kv: number; plans: number; rate_buckets: number; leases: number }> {
   return {
     idempotency: await inBatches((limit) => deleteLapsedKeys(store.system, now, limit)),
     kv: await inBatches((limit) => deleteLapsedEntries(store.system, now, limit)),
+    plans: await inBatches((limit) => deleteLapsedPlans(store, now, limit)),
     rate_buckets: await inBatches((limit) => deleteFullBuckets(store.system, limit)),
+    leases: await inBatches((limit) => deleteLapsedLeases(store.system, limit)),
   };
 }
 

@@ -1,7 +1,9 @@
 import type { TurnUsage } from "../../bus/frames/output.ts";
 import type { StopReason } from "../../bus/protocol/model-reply.ts";
+import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { ResponseAsked, Surface } from "../../bus/protocol/run.ts";
+import type { ParentRun, ResponseAsked, Surface } from "../../bus/protocol/run.ts";
+import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
@@ -31,8 +33,14 @@ export interface RunAsked {
   readonly max_tokens: number | null;
   /** What its conversation had picked when it began; absent when nothing. */
   readonly output_style?: string;
+  /** The permission mode that it began in; absent for default. */
+  readonly permission_mode?: PermissionMode;
+  /** Of a task only: who has handed it out. */
+  readonly parent?: ParentRun;
   /** Of POST /v1/responses only. */
   readonly response?: ResponseAsked;
+  /** Of the OpenAI surface; absent where the request had none. */
+  readonly options?: TurnOptions;
 }
 
 /** What a run has used of its limits. */
@@ -41,6 +49,10 @@ export interface RunSpent {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cost_usd: number;
+  /** The permission mode that it was put aside in; absent for the one that it began in. */
+  readonly permission_mode?: PermissionMode;
+  /** Tasks that it has handed out, or that were handed out below it; absent for none. */
+  readonly hops?: number;
   /** What its model calls reported, as its answer will say; null when none did. */
   readonly usage: TurnUsage | null;
 }

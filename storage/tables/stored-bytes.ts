@@ -6,7 +6,7 @@ import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 // What would go over a limit changes no row, and so undoes its batch: no two writers pass a limit together.
 
 /** What is counted by itself. A new one needs nothing but its name. */
-export type StoredKind = "manifests" | "files";
+export type StoredKind = "manifests" | "files" | "plans";
 
 /** What a write adds to what is stored; less than nothing when it takes away, the difference when it puts one in place of another. */
 export interface StoredChange {
@@ -63,10 +63,14 @@ export async function storedBytes(store: TenantStore, kind: StoredKind | typeof 
   return (row?.bytes as number | undefined) ?? 0;
 }
 
-/** Always in this order, so that no two batches wait for each other. */
+/** The rows that a kind counts in, always in this order, so that no two batches wait for each other. */
+export function storedRows(kind: StoredKind): string[] {
+  return [kind, total];
+}
+
 function countOps(store: TenantStore, kind: StoredKind, bytes: number, ofKind: number, ofAll: number): WriteOp[] {
   if (bytes === 0) return [];
-  if (bytes < 0) return [kind, total].map((row) => store.op(takeAway, [-bytes, row], 1));
+  if (bytes < 0) return storedRows(kind).map((row) => store.op(takeAway, [-bytes, row], 1));
   const rows = [[kind, ofKind] as const, [total, ofAll] as const];
   return rows.map(([row, limit]) => {
     const max = limit === 0 ? Number.MAX_SAFE_INTEGER : limit;

@@ -1,3 +1,5 @@
+import { isTaskSuffix } from "../../bus/address.ts";
+import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import { requestMs, type Scope, type TenantStore, type WriteOp } from "../store/store.ts";
@@ -9,6 +11,8 @@ export interface ThreadMeta {
   readonly thinking_level?: ThinkingLevel;
   /** The style of answering that was picked, as its manifest wrote it then. */
   readonly output_style?: string;
+  /** The permission mode that was set, or that the conversation has begun in; absent leaves it to the manifest. */
+  readonly permission_mode?: PermissionMode;
   /** The sequence number of the next event when the leaf was last moved back. Without it the log is one branch. */
   readonly rewound_at?: number;
   /** The leaf as it then was. */
@@ -47,6 +51,7 @@ const columns = {
   meta: metaColumn,
 };
 const threadTable = table("threads", columns);
+const loadedTable = table("threads", { ...columns, queued: integer });
 /** With how far the search index has come. */
 const insertThread = insertInto(table("threads", { ...columns, indexed_seq: integer }));
 
@@ -80,6 +85,14 @@ const updateMeta = tenantSql(
   "thread_meta",
   "UPDATE threads SET meta = ?, revision = revision + 1 WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?",
 );
+const updateQueued = tenantSql(
+  "thread_queued",
+  "UPDATE threads SET queued = ?, revision = revision + 1 WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?",
+);
+const selectLoaded = tenantSql(
+  "thread_to_load",
+  `SELECT ${loadedTable.columns} FROM threads WHERE tenant_id = :tenant AND suffix = ?`,
+);
 const updatePreview = tenantSql(
   "thread_preview",
   "UPDATE threads SET preview = ? WHERE tenant_id = :tenant AND thread_key = ?",
@@ -107,6 +120,11 @@ const selectRecent = tenantSql(
      AND updated_at > 0
    ORDER BY updated_at DESC, suffix DESC LIMIT ?`,
 );
+const selectTasks = tenantSql(
+  "threads_tasks",
+  `SELECT suffix FROM threads WHERE tenant_id = :tenant AND parent_session_id = ? AND updated_at = 0 AND suffix > ?
+   ORDER BY suffix LIMIT ?`,
+);
 const reserveKeys = systemSql(
   "thread_keys_reserve",
   "UPDATE counters SET value = value + ? WHERE name = 'thread_key' RETURNING value",
@@ -115,9 +133,21 @@ const reserveKeys = systemSql(
 /** The thread of a suffix, if the tenant has it. */
 export const threadBySuffix = selectOne(threadTable, ["suffix"]);
 
+/** The same with how many inputs wait for it. */
+export async function threadToLoad(
+  store: TenantStore,
+  suffix: string,
+): Promise<{ thread: ThreadRow; queued: number } | undefined> {
+  const [row] = await store.read(selectLoaded, suffix);
+  if (row === undefined) return undefined;
+  const { queued, ...thread } = loadedTable.decode(row);
+  return { thread, queued };
+}
+
 /** Refuses with conflict when the tenant has a thread of this suffix. */
 export function insertThreadOp(store: TenantStore, thread: ThreadRow): WriteOp {
-  return insertThread(store, { ...thread, indexed_seq: 0 });
+  // What tasks say is found by nobody.
+  return insertThread(store, { ...thread, indexed_seq: isTaskSuffix(thread.suffix) ? Number.MAX_SAFE_INTEGER : 0 });
 }
 
 /**
@@ -147,6 +177,15 @@ export function metaOp(
   { thread_key, epoch, meta }: Pick<ThreadRow, "thread_key" | "epoch" | "meta">,
 ): WriteOp {
   return store.op(updateMeta, [metaColumn.encode(meta), thread_key, epoch], 1);
+}
+
+/** Says how many inputs wait for the thread. Refuses with conflict when it is gone or was taken by another. */
+export function queuedOp(
+  store: TenantStore,
+  { thread_key, epoch }: Pick<ThreadRow, "thread_key" | "epoch">,
+  count: number,
+): WriteOp {
+  return store.op(updateQueued, [count, thread_key, epoch], 1);
 }
 
 /** Writes the first words of a thread that had none. Beside a guarded operation. */
@@ -187,6 +226,17 @@ export async function recentThreads(
   const updatedAt = cursor?.updated_at ?? Number.MAX_SAFE_INTEGER;
   const rows = await store.read(selectRecent, updatedAt, cursor?.suffix ?? "", limit);
   return rows.map(threadTable.decode);
+}
+
+/** The suffixes of the tasks of a conversation, in pages. */
+export async function tasksOfThread(
+  store: TenantStore,
+  threadId: string,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const rows = await store.read(selectTasks, threadId, after, limit);
+  return rows.map(({ suffix }) => suffix as string).filter(isTaskSuffix);
 }
 
 /** Reserves `count` thread keys for the caller and answers the first: keys that grow keep the log's newest pages together. */

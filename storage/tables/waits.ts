@@ -58,6 +58,8 @@ const waitTable = table("waits", {
   /** The request for approval that it is for, which decides it. */
   approval_id: nullable(text),
   frame: nullable(json<WaitFrame>()),
+  /** The id by which clients answer it: of the call, or of the question. */
+  asked_as: nullable(text),
 });
 
 /** A wait as it is stored. */
@@ -75,6 +77,11 @@ const expireWait = tenantSql(
   "wait_expire",
   `UPDATE waits SET state = 'expired'
    WHERE tenant_id = :tenant AND run_id = ? AND state = 'open' AND deadline <= :now`,
+);
+const supersedeOfRun = tenantSql(
+  "waits_supersede",
+  `UPDATE waits SET state = 'expired', answer = ?
+   WHERE tenant_id = :tenant AND run_id = ? AND state = 'open' AND kind <> 'client_tool'`,
 );
 const closeWait = tenantSql(
   "wait_close",
@@ -122,6 +129,9 @@ const selectDue = systemSql(
    ORDER BY wait_id LIMIT ?`,
 );
 
+/** Says of an expired wait that it has not run out of time. */
+const superseded = JSON.stringify({ value: "superseded", by: "svc" } satisfies WaitAnswer);
+
 /** Questions that one run may have open (decision 105). */
 export const waitsOfRunMax = 64;
 
@@ -147,6 +157,19 @@ export function answerWaitOp(store: TenantStore, waitId: string, answer: WaitAns
 /** Marks the waits of a run whose deadline is over. */
 export function expireWaitsOp(store: TenantStore, runId: string): WriteOp {
   return store.op(expireWait, [runId]);
+}
+
+/**
+ * Ends what a run waits for, since its user has said something else: its questions, not the tools that a client is running. The run is
+ * taken up as if their time were over.
+ */
+export function supersedeWaitsOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(supersedeOfRun, [superseded, runId]);
+}
+
+/** Whether that has ended a wait. */
+export function isSuperseded({ state, answer }: Pick<WaitRow, "state" | "answer">): boolean {
+  return state === "expired" && answer !== null;
 }
 
 /** What came of a wait is in the log. Refuses with conflict when that was said before. */

@@ -1,0 +1,39 @@
+import { tenantSql } from "../store/statements.ts";
+import type { TenantStore } from "../store/store.ts";
+
+// Waits as clients know them: by the thread and the id that their frame has told.
+
+const selectAsked = tenantSql(
+  "wait_asked",
+  `SELECT wait_id, run_id FROM waits
+   WHERE tenant_id = :tenant AND thread_key = ? AND asked_as = ? AND state = 'open' AND kind = ?`,
+);
+const selectNth = tenantSql(
+  "waits_open_nth",
+  "SELECT 1 AS found FROM waits WHERE tenant_id = :tenant AND state = 'open' LIMIT 1 OFFSET ?",
+);
+
+/** Questions that all runs of one tenant may have open (decision 105). */
+export const waitsOfTenantMax = 20_000;
+
+/** What clients are to answer. */
+export interface AskedWait {
+  readonly kind: "client_tool" | "question";
+  /** The id that they were told. */
+  readonly asked_as: string;
+}
+
+/** The open wait of a thread that a client means; undefined when there is none, or its time is over. */
+export async function openWaitAs(
+  store: TenantStore,
+  threadKey: number,
+  { kind, asked_as }: AskedWait,
+): Promise<{ readonly wait_id: string; readonly run_id: string } | undefined> {
+  const [row] = await store.read(selectAsked, threadKey, asked_as, kind);
+  return row as { wait_id: string; run_id: string } | undefined;
+}
+
+/** Whether the tenant may put no other question. */
+export async function tenantWaitsAreFull(store: TenantStore, max = waitsOfTenantMax): Promise<boolean> {
+  return (await store.read(selectNth, max - 1)).length > 0;
+}
