@@ -6,16 +6,18 @@ type OtherLabels<N extends MetricName> = Omit<LabelsOf<N>, "manifest_id">;
 
 /**
  * Counts for one manifest: under its name when it is the operator's, under `custom` when a tenant has stored it, and only what
- * spec.observability.metrics names, when it names any.
+ * spec.observability.metrics names, when it names any. Names that a client gives its tools are in no label: there is no end to them.
  */
 export class AgentMetrics {
   readonly #manifest: { readonly manifest_id: string };
   readonly #metrics: Metrics;
   readonly #allowed: ReadonlySet<string> | null;
+  readonly #requestTools: ReadonlySet<string> | undefined;
 
   constructor(metrics: Metrics, agent: CompiledAgent) {
     this.#metrics = metrics;
     this.#manifest = { manifest_id: agent.version === null ? agent.name : "custom" };
+    this.#requestTools = agent.requestTools;
     this.#allowed = agent.metrics.length === 0 ? null : new Set(agent.metrics.map(bareName));
   }
 
@@ -28,7 +30,9 @@ export class AgentMetrics {
   }
 
   #withManifest<N extends MetricName>(labels: OtherLabels<N>): LabelsOf<N> {
-    return { ...labels, ...this.#manifest } as unknown as LabelsOf<N>;
+    const { tool } = labels as { readonly tool?: string };
+    const isClients = tool !== undefined && this.#requestTools?.has(tool);
+    return { ...labels, ...(isClients && { tool: "client" }), ...this.#manifest } as unknown as LabelsOf<N>;
   }
 
   #counts(name: MetricName): boolean {

@@ -8,7 +8,8 @@ export function argumentsProblem(tool: Pick<ToolSpec, "parameters">, args: unkno
   return validate(args) ? null : describe(validate.errors?.[0]);
 }
 
-const ajv = new Ajv({ strict: true, ownProperties: true });
+/** Also for schemas of manifests: those are held against what is carried out when they are compiled, and formats are notes. */
+const ajv = new Ajv({ strict: false, validateFormats: false, validateSchema: false, ownProperties: true });
 const validators = new WeakMap<object, ValidateFunction>();
 
 function validatorOf(tool: Pick<ToolSpec, "parameters">): ValidateFunction {

@@ -1,3 +1,4 @@
+import type { Loan, LoanUsed } from "../bus/protocol/run.ts";
 import type { ModelPrice } from "../manifests/registries.ts";
 import type { RunLimits } from "../manifests/sections/limits.ts";
 import { costOf, type PricedTokens } from "./usage.ts";
@@ -26,6 +27,19 @@ export interface Spent {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cost_usd: number;
+  /** Tasks that were handed to others; absent for none. */
+  readonly hops?: number;
+}
+
+/** What a run may use that spends the budget of another: it has to ask before each model call and each tool call. */
+export interface Lender {
+  /** Null while there is nothing to be had any more: whose budget it is has gone. */
+  lend(
+    asked: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+    price: ModelPrice | null,
+  ): Promise<Loan | Breach | null>;
+  repay(loanId: string, used: LoanUsed): void;
+  count(tool: string): Promise<Breach | null>;
 }
 
 /** Output that a call is assumed to need when nobody bounds it, and that is set aside at a time when it writes more. */
@@ -42,16 +56,23 @@ export class RunBudget {
   #input = 0;
   #output = 0;
   #cost = 0;
+  #hops = 0;
+  /** Whose budget is spent too; null for a run that nobody has asked for but its caller. */
+  readonly lender: Lender | null;
+  /** What the model call under way may use of it, and what was used when it was lent. */
+  #loan: { readonly lent: Loan; readonly before: Spent } | null = null;
 
   /** `startedAt` is epoch milliseconds; `spent` is what the run had used when it was put aside. */
-  constructor(limits: RunLimits, startedAt: number, spent: Spent | null = null) {
+  constructor(limits: RunLimits, startedAt: number, spent: Spent | null = null, lender: Lender | null = null) {
     this.#limits = limits;
+    this.lender = lender;
     this.#deadline = startedAt + limits.max_wall_clock_seconds * 1000;
     if (spent === null) return;
     this.#toolCalls = spent.tool_calls;
     this.#input = spent.input_tokens;
     this.#output = spent.output_tokens;
     this.#cost = spent.cost_usd;
+    this.#hops = spent.hops ?? 0;
   }
 
   /** What was used and what is set aside. */
@@ -61,6 +82,7 @@ export class RunBudget {
       input_tokens: this.#input,
       output_tokens: this.#output,
       cost_usd: this.#cost,
+      ...(this.#hops > 0 && { hops: this.#hops }),
     };
   }
 
@@ -77,14 +99,45 @@ export class RunBudget {
     return null;
   }
 
+  /** Counts a task that is handed to another agent, or says why it may not be. */
+  takeHop(): Breach | null {
+    if (this.#hops >= this.#limits.max_peer_hops) return this.#breach("max_peer_hops");
+    this.#hops++;
+    return null;
+  }
+
+  /**
+   * Asks for what the next model call may use of another's budget; `repay` must follow. Null when there is some, or the limit in the way;
+   * `gone` when nobody is there to ask.
+   */
+  async borrow(inputTokens: number, wanted: number, price: ModelPrice | null): Promise<Breach | "gone" | null> {
+    this.repay();
+    const lent = await this.lender?.lend({ input_tokens: inputTokens, output_tokens: wanted }, price);
+    if (lent === undefined || lent === null) return "gone";
+    if ("limit" in lent) return lent;
+    this.#loan = { lent, before: this.spent };
+    return null;
+  }
+
+  /** Says what was used of the last loan. */
+  repay(): void {
+    const loan = this.#loan;
+    this.#loan = null;
+    if (loan === null) return;
+    this.lender?.repay(loan.lent.loan_id, {
+      input_tokens: this.#input - loan.before.input_tokens,
+      output_tokens: this.#output - loan.before.output_tokens,
+      cost_usd: this.#cost - loan.before.cost_usd,
+    });
+  }
+
   /**
    * Sets aside what a call is expected to cost, or says which limit is in the way. `wanted` is the output that the request would ask
    * for, null for no bound; `price` the dearest of the routes that may answer. A call that writes more has to ask: see `extend`.
    */
   reserve(inputTokens: number, wanted: number | null, price: ModelPrice | null, now: number): Reservation | Breach {
     if (now >= this.#deadline) return this.#breach("max_wall_clock_seconds");
-    const inputLeft = this.#limits.max_input_tokens - this.#input;
-    if (inputTokens > inputLeft) return this.#breach("max_input_tokens");
+    if (inputTokens > this.#inputLeft) return this.#breach("max_input_tokens");
     if (this.#outputLeft < 1) return this.#breach("max_output_tokens");
     // Whatever of it a provider reads from its cache or writes there, it will not cost more.
     const inputCost =
@@ -119,14 +172,40 @@ export class RunBudget {
     this.#cost += costOf(used, price).total;
   }
 
+  /** Replaces what was set aside for a call of somebody else by what that has used. */
+  settleLoan(reserved: Reservation, used: LoanUsed): void {
+    this.settle(reserved, null, null);
+    this.#input += used.input_tokens;
+    this.#output += used.output_tokens;
+    this.#cost += used.cost_usd;
+  }
+
+  get #inputLeft(): number {
+    const own = this.#limits.max_input_tokens - this.#input;
+    if (this.#loan === null) return own;
+    const { lent, before } = this.#loan;
+    return Math.min(own, lent.input_tokens + before.input_tokens - this.#input);
+  }
+
   get #outputLeft(): number {
-    return this.#limits.max_output_tokens - this.#output;
+    const own = this.#limits.max_output_tokens - this.#output;
+    if (this.#loan === null) return own;
+    const { lent, before } = this.#loan;
+    return Math.min(own, lent.output_tokens + before.output_tokens - this.#output);
+  }
+
+  get #costLeft(): number {
+    const own = this.#limits.max_cost_usd - this.#cost;
+    if (this.#loan === null) return own;
+    const { lent, before } = this.#loan;
+    return Math.min(own, lent.cost_usd + before.cost_usd - this.#cost);
   }
 
   /** Output tokens that can be paid beside `inputCost`; below 0 where not even that can. */
   #affordable(price: ModelPrice | null, inputCost: number): number {
     if (price === null) return Number.MAX_SAFE_INTEGER;
-    const left = this.#limits.max_cost_usd - this.#cost - inputCost;
+    // What was lent covers what it was lent for, but for the last digit of a sum.
+    const left = this.#costLeft - inputCost + (this.#loan === null ? 0 : 1e-9);
     if (left < 0) return -1;
     return price.output > 0 ? Math.floor((left * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
   }

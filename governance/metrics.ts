@@ -32,6 +32,11 @@ export const metricTable = {
     help: "Tool calls that a governance control refused.",
     labels: ["manifest_id", "policy", "tool"],
   },
+  svc_approval_waived_total: {
+    type: "counter",
+    help: "Calls that would have waited for a person, and passed because of the conversation's permission mode.",
+    labels: ["manifest_id", "mode"],
+  },
   svc_approval_required_total: {
     type: "counter",
     help: "Tool calls that had to wait for a person.",
@@ -46,6 +51,11 @@ export const metricTable = {
     type: "counter",
     help: "Times that a governance control let something pass because it could not judge it.",
     labels: ["control", "manifest_id", "reason"],
+  },
+  svc_router_choice_total: {
+    type: "counter",
+    help: "Choices of agents with the pattern router.",
+    labels: ["manifest_id", "method"],
   },
   svc_rule_targets_nothing_total: {
     type: "counter",

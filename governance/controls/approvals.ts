@@ -11,6 +11,7 @@ import {
   openApproval,
   pendingApproval,
 } from "../../storage/tables/approvals.ts";
+import { isExit } from "../auth/permission-modes.ts";
 import type { Control, GovernedCall, GovernedRun } from "./control.ts";
 import { type CallVerdict, pass } from "./verdicts.ts";
 
@@ -28,6 +29,11 @@ export function approvals(run: GovernedRun): Control | null {
     async before(call) {
       const rule = agent.approvals.get(call.tool);
       if (rule === undefined || !rule.when_args.every((name) => carries(call.args, name))) return pass;
+      if (isWaived(run, call.tool)) {
+        run.audit("approval_waived", run.mode, { tool: call.tool, manifest_id: agent.name });
+        run.metrics.count("svc_approval_waived_total", { mode: run.mode });
+        return pass;
+      }
       if (!run.attended) return rule.allow_unattended ? pass : refused(rule, "unattended");
       try {
         return await gate(run, rule, call);
@@ -40,13 +46,19 @@ export function approvals(run: GovernedRun): Control | null {
   };
 }
 
+/** Whether the conversation's mode lets calls of the tool pass without a person; that a plan is approved no mode waives. */
+function isWaived({ mode, agent }: GovernedRun, tool: string): boolean {
+  if (mode === "bypass") return !isExit(agent, tool);
+  return mode === "accept_edits" && agent.permissions.edits.has(tool);
+}
+
 async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): Promise<CallVerdict> {
   const { store, metrics, env } = run;
   const asker = principalId(call.principal);
   const key: ApprovalKey = {
     manifest_id: run.agent.name,
     tool_name: call.tool,
-    call_signature: digestJson(call.args),
+    call_signature: digestJson(signedOf(run, call)),
   };
   for (let look = 1; look <= looksMax; look++) {
     const grant = await liveGrant(store, key, asker);
@@ -65,6 +77,11 @@ async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): P
     await openApproval(store, await request(run, rule, call, key));
   }
   throw new Error("a request for approval that is never pending");
+}
+
+/** What equal calls have in common. A plan is approved for its conversation alone, or for the one call where there is none. */
+function signedOf({ agent, threadId, callKey }: GovernedRun, { tool, tool_call_id, args }: GovernedCall): unknown {
+  return isExit(agent, tool) ? [threadId || callKey(tool_call_id), args] : args;
 }
 
 /** Whether a grant is this call's: one that is good for a single call goes to who takes it first. */

@@ -1,8 +1,9 @@
 import { approvals } from "./approvals.ts";
 import type { MakeControl } from "./control.ts";
 import { limits } from "./limits.ts";
+import { permissionModes } from "./permission-modes.ts";
 import { policies } from "./policies.ts";
 import { secretMasking } from "./secret-masking.ts";
 
 /** Every control of this server; each has its place in the order whatever its place in this list. */
-export const builtInControls: readonly MakeControl[] = [secretMasking, limits, policies, approvals];
+export const builtInControls: readonly MakeControl[] = [secretMasking, limits, policies, permissionModes, approvals];

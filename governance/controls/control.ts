@@ -1,4 +1,5 @@
 import type { Env } from "../../bus/env.ts";
+import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
@@ -36,8 +37,12 @@ export interface GovernedRun {
   readonly threadId: string;
   /** Whether somebody waits for the run who could see to a question. */
   readonly attended: boolean;
+  /** What it may do without asking. It changes when a plan is approved. */
+  readonly mode: PermissionMode;
   /** A call of this run as the whole tenant knows it. */
   callKey(toolCallId: string): string;
+  /** Writes an audit row of the run. */
+  audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
   /** Logs why a control could not judge. */
   failed(error: unknown): void;
 }

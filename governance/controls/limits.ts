@@ -1,13 +1,25 @@
+import { taskToolName } from "../../manifests/sections/delegation.ts";
+import type { Breach, RunBudget } from "../budget.ts";
 import type { Control, GovernedRun } from "./control.ts";
-import { pass } from "./verdicts.ts";
+import { type CallVerdict, pass } from "./verdicts.ts";
 
 /** spec.limits on tool calls and time; an attempt that another control then refuses counts too. */
 export function limits({ budget }: GovernedRun): Control {
   return {
     name: "limits",
-    before({ now }) {
-      const breach = budget.takeToolCall(now);
-      return breach === null ? pass : { verdict: "deny", rule: breach.limit, detail: breach.detail };
+    before({ tool, now }) {
+      const breach = takeCall(budget, tool, now);
+      if (breach !== null || budget.lender === null) return verdictOf(breach);
+      return budget.lender.count(tool).then(verdictOf);
     },
   };
+}
+
+/** Counts a call, and a task too where it is one, or says why it may not be made. */
+export function takeCall(budget: RunBudget, tool: string, now: number): Breach | null {
+  return budget.takeToolCall(now) ?? (tool === taskToolName ? budget.takeHop() : null);
+}
+
+function verdictOf(breach: Breach | null): CallVerdict {
+  return breach === null ? pass : { verdict: "deny", rule: breach.limit, detail: breach.detail };
 }

@@ -64,6 +64,11 @@ export class Pipeline {
     return this.#calls;
   }
 
+  /** Its controls as far as they speak on replies, for an agent that answers in the place of this one. */
+  get ofReplies(): Control[] {
+    return this.#reply.map((control) => ({ name: control.name, reply: (reply) => control.reply(reply) }));
+  }
+
   /** Whether what the model says is to be held until it is released. */
   get holdsReplies(): boolean {
     return this.#reply.length > 0;

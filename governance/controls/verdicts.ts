@@ -82,6 +82,8 @@ export interface Wait {
   };
   /** The request for approval that it is for: what is said to that is the answer. */
   readonly approval_id?: string;
+  /** The id by which clients answer it, where they do. */
+  readonly asked_as?: string;
   /** What clients are told while it is open. */
   readonly frame?: { readonly name: string; readonly data: Readonly<Record<string, unknown>> };
 }

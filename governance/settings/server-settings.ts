@@ -112,6 +112,12 @@ export const limitSettings = {
     [0.001, 365 * day],
     "How long an Idempotency-Key of a turn is remembered.",
   ),
+  leaseEnforce: oneOf(
+    "LEASE_ENFORCE",
+    ["advisory", "strict"],
+    "advisory",
+    "Whether a client without a lease is kept out of a thread that another drives; advisory looks at tokens that are sent.",
+  ),
   detachedRunSeconds: optionalSeconds(
     "DETACHED_RUN_SECONDS",
     [0, day],

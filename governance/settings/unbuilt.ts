@@ -85,7 +85,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     GITHUB_CALLBACK_PATH: "/api/auth/github/callback",
   }),
   ...unset("sign-in through Google", "GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET", "GOOGLE_ACCOUNTS", "GOOGLE_ISSUER"),
-  ...withDefaults("thread leases", { LEASE_ENFORCE: "advisory" }),
   ...unset("secrets of a cloud", "SECRET_NAMES", "GCP_PROJECT"),
   ...withDefaults("secrets of a cloud", { AWS_REGION: "us-east-1" }),
   ...unset("encryption at rest", "ENCRYPTION_KEY"),
