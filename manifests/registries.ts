@@ -18,6 +18,10 @@ export interface ToolSpec {
   readonly description: string;
   /** JSON Schema of the arguments: an object, closed. */
   readonly parameters: Readonly<Record<string, unknown>>;
+  /** What the model is told of the arguments, where that is not what they are held against. */
+  readonly told?: Readonly<Record<string, unknown>>;
+  /** Whether the model is held to it; absent leaves that to the provider. */
+  readonly strict?: boolean;
   readonly effect: ToolEffect;
   readonly risk: ToolRisk;
   /** True for tools that work on files of the thread's workspace. */

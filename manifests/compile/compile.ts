@@ -3,6 +3,7 @@ import type { CompileContext, Refuse } from "../fields/section.ts";
 import { type Path, refuseProblems, writePath } from "../problems.ts";
 import type { Registries } from "../registries.ts";
 import { type CompiledSections, type Manifest, sections } from "../schema/manifest.ts";
+import { withClientTools } from "../sections/client-tools.ts";
 import { promptPartCharsMax } from "../sections/system-prompt.ts";
 import { bindTools } from "../sections/tools.ts";
 import { promptKeys, soulKey } from "../sources/object-keys.ts";
@@ -27,7 +28,7 @@ export function compile(manifest: Manifest, registries: Registries, source: Comp
   const context: CompileContext = {
     tenantId,
     registries,
-    tools: bindTools(manifest.spec, registries, refuse),
+    tools: withClientTools(bindTools(manifest.spec, registries, refuse), manifest.spec, refuse),
     soul: texts.get(soulKey(tenantId)) ?? "",
     readText: (file, loc) => readText(file, loc, source, refuse),
     refuse,
@@ -41,6 +42,7 @@ export function compile(manifest: Manifest, registries: Registries, source: Comp
     version,
     digest: digestJson(manifest),
     manifest,
+    members: [],
     emptyRules,
   };
 }

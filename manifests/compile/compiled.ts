@@ -11,6 +11,10 @@ export interface CompiledAgent extends CompiledSections {
   /** SHA-256 over the canonical JSON of the manifest, hexadecimal. */
   readonly digest: string;
   readonly manifest: Manifest;
+  /** The agents that it is made of, in the order of sub_agents. Who compiles one manifest alone leaves it empty. */
+  readonly members: readonly CompiledAgent[];
   /** Rules that select nothing, each counted once at compile in svc_rule_targets_nothing. */
   readonly emptyRules: readonly { readonly rule: string; readonly kind: string }[];
+  /** Which of its tools the client of one request has; absent where the request brings none. */
+  readonly requestTools?: ReadonlySet<string>;
 }

@@ -22,7 +22,7 @@ type Compile<S, C extends object> = (spec: S, context: CompileContext) => C | nu
 export interface CompileContext {
   readonly tenantId: string;
   readonly registries: Registries;
-  /** What `spec.tools` names, bound before any section is compiled. */
+  /** Every tool that the model is offered, bound before any section is compiled. */
   readonly tools: readonly ToolSpec[];
   /** The tenant's soul prompt, empty when there is none. */
   readonly soul: string;

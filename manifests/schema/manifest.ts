@@ -11,6 +11,7 @@ import { commandScreening } from "../sections/command-screening.ts";
 import { containers } from "../sections/containers.ts";
 import { contentScreening } from "../sections/content-screening.ts";
 import { decider } from "../sections/decider.ts";
+import { delegation } from "../sections/delegation.ts";
 import { documentTools } from "../sections/document-tools.ts";
 import { execution } from "../sections/execution.ts";
 import { extensions } from "../sections/extensions.ts";
@@ -53,6 +54,7 @@ import { workspace } from "../sections/workspace.ts";
 /** Every section of `spec`, in the order in which its fields stand there and its problems are told. */
 export const sections = [
   pattern,
+  delegation,
   model,
   systemPrompt,
   prompts,

@@ -36,11 +36,6 @@ export const approvals = defineSection({
   fields,
   rules: [unique("approvals", "id")],
   compile({ approvals: rules }: ApprovalsSpec, { tools, selectsNothing, refuse }) {
-    const gated = new Map<string, ApprovalRule>();
-    for (const { name } of tools) {
-      const rule = ruleFor(rules, name);
-      if (rule !== undefined) gated.set(name, rule);
-    }
     for (const [at, { id, tools: globs, when_args }] of rules.entries()) {
       for (const glob of globs)
         if (!tools.some(({ name }) => matchGlob(glob, name))) selectsNothing(`${id}: ${glob}`, "approval");
@@ -53,9 +48,22 @@ export const approvals = defineSection({
             "unresolved",
           );
     }
-    return { approvals: gated as ReadonlyMap<string, ApprovalRule> };
+    return { approvals: gatesOn(rules, tools) };
   },
 });
+
+/** The rule that decides on each of the tools that one decides on. */
+export function gatesOn(
+  rules: readonly ApprovalRule[],
+  tools: readonly Pick<ToolSpec, "name">[],
+): ReadonlyMap<string, ApprovalRule> {
+  const gated = new Map<string, ApprovalRule>();
+  for (const { name } of tools) {
+    const rule = ruleFor(rules, name);
+    if (rule !== undefined) gated.set(name, rule);
+  }
+  return gated;
+}
 
 /** Whether the rule that decides on `tool` has no when_args. */
 export function gatesEveryCall({ approvals }: ApprovalsSpec, tool: string): boolean {

@@ -1,28 +1,86 @@
 import { Type } from "../../bus/type.ts";
-import { closed, flag, nullable, references, text, unbuilt } from "../fields/fields.ts";
+import { argumentsSchemaFault } from "../fields/arguments-schema.ts";
+import { closed, fatal, nullable, optionalText, references, toolName } from "../fields/fields.ts";
 import { unique } from "../fields/rules.ts";
-import { defineSection } from "../fields/section.ts";
+import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
+import type { ToolSpec } from "../registries.ts";
+import { exitPlanModeName } from "./permissions.ts";
+import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
-export const clientTools = defineSection({
-  fields: {
-    client_tools: unbuilt(
-      references(
-        "Tools that the client carries out.",
-        closed("One tool.", {
-          name: text("Its name.", { maxLength: 64 }),
-          description: Type.String({ description: "Told to the model.", default: "" }),
-          args_schema: nullable(Type.Unsafe<Record<string, unknown>>({ type: "object", description: "JSON Schema." })),
-          timeout_seconds: Type.Unsafe<number | null>({
-            type: ["number", "null"],
-            description: "How long the run waits.",
-            exclusiveMinimum: 0,
-            maximum: 3600,
-            default: 120,
-          }),
-          fatal: flag("True ends the run when the tool fails."),
+const fields = {
+  client_tools: references(
+    "Tools that the client carries out: POST /chat/stream asks it by tool_request, and it answers by POST /chat/tool_result.",
+    closed("One tool.", {
+      name: toolName("Its name."),
+      description: optionalText("Told to the model.", { maxLength: 4096 }),
+      args_schema: nullable(
+        Type.Unsafe<Record<string, unknown>>({
+          type: "object",
+          description: "JSON Schema of its arguments, an object. Null: one text, input.",
         }),
       ),
-    ),
-  },
+      timeout_seconds: Type.Unsafe<number | null>({
+        type: ["number", "null"],
+        description: "How long the run waits. Null is the most that it may.",
+        exclusiveMinimum: 0,
+        maximum: 3600,
+        default: 120,
+      }),
+      fatal: fatal(),
+    }),
+  ),
+};
+
+type Spec = SpecOf<typeof fields>;
+
+/** A tool that the client carries out. */
+export type ClientTool = ToolSpec & { readonly timeoutMs: number; readonly fatal: boolean };
+
+const timeoutSecondsMax = 3600;
+const anyText = { type: "object", properties: { input: { type: "string" } } };
+
+export const clientTools = defineSection({
+  fields,
   rules: [unique("client_tools", "name")],
+  compile: (spec: Spec) => ({
+    clientTools: new Map(spec.client_tools.map((tool) => [tool.name, compiled(tool)])) as ReadonlyMap<
+      string,
+      ClientTool
+    >,
+  }),
 });
+
+/**
+ * These tools as the model is told of them and the manifest wants them to be seen, behind those that are bound already; refuses names
+ * that are taken.
+ */
+export function withClientTools(bound: readonly ToolSpec[], spec: Spec & ToolEffectsSpec, refuse: Refuse): ToolSpec[] {
+  for (const [at, { name, args_schema }] of spec.client_tools.entries()) {
+    const loc = ["spec", "client_tools", at];
+    if (name === exitPlanModeName || bound.some((tool) => tool.name === name))
+      refuse([...loc, "name"], "is the name of another tool", "conflict");
+    const fault = args_schema === null ? null : argumentsSchemaFault(args_schema);
+    if (fault !== null) refuse([...loc, "args_schema", ...fault.path], fault.says, "unsupported");
+  }
+  return [...bound, ...spec.client_tools.map((tool) => asDeclared(compiled(tool), spec))];
+}
+
+/** Nobody knows what a client does: it is taken for the most that a call can do, unless the manifest says what (decision 81). */
+function compiled({
+  name,
+  description,
+  args_schema,
+  timeout_seconds,
+  fatal,
+}: Spec["client_tools"][number]): ClientTool {
+  return {
+    name,
+    description,
+    parameters: args_schema ?? anyText,
+    effect: "once",
+    risk: "speaks",
+    workspace: false,
+    timeoutMs: (timeout_seconds ?? timeoutSecondsMax) * 1000,
+    fatal,
+  };
+}

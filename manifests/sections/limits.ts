@@ -1,4 +1,4 @@
-import { flag, integer, nullable, number, section, unbuilt } from "../fields/fields.ts";
+import { flag, integer, nullable, number, section } from "../fields/fields.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 /** What a limit is when the manifest leaves it open, and the most that a manifest may ask for. */
@@ -24,7 +24,9 @@ const fields = {
         maximum: limitBounds.max_cost_usd.ceiling,
       }),
     ),
-    precount: unbuilt(flag("Counts input tokens before the call.")),
+    precount: flag(
+      "Counts input tokens before each call as the model does, where that is known; else they are estimated.",
+    ),
   }),
 };
 
@@ -43,7 +45,7 @@ export interface RunLimits {
 
 export const limits = defineSection({
   fields,
-  compile: ({ limits: written }: LimitsSpec) => ({ limits: fillIn(written) }),
+  compile: ({ limits: written }: LimitsSpec) => ({ limits: fillIn(written), precount: written.precount }),
 });
 
 function fillIn(written: LimitsSpec["limits"]): RunLimits {

@@ -151,6 +151,20 @@ function visionRoute(spec: Spec, context: CompileContext): ModelRoute | null {
   return mayBeCalled && (spec.limits.max_cost_usd === null || route.price !== null) ? route : null;
 }
 
+/** A route that a field of another section names; null where it was refused. */
+export function namedRoute(
+  spec: AuthSpec & LimitsSpec,
+  id: string | null,
+  loc: Path,
+  context: CompileContext,
+): ModelRoute | null {
+  const route = id === null ? null : findRoute(id, loc, context);
+  if (route === null) return null;
+  checkProvider(spec, route, loc, context);
+  checkRates(spec, route, false, loc, context);
+  return route;
+}
+
 function findRoute(id: string, loc: Path, { registries, refuse }: CompileContext): ModelRoute | null {
   const route = registries.routes.get(id);
   if (route === undefined) refuse(loc, `leads to the model route ${id}, which is not there`, "unresolved");

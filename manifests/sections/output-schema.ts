@@ -1,22 +1,35 @@
 import { Type } from "../../bus/type.ts";
-import { nullable, unbuilt } from "../fields/fields.ts";
+import { type AnswerSchema, readAnswerSchema } from "../answer-schema.ts";
+import { nullable } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import type { PatternSpec } from "./pattern.ts";
 
 const fields = {
-  output_schema: unbuilt(
-    nullable(
-      Type.Unsafe<Record<string, unknown>>({ type: "object", description: "JSON Schema that the reply must match." }),
-    ),
+  output_schema: nullable(
+    Type.Unsafe<Record<string, unknown>>({ type: "object", description: "JSON Schema that the reply must match." }),
   ),
 };
 
-const rules: readonly Rule<SpecOf<typeof fields> & PatternSpec>[] = [
+type Spec = SpecOf<typeof fields> & PatternSpec;
+
+const rules: readonly Rule<Spec>[] = [
   {
     says: "does not go with the pattern groupchat",
     broken: (spec) => when(spec.pattern === "groupchat" && spec.output_schema !== null, "spec.output_schema"),
   },
 ];
 
-export const outputSchema = defineSection({ fields, rules });
+/** What the reply of the agent has to be like. */
+export const outputSchema = defineSection({
+  fields,
+  rules,
+  compile({ output_schema }: Spec, { refuse }): { readonly outputSchema: AnswerSchema | null } {
+    if (output_schema === null) return { outputSchema: null };
+    return {
+      outputSchema: readAnswerSchema(output_schema, (at, says) =>
+        refuse(["spec", "output_schema", ...at], says, "unsupported"),
+      ),
+    };
+  },
+});

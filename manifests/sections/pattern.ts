@@ -1,5 +1,5 @@
-import { closed, flag, integer, nullable, optionalText, references, text, unbuilt } from "../fields/fields.ts";
-import { each, type Rule, uniqueIn, when } from "../fields/rules.ts";
+import { integer, optionalText, references, text } from "../fields/fields.ts";
+import { each, type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 /** Patterns that are one agent. */
@@ -12,39 +12,14 @@ export const specifiedPatterns: readonly string[] = [...singlePatterns, ...multi
 
 const fields = {
   /** Which names there are is known where manifests are compiled: plugins bring some. */
-  pattern: unbuilt(text("How the agent works.", { default: "react", maxLength: 64, examples: specifiedPatterns }), {
-    but: { pattern: `^(?!(?:${specifiedPatterns.join("|")})$)`, words: "a pattern of a plugin" },
-  }),
-  sub_agents: unbuilt(
-    references(
-      "Manifests that router, parallel and groupchat are made of.",
-      text("Name of a manifest.", { maxLength: 128 }),
-    ),
+  pattern: text("How the agent works.", { default: "react", maxLength: 64, examples: specifiedPatterns }),
+  sub_agents: references(
+    "Manifests that router, parallel and groupchat are made of.",
+    text("Name of a manifest.", { maxLength: 128 }),
   ),
-  aggregator_prompt: unbuilt(optionalText("Tells parallel and groupchat how to merge the answers.")),
-  delegation: unbuilt(
-    nullable(
-      closed("Manifests that the agent may hand tasks to.", {
-        agents: references(
-          "Who may be asked.",
-          closed("One of them.", {
-            name: text("Name of a manifest.", { maxLength: 128 }),
-            description: optionalText("Told to the model."),
-          }),
-          { minItems: 1 },
-        ),
-        worktree: flag("Gives each task its own checkout of the thread's repository."),
-        background: flag("Lets tasks run beside the conversation."),
-        max_background: integer("Background tasks in flight for one conversation.", {
-          minimum: 1,
-          maximum: 16,
-          default: 3,
-        }),
-      }),
-    ),
-  ),
-  max_turns: unbuilt(integer("Rounds of a multi-agent pattern.", { minimum: 1, maximum: 100, default: 4 })),
-  recursion_limit: integer("Model calls of one react run.", { minimum: 1, maximum: 50, default: 10 }),
+  aggregator_prompt: optionalText("Tells parallel and groupchat how to merge the answers."),
+  max_turns: integer("Rounds of a multi-agent pattern.", { minimum: 1, maximum: 100, default: 4 }),
+  recursion_limit: integer("Model calls of one run of react or deep.", { minimum: 1, maximum: 50, default: 10 }),
 };
 
 /** What of `spec` is declared here. */
@@ -64,23 +39,24 @@ const rules: readonly Rule<PatternSpec>[] = [
     says: "cannot name the manifest itself",
     broken: ({ sub_agents }, manifestName) => each("spec.sub_agents", sub_agents, (name) => name === manifestName),
   },
-  {
-    says: "does not go with sub_agents",
-    broken: (spec) => when(spec.delegation !== null && spec.sub_agents.length > 0, "spec.delegation"),
-  },
-  uniqueIn("spec.delegation.agents", "name", (spec) => spec.delegation?.agents ?? []),
 ];
 
 /** How the agent works, and which other manifests it works with. */
 export const pattern = defineSection({
   fields,
   rules,
-  compile({ pattern: name, recursion_limit }: PatternSpec, { registries: { patterns }, refuse }) {
+  compile(
+    { pattern: name, recursion_limit, aggregator_prompt, max_turns }: PatternSpec,
+    { registries: { patterns }, refuse },
+  ) {
     const known = new Set([...specifiedPatterns, ...patterns]);
     if (!known.has(name)) refuse(["spec", "pattern"], `must be one of ${[...known].join(", ")}`, "enum");
     return {
       /** Model calls of one run. */
       recursion_limit,
+      aggregatorPrompt: aggregator_prompt,
+      /** Rounds of a groupchat. */
+      max_turns,
     };
   },
 });

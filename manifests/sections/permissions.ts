@@ -1,28 +1,28 @@
-import { Type } from "../../bus/type.ts";
-import { choice, section, toolGlobs, unbuilt } from "../fields/fields.ts";
+import { type PermissionMode, permissionModes } from "../../bus/protocol/permission-mode.ts";
+import { choice, list, section, toolGlobs } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
+import { matchAnyGlob, matchGlob } from "../glob.ts";
+import type { ToolSpec } from "../registries.ts";
 
-const modes = ["default", "accept_edits", "plan", "bypass"] as const;
+/** The tool by which an agent asks to leave plan mode. No other has its name. */
+export const exitPlanModeName = "exit_plan_mode";
 
 const fields = {
-  permissions: unbuilt(
-    section("Modes that a conversation may be in.", {
-      default_mode: choice("Mode of a new conversation.", modes, "default"),
-      allowed_modes: Type.Unsafe<(typeof modes)[number][]>({
-        type: "array",
-        description: "Modes that may be chosen.",
-        items: choice("A mode.", modes),
-        default: ["default", "plan", "accept_edits"],
-      }),
-      read_only_tools: toolGlobs("Tools that run in plan mode."),
-      edit_tools: toolGlobs("Tools whose approvals accept_edits waives."),
-    }),
-    { promises: "Conversations have no permission modes; every one is in mode default." },
-  ),
+  permissions: section("Modes that a conversation may be in.", {
+    default_mode: choice("Mode of a new conversation.", permissionModes, "default"),
+    allowed_modes: {
+      ...list("Modes that may be chosen.", choice("A mode.", permissionModes), { maxItems: permissionModes.length }),
+      default: ["default", "plan", "accept_edits"],
+    },
+    read_only_tools: toolGlobs("Tools that run in plan mode beside those that change nothing."),
+    edit_tools: toolGlobs("Tools whose approvals accept_edits waives beside those that edit files."),
+  }),
 };
 
-const rules: readonly Rule<SpecOf<typeof fields>>[] = [
+type Spec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<Spec>[] = [
   {
     says: "must be one of spec.permissions.allowed_modes and not bypass",
     broken: ({ permissions }) =>
@@ -33,4 +33,42 @@ const rules: readonly Rule<SpecOf<typeof fields>>[] = [
   },
 ];
 
-export const permissions = defineSection({ fields, rules });
+/** What an agent may do in which mode. */
+export interface CompiledPermissions {
+  readonly defaultMode: PermissionMode;
+  readonly allowed: ReadonlySet<PermissionMode>;
+  /** Names of bound tools that run in plan mode. */
+  readonly readOnly: ReadonlySet<string>;
+  /** Names of bound tools that accept_edits lets pass without approval. */
+  readonly edits: ReadonlySet<string>;
+}
+
+/** Tools that edit files of the workspace. */
+const editTools: readonly string[] = ["write_file", "edit_file", "multi_edit", "delete_file", "rename_file"];
+
+export const permissions = defineSection({
+  fields,
+  rules,
+  compile({ permissions }: Spec, { tools, selectsNothing }) {
+    const { default_mode, allowed_modes, read_only_tools, edit_tools } = permissions;
+    for (const [globs, kind] of [
+      [read_only_tools, "read_only_tool"],
+      [edit_tools, "edit_tool"],
+    ] as const)
+      for (const glob of globs) if (!tools.some(({ name }) => matchGlob(glob, name))) selectsNothing(glob, kind);
+    const named = (fits: (tool: ToolSpec) => boolean): ReadonlySet<string> =>
+      new Set(tools.filter(fits).map(({ name }) => name));
+    const compiled: CompiledPermissions = {
+      defaultMode: default_mode,
+      allowed: new Set(allowed_modes),
+      readOnly: named((tool) => changesNothing(tool) || matchAnyGlob(read_only_tools, tool.name)),
+      edits: named(({ name }) => editTools.includes(name) || matchAnyGlob(edit_tools, name)),
+    };
+    return { permissions: compiled };
+  },
+});
+
+/** By what it declares, or the manifest of it. */
+function changesNothing({ effect, risk }: ToolSpec): boolean {
+  return effect === "read" || risk === "reads";
+}

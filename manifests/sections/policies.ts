@@ -2,6 +2,7 @@ import { closed, optionalText, references, text, texts, toolGlobs } from "../fie
 import { blank, each, isBlank, type Rule, unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchAnyGlob, matchGlob } from "../glob.ts";
+import type { ToolSpec } from "../registries.ts";
 
 const fields = {
   policies: references(
@@ -46,13 +47,14 @@ export const policies = defineSection({
     for (const { id, tools: globs } of spec.policies)
       for (const glob of globs)
         if (!names.some((name) => matchGlob(glob, name))) selectsNothing(`${id}: ${glob}`, "policy");
-    const policies = spec.policies.map(
-      ({ id, required_scopes, tools: globs }): CompiledPolicy => ({
-        id,
-        required_scopes,
-        tools: new Set(names.filter((name) => matchAnyGlob(globs, name))),
-      }),
-    );
-    return { policies };
+    return { policies: policiesOn(spec, tools) };
   },
 });
+
+/** The policies with those of the tools that each selects. */
+export function policiesOn(spec: PoliciesSpec, tools: readonly Pick<ToolSpec, "name">[]): CompiledPolicy[] {
+  return spec.policies.map(({ id, required_scopes, tools: globs }) => {
+    const selected = tools.filter(({ name }) => matchAnyGlob(globs, name));
+    return { id, required_scopes, tools: new Set(selected.map(({ name }) => name)) };
+  });
+}

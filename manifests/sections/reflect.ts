@@ -1,22 +1,43 @@
 import { flag, integer, modelIdHelp, nullable, optionalText, section, share, text, unbuilt } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
+import type { ModelRoute } from "../registries.ts";
+import type { AuthSpec } from "./auth.ts";
 import { type DeciderSpec, needsDecider } from "./decider.ts";
+import type { LimitsSpec } from "./limits.ts";
+import { namedRoute } from "./model.ts";
 
 const fields = {
-  reflect: unbuilt(
-    section("Settings of the pattern reflect.", {
-      verifier_model: nullable(text(`${modelIdHelp} Null is the agent's own.`, { maxLength: 256 })),
-      threshold: share("A reply below this score is tried again.", 0.7),
-      max_iterations: integer("Most tries.", { minimum: 1, maximum: 5, default: 2 }),
-      criteria: optionalText("What the verifier looks for."),
-      decider: flag("Lets the decider judge."),
-    }),
-  ),
+  reflect: section("Settings of the pattern reflect.", {
+    verifier_model: nullable(text(`${modelIdHelp} Null is the agent's own.`, { maxLength: 256 })),
+    threshold: share("A reply below this score is tried again.", 0.7),
+    max_iterations: integer("Most tries.", { minimum: 1, maximum: 5, default: 2 }),
+    criteria: optionalText("What the verifier looks for."),
+    decider: unbuilt(flag("Lets the decider judge.")),
+  }),
 };
 
-const rules: readonly Rule<SpecOf<typeof fields> & DeciderSpec>[] = [
-  needsDecider((spec) => when(spec.reflect.decider, "spec.reflect.decider")),
-];
+type Spec = SpecOf<typeof fields> & DeciderSpec & AuthSpec & LimitsSpec;
 
-export const reflect = defineSection({ fields, rules });
+const rules: readonly Rule<Spec>[] = [needsDecider((spec) => when(spec.reflect.decider, "spec.reflect.decider"))];
+
+/** How answers are judged before they are given. */
+interface CompiledReflect {
+  readonly reflect: {
+    /** Null for the agent's own model. */
+    readonly verifier: ModelRoute | null;
+    readonly threshold: number;
+    readonly max_iterations: number;
+    readonly criteria: string;
+  };
+}
+
+export const reflect = defineSection({
+  fields,
+  rules,
+  compile(spec: Spec, context): CompiledReflect {
+    const { verifier_model, threshold, max_iterations, criteria } = spec.reflect;
+    const verifier = namedRoute(spec, verifier_model, ["spec", "reflect", "verifier_model"], context);
+    return { reflect: { verifier, threshold, max_iterations, criteria } };
+  },
+});

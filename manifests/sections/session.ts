@@ -1,37 +1,38 @@
-import { choice, closed, flag, integer, nullable, section, text, unbuilt } from "../fields/fields.ts";
+import { choice, closed, flag, integer, nullable, section, text } from "../fields/fields.ts";
+import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const queueModes = ["all", "one-at-a-time"] as const;
 
+/** How much of what waits is taken at once. */
+export type QueueMode = (typeof queueModes)[number];
+
 const fields = {
   session: section("What of the conversation the model sees.", {
-    strategy: unbuilt(
-      text("full_replay, compacting, windowed:N, summarizing:N or semantic:N with N from 1 to 1000.", {
-        default: "full_replay",
-        pattern: "^(?:full_replay|compacting|(?:windowed|summarizing|semantic):(?:[1-9][0-9]{0,2}|1000))$",
-        patternHelp: "must be full_replay, compacting, windowed:N, summarizing:N or semantic:N with N from 1 to 1000",
-      }),
-      { but: { words: "windowed:N", pattern: "^windowed:" } },
-    ),
-    compaction_enabled: unbuilt(flag("Shortens a conversation that no longer fits.", true), {
-      promises: "true, but no conversation is compacted; windowed:N bounds its length.",
+    strategy: text("full_replay, compacting, windowed:N, summarizing:N or semantic:N with N from 1 to 1000.", {
+      default: "full_replay",
+      pattern: "^(?:full_replay|compacting|(?:windowed|summarizing|semantic):(?:[1-9][0-9]{0,2}|1000))$",
+      patternHelp: "must be full_replay, compacting, windowed:N, summarizing:N or semantic:N with N from 1 to 1000",
     }),
-    reserve_tokens: unbuilt(integer("Tokens kept free for the reply.", { minimum: 0, default: 16_384 })),
-    keep_recent_tokens: unbuilt(integer("Tokens that compaction leaves as they are.", { minimum: 0, default: 20_000 })),
-    context_window_tokens: unbuilt(
-      nullable(integer("Size of the window; null is the route's own.", { minimum: 1024 })),
-    ),
-    steering_mode: unbuilt(choice("How many queued steering messages a model call takes.", queueModes, "all")),
-    follow_up_mode: unbuilt(choice("How many queued follow-ups a turn takes.", queueModes, "all")),
+    compaction_enabled: flag("Shortens a conversation that no longer fits.", true),
+    reserve_tokens: integer("Tokens kept free for the reply; at most half of the window.", {
+      minimum: 0,
+      default: 16_384,
+    }),
+    keep_recent_tokens: integer("Tokens that compaction leaves as they are; less where the window is small.", {
+      minimum: 0,
+      default: 20_000,
+    }),
+    context_window_tokens: nullable(integer("Size of the window; null is the route's own.", { minimum: 1024 })),
+    steering_mode: choice("How many queued steering messages a model call takes.", queueModes, "all"),
+    follow_up_mode: choice("How many queued follow-ups a turn takes.", queueModes, "all"),
     branch_summary: flag("Sums up a branch that is left, unless the request says otherwise.", true),
-    compact_after_turn: unbuilt(flag("Compacts after every turn.")),
-    clear_tool_results: unbuilt(
-      nullable(
-        closed("Leaves old tool results out of what the model sees.", {
-          keep_turns: integer("User messages whose tool results stay.", { minimum: 1, maximum: 1000 }),
-          min_chars: integer("Shorter results stay.", { minimum: 0 }),
-        }),
-      ),
+    compact_after_turn: flag("Compacts after every turn; for the strategy compacting."),
+    clear_tool_results: nullable(
+      closed("Leaves old tool results out of what the model sees.", {
+        keep_turns: integer("User messages whose tool results stay.", { minimum: 1, maximum: 1000 }),
+        min_chars: integer("Results that are not longer stay, unless they have an image.", { minimum: 0 }),
+      }),
     ),
   }),
 };
@@ -40,14 +41,67 @@ const fields = {
 export type SessionStrategy =
   | { readonly kind: "full_replay" }
   /** The last `messages` messages, never parting a tool call from its results. */
-  | { readonly kind: "windowed"; readonly messages: number };
+  | { readonly kind: "windowed"; readonly messages: number }
+  /** A summary of what is older than the last `messages` messages, and of some more until it is written anew. */
+  | { readonly kind: "summarizing"; readonly messages: number }
+  /** The newest messages, and before them those that are most like what is asked. */
+  | { readonly kind: "semantic"; readonly messages: number }
+  /** All of it, until that is too long for the window: then what is older is summed up. */
+  | { readonly kind: "compacting" };
+
+/** Which tool results the model is shown as a note that they were there. */
+export interface ClearedResults {
+  /** Results behind so many of the newest user messages stay. */
+  readonly keep_turns: number;
+  readonly min_chars: number;
+}
+
+/** What shortens what the model is shown, beside the strategy. */
+export interface ContextRules {
+  readonly compaction_enabled: boolean;
+  readonly compact_after_turn: boolean;
+  readonly reserve_tokens: number;
+  readonly keep_recent_tokens: number;
+  /** Null is the route's own. */
+  readonly context_window_tokens: number | null;
+  /** Null clears none. */
+  readonly clear_tool_results: ClearedResults | null;
+}
+
+type Written = SpecOf<typeof fields>["session"];
+
+const rules: readonly Rule<SpecOf<typeof fields>>[] = [
+  {
+    says: "needs the strategy compacting",
+    broken: ({ session: { strategy, compact_after_turn } }) =>
+      when(compact_after_turn && strategy !== "compacting", "spec.session.compact_after_turn"),
+  },
+];
 
 export const session = defineSection({
   fields,
-  compile: ({ session: { strategy } }: SpecOf<typeof fields>) => ({ session: compileStrategy(strategy) }),
+  rules,
+  compile: ({ session: written }: SpecOf<typeof fields>) => ({
+    session: compileStrategy(written.strategy),
+    context: rulesOf(written),
+  }),
 });
+
+function rulesOf(written: Written): ContextRules {
+  const { compaction_enabled, compact_after_turn, reserve_tokens, keep_recent_tokens } = written;
+  const { context_window_tokens, clear_tool_results } = written;
+  return {
+    compaction_enabled,
+    compact_after_turn,
+    reserve_tokens,
+    keep_recent_tokens,
+    context_window_tokens,
+    clear_tool_results,
+  };
+}
 
 function compileStrategy(strategy: string): SessionStrategy {
   const [kind, messages] = strategy.split(":");
-  return kind === "windowed" ? { kind, messages: Number(messages) } : { kind: "full_replay" };
+  if (kind === "windowed" || kind === "summarizing" || kind === "semantic") return { kind, messages: Number(messages) };
+  return { kind: kind === "compacting" ? kind : "full_replay" };
 }

@@ -1,14 +1,70 @@
-import { choice, mapOf, referencesMax, unbuilt } from "../fields/fields.ts";
-import { defineSection } from "../fields/section.ts";
+import { Type } from "../../bus/type.ts";
+import { choice, mapOf, referencesMax } from "../fields/fields.ts";
+import type { Rule } from "../fields/rules.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+import { matchGlob } from "../glob.ts";
+import { toolEffects as effects, type ToolEffect, type ToolRisk, type ToolSpec, toolRisks } from "../registries.ts";
+
+/** What a manifest says of a tool's nature: its effect, or as much of both as it names. */
+type SaidOfTool = ToolEffect | { readonly effect?: ToolEffect; readonly risk?: ToolRisk };
+
+const fields = {
+  tool_effects: mapOf(
+    "What calls of a tool may do, where that is not what the tool declares; by its name, or by a glob with * and ?. A name goes before a glob, a longer glob before a shorter one.",
+    Type.Unsafe<SaidOfTool>({
+      type: ["object", "string"],
+      description: "The effect, or an object with effect, risk or both.",
+      pattern: `^(${effects.join("|")})$`,
+      patternHelp: `must be one of ${effects.join(", ")}`,
+      properties: {
+        effect: choice("How often a call may run: read changes nothing, idempotent may run again.", effects),
+        risk: choice("The most that a call can do to others.", toolRisks),
+      },
+      additionalProperties: false,
+    }),
+    referencesMax,
+  ),
+};
+
+/** What of `spec` is declared here. */
+export type ToolEffectsSpec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<ToolEffectsSpec>[] = [
+  {
+    says: "names neither an effect nor a risk",
+    type: "missing",
+    broken: ({ tool_effects }) =>
+      Object.entries(tool_effects).flatMap(([glob, said]) =>
+        typeof said === "object" && said.effect === undefined && said.risk === undefined
+          ? [["spec", "tool_effects", glob]]
+          : [],
+      ),
+  },
+];
 
 export const toolEffects = defineSection({
-  fields: {
-    tool_effects: unbuilt(
-      mapOf(
-        "How often a remote tool may run, by tool name or glob.",
-        choice("The effect.", ["read", "idempotent", "once"]),
-        referencesMax,
-      ),
-    ),
+  fields,
+  rules,
+  compile({ tool_effects }: ToolEffectsSpec, { tools, selectsNothing }) {
+    for (const glob of Object.keys(tool_effects))
+      if (!tools.some(({ name }) => matchGlob(glob, name))) selectsNothing(glob, "tool_effect");
+    return null;
   },
 });
+
+/** The tool as the manifest wants it to be seen. */
+export function asDeclared(tool: ToolSpec, { tool_effects }: ToolEffectsSpec): ToolSpec {
+  const said = saidOf(tool.name, tool_effects);
+  if (said === undefined) return tool;
+  const { effect = tool.effect, risk = tool.risk } = typeof said === "string" ? { effect: said } : said;
+  const { name, description, parameters, workspace } = tool;
+  return { ...tool, name, description, parameters, workspace, effect, risk };
+}
+
+function saidOf(name: string, said: ToolEffectsSpec["tool_effects"]): SaidOfTool | undefined {
+  if (Object.hasOwn(said, name)) return said[name];
+  // The order of a map's keys says nothing: it is not kept everywhere.
+  const globs = Object.keys(said).filter((glob) => matchGlob(glob, name));
+  const [glob] = globs.sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
+  return glob === undefined ? undefined : said[glob];
+}

@@ -1,6 +1,8 @@
 import { list, text } from "../fields/fields.ts";
 import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
 import type { Registries, ToolSpec } from "../registries.ts";
+import { type DelegationSpec, taskToolOf } from "./delegation.ts";
+import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
   tools: list("Built-in tools that the model may call.", text("Name of a tool.", { maxLength: 128 })),
@@ -19,13 +21,30 @@ export const tools = defineSection({
   compile: (_spec: Spec, context): CompiledTools => ({ tools: context.tools }),
 });
 
-/** The named tools in their order, each once. */
-export function bindTools(spec: Spec, { tools: known }: Registries, refuse: Refuse): ToolSpec[] {
+/** Tools that come with a pattern, whatever spec.tools names. */
+const toolsOfPattern: Readonly<Record<string, readonly string[]>> = {
+  deep: ["plan_create", "plan_update_step", "plan_get"],
+};
+
+/** The named tools in their order, each once, then those of the pattern and of spec.delegation, as the manifest wants them to be seen. */
+export function bindTools(
+  spec: Spec & ToolEffectsSpec & DelegationSpec & { readonly pattern: string },
+  { tools: known }: Registries,
+  refuse: Refuse,
+): ToolSpec[] {
   const bound = new Map<string, ToolSpec>();
   for (const [at, name] of spec.tools.entries()) {
     const tool = known.get(name);
     if (tool === undefined) refuse(["spec", "tools", at], `names the tool ${name}, which is not there`, "unresolved");
-    else bound.set(name, tool);
+    else bound.set(name, asDeclared(tool, spec));
   }
+  for (const name of toolsOfPattern[spec.pattern] ?? []) {
+    const tool = known.get(name);
+    if (tool !== undefined) bound.set(name, asDeclared(tool, spec));
+  }
+  const task = taskToolOf(spec);
+  if (task !== null && bound.has(task.name))
+    refuse(["spec", "delegation"], `brings a second tool ${task.name}`, "conflict");
+  if (task !== null) bound.set(task.name, asDeclared(task, spec));
   return [...bound.values()];
 }

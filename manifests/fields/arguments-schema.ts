@@ -1,0 +1,139 @@
+import type { Path } from "../problems.ts";
+
+// A JSON Schema that a manifest brings along, for the arguments of a tool. What it says is carried out: a keyword that is not is
+// refused by name, and so is a schema whose work on one value could get out of hand.
+
+/** What is wrong with a schema, and where in it; `says` goes on after the path. */
+export interface SchemaFault {
+  readonly path: Path;
+  readonly says: string;
+}
+
+/** Schemas and listed values within a schema, each reference written out: what one value is held against. */
+const sizeMax = 500;
+
+const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isNumber = (value: unknown) => typeof value === "number" && Number.isFinite(value);
+const isTypes = (value: unknown) => isList(value) && areDifferent(value) && value.every((name) => types.has(name));
+const isNames = (value: unknown) => isList(value) && areDifferent(value) && value.every((name) => isText(name));
+
+/** Keywords that hold no schema, with the form that they must have. */
+const plain: ReadonlyMap<string, { readonly fits: (value: unknown) => boolean; readonly form: string }> = new Map([
+  ["type", { fits: (value: unknown) => types.has(value) || isTypes(value), form: "a type, or a list of types" }],
+  ["required", { fits: (value) => isEmpty(value) || isNames(value), form: "a list of different names" }],
+  ...["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"].map(
+    (name) => [name, { fits: isCount, form: "a whole number from 0" }] as const,
+  ),
+  ...["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"].map(
+    (name) => [name, { fits: isNumber, form: "a number" }] as const,
+  ),
+  ["multipleOf", { fits: (value) => isNumber(value) && (value as number) > 0, form: "a number above 0" }],
+]);
+/** Keywords that are for people and the model. */
+const told = new Set([
+  ...["title", "description", "default", "examples", "format", "$comment", "deprecated", "readOnly", "writeOnly"],
+  "const",
+]);
+const types = new Set<unknown>(["null", "boolean", "object", "array", "number", "integer", "string"]);
+const reference = /^#\/(\$defs|definitions)\/([A-Za-z0-9_.-]{1,100})$/;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The first fault of a schema for arguments; null when it can be carried out. */
+export function argumentsSchemaFault(schema: Fields): SchemaFault | null {
+  if (schema.type !== "object") return { path: ["type"], says: "must be object" };
+  return new Walk(schema).schema(schema, []);
+}
+
+class Walk {
+  readonly #root: Fields;
+  #size = 0;
+
+  constructor(root: Fields) {
+    this.#root = root;
+  }
+
+  schema(value: unknown, path: Path): SchemaFault | null {
+    // A reference to what it stands in never ends, and some double at each step.
+    const fault = this.#grow(1, path);
+    if (fault !== null || typeof value === "boolean") return fault;
+    if (!isFields(value)) return { path, says: "is not a schema" };
+    for (const [key, said] of Object.entries(value)) {
+      const found = this.#keyword(key, said, [...path, key]);
+      if (found !== null) return found;
+    }
+    return null;
+  }
+
+  #keyword(key: string, said: unknown, path: Path): SchemaFault | null {
+    const rule = plain.get(key);
+    if (rule !== undefined) return rule.fits(said) ? null : { path, says: `is not ${rule.form}` };
+    if (told.has(key)) return null;
+    switch (key) {
+      case "additionalProperties":
+      case "items":
+      case "not":
+        return this.schema(said, path);
+      case "anyOf":
+      case "allOf":
+      case "oneOf":
+        return isList(said) ? this.#each([...said.entries()], path) : { path, says: "is not a list of schemas" };
+      case "$schema":
+        return path.length === 1 && isText(said) ? null : { path, says: "is not a text at the top" };
+      case "$defs":
+      case "definitions":
+        if (path.length > 1) return { path, says: "does not stand at the top" };
+        return this.#each(isFields(said) ? Object.entries(said) : null, path);
+      case "properties":
+        return this.#each(isFields(said) ? Object.entries(said) : null, path);
+      case "$ref":
+        return this.#reference(said, path);
+      case "enum":
+        return isList(said) ? this.#grow(said.length, path) : { path, says: "is not a list of values" };
+      default:
+        return { path, says: "is not a keyword that is carried out" };
+    }
+  }
+
+  #reference(said: unknown, path: Path): SchemaFault | null {
+    const [, where = "", name = ""] = (isText(said) && reference.exec(said)) || [];
+    const definitions = this.#root[where];
+    if (isFields(definitions) && Object.hasOwn(definitions, name)) return this.schema(definitions[name], [where, name]);
+    return { path, says: "names no entry of $defs or definitions" };
+  }
+
+  #each(entries: readonly (readonly [string | number, unknown])[] | null, path: Path): SchemaFault | null {
+    if (entries === null) return { path, says: "is not an object of schemas" };
+    for (const [key, value] of entries) {
+      const fault = this.schema(value, [...path, key]);
+      if (fault !== null) return fault;
+    }
+    return null;
+  }
+
+  #grow(by: number, path: Path): SchemaFault | null {
+    this.#size += by;
+    return this.#size > sizeMax ? { path, says: `makes more than ${sizeMax} parts of the schema` } : null;
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+/** Whether it is a list with something in it. */
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && value.length > 0;
+}
+
+function isEmpty(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+function areDifferent(values: readonly unknown[]): boolean {
+  return new Set(values).size === values.length;
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
