@@ -5,6 +5,7 @@ import type { Registries } from "../../manifests/registries.ts";
 import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve/resolve.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
+import { withMembers } from "./members.ts";
 
 /** How long an answer counts before all layers are asked again: many turns begin together. Files are looked at for each. */
 const answerFreshMs = 20;
@@ -66,7 +67,11 @@ export class ManifestLibrary {
     if (asked) {
       // It may have been looked for before the file was what it is now.
       const answer = await asked.catch(() => null);
-      const isShared = answer !== null && !answer.resolved.hasCanary && this.#resolver.isCurrent(name, answer.resolved);
+      const isShared =
+        answer !== null &&
+        answer.agent.members.length === 0 &&
+        !answer.resolved.hasCanary &&
+        this.#resolver.isCurrent(name, answer.resolved);
       return (isShared ? answer : await this.#find(tenantId, name, threadSuffix)).agent;
     }
     const changes = this.#changes;
@@ -75,7 +80,9 @@ export class ManifestLibrary {
     try {
       const answer = await asking;
       // With a canary the answer is the thread's own; what was read while somebody changed it may be old already.
-      if (!answer.resolved.hasCanary && changes === this.#changes) {
+      // An agent that is made of others is looked at for each turn: any of them may have changed.
+      const isAlone = answer.agent.members.length === 0;
+      if (isAlone && !answer.resolved.hasCanary && changes === this.#changes) {
         if (this.#answers.size >= answersMax) this.#answers.clear();
         this.#answers.set(key, { ...answer, staleAt: this.#monotonic() + answerFreshMs });
       }
@@ -87,7 +94,16 @@ export class ManifestLibrary {
 
   async #find(tenantId: string, name: string, threadSuffix: string | null): Promise<Answer> {
     const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
-    return { agent: await this.compiled(resolved, tenantId), resolved };
+    const agent = await this.compiled(resolved, tenantId);
+    if (agent.manifest.spec.sub_agents.length === 0) return { agent, resolved };
+    return { agent: await this.#whole(agent, tenantId, threadSuffix), resolved };
+  }
+
+  /** The agent with those that it is made of. */
+  #whole(agent: CompiledAgent, tenantId: string, threadSuffix: string | null): Promise<CompiledAgent> {
+    return withMembers(agent, async (name) =>
+      this.compiled(await this.#resolver.resolve(tenantId, name, threadSuffix), tenantId),
+    );
   }
 
   /** What was resolved, made ready to run. */
@@ -115,7 +131,7 @@ export class ManifestLibrary {
   /** Holds a manifest against what this version can run, with the texts that the store has now. Refuses with invalid_manifest. */
   async check(manifest: Manifest, tenantId: string): Promise<CompiledAgent> {
     const texts = await readTexts(this.#objects, neededTexts(manifest, tenantId));
-    return this.compile(manifest, { tenantId, version: null, texts });
+    return this.#whole(this.compile(manifest, { tenantId, version: null, texts }), tenantId, null);
   }
 
   compile(manifest: Manifest, source: CompileSource): CompiledAgent {

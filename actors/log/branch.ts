@@ -1,6 +1,6 @@
 import type { TenantStore } from "../../storage/store/store.ts";
-import { type LogEvent, pageRows, readEventsBefore } from "../../storage/tables/events.ts";
-import { firstKeptSeq, summaryMessage } from "./compaction.ts";
+import { type LogEvent, pageRows, readEvent, readEventsBefore } from "../../storage/tables/events.ts";
+import { firstKeptSeq, openingMessage, openingSeq, summaryMessage } from "./compaction.ts";
 import { type ContextMessage, messageOf } from "./message.ts";
 
 /**
@@ -18,13 +18,13 @@ export async function loadBranch(
   let hasUser = !withUser;
   // What a compaction has summed up is not read.
   let firstKept = 0;
-  let summary: ContextMessage | null = null;
+  let compaction: LogEvent | null = null;
   // Every message has few events beside it that are not messages: twice as many rows are nearly always enough.
   const pageSize = Math.min(pageRows, needed * 2 + 8);
   for await (const event of branchEvents(store, threadKey, leafSeq, pageSize)) {
     if (event.seq < firstKept) break;
-    if (event.kind === "compaction" && summary === null) {
-      summary = summaryMessage(event);
+    if (event.kind === "compaction" && compaction === null) {
+      compaction = event;
       firstKept = firstKeptSeq(event);
     }
     const message = messageOf(event);
@@ -34,8 +34,24 @@ export async function loadBranch(
     if (hasUser && newestFirst.length >= needed && message.role !== "tool")
       return inCallOrder(newestFirst.reverse(), 0);
   }
-  if (summary !== null) newestFirst.push(summary);
+  if (compaction !== null) {
+    const opening = await openingOf(store, threadKey, compaction);
+    if (opening !== null) newestFirst.push(opening.message);
+    newestFirst.push(summaryMessage(compaction));
+  }
   return inCallOrder(newestFirst.reverse(), 0);
+}
+
+/** The opening of the turn that a compaction cuts through, as it is kept; null when it cuts through none. */
+export async function openingOf(
+  store: TenantStore,
+  threadKey: number,
+  compaction: LogEvent,
+): Promise<{ readonly seq: number; readonly message: ContextMessage } | null> {
+  const seq = openingSeq(compaction);
+  const event = seq === null ? undefined : await readEvent(store, threadKey, seq);
+  const message = event === undefined ? null : messageOf(event);
+  return message === null || seq === null ? null : { seq, message: openingMessage(message) };
 }
 
 /** A branch with what was appended to it since. */

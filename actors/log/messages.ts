@@ -1,7 +1,10 @@
+import type { LeaseProof } from "../../bus/protocol/lease.ts";
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
+import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { TurnAccepted } from "../../bus/protocol/run.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
-import type { BranchSummary } from "../../bus/protocol/thread.ts";
+import type { BranchSummary, ThreadNote } from "../../bus/protocol/thread.ts";
+import type { QueueMode } from "../../manifests/sections/session.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import type { NewRun, RunEnding, RunRow, RunSpent } from "../../storage/tables/runs.ts";
 import type { JournalEntry } from "./entry.ts";
@@ -16,7 +19,7 @@ declare module "../../bus/protocol/thread.ts" {
   interface ThreadMessages {
     /**
      * Reserves the log for a run and answers with what it needs to begin; `begin` or `release` must follow. Refuses with the
-     * refusals of an idempotency key. `actor_lost` means that the thread has lost its state meanwhile: ask again.
+     * refusals of an idempotency key, and with lease_held and lease_read_only. `actor_lost` means that the thread has lost its state meanwhile: ask again.
      */
     open: { body: OpenLog; reply: OpenedLog };
     /** Makes the caller's messages durable together with the row of the run. Only for the run that has opened the log. */
@@ -25,6 +28,8 @@ declare module "../../bus/protocol/thread.ts" {
     append: { body: AppendToLog; reply: LogPosition };
     /** The same for the last entries of a run, which is live no more afterwards. */
     end: { body: EndRun; reply: EndedRun };
+    /** Moves what waits for the run into its log. */
+    take_inputs: { body: TakeInputs; reply: TakenInputs };
     /** Puts the run aside: it is not live any more, and the thread is not free either. */
     park: { body: ParkRun; reply: LogPosition };
     /** Makes a run that was put aside the live one again, and says where it stood. */
@@ -44,6 +49,8 @@ export interface OpenLog {
   /** How many of the newest messages it can use at most, and whether a user's has to be among them. */
   readonly needed: number;
   readonly withUser: boolean;
+  /** What the client has shown to drive the conversation; null where nothing is to be checked. */
+  readonly lease: LeaseProof | null;
 }
 
 /** An idempotency key under the name that it is kept by. */
@@ -76,6 +83,10 @@ export interface OpenThread {
   readonly thinking_level: ThinkingLevel | null;
   /** The style of answering that the conversation has picked, null for none. */
   readonly output_style: string | null;
+  /** The permission mode that the conversation keeps; null leaves it to the manifest. */
+  readonly permission_mode: PermissionMode | null;
+  /** What waits and the run has to take at its next step; null for nothing. */
+  readonly queued: QueuedCount | null;
   /** The newest messages of the active branch. Not to be changed. */
   readonly branch: readonly ContextMessage[];
   /** Results for calls that have none: to be appended before anything else. */
@@ -92,6 +103,10 @@ export interface BeginRun {
   readonly model_id: string;
   /** The caller's first words, for the list of conversations; null when there are none. */
   readonly preview: string | null;
+  /** What the conversation is to keep from here on. */
+  readonly kept?: KeptByThread;
+  /** Of a task only: the full id of the conversation that it belongs to. */
+  readonly parent_session_id?: string;
 }
 
 /** A later batch of a run. */
@@ -99,18 +114,69 @@ export interface AppendToLog {
   readonly run_id: string;
   readonly entries: readonly JournalEntry[];
   readonly ops: readonly WriteOp[];
+  /** What the conversation is to keep from here on. */
+  readonly kept?: KeptByThread | undefined;
+}
+
+/** What a conversation keeps for the runs to come. Undefined takes it away. */
+export interface KeptByThread {
+  readonly thinking_level?: ThinkingLevel | undefined;
+  readonly output_style?: string | undefined;
+  readonly permission_mode?: PermissionMode | undefined;
 }
 
 /** The last batch of a run, with what came of it. */
-export interface EndRun extends AppendToLog {
+export interface EndRun extends Omit<AppendToLog, "kept"> {
   readonly ending: RunEnding;
   /** Where the run believes its entries to begin, as what it has answered says. */
   readonly next_seq: number;
+  /** What of that which waits keeps the run from its end; null for nothing. */
+  readonly unless: AtEnd | null;
+}
+
+/** What keeps a run from its end: steers and follow-ups; or follow-ups only, as it has no steps left for a steer. */
+export type AtEnd = "end" | "end_of_steps";
+
+/** How many there are. */
+export interface QueuedCount {
+  readonly steers: number;
+  readonly notes: number;
+}
+
+/** When a run takes what waits, and how much of it. Notes are taken always, and all of them. */
+export interface TakeInputs {
+  readonly run_id: string;
+  /** At its start it takes all steers, whatever the mode. */
+  readonly moment: "start" | "step" | AtEnd;
+  readonly steers: QueueMode;
+  readonly follow_ups: QueueMode;
+  /** For the metadata of their events; null for none. */
+  readonly origin: string | null;
+}
+
+/** What a run has been given. All of it is in the log. */
+export interface TakenInputs extends LogPosition {
+  readonly inputs: readonly TakenInput[];
+  /** Numbers up to this one are taken, or counted in `steers`. */
+  readonly seen: number;
+  /** Steers that still wait. */
+  readonly steers: number;
+}
+
+/** A message, or a note of the service. */
+export interface TakenInput {
+  readonly kind: "steer" | "follow_up" | "note";
+  readonly content: string;
+  /** Subject of the principal who has said it. */
+  readonly sender: string;
+  readonly frame: ThreadNote["frame"];
 }
 
 /** What becomes of the last batch of a run. */
 export type EndedRun =
   | { readonly kind: "ended"; readonly durable_seq: number }
+  /** Something waits: nothing was written, and the run goes on. */
+  | { readonly kind: "queued" }
   /** Something that is not the run's stands in the log since: nothing was written, and its entries begin there. */
   | { readonly kind: "moved"; readonly next_seq: number };
 
@@ -136,7 +202,7 @@ export type TakenRun =
   | {
       readonly kind: "taken";
       readonly run: RunRow;
-      readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style">;
+      readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode">;
     }
   /** It does not wait: it runs, is over, or never was. */
   | { readonly kind: "not_waiting" };

@@ -16,6 +16,8 @@ export interface ToolOutcome {
   /** Images that it has made. */
   readonly attachments: readonly Attachment[];
   readonly entry: JournalEntry;
+  /** Only the client of the request has not answered it: what it brings as its result goes before this. */
+  readonly isHanded?: true;
 }
 
 /**
@@ -64,6 +66,12 @@ export function unknownOutcome(effect: ToolEffect): string {
 /** A call that will never run, closed so that every call in the log has a result. */
 export function unrunTool(call: ToolCall, why: string, origin: string | null): ToolOutcome {
   return toolOutcome(call, resultText(toolError("interrupted", `not run: ${why}`)), "error", origin);
+}
+
+/** A call that its client was handed and has brought no result of. */
+export function unansweredTool(call: ToolCall): ToolOutcome {
+  const words = resultText(toolError("interrupted", "not answered by the client"));
+  return { ...toolOutcome(call, words, "error", null), isHanded: true };
 }
 
 /** The outcome as the model reads it at its next step. */

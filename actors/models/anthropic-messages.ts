@@ -66,7 +66,9 @@ export function anthropicTools(tools: readonly ToolSpec[], cache: boolean): stri
   let list = toolLists.get(tools);
   if (list === undefined) {
     list = tools
-      .map(({ name, description, parameters }) => JSON.stringify({ name, description, input_schema: parameters }))
+      .map(({ name, description, parameters, told }) =>
+        JSON.stringify({ name, description, input_schema: told ?? parameters }),
+      )
       .join(",");
     toolLists.set(tools, list);
   }

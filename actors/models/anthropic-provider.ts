@@ -1,9 +1,10 @@
 import type { Env } from "../../bus/env.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import type { Egress } from "../../governance/egress/egress.ts";
+import { answerWords } from "./answer-words.ts";
 import { anthropicSystem, anthropicTools, anthropicTurns, beganThinking, hasThoughts } from "./anthropic-messages.ts";
 import { AnthropicReader } from "./anthropic-reader.ts";
-import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest } from "./provider.ts";
+import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest, ToolUse } from "./provider.ts";
 import { type WireCall, type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
 
 /** Of the Messages API, which says of each that it stays as it is. */
@@ -26,6 +27,8 @@ interface Taken {
   readonly refused: readonly ThinkingMode[];
   /** The highest effort; null when it takes none. */
   readonly effort: "max" | "high" | null;
+  /** Whether it takes a schema for its answer; else it is told in words. */
+  readonly schema: boolean;
 }
 
 /** Calls Anthropic's Messages API, through the given egress. */
@@ -63,12 +66,16 @@ class AnthropicCall implements WireCall {
   }
 
   body(): string {
-    const { route, system, offers, cache, temperature } = this.#request;
-    const { maxTokens, fields, isOn } = this.#thinking();
+    const { route, offers, cache, temperature, stop } = this.#request;
+    const { maxTokens, fields, effort, isOn } = this.#thinking();
+    const system = this.#system();
     let body = `{"model":${JSON.stringify(route.model)},"max_tokens":${maxTokens},"stream":true${fields}`;
     // What thinks has a temperature of its own.
     if (!isOn && (this.#takes.temperature || temperature !== 0)) body += `,"temperature":${temperature}`;
-    if (offers.length > 0) body += `,"tools":${anthropicTools(offers, cache)}`;
+    if (stop !== undefined) body += `,"stop_sequences":${JSON.stringify(stop)}`;
+    if (offers.length > 0) body += `,"tools":${anthropicTools(offers, cache)}${toolUseField(this.#request.choice)}`;
+    const format = this.#format();
+    if (effort !== "" || format !== "") body += `,"output_config":{${[effort, format].filter(Boolean).join(",")}}`;
     if (system.trim() !== "") body += `,"system":${anthropicSystem(system, cache)}`;
     body += `,"messages":[${anthropicTurns(this.#request, this.#by)}`;
     if (this.#pauses > 0) body += `,{"role":"assistant","content":${this.reader.contentJson}}`;
@@ -99,6 +106,18 @@ class AnthropicCall implements WireCall {
     return true;
   }
 
+  /** The system text, with what the answer has to be like where the model takes that in words only. */
+  #system(): string {
+    const { system, answer } = this.#request;
+    if (!answer || this.#takes.schema) return system;
+    return [system, answerWords(answer)].filter((text) => text.trim() !== "").join("\n\n");
+  }
+
+  #format(): string {
+    const { answer } = this.#request;
+    return answer && this.#takes.schema ? `"format":{"type":"json_schema","schema":${answer.json}}` : "";
+  }
+
   /** Tokens that the answer may still have: what was asked for, thinking included, or enough beside what it may think. */
   #bound(budget: number): number {
     const { max_tokens, route } = this.#request;
@@ -107,15 +126,16 @@ class AnthropicCall implements WireCall {
   }
 
   /** The fields that say how to think, the bound that goes with them, and whether the model does think then. */
-  #thinking(): { maxTokens: number; fields: string; isOn: boolean } {
+  #thinking(): { maxTokens: number; fields: string; effort: string; isOn: boolean } {
     const { thinking, shown } = this.#request;
     const { mode, effort } = this.#takes;
     const unbudgeted = this.#bound(0);
-    if (thinking === null) return { maxTokens: unbudgeted, fields: "", isOn: false };
-    if (thinking.level === "off") {
+    if (thinking === null) return { maxTokens: unbudgeted, fields: "", effort: "", isOn: false };
+    // A model that thinks cannot be made to call a tool, and what the caller says of its tools goes before how hard to think.
+    if (thinking.level === "off" || isForced(this.#request.choice)) {
       // With a budget it thinks only when it is told to.
       const fields = mode === "adaptive" ? ',"thinking":{"type":"disabled"}' : "";
-      return { maxTokens: unbudgeted, fields, isOn: false };
+      return { maxTokens: unbudgeted, fields, effort: "", isOn: false };
     }
     if (mode === "budget") {
       const bound = this.#bound(thinking.budget_tokens);
@@ -123,27 +143,48 @@ class AnthropicCall implements WireCall {
       const budget = Math.min(Math.max(budgetTokensMin, thinking.budget_tokens), bound - Math.min(1_024, bound >> 2));
       const isOn = budget >= budgetTokensMin && budget < bound && beganThinking(shown, this.#by);
       const fields = isOn ? `,"thinking":{"type":"enabled","budget_tokens":${budget}}` : "";
-      return { maxTokens: bound, fields, isOn };
+      return { maxTokens: bound, fields, effort: "", isOn };
     }
     const told = mode === "adaptive" ? ',"thinking":{"type":"adaptive","display":"summarized"}' : "";
-    const wanted = effort === null ? "" : `,"output_config":{"effort":"${effortOf(thinking.level, effort)}"}`;
-    return { maxTokens: unbudgeted, fields: told + wanted, isOn: mode === "adaptive" };
+    const wanted = effort === null ? "" : `"effort":"${effortOf(thinking.level, effort)}"`;
+    return { maxTokens: unbudgeted, fields: told, effort: wanted, isOn: mode === "adaptive" };
   }
+}
+
+/** Whether the model has to call a tool. */
+function isForced(use: ToolUse | undefined): boolean {
+  return ![null, "auto", "none"].includes((use?.tool_choice ?? null) as string | null);
+}
+
+/** The field that says which of the tools are to be called. */
+function toolUseField(use: ToolUse | undefined): string {
+  if (use === undefined) return "";
+  const { tool_choice: choice, parallel_tool_calls } = use;
+  if (choice === "none") return ',"tool_choice":{"type":"none"}';
+  const type = choice === null || choice === "auto" ? "auto" : choice === "required" ? "any" : "tool";
+  const field = {
+    type,
+    ...(typeof choice === "object" && choice !== null && { name: choice.name }),
+    ...(parallel_tool_calls !== null && { disable_parallel_tool_use: !parallel_tool_calls }),
+  };
+  return `,"tool_choice":${JSON.stringify(field)}`;
 }
 
 /** What can be said of a model by its name. */
 function firstTaken(model: string): Taken {
   const isOlder = /claude-(?:2|3|instant)|-4(?:-[0-5])?(?:[-@]20\d{6}|-latest)?$/.test(model);
-  return { temperature: true, mode: isOlder ? "budget" : "adaptive", refused: [], effort: "max" };
+  return { temperature: true, mode: isOlder ? "budget" : "adaptive", refused: [], effort: "max", schema: true };
 }
 
 /**
  * Without what the provider will not have for this model, null when it is not that. A temperature of 0, which every manifest has that
  * does not say otherwise, is left out; a manifest that asks for another one is told the refusal.
  */
-function withoutRefused(takes: Taken, { temperature, thinking }: ModelRequest, words: string): Taken | null {
+function withoutRefused(takes: Taken, { temperature, thinking, answer }: ModelRequest, words: string): Taken | null {
   const { mode, refused, effort } = takes;
   if (takes.temperature && temperature === 0 && /temperature/i.test(words)) return { ...takes, temperature: false };
+  if (answer && takes.schema && /output_config\.format|output_format|json_schema|schema/i.test(words))
+    return { ...takes, schema: false };
   // What is wrong with one of the messages is not how the model is told to think.
   if (thinking === null || /messages\.\d/.test(words)) return null;
   if (mode !== "untold" && /thinking\.|thinking.*support|support.*thinking|budget_tokens|adaptive/i.test(words)) {

@@ -39,6 +39,8 @@ export interface CallPlan {
   readonly observer: CallObserver;
   /** Whether the call was ended on purpose: then it is not made again. */
   isCut(): boolean;
+  /** Whether a prompt that is too long for one model is for the caller to shorten, and not for the next model to be asked with. */
+  readonly mendsOverflow?: boolean;
   /** Told of the call under way, so that reading can be paused; null when none is. */
   onCall(call: ModelCall | null): void;
 }
@@ -67,6 +69,7 @@ export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
       if (error instanceof ModelFailure) failure = error;
       else if (failure === null || !(error instanceof SvcError)) throw error;
       if (failure.partial !== "" || isStopped(plan)) throw failure;
+      if (failure.overflow && plan.mendsOverflow) throw failure;
     }
   }
   throw failure ?? new ModelFailure("no model to call");

@@ -1,5 +1,6 @@
 import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
 import { ChunkError, refusalText } from "./chunk.ts";
+import { isOverflow } from "./overflow.ts";
 import { ModelFailure } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
 
@@ -34,6 +35,7 @@ export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discr
     ...answer,
     told: told === "" ? stated : `${stated}: ${told}`,
     retryable: isRetryableStatus(answer.status),
+    overflow: isOverflow(answer.status, body),
   });
 }
 
@@ -55,6 +57,7 @@ export function brokenCall(
     // A read that timed out is not made again: the provider may still be working on it.
     retryable: stated > 0 ? isRetryableStatus(stated) : !readTimedOut && kind !== "unsendable" && kind !== "blocked",
     timedOut: readTimedOut || kind === "no_connection",
+    overflow: error instanceof ChunkError && isOverflow(stated || 400, error.message),
     cause: error,
   });
 }

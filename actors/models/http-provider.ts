@@ -1,8 +1,10 @@
 import type { Env } from "../../bus/env.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import type { Egress } from "../../governance/egress/egress.ts";
+import type { AnswerSchema } from "../../manifests/answer-schema.ts";
+import { answerWords } from "./answer-words.ts";
 import { ChunkReader } from "./chunk-reader.ts";
-import type { ModelFailure, ModelProvider, ModelRequest } from "./provider.ts";
+import type { ModelFailure, ModelProvider, ModelRequest, ToolUse } from "./provider.ts";
 import { type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
 
 /** A hosted provider behind its OpenAI-compatible endpoint. The key is sent as a bearer token. */
@@ -22,9 +24,11 @@ export function httpProvider(config: HttpProviderConfig, env: Env, egress: Egres
 interface Taken {
   readonly temperature: boolean;
   readonly effort: boolean;
+  /** How it is told what its answer has to be like: by a schema that it keeps to in every case, by one that it may miss, or in words. */
+  readonly answer: "strict" | "schema" | "words";
 }
 
-const everything: Taken = { temperature: true, effort: true };
+const everything: Taken = { temperature: true, effort: true, answer: "strict" };
 
 function chatCompletions(config: HttpProviderConfig): WireProtocol {
   /** What wire models have refused to be given. */
@@ -55,10 +59,14 @@ function chatCompletions(config: HttpProviderConfig): WireProtocol {
 /**
  * Without what the provider will not have for this model, null when it is not that. Models that reason refuse a temperature: 0, which
  * every manifest has that does not say otherwise, is then left out; a manifest that asks for another one is told the refusal. Models
- * that do not reason refuse an effort.
+ * that do not reason refuse an effort, many a schema for their answer or what they cannot promise of it.
  */
 function withoutRefused(takes: Taken, request: ModelRequest, { status, message }: ModelFailure): Taken | null {
   if (status !== 400 && status !== 422) return null;
+  if (request.answer && takes.answer !== "words" && /response_format|json_schema|schema/i.test(message)) {
+    const isStrict = takes.answer === "strict" && request.answer.isStrict;
+    return { ...takes, answer: isStrict ? "schema" : "words" };
+  }
   if (takes.effort && request.thinking !== null && /reasoning/i.test(message)) return { ...takes, effort: false };
   if (takes.temperature && request.temperature === 0 && /temperature/i.test(message))
     return { ...takes, temperature: false };
@@ -77,14 +85,38 @@ const efforts: Readonly<Record<ThinkingLevel, string>> = {
 };
 
 function requestBody(config: HttpProviderConfig, request: ModelRequest, takes: Taken): string {
-  let body = `{"model":${JSON.stringify(request.route.model)},"messages":${request.messages},"stream":true`;
+  const { answer = null } = request;
+  const messages = answer !== null && takes.answer === "words" ? withWords(request.messages, answer) : request.messages;
+  let body = `{"model":${JSON.stringify(request.route.model)},"messages":${messages},"stream":true`;
   if (config.asksForUsage) body += `,"stream_options":{"include_usage":true}`;
   if (takes.temperature || request.temperature !== 0) body += `,"temperature":${request.temperature}`;
   const bound = request.max_tokens === null ? null : maxTokensField(config, request.route);
   if (bound !== null) body += `,"${bound}":${request.max_tokens}`;
   if (takes.effort && request.thinking !== null) body += `,"reasoning_effort":"${efforts[request.thinking.level]}"`;
-  if (request.tools !== null) body += `,"tools":${request.tools}`;
+  if (request.stop !== undefined) body += `,"stop":${JSON.stringify(request.stop)}`;
+  if (request.tools !== null) body += `,"tools":${request.tools}${toolUseFields(request.choice)}`;
+  if (answer !== null && takes.answer !== "words") body += `,"response_format":${responseFormat(answer, takes)}`;
   return `${body}}`;
+}
+
+function responseFormat({ json, isStrict }: AnswerSchema, takes: Taken): string {
+  const strict = isStrict && takes.answer === "strict";
+  return `{"type":"json_schema","json_schema":{"name":"answer","schema":${json},"strict":${strict}}}`;
+}
+
+/** The message list with one more. */
+function withWords(messages: string, answer: AnswerSchema): string {
+  const rest = messages === "[]" ? "[" : `${messages.slice(0, -1)},`;
+  return `${rest}{"role":"user","content":${JSON.stringify(answerWords(answer))}}]`;
+}
+
+/** The fields that say which of the tools are to be called. */
+function toolUseFields(use: ToolUse | undefined): string {
+  if (use === undefined) return "";
+  const { tool_choice: choice, parallel_tool_calls } = use;
+  const named = typeof choice === "object" && choice !== null ? { type: "function", function: choice } : choice;
+  const chosen = named === null ? "" : `,"tool_choice":${JSON.stringify(named)}`;
+  return parallel_tool_calls === null ? chosen : `${chosen},"parallel_tool_calls":${parallel_tool_calls}`;
 }
 
 /** What this model calls the bound on output; null when it takes none. */

@@ -1,4 +1,6 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
+import type { ToolChoice } from "../../bus/protocol/turn-options.ts";
+import type { AnswerSchema } from "../../manifests/answer-schema.ts";
 import type { ModelRoute, ToolSpec } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import type { ImagesOfCall } from "./images.ts";
@@ -25,6 +27,18 @@ export interface ModelRequest {
   readonly thinking: Thinking | null;
   /** Whether the prompt is marked for the provider's cache, where a provider has to be told. */
   readonly cache: boolean;
+  /** What an answer that asks for no tools has to be like; absent and null leave it to the model. */
+  readonly answer?: AnswerSchema | null;
+  /** Texts before which the model is to end; absent for none. */
+  readonly stop?: readonly string[];
+  /** What the caller says of the tools; absent leaves it to the model. */
+  readonly choice?: ToolUse;
+}
+
+/** Which tools a model may or must call, and whether several at once; null leaves either to the model. */
+export interface ToolUse {
+  readonly tool_choice: ToolChoice | null;
+  readonly parallel_tool_calls: boolean | null;
 }
 
 /** A message as a model is shown it. */
@@ -111,6 +125,8 @@ export class ModelFailure extends Error {
   /** All text that had been told before. Once something was said, the call is not made again. */
   readonly partial: string;
   readonly timedOut: boolean;
+  /** The prompt is longer than the model takes. */
+  readonly overflow: boolean;
 
   constructor(
     message: string,
@@ -121,6 +137,7 @@ export class ModelFailure extends Error {
       retryAfterMs?: number | null;
       partial?: string;
       timedOut?: boolean;
+      overflow?: boolean;
       cause?: unknown;
     } = {},
   ) {
@@ -132,5 +149,6 @@ export class ModelFailure extends Error {
     this.retryAfterMs = facts.retryAfterMs ?? null;
     this.partial = facts.partial ?? "";
     this.timedOut = facts.timedOut ?? false;
+    this.overflow = facts.overflow ?? false;
   }
 }

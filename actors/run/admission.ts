@@ -6,6 +6,7 @@ import { admit } from "../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 import { type Thinking, thinkingOf } from "../models/thinking.ts";
+import { asideAgent } from "./aside-agent.ts";
 import type { RunDeps } from "./deps.ts";
 
 /**
@@ -16,12 +17,13 @@ export async function admitCaller(turn: SubmitTurn, deps: RunDeps): Promise<Comp
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
   const agent = await resolve(turn, deps);
   admit(turn.principal, agent.inbound);
-  return agent;
+  return turn.side_of === undefined ? agent : asideAgent(agent);
 }
 
-async function resolve({ principal, manifest, thread_suffix }: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
+async function resolve(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
+  const { principal, manifest, thread_suffix, side_of } = turn;
   try {
-    return await deps.manifests.resolve(principal.tenant_id, manifest, thread_suffix);
+    return await deps.manifests.resolve(principal.tenant_id, manifest, side_of ?? thread_suffix);
   } catch (error) {
     const { code } = SvcError.from(error);
     const tellsWhatIsThere = code === "unknown_manifest" || code === "invalid_manifest";

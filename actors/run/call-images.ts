@@ -3,10 +3,9 @@ import type { ContextMessage } from "../log/message.ts";
 import type { ImagesOfCall } from "../models/images.ts";
 import { takesImages } from "./admission.ts";
 import { countOmitted, haveAttachments, readImages, unreadImages, withoutImages } from "./context/images.ts";
+import { imageTokens } from "./context/token-estimate.ts";
 import type { RunScope } from "./scope.ts";
 
-/** What hosted models count for an image of a thousand pixels each way; what counts is what the provider then reports. */
-const imageTokens = 1_600;
 const none: ImagesOfCall = new Map();
 
 /** The images of what is shown; null when the run is stopped meanwhile. A promise only where there is something to be read. */

@@ -1,17 +1,19 @@
 import { type Denial, denyText } from "../../governance/controls/denial.ts";
 import type { Released } from "../../governance/controls/pipeline.ts";
 import type { GovernedResult, Spoken } from "../../governance/controls/verdicts.ts";
+import type { ToolEffect } from "../../manifests/registries.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import type { JournalEntry } from "../log/entry.ts";
-import { resultText, type ToolOutcome, toolOutcome, unrunTool } from "../log/tool-outcome.ts";
+import type { KeptByThread } from "../log/messages.ts";
+import { resultText, type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "../log/tool-outcome.ts";
 import type { ToolResult } from "../tools/tool.ts";
 import type { RunScope } from "./scope.ts";
 import { keepImages } from "./tool-images.ts";
 
 /**
  * Tells, audits, counts and logs what becomes of the calls of one run. For clients every call begins once and ends once, and its
- * end is told when it is in the log. `entries` and `ops` are written with the end.
+ * end is told when it is in the log. `entries`, `ops` and what the thread is to keep are written with the end.
  */
 export class CallRecorder {
   readonly #scope: RunScope;
@@ -43,6 +45,7 @@ export class CallRecorder {
     spoken: readonly Spoken[],
     entries: readonly JournalEntry[] = [],
     ops: readonly WriteOp[] = [],
+    kept?: KeptByThread,
   ): Promise<ToolOutcome> {
     const scope = this.#scope;
     const status = result.error === undefined ? "ok" : "error";
@@ -53,20 +56,34 @@ export class CallRecorder {
       latency_ms: Math.round(latencyMs * 100) / 100,
       ...(result.error === undefined ? {} : { error_code: result.error }),
     });
-    scope.metrics.count("svc_tool_calls_total", { transport: "local", status, error_code: result.error ?? "" });
+    const transport = this.#transportOf(call);
+    scope.metrics.count("svc_tool_calls_total", { transport, status, error_code: result.error ?? "" });
     if (result.error === "interrupted") this.#countInterrupted();
-    scope.metrics.observe("svc_tool_call_seconds", { transport: "local" }, latencyMs / 1000);
+    scope.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
     const { shown, denial } = released ?? { shown: result, denial: null };
     if (denial !== null) scope.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const told = denial === null ? shownStatus : "denied";
     const text = resultText(shown);
     const { origin } = scope.plan;
-    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, origin, spoken), entries, ops);
+    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, origin, spoken), entries, ops, kept);
     return keepImages(scope, shown.images).then(({ attachments, ops: keeping, note }) => {
       const words = [text, note].filter((line) => line !== "").join("\n");
-      return this.#close(toolOutcome(call, words, told, origin, spoken, attachments), entries, [...ops, ...keeping]);
+      return this.#close(
+        toolOutcome(call, words, told, origin, spoken, attachments),
+        entries,
+        [...ops, ...keeping],
+        kept,
+      );
     });
+  }
+
+  /** Audits and counts a call that the client of the request is to make. */
+  handed(call: ToolCall): ToolCall {
+    const { name: tool, id: tool_call_id, args } = call;
+    this.#scope.audit("tool_call", "ok", { tool, tool_call_id, args, handed: "client" });
+    this.#scope.metrics.count("svc_tool_calls_total", { transport: "client", status: "ok", error_code: "" });
+    return call;
   }
 
   /** Audits, counts and closes a call that was refused. */
@@ -79,7 +96,11 @@ export class CallRecorder {
   ): Promise<ToolOutcome> {
     const scope = this.#scope;
     scope.denied(denial, { tool: call.name, tool_call_id: call.id });
-    scope.metrics.count("svc_tool_calls_total", { transport: "local", status: "denied", error_code: "" });
+    scope.metrics.count("svc_tool_calls_total", {
+      transport: this.#transportOf(call),
+      status: "denied",
+      error_code: "",
+    });
     const outcome = toolOutcome(call, denyText(denial, call.name), "denied", scope.plan.origin, spoken);
     return this.#close(outcome, entries, ops);
   }
@@ -107,13 +128,32 @@ export class CallRecorder {
     return outcome as ToolOutcome;
   }
 
+  /** The same for one that was given out: nobody knows how far it has come. */
+  recalled(
+    call: ToolCall,
+    effect: ToolEffect,
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    this.#countInterrupted();
+    const text = resultText({ error: "interrupted", text: unknownOutcome(effect) });
+    return this.#close(toolOutcome(call, text, "error", this.#scope.plan.origin), entries, ops);
+  }
+
+  /** Closes a call that is not made, or not waited for, since the user has said something else. */
+  async superseded(call: ToolCall, entries?: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
+    const [outcome] = await this.leave([call], "superseded by what the user has said since", entries, ops);
+    return outcome as ToolOutcome;
+  }
+
   /** The result becomes durable, and then the client is told. */
   async #close(
     outcome: ToolOutcome,
     entries: readonly JournalEntry[] = [],
     ops: readonly WriteOp[] = [],
+    kept?: KeptByThread,
   ): Promise<ToolOutcome> {
-    this.#ended(outcome, await this.#scope.journal.append([...entries, outcome.entry], ops));
+    this.#ended(outcome, await this.#scope.journal.append([...entries, outcome.entry], ops, kept));
     return outcome;
   }
 
@@ -122,6 +162,10 @@ export class CallRecorder {
     const end = { name: call.name, output: text, id: call.id, ...(images.length > 0 && { attachments: images }) };
     this.#scope.frame("tool_end", end, at);
     this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
+  }
+
+  #transportOf({ name }: ToolCall): "local" | "client" {
+    return this.#scope.plan.agent.clientTools.has(name) ? "client" : "local";
   }
 
   #countInterrupted(): void {

@@ -2,10 +2,12 @@ import type { ControlName } from "../../governance/controls/order.ts";
 import type { Wait } from "../../governance/controls/verdicts.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { leaveOps } from "../../storage/tables/approvals.ts";
+import { tenantWaitsAreFull } from "../../storage/tables/asked-waits.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import {
   closeWaitOp,
   deleteWaitOp,
+  isSuperseded,
   type NewWait,
   noThread,
   type WaitingCall,
@@ -27,17 +29,21 @@ export class CallWaits {
     this.#scope = scope;
   }
 
-  /** Whether the run may put no other question. */
-  get isFull(): boolean {
-    return this.#openCount >= waitsOfRunMax;
+  /** Sets one question aside: null, or in words for the model why there may be no other. */
+  async reserve(): Promise<string | null> {
+    if (this.#openCount >= waitsOfRunMax) return "too many questions are open";
+    this.#openCount++;
+    if (!(await tenantWaitsAreFull(this.#scope.store))) return null;
+    this.#openCount--;
+    return "too many questions of this tenant are open";
   }
 
-  /** Opens a question of a call; the caller writes the row and the entry, or waits here. */
+  /** Opens a question of a call, set aside before; the caller writes the row and the entry, or waits here. */
   open(call: ToolCall, wait: Wait, by: AskedBy | null): { row: NewWait; entry: JournalEntry } {
     const scope = this.#scope;
     const { plan, deps, budget } = scope;
-    this.#openCount++;
-    if (wait.approval_id !== undefined) scope.approvals = (scope.approvals ?? new Set()).add(wait.approval_id);
+    scope.run.hasAsked = true;
+    if (wait.approval_id !== undefined) scope.run.approvals = (scope.run.approvals ?? new Set()).add(wait.approval_id);
     const asking: WaitingCall = {
       tool_call_id: call.id,
       tool: call.name,
@@ -85,9 +91,11 @@ export class CallWaits {
   }
 
   /** Ends a wait; with it the request that it was for, where nobody has decided and nobody else waits. */
-  #endOps({ approval_id }: WaitRow, outcome: WaitOutcome | null, close: WriteOp): WriteOp[] {
+  #endOps(wait: WaitRow, outcome: WaitOutcome | null, close: WriteOp): WriteOp[] {
+    const { approval_id } = wait;
     if (approval_id === null || outcome?.kind === "answered") return [close];
-    return leaveOps(this.#scope.store, approval_id, outcome === null ? "aborted" : "timeout", close);
+    const why = outcome === null ? "aborted" : isSuperseded(wait) ? "superseded" : "timeout";
+    return leaveOps(this.#scope.store, approval_id, why, close);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import type { AbortReason } from "../../bus/protocol/run.ts";
 import type { AuditLog } from "../../governance/audit.ts";
@@ -10,17 +11,20 @@ import type { FileStore } from "../../storage/files/file-store.ts";
 import type { Store } from "../../storage/store/store.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
+import type { TokenCounter } from "../models/token-counter.ts";
 import type { ToolSource } from "../tools/source.ts";
 import type { TextPace } from "./output/text-pace.ts";
 
 /** What the parts of a run need. Made once, at the start of the thread. */
 export interface RunDeps {
   readonly env: Env;
+  readonly bus: Bus;
   readonly settings: Settings;
   readonly store: Store;
   /** Where images of callers and tools are kept. */
   readonly files: FileStore;
   readonly models: Models;
+  readonly tokens: TokenCounter;
   /** Where runs get their tools from. */
   readonly toolSources: readonly ToolSource[];
   /** What stands around the calls and replies of every run. */

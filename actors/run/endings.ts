@@ -6,6 +6,7 @@ import { interruptedEntry, type JournalEntry } from "../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../log/message.ts";
 import type { ModelFailure } from "../models/provider.ts";
 import type { ReleasedReply } from "./held-reply.ts";
+import { noteEntry } from "./notes.ts";
 import type { RunScope } from "./scope.ts";
 
 /** How the loop of a turn was left. */
@@ -25,21 +26,34 @@ export interface Finished {
   readonly stop_reason: StopReason;
   /** The model's failure in words for the client. */
   readonly failure: string | null;
+  /** The failure is that of a tool. */
+  readonly failedTool?: true;
+  /** A limit of the run was in the way. */
+  readonly limited?: true;
   readonly entries: readonly JournalEntry[];
   /** Whether the reply is what the turn was for. */
   readonly ok: boolean;
+  /** Calls that the client of the request is to make; absent where the answer does not end in any. */
+  readonly handed?: readonly ToolCall[];
+  /** The model has said all that it wanted to: the run goes on if somebody has said something to it meanwhile. */
+  readonly isAnswer?: boolean;
 }
 
 /** The model has answered. */
-export function answered(scope: RunScope, reply: ReleasedReply): Finished {
+export function answered(
+  scope: RunScope,
+  reply: ReleasedReply,
+  marks: Readonly<Record<string, unknown>> = {},
+): Finished {
   scope.remember([assistantMessage(reply, [])]);
   return {
     kind: "finished",
     final: reply.text,
     stop_reason: reply.stop_reason,
     failure: null,
-    entries: [assistantEntry(scope, reply, [])],
+    entries: [assistantEntry(scope, reply, [], marks)],
     ok: !scope.endedOnDenial && !reply.isRefused,
+    isAnswer: reply.stop_reason !== "max_tokens",
   };
 }
 
@@ -53,6 +67,26 @@ export function outOfSteps(reply: ReleasedReply): Finished {
     entries: [],
     ok: !reply.isRefused,
   };
+}
+
+/** The model has answered, and not as it has to. Nothing of it was shown. */
+export function misfit(scope: RunScope, reply: ReleasedReply, problem: string): Finished {
+  const { deps, plan } = scope;
+  deps.log.warn({ run_id: plan.run_id, model: scope.route.id, problem }, "the answer does not fit the output_schema");
+  return {
+    kind: "finished",
+    final: null,
+    stop_reason: reply.stop_reason,
+    failure: `the answer does not fit the output_schema: ${problem}`.slice(0, 200),
+    entries: [noteEntry("output_misfit", { problem })],
+    ok: false,
+  };
+}
+
+/** None of the agents that were asked has come to an answer. */
+export function nobodyAnswered(): Finished {
+  const failure = "none of the agents that were asked has answered";
+  return { kind: "finished", final: null, stop_reason: "unknown", failure, entries: [], ok: false };
 }
 
 /** The provider failed; what was shown of its words by then is kept (decision 33). */
@@ -69,8 +103,22 @@ export function failedCall(scope: RunScope, failure: ModelFailure, partial: stri
   };
 }
 
+/** A tool has failed without which the run is not to go on; its result is in the log. */
+function failedTool({ deps }: RunScope, { name, text }: { readonly name: string; readonly text: string }): Finished {
+  return {
+    kind: "finished",
+    final: null,
+    stop_reason: "unknown",
+    failure: deps.mask.told.text(`tool ${name} failed: ${text}`).slice(0, 200).toWellFormed(),
+    failedTool: true,
+    entries: [],
+    ok: false,
+  };
+}
+
 /** Somebody stopped the run, or its time was over, while the model had said `partial`. */
 export function stopped(scope: RunScope, partial: string): Finished {
+  if (scope.abortReason === null && scope.failedTool !== null) return failedTool(scope, scope.failedTool);
   if (scope.abortReason === null) {
     const limit = "max_wall_clock_seconds";
     return limited(scope, { limit, detail: `${limit} (${scope.plan.agent.limits[limit]}) reached` }, partial);
@@ -100,6 +148,7 @@ export function limited(scope: RunScope, breach: Breach, partial: string): Finis
     failure: null,
     entries: partialEntries(scope, partial + text, "limited"),
     ok: false,
+    limited: true,
   };
 }
 
@@ -125,6 +174,7 @@ export function assistantEntry(
   if (reply.thoughts !== undefined) metadata.thinking = reply.thoughts;
   else if (reply.reasoning !== "") metadata.thinking = [{ type: "thinking", thinking: reply.reasoning }];
   if (reply.spoken.length > 0) metadata.controls = reply.spoken;
+  if (scope.memberOf !== null) metadata.agent = scope.plan.agent.name;
   if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
   return {
     kind: "message",

@@ -41,9 +41,13 @@ export async function releaseReply(scope: RunScope, reply: ModelReply): Promise<
   };
 }
 
-/** Passes on in one piece what was held and released, and audits what was refused. */
-export function tellReleased(scope: RunScope, reply: ReleasedReply): void {
+/** Audits what was refused of an answer. */
+export function auditRefused(scope: RunScope, reply: ReleasedReply): void {
   for (const denial of reply.denials) scope.denied(denial, null);
+}
+
+/** Passes on in one piece what was held and released. */
+export function tellReply(scope: RunScope, reply: ReleasedReply): void {
   if (reply.reasoning !== "") scope.think(reply.reasoning);
   if (reply.text !== "") scope.say(reply.text);
   scope.passOn();

@@ -2,9 +2,12 @@ import { SvcError } from "../../bus/errors.ts";
 import type { ClientMessage, SubmitTurn } from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { expandCommands, expandTemplate } from "../../manifests/prompts.ts";
+import type { ToolCall } from "../../storage/tables/events.ts";
 import { type Attachment, attachmentsOf, fileIdOf } from "../log/attachment.ts";
 import type { JournalEntry } from "../log/entry.ts";
+import { type ToolOutcome, toolOutcome, unansweredTool } from "../log/tool-outcome.ts";
 import { attachmentsMax, type Taken, takeAttachment, takePart } from "./attachments.ts";
+import { answersTo, quotedCalls, requestCalls } from "./client-calls.ts";
 
 // What a client sends becomes entries of the log here. Only user messages have the client's authority: the rest is context
 // (decision 13). A client's system text is kept as such and shown below the manifest's own; its assistant turns keep their
@@ -20,8 +23,12 @@ const droppedTypesMax = 20;
 /** What a model cannot be given is dropped; the caller logs what that was. */
 export interface Intake {
   readonly entries: readonly JournalEntry[];
-  /** The words of the last user message, for audit and the list of sessions. */
-  readonly userText: string;
+  /** Words that answer calls which the log shows open, by the call's id. They stand in no entry, and are not released yet. */
+  readonly answers: ReadonlyMap<string, string>;
+  /** Those of the entries that are a client's results, with what they are results of; their words are not released yet. */
+  readonly results: ReadonlyMap<JournalEntry, ToolCall>;
+  /** The words of the last user message, for audit and the list of sessions; null when there is none. */
+  readonly userText: string | null;
   /** The files that messages refer to, whether they are there or not. */
   readonly fileIds: readonly string[];
   /** Whether messages carry images beside those files. */
@@ -30,17 +37,28 @@ export interface Intake {
 }
 
 /**
- * The entries of a turn's messages and template, slash commands expanded. Refuses with invalid_request, unknown_prompt,
+ * The entries of a turn's messages and template, slash commands expanded. Messages that answer one of the calls which are being closed
+ * are `answers`, and then nothing else need be said. Refuses with invalid_request, unknown_prompt,
  * empty_prompt, too_many_commands and messages_or_template_required.
  */
-export function takeMessages(turn: SubmitTurn, agent: CompiledAgent): Intake {
+export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: readonly ToolOutcome[] = []): Intake {
   const dropped = new Set<string>();
   const messages = expandCommands(agent.prompts, turn.messages as (ClientMessage & { content: unknown })[]);
-  const entries = messages.flatMap((message, index) => takeMessage(message, index, turn, dropped));
+  const places = answersTo(closing, messages);
+  const answers = new Map<string, string>();
+  for (const [id, at] of places ?? []) {
+    answers.set(id, takeResult(messages[at] as ClientMessage, at, dropped));
+    messages[at] = { role: "system", content: "" };
+  }
+  const results = new Map<JournalEntry, ToolCall>();
+  const isPaired = agent.requestTools !== undefined && hasNoLog(turn);
+  const entries = isPaired
+    ? takePaired(messages, turn, agent, dropped, results)
+    : messages.flatMap((message, index) => takeMessage(message, index, turn, dropped));
   if (turn.template !== null)
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
   const lastUser = entries.findLast((entry) => entry.role === "user");
-  if (!lastUser) throw new SvcError("messages_or_template_required");
+  if (!lastUser && answers.size === 0) throw new SvcError("messages_or_template_required");
   const fileIds: string[] = [];
   let hasImages = false;
   for (const { extra } of entries)
@@ -49,7 +67,8 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent): Intake {
       if (fileId === null) hasImages = true;
       else fileIds.push(fileId);
     }
-  return { entries, userText: lastUser.content, fileIds, hasImages, droppedParts: [...dropped] };
+  const userText = lastUser?.content ?? null;
+  return { entries, answers, results, userText, fileIds, hasImages, droppedParts: [...dropped] };
 }
 
 /** The entries with what is known of their files: what a client says that they are is not believed. */
@@ -63,6 +82,58 @@ export function withFiles(
     const known = attachments.map((one) => ({ ...one, ...files.get(fileIdOf(one.url) ?? "") }));
     return { ...entry, extra: { ...entry.extra, metadata: { ...entry.extra?.metadata, attachments: known } } };
   });
+}
+
+/**
+ * The entries of messages in which the client says what was called of its tools, and what came of it. Results stand right behind their
+ * calls; a call without one is closed, and a result of anything else is quoted behind them.
+ */
+function takePaired(
+  messages: readonly ClientMessage[],
+  turn: SubmitTurn,
+  agent: CompiledAgent,
+  dropped: Set<string>,
+  results: Map<JournalEntry, ToolCall>,
+): JournalEntry[] {
+  const entries: JournalEntry[] = [];
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at] as ClientMessage;
+    const calls = orMalformed(at, "tool_calls", () => requestCalls(message, agent));
+    const plain = takeMessage(message, at, turn, dropped);
+    if (calls.length === 0) {
+      entries.push(...plain);
+      continue;
+    }
+    const said = new Map<string, string>();
+    const quoted: JournalEntry[] = [];
+    for (; messages[at + 1]?.role === "tool"; at++) {
+      const result = messages[at + 1] as ClientMessage;
+      const id = result.tool_call_id ?? "";
+      if (!said.has(id) && calls.some((call) => call.id === id)) said.set(id, takeResult(result, at + 1, dropped));
+      else quoted.push(...takeMessage(result, at + 1, turn, dropped));
+    }
+    entries.push(quotedCalls(plain[0]?.content ?? "", calls));
+    for (const call of calls) {
+      const text = said.get(call.id);
+      const { entry: closed } = text === undefined ? unansweredTool(call) : toolOutcome(call, text, "ok", null);
+      if (text !== undefined) results.set(closed, call);
+      entries.push(closed);
+    }
+    entries.push(...quoted);
+  }
+  return entries;
+}
+
+/** Whether what a turn says of calls can stand in no log: it has no conversation, or begins one as a response. */
+function hasNoLog({ thread_suffix, response }: SubmitTurn): boolean {
+  return thread_suffix === null || response?.previous_response_id === null;
+}
+
+/** The words of a result; what else it carries is dropped. */
+function takeResult(message: ClientMessage, index: number, dropped: Set<string>): string {
+  const { text, attachments } = takeContent(message, index, dropped);
+  for (const { media_type } of attachments) drop(dropped, `${media_type} of role tool`);
+  return text;
 }
 
 function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dropped: Set<string>): JournalEntry[] {

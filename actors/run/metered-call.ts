@@ -6,6 +6,9 @@ import type { ModelReply } from "../models/provider.ts";
 import type { RunPlan } from "./plan.ts";
 import type { RunScope } from "./scope.ts";
 
+/** What a model is expected to write at most whose route does not say. */
+const assumedOutputTokens = 32_768;
+
 /** A limit does not allow the next try of a model call. */
 export class LimitReached extends Error {
   readonly breach: Breach;
@@ -23,13 +26,15 @@ export class LimitReached extends Error {
 export class MeteredCall {
   readonly #scope: RunScope;
   readonly #inputTokens: number;
+  readonly #asked: CallBounds;
   #try: Try | null = null;
   #shownLength = 0;
 
   /** `inputTokens` is what the prompt is estimated to be. */
-  constructor(scope: RunScope, inputTokens: number) {
+  constructor(scope: RunScope, inputTokens: number, asked: CallBounds) {
     this.#scope = scope;
     this.#inputTokens = inputTokens;
+    this.#asked = asked;
   }
 
   /** The limit that ended the call while the model spoke; null when none did. */
@@ -42,13 +47,29 @@ export class MeteredCall {
     return this.#try?.route ?? this.#scope.route;
   }
 
+  /** Asks for what the call may use of the budget that the run shares: see `RunBudget.borrow`. */
+  borrow(): Promise<Breach | "gone" | null> {
+    const { plan, budget } = this.#scope;
+    const { max_tokens, routes } = this.#asked;
+    const largest = max_tokens ?? routes[0]?.max_output_tokens ?? assumedOutputTokens;
+    return budget.borrow(this.#inputTokens, largest, dearest(plan, routes));
+  }
+
+  /** The same, for calls beside the conversation's own. Throws LimitReached. */
+  async borrowed(): Promise<void> {
+    const breach = await this.borrow();
+    if (breach === "gone") throw new LimitReached({ limit: "max_wall_clock_seconds", detail: "the run above is over" });
+    if (breach !== null) throw new LimitReached(breach);
+  }
+
   /** Begins a try, and answers the bound that the provider is to be told, null for none. Throws LimitReached. */
   begin(route: ModelRoute): number | null {
     this.failed();
     const { plan, budget, deps } = this.#scope;
-    const reserved = budget.reserve(this.#inputTokens, plan.max_tokens, dearest(plan), deps.env.now());
+    const { max_tokens, routes } = this.#asked;
+    const reserved = budget.reserve(this.#inputTokens, max_tokens, dearest(plan, routes), deps.env.now());
     if (isBreach(reserved)) throw new LimitReached(reserved);
-    const told = boundFor(route, plan.max_tokens, reserved);
+    const told = boundFor(route, max_tokens, reserved);
     this.#shownLength = 0;
     this.#try = { route, reserved, count: new OutputCount(budget, reserved, told), isSettled: false };
     return told;
@@ -122,10 +143,11 @@ export class MeteredCall {
       manifestId: plan.agent.name,
       route,
       price,
-      threadId: journal.threadId,
+      threadId: plan.parent?.root_thread_id ?? journal.threadId,
       requestId: plan.request_id,
       tokens,
       estimated,
+      aside: this.#asked.aside === true,
     });
   }
 
@@ -134,6 +156,14 @@ export class MeteredCall {
     metrics.count(name, { model: route.id });
     metrics.count("svc_control_degraded_total", { control: "limits", reason });
   }
+}
+
+/** Who may answer a call, and how much is asked of them. */
+export interface CallBounds {
+  readonly routes: readonly ModelRoute[];
+  readonly max_tokens: number | null;
+  /** Whether it is a question beside the conversation. */
+  readonly aside?: boolean;
 }
 
 /** A call of one route. */
@@ -163,9 +193,9 @@ function priceOf(plan: RunPlan, route: ModelRoute): ModelPrice | null {
 }
 
 /** The rates to set money aside by: whoever answers, it will not cost more. */
-function dearest(plan: RunPlan): ModelPrice | null {
+function dearest(plan: RunPlan, routes: readonly ModelRoute[]): ModelPrice | null {
   let price: ModelPrice | null = null;
-  for (const route of plan.routes) {
+  for (const route of routes) {
     const candidate = priceOf(plan, route);
     if (candidate === null) continue;
     price =

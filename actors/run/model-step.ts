@@ -5,8 +5,9 @@ import { type CallObserver, callModel } from "../models/call.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../models/provider.ts";
 import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
 import { systemText, wireMessages } from "./context/working-set.ts";
-import { type ReleasedReply, releaseReply, tellReleased, unheld } from "./held-reply.ts";
+import { auditRefused, type ReleasedReply, releaseReply, tellReply, unheld } from "./held-reply.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
+import { toolUse } from "./request-tools.ts";
 import type { RunScope } from "./scope.ts";
 import { toolListJson } from "./tool-list.ts";
 
@@ -20,11 +21,28 @@ export type StepOutcome =
   | { readonly kind: "failure"; readonly failure: ModelFailure; readonly partial: string }
   | { readonly kind: "stopped"; readonly partial: string };
 
-/** Calls the model with what it is to be shown, within the run's budget, and meters what was used. `nudge` comes last and is not kept. */
-export async function modelStep(
+/** Shortens what the model is shown when a provider has refused it as too long; null when it cannot be shortened. */
+export type MendOverflow = (scope: RunScope) => Promise<readonly ContextMessage[] | null>;
+
+/**
+ * Calls the model with what it is to be shown, within the run's budget, and meters what was used. `nudge` comes last and is not kept.
+ * A prompt that is too long is mended once, where there is a way. What is not used of a budget that is another's is given back.
+ */
+export function modelStep(
   scope: RunScope,
   shown: readonly ContextMessage[],
   nudge: string | null,
+  mend: MendOverflow | null = null,
+): Promise<StepOutcome> {
+  const step = callOnce(scope, shown, nudge, mend);
+  return scope.budget.lender === null ? step : step.finally(() => scope.budget.repay());
+}
+
+async function callOnce(
+  scope: RunScope,
+  shown: readonly ContextMessage[],
+  nudge: string | null,
+  mend: MendOverflow | null,
 ): Promise<StepOutcome> {
   const { plan, deps } = scope;
   scope.show(shown);
@@ -35,14 +53,26 @@ export async function modelStep(
   const images = found instanceof Promise ? await found : found;
   if (images === null) return { kind: "stopped", partial: "" };
   const tools = toolListJson(plan.agent);
+  const stop = plan.options?.stop ?? noStop;
+  const choice = toolUse(plan.options, !scope.hasCalledModel);
+  scope.hasCalledModel = true;
   const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
-  const metered = new MeteredCall(scope, estimatedTokens(characters) + estimatedImageTokens(images));
-  const isHeld = scope.pipeline.holdsReplies;
+  const estimate = estimatedTokens(characters) + estimatedImageTokens(images);
+  const metered = new MeteredCall(scope, scope.promptTokens ?? estimate, {
+    routes: scope.routes,
+    max_tokens: plan.max_tokens,
+  });
+  if (scope.budget.lender !== null) {
+    const breach = await metered.borrow();
+    if (scope.cancellation.cancelled || breach === "gone") return { kind: "stopped", partial: "" };
+    if (breach !== null) return { kind: "breach", breach, partial: "" };
+  }
+  const isHeld = scope.pipeline.holdsReplies || scope.voice !== "aloud";
   let reply: ModelReply;
   try {
     const called = await callModel(
       {
-        routes: plan.routes,
+        routes: scope.routes,
         provider: (wanted) => deps.models.provider(wanted),
         request: (wanted) => {
           const given = images.size === 0 ? images : imagesFor(scope, wanted, images);
@@ -58,12 +88,16 @@ export async function modelStep(
             offers: plan.agent.tools,
             thinking: plan.thinking,
             cache: plan.agent.model.cache,
+            answer: scope.voice === "silent" ? null : scope.answerSchema,
+            ...(choice !== null && { choice }),
+            ...(stop.length > 0 && { stop }),
           };
         },
         events: isHeld ? held(scope, metered) : shownAtOnce(scope, metered),
         cancellation: scope.cancellation,
-        observer: observer(scope),
+        observer: callObserver(scope),
         isCut: () => metered.breach !== null,
+        mendsOverflow: mend !== null,
         onCall: (call) => {
           scope.call = call;
           if (metered.breach !== null) call?.abort();
@@ -83,6 +117,12 @@ export async function modelStep(
     const partial = isHeld ? "" : metered.shownOf(error.partial);
     if (scope.cancellation.cancelled) return { kind: "stopped", partial };
     if (metered.breach !== null) return cutOff(scope, metered, metered.breach, error.partial);
+    if (error.overflow && error.partial === "" && mend !== null) {
+      const shorter = await mend(scope);
+      if (scope.cancellation.cancelled) return { kind: "stopped", partial };
+      // Without a mend, models that are left may take more.
+      if (shorter !== null || scope.routes.length > 1) return modelStep(scope, shorter ?? shown, nudge);
+    }
     return { kind: "failure", failure: error, partial };
   }
   metered.answered(reply);
@@ -90,7 +130,9 @@ export async function modelStep(
   if (!isHeld) return { kind: "reply", reply: unheld(reply) };
   const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
   if (released === null) return { kind: "stopped", partial: "" };
-  tellReleased(scope, released);
+  auditRefused(scope, released);
+  // What a pattern holds back it passes on itself, if at all.
+  if (scope.voice === "aloud") tellReply(scope, released);
   return { kind: "reply", reply: released };
 }
 
@@ -98,13 +140,17 @@ export async function modelStep(
 async function cutOff(scope: RunScope, metered: MeteredCall, breach: Breach, said: string): Promise<StepOutcome> {
   scope.route = metered.route;
   const text = metered.shownOf(said);
+  if (scope.voice !== "aloud") return { kind: "breach", breach, partial: "" };
   if (!scope.pipeline.holdsReplies) return { kind: "breach", breach, partial: text };
   const reply: ModelReply = { text, reasoning: "", tool_calls: [], stop_reason: "unknown", usage: null };
   const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
   if (released === null) return { kind: "stopped", partial: "" };
-  tellReleased(scope, released);
+  auditRefused(scope, released);
+  tellReply(scope, released);
   return { kind: "breach", breach, partial: released.text };
 }
+
+const noStop: readonly string[] = [];
 
 /** What the model says goes out as it comes, as far as the limits reach. */
 function shownAtOnce(scope: RunScope, metered: MeteredCall): ModelEvents {
@@ -148,7 +194,8 @@ function thoughtCharacters(shown: readonly ContextMessage[]): number {
   return characters;
 }
 
-function observer(scope: RunScope): CallObserver {
+/** Counts what happens to the calls of a run. */
+export function callObserver(scope: RunScope): CallObserver {
   const { metrics } = scope;
   return {
     finished: (route, outcome, seconds) =>

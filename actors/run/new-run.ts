@@ -4,16 +4,28 @@ import type { RunPlan } from "./plan.ts";
 
 /** The row that a turn begins with. */
 export function newRun(plan: RunPlan, owner: string): NewRun {
-  const { run_id, request_id, surface, agent, outputStyle, routes, temperature, max_tokens, startedAt, response } =
-    plan;
+  const {
+    run_id,
+    request_id,
+    surface,
+    agent,
+    outputStyle,
+    mode,
+    routes,
+    temperature,
+    max_tokens,
+    startedAt,
+    response,
+    options,
+  } = plan;
   const { tenant_id: _tenant, ...principal } = plan.principal;
   return {
     run_id,
     owner,
     manifest: agent.name,
     manifest_digest: agent.digest,
-    parent_run_id: null,
-    hops: 0,
+    parent_run_id: plan.parent?.run_id ?? null,
+    hops: plan.parent?.agents.length ?? 0,
     asked: {
       surface,
       request_id,
@@ -22,7 +34,10 @@ export function newRun(plan: RunPlan, owner: string): NewRun {
       temperature,
       max_tokens,
       ...(outputStyle === null ? {} : { output_style: outputStyle }),
+      ...(mode === "default" ? {} : { permission_mode: mode }),
+      ...(plan.parent !== null && { parent: plan.parent }),
       ...(response !== null && { response: askedOf(response) }),
+      ...(options !== null && { options }),
     },
     idempotency_scope: plan.idempotency?.scope ?? null,
     started_at: startedAt,

@@ -1,15 +1,18 @@
 import type { SvcError } from "../../bus/errors.ts";
 import type { RunResult } from "../../bus/frames/output.ts";
+import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { ResponseAsked, Surface } from "../../bus/protocol/run.ts";
+import type { ParentRun, ResponseAsked, Surface } from "../../bus/protocol/run.ts";
+import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
-import type { ToolCall } from "../../storage/tables/events.ts";
+import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
 import type { RunSpent } from "../../storage/tables/runs.ts";
 import type { WaitRow } from "../../storage/tables/waits.ts";
 import type { ContextMessage } from "../log/message.ts";
-import type { AskedKey } from "../log/messages.ts";
+import type { AskedKey, QueuedCount } from "../log/messages.ts";
 import type { Thinking } from "../models/thinking.ts";
+import type { RunNote } from "./notes.ts";
 
 /** A turn that was admitted: everything about it is known and allowed. */
 export interface RunPlan {
@@ -20,6 +23,8 @@ export interface RunPlan {
   readonly agent: CompiledAgent;
   /** The style of answering that the conversation has picked; null when it has picked none. */
   readonly outputStyle: string | null;
+  /** What the run may do without asking as it begins, or goes on. */
+  readonly mode: PermissionMode;
   /** The agent's, with the style; the same for every model call. */
   readonly systemPrompt: string;
   /** The model of this turn, then the manifest's fallbacks. */
@@ -31,12 +36,16 @@ export interface RunPlan {
   readonly thread_suffix: string | null;
   /** What the model is to be shown, the caller's new messages last. The run adds to it. */
   readonly branch: ContextMessage[];
-  /** Where the messages of this turn begin in `branch`. */
-  readonly turnStart: number;
+  /** Where the messages of this turn begin in `branch`; a compaction moves it, and a follow-up begins another one. */
+  turnStart: number;
   /** Shown to the model at its first call, as the caller's words, and kept nowhere. */
-  readonly nudge: string | null;
+  nudge: string | null;
+  /** The run that has handed out this one as a task; null where a caller has asked for it. */
+  readonly parent: ParentRun | null;
   /** Of POST /v1/responses; null on other surfaces. */
   readonly response: ResponseAsked | null;
+  /** Of the OpenAI surface; null where the request has none. */
+  readonly options: TurnOptions | null;
   /** The caller's words, for audit; null when there are none. */
   readonly userText: string | null;
   readonly startedAt: number;
@@ -46,6 +55,8 @@ export interface RunPlan {
   readonly thread_key: number;
   /** What a run that was put aside goes on with; null for one that begins. */
   readonly resumed: Resumed | null;
+  /** What waited for the run as it began or was taken up; null for nothing. */
+  readonly queued: QueuedCount | null;
   /** The key that is settled with the turn's last batch. */
   readonly idempotency: AskedKey | null;
   /** The sequence number of the turn's first event. */
@@ -54,13 +65,19 @@ export interface RunPlan {
 
 /** Where a run was that was put aside. */
 export interface Resumed {
-  /** How often it has asked its model. */
+  /** How often it has asked its model since the last of its notes. */
   readonly step: number;
   /** The calls of the last time that have no result. */
   readonly calls: readonly PendingCall[];
   /** The ids of all its calls. */
   readonly callIds: readonly string[];
   readonly spent: RunSpent | null;
+  /** What its pattern has written down, oldest first. */
+  readonly notes: readonly RunNote[];
+  /** What its members have in the log. */
+  readonly ofMembers: readonly LogEvent[];
+  /** What it waits for, its members with it. */
+  readonly waits: readonly WaitRow[];
   /** The requests for approval that it has waited for. */
   readonly approvals: readonly string[];
 }
@@ -70,6 +87,8 @@ export interface PendingCall {
   readonly call: ToolCall;
   /** The arguments as the model wrote them; those of a call from the log are as the log has them. */
   readonly argumentsText?: string;
+  /** It was handed to the client of the request before the run was put aside. */
+  readonly isHanded?: boolean;
   readonly wait: WaitRow | null;
 }
 

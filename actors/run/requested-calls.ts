@@ -9,12 +9,20 @@ const callIdMax = 256;
 /** Providers refuse a conversation in which a call has a name of any other form. */
 const callNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Calls as the log keeps them: arguments parsed where they can be, and each with an id of its own, which is a used one then. */
-export function identifyCalls(requested: readonly RequestedCall[], usedIds: Set<string>, env: Env): ToolCall[] {
+/**
+ * Calls as the log keeps them: arguments parsed where they can be, and each with an id of its own, which is a used one then. Ids that
+ * leave the server, as `isOurs` says, are never a model's: they are guessed by nobody, and name one call of the tenant.
+ */
+export function identifyCalls(
+  requested: readonly RequestedCall[],
+  usedIds: Set<string>,
+  env: Env,
+  isOurs: (name: string) => boolean,
+): ToolCall[] {
   const args = loggedArguments(requested.map((call) => soundJson(call.arguments)));
   return requested.map((call, at) => {
     let id = call.id;
-    if (id === "" || id.length > callIdMax || usedIds.has(id)) id = `call_${env.id()}`;
+    if (id === "" || id.length > callIdMax || usedIds.has(id) || isOurs(call.name)) id = `call_${env.id()}`;
     usedIds.add(id);
     return { id, name: presentableName(call.name), args: args[at] };
   });

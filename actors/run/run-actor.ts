@@ -6,6 +6,7 @@ import type { PatternDeps } from "./pattern.ts";
 import { resumeRun, type WhyResume } from "./resume.ts";
 import type { Run } from "./run.ts";
 import { ownRun, type RunState, startRun } from "./start.ts";
+import type { TaskFamily } from "./task-family.ts";
 import { answerStored } from "./waits.ts";
 
 /**
@@ -16,8 +17,8 @@ import { answerStored } from "./waits.ts";
 export const runActor = defineActor<"run", RunState, PatternDeps>({
   kind: "run",
   mailboxLimit: 64,
-  interleaves: ["abort", "detach", "status", "answer"],
-  reserved: ["abort", "detach", "resume"],
+  interleaves: ["abort", "detach", "status", "answer", "lend", "repay", "count", "relay", "taskEnded", "alive"],
+  reserved: ["abort", "detach", "resume", "repay", "taskEnded"],
   passivateAfterMs: 10_000,
   load: () => ({ run: null, output: null, parked: false, log: null, key: null, accepted: false }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
@@ -51,6 +52,8 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     async answer(state, answer, context) {
       const { tenantId, suffix, runId } = splitRunKey(context.key);
       if (suffix === null) return { outcome: state.run?.answer(answer) ?? "over" };
+      // Of a thread the row says which wait it is.
+      if (!("wait_id" in answer)) return { outcome: "over" };
       const outcome = await answerStored(context.deps.store.tenant(tenantId), runId, answer);
       if (outcome === "accepted") context.bus.tell({ kind: "run", key: context.key }, "resume", { due: false });
       return { outcome };
@@ -67,6 +70,20 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
         await store.write([deleteWaitsOfRunOp(store, runId)]);
       }
     },
+
+    steer: ({ run }, hint) => run?.steered(hint),
+
+    lend: ({ run }, asked) => tasksOf(run).lend(asked),
+    repay: ({ run }, { loan_id, used }) => run?.tasks?.repay(loan_id, used),
+    count: async ({ run }, { tool }) => ({ breach: await tasksOf(run).count(tool) }),
+    relay: ({ run }, { name, data }) => run?.tasks?.relay(name, data),
+
+    taskEnded({ run }, { task_id, outcome }) {
+      run?.tasks?.ended(task_id, outcome);
+      return {};
+    },
+
+    alive: ({ run, parked }) => ({ alive: run !== null || parked }),
 
     status({ run, log }) {
       const since_seq = log?.durableSeq ?? -1;
@@ -101,4 +118,10 @@ async function takeUp(state: RunState, why: WhyResume, context: ActorContext<Pat
     }
     throw error;
   }
+}
+
+/** Refuses with actor_lost when the run is over, or has handed out nothing. */
+function tasksOf(run: Run | null): TaskFamily {
+  if (!run?.tasks) throw new SvcError("actor_lost");
+  return run.tasks;
 }

@@ -2,10 +2,13 @@ import type { Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { turnStartedFrame } from "../../bus/frames/frames.ts";
 import type { RunOutput, RunResult } from "../../bus/frames/output.ts";
-import type { AbortReason, AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
+import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint } from "../../bus/protocol/run.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
+import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { askedApprovals } from "./asked-approvals.ts";
+import { compactThread } from "./compact-thread.ts";
+import { compactAfterTurn } from "./compaction-rules.ts";
 import { clientMessages } from "./context/working-set.ts";
 import type { Finished } from "./endings.ts";
 import type { Journal } from "./journal.ts";
@@ -13,6 +16,8 @@ import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
 import { RunScope } from "./scope.ts";
 import { settleOps } from "./settlement.ts";
+import { atEnd, takeAtEnd } from "./taken-inputs.ts";
+import type { TaskFamily } from "./task-family.ts";
 import { ToolRunner } from "./tool-runner.ts";
 
 // One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the journal
@@ -30,8 +35,11 @@ export class Run {
   readonly #patterns: PatternDeps["patterns"];
   #deadline: Timer | null = null;
   #unwatched: Timer | null = null;
-  /** The last batch is on its way: what stops a run comes too late. */
+  /** The last batch is on its way: what stops a run comes too late, unless the run has to go on. */
   #isEnding = false;
+  /** The branch is compacted after the turn. */
+  #isTidying = false;
+  #lateReason: AbortReason | null = null;
 
   constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: PatternDeps) {
     this.#scope = new RunScope(plan, journal, output, deps);
@@ -51,15 +59,30 @@ export class Run {
     return this.#scope.abortReason !== null;
   }
 
+  /** The tasks that it has handed out; null while there are none. */
+  get tasks(): TaskFamily | null {
+    return this.#scope.run.tasks;
+  }
+
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
   abort(reason: AbortReason): void {
-    if (this.#isEnding) return;
-    this.#scope.abortReason ??= reason;
+    if (this.#isEnding) {
+      // The turn has its reply; what stops now is only what is done after it.
+      if (this.#isTidying) this.#scope.cancellation.cancel();
+      this.#lateReason ??= reason;
+      return;
+    }
+    this.#scope.run.abortReason ??= reason;
     this.#scope.cancellation.cancel();
   }
 
+  /** Something waits for the run. */
+  steered(hint: InputHint): void {
+    this.#scope.steering.hinted(hint);
+  }
+
   /** Answers what a run without a thread waits for. */
-  answer(answer: AnswerToWait): AnswerOutcome {
+  answer(answer: AnswerToWait | AnswerAsAsked): AnswerOutcome {
     return this.#scope.waits.answer(answer);
   }
 
@@ -84,14 +107,17 @@ export class Run {
     try {
       if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
       if (plan.resumed === null) this.#output.started();
-      journal.publish(() => turnStartedFrame);
+      if (plan.surface !== "compact") journal.publish(() => turnStartedFrame);
       const { pattern } = plan.agent.manifest.spec;
-      const loop = this.#patterns.get(pattern);
+      const loop = plan.surface === "compact" ? compactThread : this.#patterns.get(pattern);
       if (!loop) throw new Error(`no pattern is called ${pattern}`);
-      const ending = await loop(this.#scope, new ToolRunner(this.#scope));
-      if (ending.kind === "suspended") await this.#park();
-      else await this.#finish(ending);
-      return ending.kind;
+      const tools = new ToolRunner(this.#scope);
+      for (;;) {
+        const ending = await loop(this.#scope, tools);
+        if (ending.kind === "suspended") await this.#park();
+        else if (!(await this.#finish(ending))) continue;
+        return ending.kind;
+      }
     } catch (error) {
       const refusal = SvcError.from(error);
       deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
@@ -113,13 +139,9 @@ export class Run {
     const billed = this.#scope.billing();
     const settled = () => settleOps(this.#scope.store, plan, { kind: "failed", error }, journal.nextSeq + 1);
     try {
-      await journal.end([interruptedEntry(plan.run_id, error.code)], () => [...billed, ...settled()], {
-        status: "failed",
-        stop_reason: null,
-        error: error.code,
-        usage,
-      });
-      return true;
+      const ending = { status: "failed", stop_reason: null, error: error.code, usage } as const;
+      const entry = interruptedEntry(plan.run_id, error.code);
+      return await journal.end([entry], () => [...billed, ...settled()], ending, null);
     } catch {
       return false;
     }
@@ -127,30 +149,61 @@ export class Run {
 
   /** Puts the run aside: all that it has is in the store. */
   async #park(): Promise<void> {
-    const { budget, meter, journal } = this.#scope;
+    const { budget, meter, journal, mode } = this.#scope;
     this.#isEnding = true;
-    await journal.park({ ...budget.spent, usage: meter.total });
+    await journal.park({ ...budget.spent, permission_mode: mode, usage: meter.total });
   }
 
-  /** Writes the last batch, then tells how the turn ended. */
-  async #finish(ending: Finished): Promise<void> {
+  /** Makes the reply durable, and the next turn's way to the model shorter. What is then left to be written. */
+  async #tidy(ending: Finished): Promise<Finished> {
+    const scope = this.#scope;
+    await scope.journal.append(ending.entries, scope.billing());
+    scope.committed();
+    this.#isTidying = true;
+    await compactAfterTurn(scope);
+    this.#isTidying = false;
+    return { ...ending, entries: [] };
+  }
+
+  /** Keeps the answer, and takes what was said to the run meanwhile. True when the run is over all the same, since it was stopped. */
+  async #goOn(ending: Finished, billed: readonly WriteOp[]): Promise<boolean> {
+    const scope = this.#scope;
+    await scope.journal.append(ending.entries, billed);
+    scope.committed();
+    this.#isEnding = false;
+    if (this.#lateReason !== null) this.abort(this.#lateReason);
+    if (!scope.cancellation.cancelled) {
+      scope.beginAnew();
+      await takeAtEnd(scope, atEnd(scope));
+      return false;
+    }
+    return this.#finish({ ...ending, entries: [], isAnswer: false });
+  }
+
+  /** Writes the last batch, then tells how the turn ended. False when the run goes on: somebody has said something to it. */
+  async #finish(ended: Finished): Promise<boolean> {
     const scope = this.#scope;
     const { plan, journal, deps, metrics } = scope;
     scope.passOn();
     this.#isEnding = true;
+    const messagesJson = clientMessages(scope.answerMessages());
+    const ending = isCompactedAfter(plan) && ended.ok ? await this.#tidy(ended) : ended;
     const interrupted = scope.abortReason === "shutdown";
     const aborted = this.aborted;
     const count = ending.entries.length;
     const told: Omit<RunResult, "leaf_id"> = {
       final: ending.final,
-      messagesJson: clientMessages(scope.answerMessages()),
+      messagesJson,
       stop_reason: ending.stop_reason,
+      handed: ending.handed ?? none,
       usage: scope.meter.total,
       model: scope.route.id,
       thread_id: journal.threadId,
       aborted,
       failure: ending.failure,
-      approvals: scope.approvals === null ? [] : await askedApprovals(scope.store, scope.approvals),
+      ...(ending.failedTool && { failedTool: true as const }),
+      ...(scope.compaction !== null && { compaction: scope.compaction }),
+      approvals: scope.run.approvals === null ? [] : await askedApprovals(scope.store, scope.run.approvals),
     };
     let result: RunResult = { ...told, leaf_id: "" };
     // An Error takes its stack trace when it is made: not in every turn.
@@ -163,32 +216,48 @@ export class Run {
     const billed = scope.billing();
     const label = outcomeLabel(ending, scope.abortReason);
     const isDone = label === "ok" || label === "limited";
-    await journal.end(ending.entries, () => [...billed, ...settled()], {
-      status: isDone ? "completed" : "failed",
-      stop_reason: ending.stop_reason,
-      error: isDone ? null : label,
-      usage: scope.meter.total,
-    });
+    // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
+    const closed = scope.run.hasAsked && journal.threadId !== "" ? [closeWaitsOp(scope.store, plan.run_id)] : [];
+    const isWritten = await journal.end(
+      ending.entries,
+      () => [...closed, ...billed, ...settled()],
+      {
+        status: isDone ? "completed" : "failed",
+        stop_reason: ending.stop_reason,
+        error: isDone ? null : label,
+        usage: scope.meter.total,
+      },
+      ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(scope) : null,
+    );
+    if (!isWritten) return this.#goOn(ending, billed);
     scope.committed();
 
-    if (ending.stop_reason === "max_turns") scope.frame("max_turns", { limit: plan.agent.recursion_limit });
+    if (ending.stop_reason === "max_turns")
+      scope.frame("max_turns", { limit: scope.speaking.plan.agent.recursion_limit });
     if (aborted) scope.frame("aborted", { thread_id: journal.threadId });
-    scope.audit("final_response", ending.ok ? "ok" : "error", {
-      chars: ending.final?.length ?? 0,
-      stop_reason: ending.stop_reason,
-      model: scope.route.id,
-      latency_ms: deps.env.now() - plan.startedAt,
-    });
+    if (plan.surface !== "compact")
+      scope.audit("final_response", ending.ok ? "ok" : "error", {
+        chars: ending.final?.length ?? 0,
+        stop_reason: ending.stop_reason,
+        model: scope.route.id,
+        latency_ms: deps.env.now() - plan.startedAt,
+      });
     if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
       metrics.count("svc_run_stop_reason_total", { reason: ending.stop_reason });
     metrics.count("svc_runs_total", { outcome: label });
     if (stopping) this.#output.failed(stopping);
     else this.#output.finished(result, journal.durableSeq);
+    return true;
   }
 }
 
+function isCompactedAfter({ agent: { context }, surface, thread_key }: RunPlan): boolean {
+  return context.compact_after_turn && context.compaction_enabled && surface !== "compact" && thread_key >= 0;
+}
+const none: readonly never[] = [];
+
 function outcomeLabel(ending: Finished, abortReason: AbortReason | null): string {
   if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";
-  if (ending.failure !== null) return "model_failed";
+  if (ending.failure !== null) return ending.failedTool ? "tool_failed" : "model_failed";
   return ending.ok ? "ok" : "limited";
 }

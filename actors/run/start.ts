@@ -1,4 +1,4 @@
-import { isReservedSuffix, threadAddress } from "../../bus/address.ts";
+import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
@@ -7,9 +7,8 @@ import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { threadBySuffix } from "../../storage/tables/threads.ts";
 import { attachmentsOf } from "../log/attachment.ts";
-import { branchEvents } from "../log/branch.ts";
+import { branchEvents, inCallOrder } from "../log/branch.ts";
 import { askedKey } from "../log/earlier-answer.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../log/message.ts";
@@ -17,17 +16,22 @@ import type { AskedKey, OpenThread } from "../log/messages.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { admitCaller, admitMaxTokens, admitModel, routesThatSee, thinkingFor } from "./admission.ts";
+import { unthreadedLog } from "./aside-log.ts";
+import { releasedResults } from "./client-results.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
 import { findFiles } from "./files.ts";
 import { type Intake, takeMessages } from "./intake.ts";
 import { newRun } from "./new-run.ts";
+import { taskOutput } from "./parent-link.ts";
 import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
+import { agentFor } from "./request-tools.ts";
 import { Run } from "./run.ts";
 import type { RunLog } from "./run-log.ts";
+import { beginMode } from "./run-mode.ts";
 import { claimOps } from "./settlement.ts";
-import { statelessLog } from "./stateless-log.ts";
 import { ThreadLink } from "./thread-link.ts";
+import { withManifest } from "./turn-manifest.ts";
 
 // From a request to a live run: who may, whether it was asked before, whether the thread is free, what it says, and then one
 // batch that makes the caller's messages durable together with the row of the run and the claim of its key.
@@ -61,15 +65,15 @@ export async function startRun(
   const { tenant_id } = sent.principal;
   const store = deps.store.tenant(tenant_id);
   const turn = await withManifest(sent, store);
-  const agent = await admitCaller(turn, deps);
+  const agent = agentFor(await admitCaller(turn, deps), turn.options);
   const key = askedKey(turn);
   const log =
     turn.thread_suffix === null
-      ? statelessLog(deps.store, tenant_id, turn.run_id, env)
+      ? unthreadedLog(turn, deps.store, env)
       : new ThreadLink(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id);
   state.log = log;
   state.key = key;
-  const opened = await log.open(key, messagesNeeded(agent.session), turn.surface === "continue");
+  const opened = await log.open(key, messagesNeeded(agent.session), goesOn(turn), turn.lease);
   if (opened.kind === "earlier") return opened.accepted;
   if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
   if (opened.kind === "open") {
@@ -102,27 +106,41 @@ async function begin(
   checkFollows(turn, thread);
   const store = deps.store.tenant(turn.principal.tenant_id);
   const admitted = admitModel(turn, agent, deps);
-  let intake = turn.surface === "continue" ? null : takeMessages(turn, agent);
+  const compacts = turn.surface === "compact";
+  if (compacts) checkCompactable(agent, thread);
+  let intake = turn.surface === "continue" || compacts ? null : takeMessages(turn, agent, thread.closing);
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
   if (intake && intake.fileIds.length > 0) intake = await findFiles(intake, store, turn.request_id, deps);
+  let { closing } = thread;
+  if (intake !== null && intake.answers.size + intake.results.size > 0)
+    ({ intake, closing } = await releasedResults({ turn, agent, threadId: log.threadId, deps }, closing, intake));
   const branch = [...thread.branch];
-  const nudge = intake === null ? await nudgeFor(store, thread) : null;
+  const nudge = compacts ? wishOf(turn) : intake === null ? await nudgeFor(store, thread) : null;
 
-  countInterrupted(deps, agent, thread.closing.length);
-  branch.push(...thread.closing.map(toolMessage));
+  countInterrupted(deps, agent, closing.filter(({ isHanded }) => !isHanded).length);
+  if (closing.length > 0) {
+    branch.push(...closing.map(toolMessage));
+    inCallOrder(branch, branch.length - closing.length);
+  }
   const requestStart = branch.length;
   branch.push(...messagesOf(intake?.entries ?? []));
-  const turnStart = intake === null ? lastUserMessage(branch) : turnStartOf(branch, requestStart);
-  const hasImages = intake === null ? branch.slice(turnStart).some(({ attachments }) => attachments) : intake.hasImages;
+  const userText = intake?.userText ?? null;
+  const turnStart = userText === null ? lastUserMessage(branch) : turnStartOf(branch, requestStart);
+  const hasImages =
+    intake === null || userText === null
+      ? branch.slice(turnStart).some(({ attachments }) => attachments)
+      : intake.hasImages;
   const routes = hasImages ? routesThatSee(admitted, agent, deps) : admitted;
   const startedAt = env.now();
+  const { mode, kept, agent: equipped } = beginMode(agent, thread, turn.principal);
   const plan: RunPlan = {
     run_id: turn.run_id,
     request_id: turn.request_id,
     surface: turn.surface,
     principal: turn.principal,
-    agent,
+    agent: equipped,
+    mode,
     outputStyle: thread.output_style,
     systemPrompt: styledPrompt(agent, thread.output_style),
     routes,
@@ -133,17 +151,20 @@ async function begin(
     branch,
     turnStart,
     nudge,
+    parent: turn.parent ?? null,
     response: turn.response,
-    userText: intake?.userText ?? null,
+    options: turn.options ?? null,
+    userText,
     startedAt,
     origin: turn.idempotency !== null && thread.thread_key >= 0 ? turn.run_id : null,
     thread_key: thread.thread_key,
     resumed: null,
+    queued: thread.queued,
     idempotency: key,
     fromSeq: Math.max(0, thread.next_seq),
   };
   const begun = log.begin({
-    entries: [...thread.closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
+    entries: [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
     ops: claimOps(store, plan, {
       owner: deps.owner,
       now: startedAt,
@@ -154,11 +175,15 @@ async function begin(
     manifest: agent.name,
     model_id: routes[0]?.id ?? "",
     preview: previewOf(intake, deps),
+    ...(kept !== null && { kept }),
+    ...(turn.parent && { parent_session_id: turn.parent.root_thread_id }),
   });
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
   // nothing is shown before the write is acknowledged.
   if (key !== null) await accepted(begun, key);
-  state.output = outputFor(turn, bus.channel(turn.channel), agent.name, startedAt, plan.fromSeq);
+  state.output = turn.parent
+    ? taskOutput(turn.parent, turn.principal.tenant_id, bus)
+    : outputFor(turn, bus.channel(turn.channel), agent.name, startedAt, plan.fromSeq);
   const run = new Run(plan, log, state.output, deps);
   ownRun(state, run, log, context);
   await accepted(begun, key, run);
@@ -192,26 +217,28 @@ async function accepted(begun: Promise<void>, key: AskedKey | null, run?: Run): 
   }
 }
 
-/**
- * A continuation may leave out the manifest: then it is the conversation's last. Refuses a new conversation of a reserved suffix;
- * threads that have such an id already keep it.
- */
-async function withManifest(turn: SubmitTurn, store: TenantStore): Promise<SubmitTurn> {
-  const { thread_suffix: suffix } = turn;
-  if (suffix === null) return turn;
-  const isReserved = isReservedSuffix(suffix);
-  const needsManifest = turn.surface === "continue" && turn.manifest === "";
-  if (!isReserved && !needsManifest) return turn;
-  const row = await threadBySuffix(store, suffix);
-  if (!row && isReserved) throw new SvcError("invalid_thread_id");
-  return needsManifest ? { ...turn, manifest: row?.manifest ?? "" } : turn;
+/** Refuses with unknown_thread and compaction_disabled. */
+function checkCompactable({ context }: CompiledAgent, { exists }: OpenThread): void {
+  if (!exists) throw new SvcError("unknown_thread");
+  if (!context.compaction_enabled) throw new SvcError("compaction_disabled");
 }
 
-/** A response goes on from the one before it, which something else may have followed meanwhile. Refuses with response_not_latest. */
+/** What somebody who compacts a conversation asks of the summary. */
+function wishOf({ messages }: SubmitTurn): string {
+  const content = messages[0]?.content;
+  return typeof content === "string" ? content : "";
+}
+
+/** A response goes on from the one before it, which something else may have followed meanwhile. Refuses with conflict. */
 function checkFollows({ response }: SubmitTurn, { leaf_seq }: OpenThread): void {
   const follows = response?.follows ?? null;
   if (follows === null || (leaf_seq >= follows.first_seq && leaf_seq <= follows.last_seq)) return;
-  throw new SvcError("response_not_latest");
+  throw new SvcError("conflict");
+}
+
+/** Whether a turn goes on with an earlier one, and has no message of a user. */
+function goesOn({ surface, messages }: SubmitTurn): boolean {
+  return surface === "continue" || messages.at(-1)?.role === "tool";
 }
 
 /** On a thread, the OpenAI surface says again what was said before. */
@@ -222,7 +249,7 @@ function withoutAnswered(turn: SubmitTurn, { exists }: OpenThread): SubmitTurn {
 }
 
 function previewOf(intake: Intake | null, { mask }: PatternDeps): string | null {
-  if (intake === null) return null;
+  if (intake === null || intake.userText === null) return null;
   return mask.forms
     .text(intake.userText)
     .slice(0, previewMax * 4)
@@ -237,7 +264,9 @@ function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
     contextMessage({
       role: entry.role ?? "user",
       content: entry.content,
-      name: entry.extra?.name,
+      name: entry.kind === "tool_result" ? undefined : entry.extra?.name,
+      tool_calls: entry.extra?.tool_calls,
+      tool_call_id: entry.extra?.tool_call_id,
       attachments: attachmentsOf(entry.extra),
     }),
   );

@@ -15,6 +15,8 @@ const nothing: OpenThread = {
   leaf_seq: -1,
   thinking_level: null,
   output_style: null,
+  permission_mode: null,
+  queued: null,
   branch: [],
   closing: [],
 };
@@ -47,10 +49,14 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
     async park() {
       throw new Error("a run without a thread waits in memory");
     },
+    async takeInputs() {
+      throw new Error("nothing waits for a run without a thread");
+    },
     async end(_entries, ops, ending) {
       kept.push(...ops());
       if (row !== null) kept.push(insertEndedRunOp(tenant, row, { ...ending, ended_at: env.now(), last_seq: null }));
       await tenant.write(kept);
+      return true;
     },
     // The answer was not kept, so the key must not say that it was: the request can be sent again.
     release(key) {

@@ -1,11 +1,23 @@
 import { type Address, topicOf } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
+import type { LeaseProof } from "../../bus/protocol/lease.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { eventId } from "../../storage/tables/events.ts";
 import type { RunEnding, RunSpent } from "../../storage/tables/runs.ts";
 import type { JournalEntry } from "../log/entry.ts";
-import type { AskedKey, BeginRun, LogPosition, OpenedLog, OpenThread, TakenRun } from "../log/messages.ts";
+import type {
+  AskedKey,
+  AtEnd,
+  BeginRun,
+  KeptByThread,
+  LogPosition,
+  OpenedLog,
+  OpenThread,
+  TakeInputs,
+  TakenInputs,
+  TakenRun,
+} from "../log/messages.ts";
 import type { RunLog } from "./run-log.ts";
 
 /** What a run writes waits as long as the store does, and for nothing else. */
@@ -55,8 +67,13 @@ export class ThreadLink implements RunLog {
     return seq < 0 ? "" : eventId(this.#uid, seq);
   }
 
-  async open(idempotency: AskedKey | null, needed: number, withUser: boolean): Promise<OpenedLog> {
-    const asked = { run_id: this.#runId, idempotency, needed, withUser };
+  async open(
+    idempotency: AskedKey | null,
+    needed: number,
+    withUser: boolean,
+    lease: LeaseProof | null,
+  ): Promise<OpenedLog> {
+    const asked = { run_id: this.#runId, idempotency, needed, withUser, lease };
     for (let attempt = 1; ; attempt++) {
       try {
         const opened = await this.#bus.ask(this.#address, "open", asked, { prompt: true });
@@ -84,29 +101,44 @@ export class ThreadLink implements RunLog {
     for (const frames of early) this.publish(frames);
   }
 
-  async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = []): Promise<number> {
+  async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
     const ready = this.#ready(entries);
     if (ready !== null) await ready;
     const expected = this.#expected();
-    const asked = { run_id: this.#runId, entries, ops };
+    const asked = { run_id: this.#runId, entries, ops, kept };
     const position = await this.#bus.ask(this.#address, "append", asked, written);
     this.#durable(position, expected);
     return position.durable_seq;
   }
 
-  async end(entries: readonly JournalEntry[], ops: () => readonly WriteOp[], ending: RunEnding): Promise<void> {
+  async takeInputs(asked: Omit<TakeInputs, "run_id">): Promise<TakenInputs> {
+    // The thread has a run only when it has begun.
+    if (this.#early !== null) await this.#begun;
+    const expected = this.#expected();
+    const taken = await this.#bus.ask(this.#address, "take_inputs", { run_id: this.#runId, ...asked }, written);
+    this.#durable(taken, expected);
+    return taken;
+  }
+
+  async end(
+    entries: readonly JournalEntry[],
+    ops: () => readonly WriteOp[],
+    ending: RunEnding,
+    unless: AtEnd | null,
+  ): Promise<boolean> {
     const ready = this.#ready([]);
     if (ready !== null) await ready;
     for (;;) {
-      const last = { run_id: this.#runId, entries, ops: ops(), ending, next_seq: this.#nextSeq };
+      const last = { run_id: this.#runId, entries, ops: ops(), ending, next_seq: this.#nextSeq, unless };
       const ended = await this.#bus.ask(this.#address, "end", last, written);
+      if (ended.kind === "queued") return false;
       if (ended.kind === "moved") {
         this.#moved(ended.next_seq - this.#nextSeq);
         continue;
       }
       this.#sent(entries);
       this.#durable(ended, this.#expected());
-      return;
+      return true;
     }
   }
 

@@ -9,7 +9,10 @@ import {
   toolError,
   type WaitOutcome,
 } from "../tools/tool.ts";
-import { callKey, type RunScope } from "./scope.ts";
+import { isOfRequest } from "./request-tools.ts";
+import { callKey } from "./run-pipeline.ts";
+import type { RunScope } from "./scope.ts";
+import { Tasks } from "./tasks.ts";
 
 // A call of a tool: what is written before it, what the tool is given, and its time. Whatever a tool does comes to a result.
 
@@ -18,36 +21,55 @@ import { callKey, type RunScope } from "./scope.ts";
  * are not the model's own, which stand in no other row.
  */
 export function intentEntry({ plan }: RunScope, call: ToolCall, tool: Tool, isReplaced: boolean): JournalEntry {
-  const { origin, run_id } = plan;
+  const { origin, run_id, agent } = plan;
   const metadata: Record<string, unknown> = { key: callKey(run_id, call.id), effect: tool.effect };
   if (isReplaced) metadata.args = call.args;
+  if (isOfRequest(agent, call.name)) metadata.handed = "client";
   if (origin !== null) metadata.origin_request = origin;
   return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
 }
 
 /** Runs the tool within its time. */
-export function executeTool(scope: RunScope, tool: Tool, args: unknown): Promise<ToolResult | ToolWait> {
-  return timed(scope, tool, (context) => tool.execute(args as never, context));
+export function executeTool(
+  scope: RunScope,
+  tool: Tool,
+  { id: callId, args }: ToolCall,
+): Promise<ToolResult | ToolWait> {
+  return timed(scope, tool, callId, (context) => tool.execute(args as never, context));
 }
 
 /** Lets the tool make its result of what came of its question, within its time. */
-export function resumeTool(scope: RunScope, tool: Tool, args: unknown, outcome: WaitOutcome): Promise<ToolResult> {
+export function resumeTool(
+  scope: RunScope,
+  tool: Tool,
+  { id: callId, args }: ToolCall,
+  outcome: WaitOutcome,
+): Promise<ToolResult> {
   const { resume } = tool;
-  return timed(scope, tool, (context) =>
+  return timed(scope, tool, callId, (context) =>
     resume === undefined ? plainResult(outcome) : resume(args as never, outcome, context),
   );
 }
 
 /** What a tool is given of the run that calls it. */
-export function toolContext(scope: RunScope, signal: AbortSignal): ToolContext {
+export function toolContext(scope: RunScope, callId: string, signal: AbortSignal): ToolContext {
   const { deps, plan } = scope;
   return {
     env: deps.env,
     tenantId: plan.principal.tenant_id,
+    store: scope.store,
+    tenantStoredBytes: deps.settings.tenantStoredBytes,
+    manifest: plan.agent.name,
     threadSuffix: plan.thread_suffix,
+    toolCallId: callId,
+    askedOn: scope.askedOn,
     workspaceScope: plan.agent.workspaceScope,
     workspace: { root: deps.settings.workspaceRoot, deploymentTenants: deps.settings.workspaceDeploymentTenants },
     signal,
+    delegate(task) {
+      scope.run.tasks ??= new Tasks(scope);
+      return scope.run.tasks.run(task, signal);
+    },
     emit: (name, data) => scope.frameToAll(name, data),
   };
 }
@@ -59,6 +81,7 @@ export function toolContext(scope: RunScope, signal: AbortSignal): ToolContext {
 function timed<R>(
   scope: RunScope,
   tool: Tool,
+  callId: string,
   work: (context: ToolContext) => R | Promise<R>,
 ): Promise<R | ToolResult> {
   const { deps, plan, cancellation } = scope;
@@ -82,7 +105,7 @@ function timed<R>(
       finish({ error: "internal", text: "the tool failed" });
     };
     try {
-      const result = work(toolContext(scope, controller.signal));
+      const result = work(toolContext(scope, callId, controller.signal));
       if (result instanceof Promise) result.then(finish, failed);
       else finish(result);
     } catch (error) {

@@ -10,7 +10,12 @@ export function toolListJson(agent: CompiledAgent): string | null {
     list = JSON.stringify(
       agent.tools.map((tool) => ({
         type: "function",
-        function: { name: tool.name, description: tool.description, parameters: tool.parameters },
+        function: {
+          name: tool.name,
+          description: tool.description,
+          parameters: tool.told ?? tool.parameters,
+          ...(tool.strict !== undefined && { strict: tool.strict }),
+        },
       })),
     );
     lists.set(agent, list);

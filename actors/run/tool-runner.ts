@@ -7,7 +7,7 @@ import type { Spoken, Wait } from "../../governance/controls/verdicts.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { consumeGrantOp } from "../../storage/tables/approvals.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
-import type { WaitRow } from "../../storage/tables/waits.ts";
+import { isSuperseded, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { RequestedCall } from "../models/provider.ts";
@@ -18,8 +18,11 @@ import { claimGrant, decisionOf } from "./call-approval.ts";
 import { CallRecorder } from "./call-recorder.ts";
 import { type AskedBy, CallWaits } from "./call-waits.ts";
 import type { PendingCall } from "./plan.ts";
+import { isOfRequest, withRequestTools } from "./request-tools.ts";
 import { identifyCalls, writtenArguments } from "./requested-calls.ts";
-import { callKey, type RunScope } from "./scope.ts";
+import { leavePlan, tellMode } from "./run-mode.ts";
+import { callKey } from "./run-pipeline.ts";
+import type { RunScope } from "./scope.ts";
 import { executeTool, intentEntry, resumeTool, toolContext } from "./tool-execution.ts";
 import { endedEntry, openOps } from "./waits.ts";
 
@@ -31,7 +34,6 @@ export class ToolRunner {
   readonly #pipeline: Pipeline;
   /** Asked for when the first call comes, and kept for the run. */
   #boundTools: BoundTools | null = null;
-  readonly #usedIds = new Set<string>();
   readonly #recorder: CallRecorder;
   /** Made when the first call waits. */
   #callWaits: CallWaits | null = null;
@@ -40,11 +42,11 @@ export class ToolRunner {
     this.#scope = scope;
     this.#pipeline = scope.pipeline;
     this.#recorder = new CallRecorder(scope);
-    for (const id of scope.plan.resumed?.callIds ?? []) this.#usedIds.add(id);
   }
 
   get #bound(): BoundTools {
-    this.#boundTools ??= bindTools(this.#scope.deps.toolSources, this.#scope.plan.agent);
+    const { deps, plan } = this.#scope;
+    this.#boundTools ??= withRequestTools(bindTools(deps.toolSources, plan.agent), plan.agent);
     return this.#boundTools;
   }
 
@@ -55,15 +57,21 @@ export class ToolRunner {
 
   /** The calls as the log keeps them: each with an id of its own, arguments parsed where they can be. */
   identify(requested: readonly RequestedCall[]): ToolCall[] {
-    return identifyCalls(requested, this.#usedIds, this.#scope.deps.env);
+    const { deps, plan } = this.#scope;
+    const { clientTools } = plan.agent;
+    const leaves = (name: string): boolean => clientTools.has(name) || isOfRequest(plan.agent, name);
+    return identifyCalls(requested, this.#scope.run.callIds, deps.env, leaves);
   }
 
   /**
    * Results in the order of the calls, as far as there are any: `waits` says that a call waits for somebody outside. Of parallel
-   * calls the others come to their end first; of others none begins behind it. Refuses only when the journal does.
+   * calls the others come to their end first; of others none begins behind it. Those that are the client's to make are `handed`.
+   * Refuses only when the journal does.
    */
-  async runAll(calls: readonly PendingCall[]): Promise<{ outcomes: ToolOutcome[]; waits: boolean }> {
-    const found: (ToolOutcome | null)[] = [];
+  async runAll(
+    calls: readonly PendingCall[],
+  ): Promise<{ outcomes: ToolOutcome[]; waits: boolean; handed: readonly ToolCall[] }> {
+    const found: Made[] = [];
     if (this.#scope.plan.agent.parallelTools) {
       found.push(...(await Promise.all(calls.map((pending) => this.#run(pending)))));
     } else {
@@ -73,9 +81,22 @@ export class ToolRunner {
         if (outcome === null) break;
       }
     }
-    const outcomes = found.filter((outcome) => outcome !== null);
+    if (this.#scope.cancellation.cancelled && found.includes(null)) await this.#stopWaiting(calls, found);
+    const outcomes = found.filter((made) => made !== null && !("handed" in made)) as ToolOutcome[];
+    const handed = found.flatMap((made) => (made !== null && "handed" in made ? [made.handed] : []));
     this.#scope.endedOnDenial = outcomes.at(-1)?.status === "denied";
-    return { outcomes, waits: outcomes.length < found.length };
+    return { outcomes, waits: outcomes.length + handed.length < found.length, handed };
+  }
+
+  /** The run was stopped while it was asking: what waits, and what would have come behind it, gets its result all the same. */
+  async #stopWaiting(calls: readonly PendingCall[], found: Made[]): Promise<void> {
+    const { store, plan } = this.#scope;
+    const waits = await waitsOfRun(store, plan.run_id);
+    for (const [at, pending] of calls.entries()) {
+      if (found[at]) continue;
+      const wait = waits.find(({ call }) => call.tool_call_id === pending.call.id) ?? null;
+      found[at] = await this.#run({ ...pending, wait });
+    }
   }
 
   /** Closes calls that are not run, in the log and for clients. */
@@ -84,10 +105,12 @@ export class ToolRunner {
   }
 
   /** Null while the call waits. */
-  async #run({ call, argumentsText, wait }: PendingCall): Promise<ToolOutcome | null> {
+  async #run({ call, argumentsText, wait, isHanded }: PendingCall): Promise<Made> {
     const scope = this.#scope;
+    if (isHanded === true) return { handed: call };
     if (wait !== null) return this.#goOn(call, wait);
     if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
+    if (scope.steering.interrupts) return this.#recorder.superseded(call);
     const tool = this.#bound.get(call.name);
     const checked = tool ? checkArguments(tool, argumentsText ?? writtenArguments(call)) : unbound;
     if (!tool || !checked.ok) {
@@ -110,40 +133,59 @@ export class ToolRunner {
   }
 
   /** Makes a call that may be made. */
-  async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<ToolOutcome | null> {
+  async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
     const { scope, pipeline } = { scope: this.#scope, pipeline: this.#pipeline };
     const { spoken, grant, entries = [], ops = [], isReplaced } = how;
     const used = grant === null ? ops : [...ops, consumeGrantOp(scope.store, grant)];
     const at = await scope.journal.append([...entries, intentEntry(scope, call, tool, isReplaced)], used);
     if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
+    if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
     this.#recorder.started(call, at);
     const startedAt = scope.deps.env.monotonic();
-    const result = await executeTool(scope, tool, call.args);
+    const result = await executeTool(scope, tool, call);
     if ("wait" in result) return this.#wait(call, result.wait, null);
     const latencyMs = scope.deps.env.monotonic() - startedAt;
     const released = await pipeline.release({ ...governed, args: call.args }, result);
-    return this.#recorder.made(call, result, latencyMs, released, [...spoken, ...released.spoken]);
+    const all = [...spoken, ...released.spoken];
+    const mode = leavePlan(scope, call, result);
+    const kept = mode === null ? undefined : { permission_mode: mode };
+    const made = await this.#recorder.made(call, result, latencyMs, released, all, [], [], kept);
+    if (mode !== null) tellMode(scope, mode);
+    this.#failIfFatal(made, result);
+    return made;
   }
 
   /** Puts a question to the outside. On a thread the call is left here, and goes on when the run is taken up. */
-  async #wait(call: ToolCall, wait: Wait, by: AskedBy | null): Promise<ToolOutcome | null> {
+  async #wait(call: ToolCall, wait: Wait, by: AskedBy | null): Promise<Made> {
     const scope = this.#scope;
-    if (this.#waits.isFull)
-      return this.#recorder.made(call, toolError("rate_limited", "too many questions are open"), 0, null, []);
+    const full = await this.#waits.reserve();
+    if (full !== null) return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
     const { row, entry } = this.#waits.open(call, wait, by);
     if (scope.plan.thread_suffix === null) {
       const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
-      return outcome === null ? this.#recorder.stopped(call, [], ops) : this.#after(call, ended, outcome, [], ops);
+      return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
     }
     await scope.journal.append([entry], openOps(scope.store, row));
     if (wait.frame) scope.frameToAll(wait.frame.name, wait.frame.data);
     return null;
   }
 
+  /** The end of the run came before the answer. A call that a client was asked to make may have been made. */
+  #givenUp(
+    call: ToolCall,
+    wait: WaitRow,
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    if (wait.kind !== "client_tool") return this.#recorder.stopped(call, entries, ops);
+    return this.#recorder.recalled(call, this.#bound.get(call.name)?.effect ?? "once", entries, ops);
+  }
+
   /** A call whose question was put aside goes on, if the question is answered or over. */
-  async #goOn(call: ToolCall, wait: WaitRow): Promise<ToolOutcome | null> {
+  async #goOn(call: ToolCall, wait: WaitRow): Promise<Made> {
     const { outcome, ops } = this.#waits.takeUp(wait);
-    if (this.#scope.cancellation.cancelled) return this.#recorder.stopped(call, [endedEntry(wait, "aborted")], ops);
+    if (this.#scope.cancellation.cancelled) return this.#givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
+    if (isSuperseded(wait)) return this.#recorder.superseded(call, [endedEntry(wait, "superseded")], ops);
     if (outcome === null) return null;
     return this.#after({ ...call, args: wait.call.args }, wait, outcome, [endedEntry(wait, outcome.kind)], ops);
   }
@@ -155,11 +197,11 @@ export class ToolRunner {
     outcome: WaitOutcome,
     entries: readonly JournalEntry[],
     ops: readonly WriteOp[],
-  ): Promise<ToolOutcome | null> {
+  ): Promise<Made> {
     const tool = this.#bound.get(call.name);
     const { control, rule = "" } = wait.call;
     if (tool === undefined) return this.#recorder.made(call, unbound.refusal, 0, null, [], entries, ops);
-    if (control === null) return this.#answered(call, tool, outcome, entries, ops);
+    if (control === null) return this.#answered(call, tool, { outcome, since: wait.opened_at }, entries, ops);
     const { cancellation, store, plan } = this.#scope;
     const by = { control: control as ControlName, rule };
     const spoken: Spoken[] = [{ ...by, verdict: "wait", ms: 0 }];
@@ -197,16 +239,23 @@ export class ToolRunner {
   async #answered(
     call: ToolCall,
     tool: Tool,
-    outcome: WaitOutcome,
+    { outcome, since }: { readonly outcome: WaitOutcome; readonly since: number },
     entries: readonly JournalEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
     const scope = this.#scope;
-    const startedAt = scope.deps.env.monotonic();
-    const result = await resumeTool(scope, tool, call.args, outcome);
-    const latencyMs = scope.deps.env.monotonic() - startedAt;
+    const result = await resumeTool(scope, tool, call, outcome);
+    // Begun maybe in another process: only the wall clock is the same.
+    const latencyMs = Math.max(0, scope.deps.env.now() - since);
     const released = await this.#pipeline.release(this.#governed(call, tool, call.args), result);
-    return this.#recorder.made(call, result, latencyMs, released, released.spoken, entries, ops);
+    const made = await this.#recorder.made(call, result, latencyMs, released, released.spoken, entries, ops);
+    this.#failIfFatal(made, result);
+    return made;
+  }
+
+  #failIfFatal({ call, text }: ToolOutcome, { error }: ToolResult): void {
+    if (error !== undefined && this.#scope.plan.agent.clientTools.get(call.name)?.fatal)
+      this.#scope.failFor(call.name, text);
   }
 
   #governed(call: ToolCall, tool: Tool, args: unknown): GovernedCall {
@@ -217,13 +266,17 @@ export class ToolRunner {
       asked: call.args,
       args,
       misfit: (other) => argumentsProblem(tool, other),
-      preview: async () => (tool.preview ? tool.preview(args as never, toolContext(this.#scope, neverGivenUp)) : null),
+      preview: async () =>
+        tool.preview ? tool.preview(args as never, toolContext(this.#scope, call.id, neverGivenUp)) : null,
       agent: plan.agent,
       principal: plan.principal,
       now: deps.env.now(),
     };
   }
 }
+
+/** What has come of a call: an outcome, or that the client of the request is to make it; null while it waits. */
+type Made = ToolOutcome | { readonly handed: ToolCall } | null;
 
 /** How a call is made. */
 interface HowMade {

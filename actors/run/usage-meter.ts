@@ -33,6 +33,8 @@ export class UsageMeter {
     readonly tokens: TokenCount;
     /** The provider has not reported them: the turn's own usage is without them. */
     readonly estimated: boolean;
+    /** The call was not shown the conversation: it says nothing of how full its window is. */
+    readonly aside?: boolean;
   }): void {
     const { env, route, tokens, estimated } = call;
     const cost = costOf(tokens, call.price);
@@ -54,7 +56,8 @@ export class UsageMeter {
     });
     if (estimated) return;
     const before = this.#total;
-    const totalTokens = tokens.input + tokens.output + tokens.cacheRead + tokens.cacheWrite;
+    const shown = tokens.input + tokens.output + tokens.cacheRead + tokens.cacheWrite;
+    const totalTokens = call.aside ? (before?.totalTokens ?? 0) : shown;
     if (before === null) {
       this.#total = { ...tokens, totalTokens, cost };
       return;

@@ -1,7 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { type Principal, principalId } from "../../bus/protocol/principal.ts";
-import type { AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
+import type { AnswerAsAsked, AnswerOutcome, AnswerToWait } from "../../bus/protocol/run.ts";
 import type { Wait } from "../../governance/controls/verdicts.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { joinOps } from "../../storage/tables/approvals.ts";
@@ -41,6 +41,7 @@ export function openedWait(
       deadline,
       approval_id: wait.approval_id ?? null,
       frame: wait.frame ?? null,
+      asked_as: wait.asked_as ?? null,
     },
     entry: waitEntry({ type: "wait_opened", wait_id: at.wait_id, kind, subject, tool_call_id, deadline }),
   };
@@ -53,7 +54,10 @@ export function openOps(store: TenantStore, row: NewWait): WriteOp[] {
 }
 
 /** What the log says when a wait is over; the row is closed with it. */
-export function endedEntry({ wait_id, answer, call }: WaitRow, how: "answered" | "expired" | "aborted"): JournalEntry {
+export function endedEntry(
+  { wait_id, answer, call }: WaitRow,
+  how: "answered" | "expired" | "aborted" | "superseded",
+): JournalEntry {
   const by = how === "answered" ? { by: answer?.by ?? "" } : {};
   return waitEntry({ type: "wait_ended", wait_id, how, tool_call_id: call.tool_call_id, ...by });
 }
@@ -92,6 +96,8 @@ export async function answerStored(
 }
 
 interface Asked {
+  readonly kind: string;
+  readonly asked_as: string | null;
   readonly mayAnswer: WaitAnswerers;
   readonly end: (outcome: WaitOutcome | null) => void;
 }
@@ -125,19 +131,24 @@ export class MemoryWaits {
       resolve(outcome);
     };
     this.#asked ??= new Map();
-    this.#asked.set(id, { mayAnswer: wait.may_answer, end });
+    const { kind, asked_as = null, may_answer: mayAnswer } = wait;
+    this.#asked.set(id, { kind, asked_as, mayAnswer, end });
     const timer = this.#env.timer(Math.max(0, deadline - this.#env.now()), () => end({ kind: "expired" }));
     let stopListening = (): void => {};
     stopListening = onStop(() => end(null));
     return promise;
   }
 
-  answer({ wait_id, value, principal }: AnswerToWait): AnswerOutcome {
-    const asked = this.#asked?.get(wait_id);
+  answer({ value, principal, ...which }: AnswerToWait | AnswerAsAsked): AnswerOutcome {
+    const asked = "wait_id" in which ? this.#asked?.get(which.wait_id) : this.#askedAs(which);
     if (!asked) return "over";
     if (!mayAnswer(asked.mayAnswer, principal)) return "not_allowed";
     asked.end({ kind: "answered", value, by: principalId(principal) });
     return "accepted";
+  }
+
+  #askedAs({ kind, asked_as }: Pick<AnswerAsAsked, "kind" | "asked_as">): Asked | undefined {
+    return [...(this.#asked?.values() ?? [])].find((asked) => asked.kind === kind && asked.asked_as === asked_as);
   }
 }
 

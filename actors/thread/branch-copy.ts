@@ -8,7 +8,7 @@ import {
   eventSeq,
   type LogEvent,
 } from "../../storage/tables/events.ts";
-import { firstKeptSeq } from "../log/compaction.ts";
+import { firstKeptSeq, openingSeq } from "../log/compaction.ts";
 import { FileCalls } from "../log/file-calls.ts";
 
 /** What a copy has of a branch: what people and models read of it. Intents, marks of runs and settings stay where they are. */
@@ -20,6 +20,11 @@ const copied: ReadonlySet<EventKind> = new Set([
   "custom",
   "label",
 ] as const);
+
+/** Whether an event says that a call went to the client of its request: it goes with the call, which may be open. */
+export function isHandedOver(kind: EventKind, extra: EventExtra | null): boolean {
+  return kind === "tool_call" && extra?.metadata?.handed !== undefined;
+}
 
 const filesLeft =
   "[Files that this conversation's workspace had before this point stayed with the conversation that it was forked from.]";
@@ -38,15 +43,18 @@ export class BranchCopy {
   isBegun = false;
   readonly #store: TenantStore;
   readonly #fromUid: string;
+  readonly #keepsHanded: boolean;
   /** By the new sequence number, the one that it was copied from. */
   readonly #seqs: number[] = [];
   #next = 0;
   #ops: WriteOp[] = [];
 
-  constructor(store: TenantStore, into: CopyPlace, fromUid: string) {
+  /** With `keepsHanded` the copy says which calls a client was handed. */
+  constructor(store: TenantStore, into: CopyPlace, fromUid: string, keepsHanded: boolean) {
     this.#store = store;
     this.into = into;
     this.#fromUid = fromUid;
+    this.#keepsHanded = keepsHanded;
   }
 
   /** Events that were taken from the branch. */
@@ -72,7 +80,7 @@ export class BranchCopy {
 
   take(event: LogEvent): void {
     const { kind, extra } = event;
-    if (!copied.has(kind)) return;
+    if (!copied.has(kind) && !(this.#keepsHanded && isHandedOver(kind, extra))) return;
     const moved = this.#moved(event);
     if (moved === null) return;
     if (kind === "message") this.files.take(extra?.tool_calls ?? []);
@@ -97,7 +105,11 @@ export class BranchCopy {
 
   /** What its metadata says of other events, as these are now; null for a label of an event that was not copied. */
   #moved(event: LogEvent): Readonly<Record<string, unknown>> | null {
-    if (event.kind === "compaction") return { first_kept_seq: this.#firstFrom(firstKeptSeq(event)) };
+    if (event.kind === "compaction") {
+      const opening = openingSeq(event);
+      const first_kept_seq = this.#firstFrom(firstKeptSeq(event));
+      return { first_kept_seq, ...(opening === null ? {} : { opening_seq: this.#firstFrom(opening) }) };
+    }
     if (event.kind !== "label") return {};
     const { targetId, label } = event.extra?.metadata ?? {};
     const target = typeof targetId === "string" ? eventSeq(this.#fromUid, targetId) : -1;

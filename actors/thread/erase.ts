@@ -1,14 +1,22 @@
+import { isTaskSuffix, threadAddress } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
 import { requestMs } from "../../storage/store/store.ts";
 import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
 import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
-import { deleteThreadOp } from "../../storage/tables/threads.ts";
+import { deletePlansOps } from "../../storage/tables/plans.ts";
+import { deleteInputsOp } from "../../storage/tables/queued-inputs.ts";
+import { deleteLeasesOp } from "../../storage/tables/thread-leases.ts";
+import { deleteThreadOp, tasksOfThread } from "../../storage/tables/threads.ts";
 import { disownOp, eraseOps, eraseUnowned, isShort, type UnownedLog } from "../../storage/tables/unowned-logs.ts";
 import { deleteWaitsOp } from "../../storage/tables/waits.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
+
+/** Tasks that are looked for at once. */
+const taskPage = 64;
 
 /**
  * Deletes the conversation with everything in it (decision 105). It is gone with the first batch; the log of a long one follows in
@@ -23,13 +31,17 @@ export async function eraseThread(
   const run_id = holderOf(state);
   if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
   if (head === null) return { deleted: false };
+  if (!isTaskSuffix(state.suffix)) await eraseTasks(state, bus);
   state.summary?.cancel();
   const { thread_key, next_seq, epoch } = head;
   const log: UnownedLog = { thread_key, events: next_seq, runs: epoch + 1 };
   const first = [
     deleteApprovalsOp(store, key, thread_key),
     deleteWaitsOp(store, thread_key),
+    deleteInputsOp(store, thread_key),
     dropFilesOfThreadOp(store, thread_key),
+    deleteLeasesOp(store, thread_key),
+    ...deletePlansOps(store, key),
     deleteThreadOp(store, head),
   ];
   try {
@@ -41,4 +53,18 @@ export async function eraseThread(
   if (bus.hasSubscribers(state.topic)) bus.publish(state.topic, rewoundMark);
   if (!isShort(log)) await eraseUnowned(store, log);
   return { deleted: true };
+}
+
+/** Deletes the tasks of a conversation. One that still waits for somebody is of a run that is lost. */
+async function eraseTasks({ store, threadId, tenantId }: ThreadState, bus: Bus): Promise<void> {
+  for (let after = ""; ; ) {
+    const page = await tasksOfThread(store, threadId, after, taskPage);
+    for (const suffix of page) {
+      const address = threadAddress(tenantId, suffix);
+      await bus.ask(address, "abort", { reason: "client" });
+      await bus.ask(address, "erase", {});
+      after = suffix;
+    }
+    if (page.length < taskPage) return;
+  }
 }

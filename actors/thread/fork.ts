@@ -8,7 +8,7 @@ import { insertThreadOp, reviseOp, type ThreadRow, threadBySuffix } from "../../
 import { disownOp, ownOp, touchOp } from "../../storage/tables/unowned-logs.ts";
 import { branchEvents } from "../log/branch.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { BranchCopy } from "./branch-copy.ts";
+import { BranchCopy, isHandedOver } from "./branch-copy.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { dropState } from "./open.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
@@ -22,7 +22,7 @@ const batchOps = 500;
  */
 export async function forkThread(
   state: ThreadState,
-  { source, event_id }: ForkThread,
+  { source, event_id, open_calls = false }: ForkThread,
   context: ActorContext<ThreadDeps>,
 ): Promise<ForkedThread> {
   const { bus, deps, env } = context;
@@ -36,13 +36,13 @@ export async function forkThread(
   if (!from || position.next_seq === 0) throw new SvcError("unknown_thread");
   const named = event_id === null ? -1 : eventSeq(from.uid, event_id);
   const wanted = named >= 0 && named < position.next_seq ? named : position.leaf_seq;
-  const leaf = await withoutOpenCalls(store, from.thread_key, wanted);
+  const leaf = await withoutOpenCalls(store, from.thread_key, wanted, open_calls);
   const branch = branchBefore(await branchRanges(store, from, leaf), leaf + 1);
 
   const now = env.now();
   const uid = threadUid(env.id());
   const thread_key = await deps.threadKeys.next();
-  const copy = new BranchCopy(store, { thread_key, uid }, from.uid);
+  const copy = new BranchCopy(store, { thread_key, uid }, from.uid, open_calls);
   await copyBranch(store, from.thread_key, branch, copy);
   if (await usesFilesOfThread(copy, from, deps, tenantId)) copy.noteFilesLeft(now);
   const { next_seq } = copy;
@@ -100,11 +100,19 @@ async function copyBranch(store: TenantStore, fromKey: number, branch: readonly 
   }
 }
 
-/** The event itself, or the one before a reply of which some calls have no result on the way to it. */
-async function withoutOpenCalls(store: TenantStore, threadKey: number, leaf: number): Promise<number> {
+/**
+ * The event itself, or the one before a reply of which some calls have no result on the way to it; with `keepHanded` those that a client
+ * was handed need none.
+ */
+async function withoutOpenCalls(
+  store: TenantStore,
+  threadKey: number,
+  leaf: number,
+  keepHanded: boolean,
+): Promise<number> {
   const answered = new Set<string | undefined>();
   for await (const { kind, extra, parent_seq } of branchEvents(store, threadKey, leaf, 32)) {
-    if (kind === "tool_result") answered.add(extra?.tool_call_id);
+    if (kind === "tool_result" || (keepHanded && isHandedOver(kind, extra))) answered.add(extra?.tool_call_id);
     if (kind !== "message") continue;
     const isOpen = extra?.tool_calls?.some(({ id }) => !answered.has(id)) ?? false;
     return isOpen ? parent_seq : leaf;

@@ -1,6 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import type { Surface } from "../../bus/protocol/run.ts";
 import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { appendOp, eventsMax, type LogEvent } from "../../storage/tables/events.ts";
@@ -17,10 +18,10 @@ import {
   runNumber,
   runsMax,
 } from "../../storage/tables/runs.ts";
-import { insertThreadOp, previewOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
+import { insertThreadOp, metaOp, previewOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
 import type { JournalEntry } from "../log/entry.ts";
-import type { BeginRun, LogPosition } from "../log/messages.ts";
-import { appendAll, type ThreadLog } from "./thread-log.ts";
+import type { BeginRun, KeptByThread, LogPosition } from "../log/messages.ts";
+import { appendAll, type ThreadLog, withKept } from "./thread-log.ts";
 
 /**
  * Writes the log of one thread for one run. Sequence numbers are given out as entries are appended, and batches are written in
@@ -28,6 +29,8 @@ import { appendAll, type ThreadLog } from "./thread-log.ts";
  */
 export class LogWriter {
   readonly runId: string;
+  /** What the run was asked for; null for one that was taken up again. */
+  surface: Surface | null = null;
   readonly #log: ThreadLog;
   readonly #env: Env;
   readonly #bus: Bus;
@@ -62,28 +65,35 @@ export class LogWriter {
   }
 
   /** The first batch of a turn takes the thread: what the caller said, and the row of the run. `created` is a thread to be made. */
-  begin(created: ThreadRow | null, { entries, ops, run, manifest, model_id, preview }: BeginRun): Promise<LogPosition> {
+  begin(
+    created: ThreadRow | null,
+    { entries, ops, run, manifest, model_id, preview, kept }: BeginRun,
+  ): Promise<LogPosition> {
     const { store } = this.#log;
+    this.surface = run.asked.surface;
     const before = created ?? this.#head();
     const epoch = before.epoch + 1;
     if (epoch >= runsMax) throw threadFull();
-    const events = this.#advance(entries, { ...before, epoch, manifest, model_id });
+    // A row that was made before anybody has spoken has no first words yet.
+    const isFirst = before.preview === null && preview !== null;
+    const words = isFirst ? preview : before.preview;
+    const events = this.#advance(entries, { ...before, epoch, manifest, model_id, preview: words });
+    const keeping = kept === undefined ? [] : [this.#keep(kept)];
     this.#epoch = epoch;
     this.#number = epoch;
     const head = this.#head();
     const { thread_key } = head;
     const thread = created === null ? progressOp(store, head, before.epoch) : insertThreadOp(store, head);
-    // A row that was made before anything was said has no first words yet.
-    const first =
-      created === null && before.next_seq === 0 && preview !== null ? [previewOp(store, head, preview)] : [];
+    const first = created === null && isFirst ? [previewOp(store, head, preview)] : [];
     const row = insertRunOp(store, run, { thread_key, epoch, first_seq: before.next_seq });
-    return this.#write([...ops, thread, ...first, row, ...this.#appends(events)], events, requestMs);
+    return this.#write([...ops, thread, ...first, ...keeping, row, ...this.#appends(events)], events, requestMs);
   }
 
-  append(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<LogPosition> {
+  append(entries: readonly JournalEntry[], ops: readonly WriteOp[], kept?: KeptByThread): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
     const events = this.#advance(entries);
-    return this.#write([this.#progress(), ...this.#appends(events), ...ops], events);
+    const keeping = kept === undefined ? ops : [...ops, this.#keep(kept)];
+    return this.#write([this.#progress(), ...this.#appends(events), ...keeping], events);
   }
 
   /** Entries that are not the run's: they stand between its own. */
@@ -106,9 +116,9 @@ export class LogWriter {
   }
 
   /** Puts the run aside. */
-  park(spent: RunSpent): Promise<LogPosition> {
+  park(spent: RunSpent, ops: readonly WriteOp[]): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
-    return this.#write([this.#progress(), parkRunOp(this.#log.store, this.#held(), spent)], []);
+    return this.#write([this.#progress(), parkRunOp(this.#log.store, this.#held(), spent), ...ops], []);
   }
 
   /** Takes the thread for a run that was put aside. */
@@ -138,6 +148,12 @@ export class LogWriter {
     const { head } = this.#log;
     if (head === null) throw new Error("a writer without a thread");
     return head;
+  }
+
+  #keep(kept: KeptByThread): WriteOp {
+    const head = withKept(this.#head(), kept);
+    this.#log.head = head;
+    return metaOp(this.#log.store, head);
   }
 
   #advance(entries: readonly JournalEntry[], from: ThreadRow = this.#head()): LogEvent[] {
@@ -171,6 +187,8 @@ export class LogWriter {
     if (last) {
       this.#log.committedSeq = durable_seq;
       this.#log.committedLeaf = last.seq;
+      // What is in memory is not what the model reads behind a compaction.
+      if (last.kind === "compaction") this.#log.recent = null;
       this.#log.recent?.push(...events);
       publishEvents(this.#bus, this.#log, events);
     }

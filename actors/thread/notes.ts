@@ -130,11 +130,21 @@ async function append(
   ops: readonly WriteOp[],
   context: Context,
 ): Promise<LogEvent> {
+  return (await appendNotes(state, [entry], ops, context))[0] as LogEvent;
+}
+
+/** The same for several at once. */
+export async function appendNotes(
+  state: ThreadState,
+  entries: readonly JournalEntry[],
+  ops: readonly WriteOp[],
+  context: Context,
+): Promise<readonly LogEvent[]> {
   const { live } = state;
-  const writing = live === null ? appendAlone(state, entry, ops, context) : live.note([entry], ops);
+  const writing = live === null ? appendAlone(state, entries, ops, context) : live.note(entries, ops);
   state.noting = writing;
   try {
-    return (await writing)[0] as LogEvent;
+    return await writing;
   } finally {
     state.noting = null;
   }
@@ -143,16 +153,16 @@ async function append(
 /** The same while no run is live. When it is refused, the state is read again, for it is ahead of the log. */
 async function appendAlone(
   state: ThreadState,
-  entry: JournalEntry,
+  entries: readonly JournalEntry[],
   ops: readonly WriteOp[],
   context: Context,
 ): Promise<readonly LogEvent[]> {
   const { store, head: before } = state;
   if (before === null) throw new SvcError("unknown_thread");
-  const { head, events } = appendAll(before, [entry], context.env.now());
+  const { head, events } = appendAll(before, entries, context.env.now());
   if (head.next_seq > eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
   // What is only said of a conversation does not bring it to the top of the list.
-  const isContent = entry.kind === "custom";
+  const isContent = entries.some(({ kind }) => kind === "custom");
   const moved = isContent ? head : { ...head, updated_at: before.updated_at };
   state.head = moved;
   const appends = events.map((event) => appendOp(store, head.thread_key, event));

@@ -1,9 +1,10 @@
 import type { ToolEffect } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import type { ToolCall } from "../../storage/tables/events.ts";
+import { readEvents, type SeqRange, type ToolCall } from "../../storage/tables/events.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { branchEvents } from "../log/branch.ts";
 import type { ContextMessage } from "../log/message.ts";
-import { type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "../log/tool-outcome.ts";
+import { type ToolOutcome, toolOutcome, unansweredTool, unknownOutcome, unrunTool } from "../log/tool-outcome.ts";
 
 /** Whether a branch ends in calls of which some have no result. */
 export function hasOpenCalls(branch: readonly ContextMessage[]): boolean {
@@ -18,24 +19,55 @@ const eventsExpected = 32;
 /**
  * Results for the calls that an interrupted run has left without one, in the order of the calls. What has an intent in the log
  * may have run, and the model is told so; nothing is run again (decision 75). `origin` is the request whose events they are,
- * if it is kept.
+ * if it is kept. Calls that a run which is over has handed to its client say that; with `endedRun` there is such a run.
  */
 export async function closeOpenCalls(
   store: TenantStore,
   threadKey: number,
-  leafSeq: number,
+  { leaf_seq: leafSeq, next_seq: nextSeq }: Pick<ThreadRow, "leaf_seq" | "next_seq">,
   origin: string | null,
+  endedRun = false,
 ): Promise<ToolOutcome[]> {
   const answered = new Set<string | undefined>();
   const effects = new Map<string | undefined, ToolEffect>();
-  for await (const { kind, extra } of branchEvents(store, threadKey, leafSeq, eventsExpected)) {
+  const handed = new Map<string | undefined, unknown>();
+  let onBranch = 0;
+  for await (const { seq, kind, extra } of branchEvents(store, threadKey, leafSeq, eventsExpected)) {
+    onBranch++;
     if (kind === "tool_result") answered.add(extra?.tool_call_id);
-    if (kind === "tool_call") effects.set(extra?.tool_call_id, extra?.metadata?.effect as ToolEffect);
+    if (kind === "tool_call" && extra?.metadata?.handed !== undefined)
+      handed.set(extra.tool_call_id, extra.metadata.args);
+    else if (kind === "tool_call") effects.set(extra?.tool_call_id, extra?.metadata?.effect as ToolEffect);
     if (kind !== "message") continue;
     const open = (extra?.tool_calls ?? []).filter((call) => !answered.has(call.id));
-    return open.map((call) => closeCall(call, effects.get(call.id), origin));
+    const isCut = nextSeq - seq > onBranch;
+    if (isCut && open.some(({ id }) => !effects.has(id) && !handed.has(id)))
+      await addLeftIntents(effects, store, threadKey, { from: seq + 1, to: nextSeq });
+    return open.map((call) => {
+      const args = handed.get(call.id) ?? call.args;
+      return endedRun && handed.has(call.id)
+        ? unansweredTool({ ...call, args })
+        : closeCall(call, effects.get(call.id), origin);
+    });
   }
   return [];
+}
+
+/** The conversation went back to before its calls were made: what they did, they did. Their intents stand before the next message. */
+async function addLeftIntents(
+  effects: Map<string | undefined, ToolEffect>,
+  store: TenantStore,
+  threadKey: number,
+  { from, to }: SeqRange,
+): Promise<void> {
+  for (let seq = from; seq < to; ) {
+    const page = await readEvents(store, threadKey, seq, Math.min(to, seq + eventsExpected));
+    for (const { kind, extra } of page) {
+      if (kind === "message") return;
+      if (kind === "tool_call") effects.set(extra?.tool_call_id, extra?.metadata?.effect as ToolEffect);
+    }
+    seq = (page.at(-1)?.seq ?? to) + 1;
+  }
 }
 
 function closeCall(call: ToolCall, effect: ToolEffect | undefined, origin: string | null): ToolOutcome {

@@ -1,6 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { threadUid } from "../../storage/tables/events.ts";
+import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { earlierAnswer, storedAnswer } from "../log/earlier-answer.ts";
 import type { ContextMessage } from "../log/message.ts";
@@ -20,7 +21,7 @@ const patienceMs = 9_000;
 /** Reserves the log for a run, after those that came before it have begun or given up. */
 export async function openLog(
   state: ThreadState,
-  { run_id, idempotency, needed, withUser }: OpenLog,
+  { run_id, idempotency, needed, withUser, lease }: OpenLog,
   { env, deps }: ActorContext<ThreadDeps>,
 ): Promise<OpenedLog> {
   if ([state.live?.runId, state.parked?.run_id, state.lastRunId].includes(run_id)) return { kind: "known" };
@@ -38,6 +39,9 @@ export async function openLog(
     const accepted = idempotency?.stream ? await replayStream(state, earlier) : storedAnswer(earlier.answer);
     return { kind: "earlier", accepted };
   }
+  // What is answered again runs nothing, and needs no lease (decision 92).
+  const refused = lease === null || state.head === null ? null : await leaseRefusal(state.store, state.suffix, lease);
+  if (refused !== null) throw new SvcError(refused);
   const busy = state.live?.runId ?? state.parked?.run_id;
   if (busy !== undefined) return { kind: "busy", run_id: busy };
   const branch = await branchOf(state, needed, withUser);
@@ -46,9 +50,10 @@ export async function openLog(
   const { thread_key, uid } = head ?? (await unborn(state, env, deps));
   state.opening = new Opening(run_id, env);
   const { next_seq, leaf_seq } = head ?? { next_seq: 0, leaf_seq: -1 };
-  const { thinking_level = null, output_style = null } = head?.meta ?? {};
-  const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, thinking_level, output_style };
-  return { kind: "open", thread: { ...place, branch, closing } };
+  const { thinking_level = null, output_style = null, permission_mode = null } = head?.meta ?? {};
+  const queued = state.queue?.forStep ?? null;
+  const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, queued };
+  return { kind: "open", thread: { ...place, thinking_level, output_style, permission_mode, branch, closing } };
 }
 
 /** The first batch of the run that has opened the log. When it is refused, the state is read again, for it is ahead of the log. */
@@ -99,7 +104,9 @@ export async function takeRun(
   }
   const { thread_key, uid, next_seq, leaf_seq, meta } = head;
   const thinking_level = meta.thinking_level ?? null;
-  return { kind: "taken", run: parked, thread: { exists: true, thread_key, uid, next_seq, leaf_seq, thinking_level } };
+  const queued = state.queue?.forStep ?? null;
+  const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, thinking_level, queued };
+  return { kind: "taken", run: parked, thread };
 }
 
 /** What is in memory is not what is stored: the next message reads it again. */
@@ -116,13 +123,15 @@ async function openCallsClosed(
   branch: readonly ContextMessage[],
 ): Promise<readonly ToolOutcome[]> {
   if (head === null || !hasOpenCalls(branch)) return [];
-  return closeOpenCalls(store, head.thread_key, head.leaf_seq, null);
+  return closeOpenCalls(store, head.thread_key, head, null, true);
 }
 
 function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
   if (unborn === null) throw new Error("a thread without a number");
-  const { manifest, model_id, preview } = first;
-  return { ...emptyThread(unborn, suffix, now), updated_at: now, manifest, model_id, preview };
+  const { manifest, model_id, preview, parent_session_id = null } = first;
+  // A task is in no list.
+  const updated_at = parent_session_id === null ? now : 0;
+  return { ...emptyThread(unborn, suffix, now), updated_at, manifest, model_id, preview, parent_session_id };
 }
 
 /** The row of a conversation in which nothing was said. */

@@ -33,9 +33,9 @@ export async function closeInterrupted(
 ): Promise<void> {
   const { store } = state;
   if (state.head === null) return;
-  const { thread_key, leaf_seq, manifest, epoch } = state.head;
+  const { thread_key, manifest, epoch } = state.head;
   const origin = left.idempotency_scope === null ? null : left.run_id;
-  const closing = await closeOpenCalls(store, thread_key, leaf_seq, origin);
+  const closing = await closeOpenCalls(store, thread_key, state.head, origin);
   const entries = [...closing.map((outcome) => outcome.entry), interruptedEntry(left.run_id, "crash")];
   // A log that is full is freed all the same.
   const room = entries.slice(0, eventsMax - state.head.next_seq);

@@ -7,14 +7,17 @@ import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { eraseThread } from "./erase.ts";
 import { forkThread } from "./fork.ts";
+import { queueMessage, supersedingOps, takeInputs, takeNote } from "./inputs.ts";
+import { endLease, takeLease } from "./lease.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { addCustom, addSummary, labelEvent, nameThread, rateReply } from "./notes.ts";
 import { beginRun, dropState, openLog, takeRun } from "./open.ts";
 import { pickStyle } from "./output-style.ts";
+import { setMode } from "./permission-mode.ts";
 import { closeInterrupted, closeLost } from "./recovery.ts";
 import { rewindThread } from "./rewind.ts";
 import { setThinkingLevel } from "./thinking-level.ts";
-import { loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
+import { forgetBranch, loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
 
 /** How long a run that is being stopped gets to write its last batch, before who stops it is told that nobody knows. */
 const abortMs = 60_000;
@@ -23,9 +26,9 @@ const abortMs = 60_000;
 export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
   kind: "thread",
   mailboxLimit: 256,
-  interleaves: ["begin", "append", "park", "take", "end", "release", "abort", "attach"],
+  interleaves: ["begin", "append", "take_inputs", "park", "take", "end", "release", "abort", "attach"],
   // What a run writes must get in, and in its order.
-  reserved: ["begin", "append", "park", "take", "end", "release", "abort"],
+  reserved: ["begin", "append", "take_inputs", "park", "take", "end", "release", "abort"],
   passivateAfterMs: 30_000,
 
   async load(context) {
@@ -50,19 +53,27 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     open: openLog,
     begin: beginRun,
 
-    append: (state, { run_id, entries, ops }) => writerOf(state, run_id).append(entries, ops),
+    append: (state, { run_id, entries, ops, kept }) => writerOf(state, run_id).append(entries, ops, kept),
+
+    take_inputs: (state, asked) => takeInputs(state, writerOf(state, asked.run_id), asked),
 
     async park(state, { run_id, spent }) {
-      const position = await writerOf(state, run_id).park(spent);
+      await state.queue?.settled();
+      const position = await writerOf(state, run_id).park(spent, supersedingOps(state, run_id));
       state.parked = (await waitingRun(state.store, state.head?.thread_key ?? -1)) ?? null;
       state.live = null;
-      trimBranch(state);
+      // A wait may last for days, and the run that is taken up reads its branch itself.
+      forgetBranch(state);
       return position;
     },
 
     take: takeRun,
 
-    async end(state, { run_id, entries, ops, ending, next_seq }) {
+    async end(state, { run_id, entries, ops, ending, next_seq, unless }) {
+      if (state.queue !== null && unless !== null) {
+        await state.queue.settled();
+        if (state.queue.keepsFromEnd(unless)) return { kind: "queued" };
+      }
       const writer = writerOf(state, run_id);
       const at = state.head?.next_seq ?? next_seq;
       if (at !== next_seq) return { kind: "moved", next_seq: at };
@@ -90,12 +101,19 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
     think: setThinkingLevel,
     style: pickStyle,
+    lease: takeLease,
+    end_lease: endLease,
+    mode: setMode,
 
-    attach: ({ committedSeq, committedLeaf, live, summary }) => ({
+    attach: ({ committedSeq, committedLeaf, live, summary, queue }) => ({
       next_seq: committedSeq,
       leaf_seq: committedLeaf,
       run_id: live?.runId ?? null,
       summarizing: summary !== null,
+      compacting: live?.surface === "compact",
+      continuing: live?.surface === "continue",
+      queued_steers: queue?.count("steer") ?? 0,
+      queued_follow_ups: queue?.count("follow_up") ?? 0,
     }),
 
     erase: eraseThread,
@@ -106,6 +124,8 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     label: labelEvent,
     rate: rateReply,
     custom: addCustom,
+    steer: queueMessage,
+    note: takeNote,
 
     async forget({ head, store, live, opening, parked }, { run_key }) {
       const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;

@@ -1,6 +1,8 @@
+import { isTaskSuffix } from "../../bus/address.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { LogEvent } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
+import type { KeptByThread } from "../log/messages.ts";
 
 /** Where the log of one thread stands. */
 export interface ThreadLog {
@@ -18,6 +20,12 @@ export interface ThreadLog {
   recent: LogEvent[] | null;
 }
 
+/** The head with what the conversation is to keep. */
+export function withKept(head: ThreadRow, kept: KeptByThread): ThreadRow {
+  const meta = Object.entries({ ...head.meta, ...kept }).filter(([, value]) => value !== undefined);
+  return { ...head, meta: Object.fromEntries(meta) };
+}
+
 /** The entries as they will stand in the log, and the head moved on behind them. */
 export function appendAll(
   head: ThreadRow,
@@ -30,5 +38,7 @@ export function appendAll(
     leaf_seq = next_seq++;
     return event;
   });
-  return { head: events.length === 0 ? head : { ...head, next_seq, leaf_seq, updated_at: ts }, events };
+  if (events.length === 0) return { head, events };
+  const updated_at = isTaskSuffix(head.suffix) ? 0 : ts;
+  return { head: { ...head, next_seq, leaf_seq, updated_at }, events };
 }

@@ -1,10 +1,12 @@
 import { type Address, splitThreadId, topicOf } from "../../bus/address.ts";
 import type { Store } from "../../storage/store/store.ts";
+import { queuedHeads } from "../../storage/tables/queued-inputs.ts";
 import { type InterruptedRun, interruptedRun, type RunRow, waitingRun } from "../../storage/tables/runs.ts";
-import { threadBySuffix } from "../../storage/tables/threads.ts";
+import { threadToLoad } from "../../storage/tables/threads.ts";
 import { attachmentsOf } from "../log/attachment.ts";
 import { addEvents, loadBranch } from "../log/branch.ts";
 import { attachedLength, type ContextMessage, messageLength } from "../log/message.ts";
+import { InputQueue } from "./input-queue.ts";
 import type { LogWriter } from "./log-writer.ts";
 import type { Opening } from "./opening.ts";
 import type { ThreadLog } from "./thread-log.ts";
@@ -26,6 +28,8 @@ export interface ThreadState extends ThreadLog {
   closing: Promise<void> | null;
   /** Something beside the runs is being written. */
   noting: Promise<unknown> | null;
+  /** What waits for a run; null when nothing has since the thread was loaded. */
+  queue: InputQueue | null;
   /** A branch that was left is being summed up. */
   summary: { cancel(): void } | null;
   /** The run before, so that one that is started again does not run again. */
@@ -43,9 +47,10 @@ export async function loadThreadState(
 ): Promise<{ state: ThreadState; left: InterruptedRun | undefined }> {
   const { tenantId, suffix } = splitThreadId(address.key);
   const tenant = store.tenant(tenantId);
-  const head = (await threadBySuffix(tenant, suffix)) ?? null;
+  const { thread: head, queued } = (await threadToLoad(tenant, suffix)) ?? { thread: null, queued: 0 };
   const left = head === null ? undefined : await interruptedRun(tenant, head.thread_key);
   const parked = head === null || left ? undefined : await waitingRun(tenant, head.thread_key);
+  const queue = head === null || queued === 0 ? null : new InputQueue(await queuedHeads(tenant, head.thread_key));
   const state: ThreadState = {
     store: tenant,
     tenantId,
@@ -63,6 +68,7 @@ export async function loadThreadState(
     parked: parked ?? null,
     closing: null,
     noting: null,
+    queue,
     summary: null,
     lastRunId: "",
     unborn: null,
@@ -101,6 +107,7 @@ function keptBranch(state: ThreadState): ContextMessage[] | null {
 /** Keeps what the next turn needs; a long conversation that is replayed in full is read again instead of kept. */
 export function trimBranch(state: ThreadState): void {
   const { branch, recent } = state;
+  if (recent === null) state.branch = null;
   if (branch === null || recent === null) return;
   if (Number.isFinite(state.branchNeeded)) {
     // Twice the window, so that the list is not copied at every turn.

@@ -41,12 +41,25 @@ export function offeredTools(sources: readonly Pick<ToolSource, "name" | "offers
 /** Resolves the tools that an agent has bound, for one run. A name that no source knows any more is not bound. */
 export function bindTools(sources: readonly ToolSource[], agent: CompiledAgent): BoundTools {
   const bound = new Map<string, Tool>();
-  for (const { name } of agent.tools)
+  for (const spec of agent.tools)
     for (const source of sources) {
-      const tool = source.resolve(name, agent);
+      const tool = source.resolve(spec.name, agent);
       if (tool === undefined) continue;
-      bound.set(name, tool);
+      bound.set(spec.name, asDeclared(tool, spec));
       break;
     }
   return bound;
+}
+
+/** The tool with the nature that the manifest says it has. */
+function asDeclared(tool: Tool, { effect, risk }: ToolSpec): Tool {
+  if (tool.effect === effect && tool.risk === risk) return tool;
+  const { name, description, parameters, workspace, timeoutMs } = tool;
+  return {
+    ...tool,
+    ...{ name, description, parameters, workspace, timeoutMs, effect, risk },
+    execute: tool.execute.bind(tool),
+    ...(tool.resume && { resume: tool.resume.bind(tool) }),
+    ...(tool.preview && { preview: tool.preview.bind(tool) }),
+  };
 }

@@ -2,6 +2,7 @@ import type { Static, TSchema } from "typebox";
 import type { Env } from "../../bus/env.ts";
 import type { ResultImage, Wait } from "../../governance/controls/verdicts.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
 
 /** Classes of failure that a tool reports; the model sees `[tool error/<code>] <text>`. */
 export type ToolErrorCode =
@@ -38,12 +39,22 @@ export type WaitOutcome =
 export interface ToolContext {
   readonly env: Env;
   readonly tenantId: string;
+  /** What the tenant keeps, and how many bytes of it there may be: 0 for any number. */
+  readonly store: TenantStore;
+  readonly tenantStoredBytes: number;
+  /** The name of the agent. */
+  readonly manifest: string;
   /** The thread's suffix, null in a stateless turn. */
   readonly threadSuffix: string | null;
+  readonly toolCallId: string;
+  /** Full id of the thread under which somebody who is asked now may answer; null when nobody is there to hear. */
+  readonly askedOn: string | null;
   readonly workspaceScope: "thread" | "tenant" | "deployment";
   readonly workspace: WorkspaceConfig;
   /** Fires when the run is aborted or the call's time is over. */
   readonly signal: AbortSignal;
+  /** Hands a task to another agent, and waits for its answer. */
+  delegate(task: { readonly agent: string; readonly prompt: string }): Promise<ToolResult>;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */
   emit(frame: "todo_updated", data: unknown): void;
 }

@@ -9,9 +9,13 @@ import {
   wordsWith,
 } from "../../models/images.ts";
 
+/** Messages that `semantic:N` looks through: older ones are not found. */
+const semanticMessages = 1_000;
+
 /** How many messages of the branch a strategy can use at most. */
 export function messagesNeeded(strategy: SessionStrategy): number {
-  return strategy.kind === "windowed" ? strategy.messages : Number.POSITIVE_INFINITY;
+  if (strategy.kind === "windowed") return strategy.messages;
+  return strategy.kind === "semantic" ? semanticMessages : Number.POSITIVE_INFINITY;
 }
 
 /**
@@ -23,7 +27,7 @@ export function workingSet(
   strategy: SessionStrategy,
   turnStart: number,
 ): readonly ContextMessage[] {
-  if (strategy.kind === "full_replay" || branch.length <= strategy.messages) return branch;
+  if (strategy.kind !== "windowed" || branch.length <= strategy.messages) return branch;
   const isAsked = (at: number): boolean => at >= turnStart && branch[at]?.role === "user";
   let left = strategy.messages;
   for (let at = turnStart; at < branch.length; at++) if (isAsked(at)) left--;
@@ -40,7 +44,7 @@ export function workingSet(
 }
 
 /** Where the group begins that a message belongs to: calls and all their results, or the message alone. */
-function groupStart(branch: readonly ContextMessage[], at: number): number {
+export function groupStart(branch: readonly ContextMessage[], at: number): number {
   let start = at;
   while (start > 0 && branch[start]?.role === "tool") start--;
   return start;
@@ -49,6 +53,12 @@ function groupStart(branch: readonly ContextMessage[], at: number): number {
 /** Where the turn begins that a request's messages, the last of the branch, are: after what they quote of earlier answers. */
 export function turnStartOf(branch: readonly ContextMessage[], requestStart: number): number {
   return Math.max(requestStart, branch.findLastIndex(({ role }) => role === "assistant") + 1);
+}
+
+/** The same of a run that has asked for calls since: its own messages begin with those. */
+export function turnStartOfRun(branch: readonly ContextMessage[], requestStart: number): number {
+  const own = branch.findIndex(({ tool_calls }, at) => at >= requestStart && (tool_calls?.length ?? 0) > 0);
+  return turnStartOf(own < 0 ? branch : branch.slice(0, own), requestStart);
 }
 
 /** Where the last message of a user stands; a continuation is of the turn that it has begun. */

@@ -1,6 +1,9 @@
 import { calculator } from "../calculator/calculator.ts";
+import { exitPlanMode } from "../plans/exit-plan-mode.ts";
+import { planCreate, planGet, planUpdateStep } from "../plans/plan-tools.ts";
 import { todoWrite } from "../plans/todo-write.ts";
-import { toolList } from "../source.ts";
+import { askUser } from "../questions/ask-user.ts";
+import { type ToolSource, toolList } from "../source.ts";
 import type { Tool } from "../tool.ts";
 import { editFile } from "../workspace/edit-file.ts";
 import { glob } from "../workspace/glob.ts";
@@ -21,7 +24,17 @@ export const builtInTools: readonly Tool[] = [
   searchFiles,
   glob,
   todoWrite,
+  planCreate,
+  planUpdateStep,
+  planGet,
+  askUser,
 ];
 
-/** Where those come from. */
-export const builtInSource = toolList("svc", builtInTools);
+/** The tools that no manifest names: sections of it bind them. Their names are nobody else's. */
+export const sectionTools: readonly Tool[] = [exitPlanMode];
+
+/** Where both come from. */
+export const builtInSource: ToolSource = {
+  ...toolList("svc", [...builtInTools, ...sectionTools]),
+  offers: builtInTools,
+};

@@ -1,8 +1,9 @@
 import { type BigIntStats, constants } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, opendir, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, lstat, mkdir, open, opendir, rename, rmdir, stat, unlink } from "node:fs/promises";
 import { platform } from "node:os";
+import { changed, type EntryKind, isSame, isUnchanged, kindOf, type Pin, pinByDescriptor, pinByPath } from "./pin.ts";
 import { explainFileError, ToolRefusal } from "./refusal.ts";
-import { sortByName } from "./sort-by-name.ts";
+import { sortByFoldedName, sortByName } from "./sort-by-name.ts";
 import type { Survey } from "./survey.ts";
 import { canBeNamed, draftPrefix, isDraft, isReserved } from "./workspace-path.ts";
 
@@ -23,9 +24,6 @@ const oPath = 0o10000000;
 const noFollow = constants.O_NOFOLLOW ?? 0;
 const noBlock = constants.O_NONBLOCK ?? 0;
 
-/** What a name stands for, not following it. */
-type EntryKind = "file" | "directory" | "link" | "other";
-
 /** A name in a directory. */
 export interface Entry {
   readonly name: string;
@@ -36,14 +34,6 @@ export interface Entry {
 export interface OpenFile {
   readonly handle: FileHandle;
   readonly stats: BigIntStats;
-}
-
-/** Something that is held: `path` leads to it and `check` refuses when it was swapped. */
-interface Pin {
-  readonly path: string;
-  readonly stats: BigIntStats;
-  check(): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** A directory that is held. Whoever got it closes it. What its methods throw is a refusal in words for the model. */
@@ -115,9 +105,13 @@ export class Directory {
 
   /**
    * At most `max` names in this directory, sorted, without the service's own and those that no path can name. `more` says that
-   * there are others; which ones were taken is then up to the file system.
+   * there are others; which ones were taken is then up to the file system. `folded` sorts them whatever their case.
    */
-  async list(max: number, pace?: Pick<Survey, "isOver" | "breathe">): Promise<{ entries: Entry[]; more: boolean }> {
+  async list(
+    max: number,
+    pace?: Pick<Survey, "isOver" | "breathe">,
+    folded = false,
+  ): Promise<{ entries: Entry[]; more: boolean }> {
     const entries: Entry[] = [];
     let more = false;
     try {
@@ -141,7 +135,7 @@ export class Directory {
     } catch (error) {
       throw explainFileError(error, this.label || ".");
     }
-    return { entries: await sortByName(entries, () => pace?.breathe()), more };
+    return { entries: await (folded ? sortByFoldedName : sortByName)(entries, () => pace?.breathe()), more };
   }
 
   /** Makes sure that there is a directory of that name, and holds it. */
@@ -167,9 +161,7 @@ export class Directory {
     return this.#explain(name, async () => {
       const draft = this.#at(draftPrefix + draftId);
       await this.#pin.check();
-      // Windows cannot open a directory, and keeps its names by itself.
-      const place =
-        platform() === "win32" ? null : await open(this.#at("."), constants.O_RDONLY | constants.O_DIRECTORY);
+      const place = await this.#openPlace();
       try {
         await this.#writeDraft(draft, bytes, replaced);
         try {
@@ -185,6 +177,56 @@ export class Directory {
         await place?.close();
       }
     });
+  }
+
+  /**
+   * Takes away what was looked at: a file, or a directory with nothing in it. Refuses when something else stands there by now. It is
+   * `durable` when what it stood in is flushed too.
+   */
+  remove(name: string, seen: BigIntStats, durable: boolean): Promise<void> {
+    return this.#explain(name, async () => {
+      await this.#pin.check();
+      const place = durable ? await this.#openPlace() : null;
+      try {
+        await this.#checkSame(name, seen);
+        await (seen.isDirectory() ? rmdir(this.#at(name)) : unlink(this.#at(name)));
+        await place?.sync();
+      } catch (error) {
+        if (errorCode(error) === "ENOTEMPTY") throw changed(this.labelOf(name));
+        throw error;
+      } finally {
+        await place?.close();
+      }
+    });
+  }
+
+  /** Moves what was looked at to a name that nothing has, durably. Answers false when something has it, and then nothing was moved. */
+  move(name: string, seen: BigIntStats, to: Directory, newName: string): Promise<boolean> {
+    return this.#explain(name, async () => {
+      await this.#pin.check();
+      await to.#pin.check();
+      const places = [await this.#openPlace(), await to.#openPlace()];
+      try {
+        await this.#checkSame(name, seen);
+        // Who makes the name after this look loses to the move: there is no call that does both.
+        if ((await to.look(newName)) !== null) return false;
+        await rename(this.#at(name), to.#at(newName));
+        for (const place of places) await place?.sync();
+        return true;
+      } finally {
+        for (const place of places) await place?.close();
+      }
+    });
+  }
+
+  /** Shows every name here to `work`, also those that no path can name; which ones are made meanwhile it may not see. */
+  async each(work: (name: string) => Promise<void>): Promise<void> {
+    try {
+      for await (const { name } of await opendir(this.#pin.path, { bufferSize: 256 })) await work(name);
+      await this.#pin.check();
+    } catch (error) {
+      throw explainFileError(error, this.label || ".");
+    }
   }
 
   /** Removes drafts here that nobody has written to since `before`, epoch milliseconds, and shows what else is here to `each`. */
@@ -219,6 +261,18 @@ export class Directory {
     } finally {
       await handle.close();
     }
+  }
+
+  /** To make its names durable. Windows cannot open a directory, and keeps its names by itself. */
+  async #openPlace(): Promise<FileHandle | null> {
+    return platform() === "win32" ? null : await open(this.#at("."), constants.O_RDONLY | constants.O_DIRECTORY);
+  }
+
+  /** Refuses when something else stands there than was looked at. What is in a directory may change. */
+  async #checkSame(name: string, seen: BigIntStats): Promise<void> {
+    const now = await this.look(name);
+    if (now === null || !(seen.isDirectory() ? isSame(now, seen) : isUnchanged(now, seen)))
+      throw changed(this.labelOf(name));
   }
 
   #at(name: string): string {
@@ -261,60 +315,18 @@ export async function openRoot(path: string, pinning?: Pinning): Promise<Directo
 export function refuseUnlessOwnFile(stats: BigIntStats, label: string): void {
   const kind = kindOf(stats);
   if (kind === "link") throw symlinkRefusal();
-  if (kind === "directory") throw new ToolRefusal("invalid_arguments", `${label}: is a directory`);
-  if (kind === "other") throw new ToolRefusal("permission_denied", `${label}: is not a regular file`);
+  if (kind === "directory") throw new ToolRefusal("invalid_arguments", `${label}: is a directory`, "not_a_file");
+  if (kind === "other") throw new ToolRefusal("permission_denied", `${label}: is not a regular file`, "not_a_file");
   if (stats.nlink > 1n)
-    throw new ToolRefusal("permission_denied", `${label}: has hard links, so it may belong to somewhere else`);
-}
-
-async function pinByDescriptor(path: string, flags: number): Promise<Pin> {
-  const handle = await open(path, flags);
-  try {
-    const stats = await handle.stat({ bigint: true });
-    return { path: `/proc/self/fd/${handle.fd}`, stats, check: async () => {}, close: () => handle.close() };
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
-}
-
-async function pinByPath(path: string, parent: Pin, label: string): Promise<Pin> {
-  const stats = await lstat(path, { bigint: true });
-  return {
-    path,
-    stats,
-    async check() {
-      await parent.check();
-      const now = await lstat(path, { bigint: true });
-      if (!isSame(now, stats)) throw changed(label);
-    },
-    close: async () => {},
-  };
-}
-
-function kindOf(stats: BigIntStats): EntryKind {
-  if (stats.isFile()) return "file";
-  if (stats.isDirectory()) return "directory";
-  return stats.isSymbolicLink() ? "link" : "other";
-}
-
-function isSame(a: BigIntStats, b: BigIntStats): boolean {
-  return a.dev === b.dev && a.ino === b.ino && kindOf(a) === kindOf(b);
-}
-
-function isUnchanged(now: BigIntStats | null, before: BigIntStats | null): boolean {
-  if (now === null || before === null) return now === before;
-  return (
-    isSame(now, before) && now.size === before.size && now.mtimeNs === before.mtimeNs && now.ctimeNs === before.ctimeNs
-  );
+    throw new ToolRefusal(
+      "permission_denied",
+      `${label}: has hard links, so it may belong to somewhere else`,
+      "elsewhere",
+    );
 }
 
 function symlinkRefusal(): ToolRefusal {
-  return new ToolRefusal("permission_denied", "symlinks are not followed in workspace paths");
-}
-
-function changed(label: string): ToolRefusal {
-  return new ToolRefusal("interrupted", `${label}: was changed by somebody else meanwhile; look at it again`);
+  return new ToolRefusal("permission_denied", "symlinks are not followed in workspace paths", "elsewhere");
 }
 
 function errorCode(error: unknown): unknown {

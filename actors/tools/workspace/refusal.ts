@@ -1,14 +1,22 @@
 import type { ToolErrorCode, ToolResult } from "../tool.ts";
 import { toolError } from "../tool.ts";
 
+/**
+ * What of a workspace a refusal is about, for those to whom its words say too little: it leads elsewhere, belongs to the service or to
+ * git, is no file, is another than it was, or is a scope that the tenant may not have.
+ */
+type Ground = "elsewhere" | "reserved" | "not_a_file" | "changed" | "scope";
+
 /** Thrown inside a tool to refuse a call in words for the model. `answer` makes the tool's result of it. */
 export class ToolRefusal extends Error {
   readonly code: ToolErrorCode;
+  readonly ground: Ground | null;
 
-  constructor(code: ToolErrorCode, text: string) {
+  constructor(code: ToolErrorCode, text: string, ground: Ground | null = null) {
     super(text);
     this.name = "ToolRefusal";
     this.code = code;
+    this.ground = ground;
   }
 }
 
@@ -55,6 +63,6 @@ export function explainFileError(error: unknown, label: string): unknown {
   if (!(error instanceof Error) || !("syscall" in error) || !("code" in error) || typeof error.code !== "string")
     return error;
   const [code, words] = fileErrors[error.code] ?? ["internal", `the file system failed (${error.code})`];
-  if (error.code === "ELOOP") return new ToolRefusal(code, words);
+  if (error.code === "ELOOP") return new ToolRefusal(code, words, "elsewhere");
   return new ToolRefusal(code, `${label}: ${words}`);
 }

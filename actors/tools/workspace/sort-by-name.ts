@@ -29,6 +29,15 @@ export async function sortByName<E extends Named>(
   return runs[0] ?? [];
 }
 
+/** The same whatever the case of the names; of those that differ in nothing else the upper case comes first. */
+export async function sortByFoldedName<E extends Named>(
+  entries: readonly E[],
+  breathe: () => Promise<void> | undefined,
+): Promise<E[]> {
+  const folded = entries.map((entry) => ({ name: `${entry.name.toLowerCase()}\u0000${entry.name}`, entry }));
+  return (await sortByName(folded, breathe)).map(({ entry }) => entry);
+}
+
 function merge<E extends Named>(left: readonly E[], right: readonly E[]): E[] {
   const merged: E[] = [];
   let at = 0;

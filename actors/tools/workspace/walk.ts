@@ -8,6 +8,8 @@ const namesPerTurn = 500;
 
 /** What a walker does with what it meets. `T` is what it carries from a directory into those below. */
 export interface Walker<T> {
+  /** Names come in their order whatever their case. */
+  readonly folded?: boolean;
   /** What to carry into this directory; null to pass it by. */
   enter(name: string, carried: T): T | null;
   /** Answers false to end the walk. `label` is the path in the workspace. */
@@ -27,7 +29,7 @@ export async function walk<T>(directory: Directory, carried: T, walker: Walker<T
     survey.cut();
     return true;
   }
-  const { entries, more } = await directory.list(survey.namesLeft, survey);
+  const { entries, more } = await directory.list(survey.namesLeft, survey, walker.folded);
   survey.names += entries.length;
   if (more) survey.cut();
   for (const [at, { name, kind }] of entries.entries()) {

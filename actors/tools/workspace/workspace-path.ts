@@ -43,9 +43,13 @@ export function parseDirectoryPath(path: string | undefined): string[] {
 export function refuseGitPaths(names: readonly string[]): void {
   for (const name of names) {
     if (standsFor(name, ".git"))
-      throw new ToolRefusal("permission_denied", "paths inside .git are not written: use git for that");
+      throw new ToolRefusal("permission_denied", "paths inside .git are not written: use git for that", "reserved");
     if (standsFor(name, ".gitattributes"))
-      throw new ToolRefusal("permission_denied", ".gitattributes is not written: it can make git run commands");
+      throw new ToolRefusal(
+        "permission_denied",
+        ".gitattributes is not written: it can make git run commands",
+        "reserved",
+      );
   }
 }
 
@@ -98,7 +102,8 @@ function checkName(name: string): void {
   if (name === ".") refuse("the path has a . in it: leave it out");
   if (onlyDots(name)) refuse("the path leaves the workspace: a name of dots or spaces alone is refused");
   if (Buffer.byteLength(name) > nameBytesMax) refuse(`a name in the path is longer than ${nameBytesMax} bytes`);
-  if (isReserved(name)) throw new ToolRefusal("permission_denied", "the path names what belongs to the service");
+  if (isReserved(name))
+    throw new ToolRefusal("permission_denied", "the path names what belongs to the service", "reserved");
 }
 
 /** `..` and whatever some file system takes for it: names of dots, of spaces, and of characters that fold to dots. */

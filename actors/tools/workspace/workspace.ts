@@ -9,17 +9,20 @@ import { encodeName, scopesName } from "./workspace-path.ts";
 //   scope thread       {root}/.svc-scopes/{tenant}/threads/{suffix}
 // Directories of scopes are made by the first write; until then a workspace is empty.
 
+/** Whose workspace, of which scope, and below what root. */
+export type Workspace = Pick<ToolContext, "tenantId" | "threadSuffix" | "workspaceScope" | "workspace">;
+
 /**
  * Runs `work` in the directory that `names` lead to from the root of the call's workspace, holding it meanwhile. With `create`,
  * missing directories are made. `work` gets null only for the root of a workspace that nothing was written to yet.
  */
 export async function inDirectory<T>(
-  context: ToolContext,
+  place: Workspace,
   names: readonly string[],
   create: boolean,
   work: (directory: Directory | null) => Promise<T>,
 ): Promise<T> {
-  const root = await openScope(context, create);
+  const root = await openScope(place, create);
   if (root === null) {
     if (names.length > 0) throw new ToolRefusal("not_found", `${names.join("/")}: no such file or directory`);
     return await work(null);
@@ -39,13 +42,13 @@ export async function inDirectory<T>(
 
 /** Runs `work` in the directory of a file, given the file's name in it. With `create`, missing directories are made. */
 export async function inParent<T>(
-  context: ToolContext,
+  place: Workspace,
   names: readonly string[],
   create: boolean,
   work: (directory: Directory, name: string) => Promise<T>,
 ): Promise<T> {
   const name = names[names.length - 1] as string;
-  return await inDirectory(context, names.slice(0, -1), create, async (directory) => {
+  return await inDirectory(place, names.slice(0, -1), create, async (directory) => {
     if (directory === null) throw new ToolRefusal("not_found", `${name}: no such file or directory`);
     return await work(directory, name);
   });
@@ -55,16 +58,16 @@ export async function inParent<T>(
  * Runs `work` when all earlier work on the same file of the same workspace is done, so that calls side by side do not undo one
  * another. Holds within one thread of the process; `Directory.replace` notices the others.
  */
-export async function alone<T>(context: ToolContext, names: readonly string[], work: () => Promise<T>): Promise<T> {
-  const place = JSON.stringify([context.workspace.root, ...scopeNames(context), ...names]).toLowerCase();
-  const before = lastWork.get(place) ?? Promise.resolve();
+export async function alone<T>(place: Workspace, names: readonly string[], work: () => Promise<T>): Promise<T> {
+  const key = JSON.stringify([place.workspace.root, ...scopeNames(place), ...names]).toLowerCase();
+  const before = lastWork.get(key) ?? Promise.resolve();
   const done = before.then(work);
   const settled = done.then(ignore, ignore);
-  lastWork.set(place, settled);
+  lastWork.set(key, settled);
   try {
     return await done;
   } finally {
-    if (lastWork.get(place) === settled) lastWork.delete(place);
+    if (lastWork.get(key) === settled) lastWork.delete(key);
   }
 }
 
@@ -73,9 +76,9 @@ const lastWork = new Map<string, Promise<void>>();
 function ignore(): void {}
 
 /** The root of the call's workspace; null when nothing was written to it yet and `create` is false. */
-async function openScope(context: ToolContext, create: boolean): Promise<Directory | null> {
-  const names = scopeNames(context);
-  let directory = await openConfiguredRoot(context.workspace.root);
+async function openScope(place: Workspace, create: boolean): Promise<Directory | null> {
+  const names = scopeNames(place);
+  let directory = await openConfiguredRoot(place.workspace.root);
   try {
     for (const name of names) {
       if (!create && (await directory.look(name)) === null) {
@@ -105,19 +108,22 @@ async function openConfiguredRoot(root: string | null): Promise<Directory> {
 }
 
 /** The way from the configured root to the root of the call's workspace. Refuses calls that have none. */
-function scopeNames(context: ToolContext): string[] {
-  if (context.workspace.root === null)
-    throw new ToolRefusal("transport_unavailable", "workspace_root is not configured");
-  switch (context.workspaceScope) {
+function scopeNames(place: Workspace): string[] {
+  if (place.workspace.root === null) throw new ToolRefusal("transport_unavailable", "workspace_root is not configured");
+  switch (place.workspaceScope) {
     case "deployment":
-      if (!context.workspace.deploymentTenants.includes(context.tenantId))
-        throw new ToolRefusal("permission_denied", "workspace scope deployment is not allowed for this tenant");
+      if (!place.workspace.deploymentTenants.includes(place.tenantId))
+        throw new ToolRefusal(
+          "permission_denied",
+          "workspace scope deployment is not allowed for this tenant",
+          "scope",
+        );
       return [];
     case "tenant":
-      return [scopesName, encodeName(context.tenantId), "shared"];
+      return [scopesName, encodeName(place.tenantId), "shared"];
     case "thread":
-      if (context.threadSuffix === null)
+      if (place.threadSuffix === null)
         throw new ToolRefusal("permission_denied", "workspace scope thread needs a thread_id: this turn has no thread");
-      return [scopesName, encodeName(context.tenantId), "threads", encodeName(context.threadSuffix)];
+      return [scopesName, encodeName(place.tenantId), "threads", encodeName(place.threadSuffix)];
   }
 }

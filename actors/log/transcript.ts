@@ -1,0 +1,26 @@
+import type { ContextMessage } from "./message.ts";
+
+/** Characters of one entry: a long tool result is not the whole conversation. */
+const entryCharsMax = 8_000;
+
+/** A message in words, for a model that is to sum up what was said. */
+export function transcriptEntry({ role, content, tool_calls }: ContextMessage): string {
+  const calls = (tool_calls ?? []).map(({ name, args }) => `\n[calls ${name} ${JSON.stringify(args)}]`).join("");
+  const text = `${role}: ${content}${calls}`;
+  return text.length <= entryCharsMax ? text : `${text.slice(0, entryCharsMax).toWellFormed()} […]`;
+}
+
+/** Entries in pieces of at most so many characters, or of one entry; oldest first. */
+export function transcriptPieces(entries: readonly string[], charsMax: number): string[] {
+  const pieces: string[] = [];
+  let piece = "";
+  for (const entry of entries) {
+    if (piece !== "" && piece.length + entry.length + 2 > charsMax) {
+      pieces.push(piece);
+      piece = "";
+    }
+    piece += piece === "" ? entry.slice(0, charsMax) : `\n\n${entry}`;
+  }
+  if (piece !== "") pieces.push(piece);
+  return pieces;
+}

@@ -1,0 +1,29 @@
+import { compactOnRequest } from "./compaction-rules.ts";
+import { type Finished, failedCall } from "./endings.ts";
+import type { RunScope } from "./scope.ts";
+
+const over: Finished = {
+  kind: "finished",
+  final: null,
+  stop_reason: "end_turn",
+  failure: null,
+  entries: [],
+  ok: true,
+};
+
+/** What a run does that was started by POST /chat/compact, in the place of a turn: it has the thread, its limits and its budget alone. */
+export async function compactThread(scope: RunScope): Promise<Finished> {
+  const outcome = await compactOnRequest(scope, scope.plan.nudge ?? "");
+  if (outcome.kind === "failed") {
+    if (scope.cancellation.cancelled || outcome.failure === null) return { ...over, ok: false };
+    return failedCall(scope, outcome.failure, "");
+  }
+  if (outcome.kind === "nothing") {
+    const { tokens } = outcome;
+    scope.compaction = { compacted: false, event_id: null, tokens_before: tokens, tokens_after: tokens };
+  } else {
+    const { event_id, tokens_before, tokens_after } = outcome;
+    scope.compaction = { compacted: true, event_id, tokens_before, tokens_after };
+  }
+  return over;
+}

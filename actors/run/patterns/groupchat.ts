@@ -1,0 +1,34 @@
+import { askMember, type MemberEnd, wordsOf } from "../members.ts";
+import { mergedAnswer } from "../merged-answer.ts";
+import type { Pattern } from "../pattern.ts";
+
+/** What an agent says that has nothing to add. */
+const doneWord = "DONE";
+
+/** The sub-agents speak in turns, up to max_turns rounds or until one of them says DONE, and the agent makes one answer of it. */
+export const groupchat: Pattern = async (scope, tools) => {
+  const { members, max_turns } = scope.plan.agent;
+  const said: MemberEnd[] = [];
+  rounds: for (let round = 1; round <= max_turns; round++) {
+    for (const [at, member] of members.entries()) {
+      if (scope.cancellation.cancelled) break rounds;
+      const end = await askMember(scope, member, `${round}.${at}:${member.name}`, discussion(member.name, said));
+      if ("kind" in end) return end;
+      if (end.text?.trim() === doneWord) break rounds;
+      said.push(end);
+    }
+    // Nobody has a word: another round would be the same.
+    if (said.slice(-members.length).every(({ text }) => text === null)) break;
+  }
+  return mergedAnswer(scope, tools, said);
+};
+
+/** Newest words of the others that an agent is given. */
+const saidMax = 64;
+
+function discussion(name: string, said: readonly MemberEnd[]): string {
+  const words = said.slice(-saidMax).map((end) => ({ agent: end.agent, said: wordsOf(end) }));
+  const before = words.length === 0 ? "Nobody has said anything yet." : `So far, as JSON:\n${JSON.stringify(words)}`;
+  return `You are ${name} in a discussion among agents of what the user asks for. ${before}\n\nSay what you have to add, to the others. When \
+nothing is left to say, answer with the one word ${doneWord}.`;
+}

@@ -1,0 +1,29 @@
+import { suspended } from "../endings.ts";
+import { askMember, type MemberEnd } from "../members.ts";
+import { mergedAnswer } from "../merged-answer.ts";
+import type { Pattern } from "../pattern.ts";
+
+/** Members that work at the same time; the others wait for one of them to end. */
+const besideMax = 8;
+
+/** All sub-agents work on the turn, beside one another, and the agent makes one answer of theirs. */
+export const parallel: Pattern = async (scope, tools) => {
+  const { members } = scope.plan.agent;
+  const ends: (MemberEnd | null)[] = members.map(() => null);
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let at = next++; at < members.length && !scope.cancellation.cancelled; at = next++) {
+      const member = members[at] as (typeof members)[number];
+      const end = await askMember(scope, member, `${at}:${member.name}`);
+      if (!("kind" in end)) ends[at] = end;
+    }
+  };
+  const workers = Array.from({ length: Math.min(besideMax, members.length) }, work);
+  // The first that cannot write ends the run; the others are stopped, so that nothing of them goes on behind its end.
+  for (const worker of workers) worker.catch(() => scope.cancellation.cancel());
+  const settled = await Promise.allSettled(workers);
+  for (const worker of settled) if (worker.status === "rejected") throw worker.reason;
+  const done = ends.filter((end) => end !== null);
+  if (done.length < members.length && !scope.cancellation.cancelled) return suspended;
+  return mergedAnswer(scope, tools, done);
+};

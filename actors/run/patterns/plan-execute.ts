@@ -1,0 +1,183 @@
+import { readOwnSchema } from "../../../manifests/answer-schema.ts";
+import { workingSet } from "../context/working-set.ts";
+import { assistantEntry, assistantMessage, type Ending } from "../endings.ts";
+import { finalSteps } from "../final-steps.ts";
+import type { ReleasedReply } from "../held-reply.ts";
+import { noteEntry, type RunNote } from "../notes.ts";
+import type { Pattern } from "../pattern.ts";
+import type { RunScope } from "../scope.ts";
+import { askAside, givenMessages } from "../side-question.ts";
+import { notAnswered, runSteps } from "../step-loop.ts";
+import type { ToolRunner } from "../tool-runner.ts";
+
+// A planner makes subtasks of what was asked for, an executor does one after the other with the agent's tools, and then the agent
+// answers. What the executor does and says is in the conversation's log, so that later turns know of it; clients are told of its
+// tools, and read the answer alone. A note behind the plan and behind each subtask says how far it has come.
+
+interface Subtask {
+  readonly title: string;
+  readonly task: string;
+}
+
+/** A subtask that is over. */
+interface Done {
+  readonly title: string;
+  readonly ok: boolean;
+  readonly result: string;
+}
+
+interface Progress {
+  /** Null while there is no plan. */
+  plan: readonly Subtask[] | null;
+  /** Of this plan, how many are over. */
+  at: number;
+  replans: number;
+  readonly done: Done[];
+}
+
+const titleMax = 200;
+const taskMax = 4_000;
+/** Characters of a result that the plan is told with. */
+const resultMax = 4_000;
+
+/** Plans, carries out and answers. */
+export const planExecute: Pattern = async (scope, tools) => {
+  const { agent } = scope.plan;
+  const progress = progressOf(scope.resumed?.notes ?? []);
+  let ending = progress.plan === null ? await makePlan(scope, progress) : null;
+  while (ending === null && !isOver(progress)) {
+    ending = await carryOut(scope, tools, progress);
+    if (ending !== null || !hasFailed(progress) || progress.replans >= agent.planExecute.max_replans) continue;
+    progress.replans++;
+    ending = await makePlan(scope, progress);
+  }
+  if (ending !== null) return ending;
+  scope.voice = "aloud";
+  scope.routes = scope.plan.routes;
+  const nudge = progress.done.length === 0 ? scope.plan.nudge : finish(progress);
+  return finalSteps(scope, tools, { limit: agent.recursion_limit, nudge: () => nudge });
+};
+
+/** What failed and is not planned anew ends a plan. */
+function isOver(progress: Progress): boolean {
+  return progress.at >= (progress.plan?.length ?? 0) || hasFailed(progress);
+}
+
+function hasFailed({ at, done }: Progress): boolean {
+  return at > 0 && done.at(-1)?.ok === false;
+}
+
+/** Where the notes of a run that was put aside say that it is. */
+function progressOf(notes: readonly RunNote[]): Progress {
+  const progress: Progress = { plan: null, at: 0, replans: 0, done: [] };
+  for (const note of notes) {
+    if (note.type === "plan") {
+      if (progress.plan !== null) progress.replans++;
+      progress.plan = note.subtasks as readonly Subtask[];
+      progress.at = 0;
+    }
+    if (note.type !== "subtask") continue;
+    progress.at++;
+    progress.done.push(note as unknown as Done);
+  }
+  return progress;
+}
+
+/** Asks the planner. Null when there is a plan; one that cannot be read is a plan without subtasks: the agent answers by itself. */
+async function makePlan(scope: RunScope, progress: Progress): Promise<Ending | null> {
+  const { agent, branch, turnStart, nudge } = scope.plan;
+  const { planner, max_subtasks } = agent.planExecute;
+  const outcome = await askAside<{ subtasks: readonly Subtask[] }>(scope, {
+    routes: planner === null ? scope.plan.routes : [planner],
+    task: planTask(max_subtasks),
+    given: {
+      conversation: givenMessages(workingSet(branch, agent.session, turnStart).slice(-givenMessagesMax)),
+      ...(nudge !== null && { request: nudge }),
+      tools: agent.tools.map(({ name, description }) => ({ name, description })),
+      ...(progress.done.length > 0 && { done: progress.done }),
+    },
+    answer: planSchema,
+  });
+  if (outcome.kind !== "answer" && outcome.kind !== "unusable") return notAnswered(scope, outcome);
+  if (outcome.kind === "unusable")
+    scope.metrics.count("svc_control_degraded_total", { control: "plan_execute", reason: outcome.kind });
+  const subtasks = outcome.kind === "answer" ? outcome.value.subtasks.slice(0, max_subtasks) : [];
+  progress.plan = subtasks.map(({ title, task }) => ({
+    title: title.slice(0, titleMax),
+    task: task.slice(0, taskMax),
+  }));
+  progress.at = 0;
+  await scope.journal.append([noteEntry("plan", { subtasks: progress.plan })], scope.billing());
+  return null;
+}
+
+/** Newest messages that a planner is given. */
+const givenMessagesMax = 40;
+
+/** Lets the executor do the next subtask. Null when the run goes on, be it without success. */
+async function carryOut(scope: RunScope, tools: ToolRunner, progress: Progress): Promise<Ending | null> {
+  const { executor, executor_recursion_limit } = scope.plan.agent.planExecute;
+  const subtask = progress.plan?.[progress.at] as Subtask;
+  const number = progress.done.length + 1;
+  scope.voice = "silent";
+  scope.routes = executor === null ? scope.plan.routes : [executor];
+  const words = instruct(subtask, progress);
+  const end = await runSteps(scope, tools, {
+    limit: executor_recursion_limit,
+    nudge: () => words,
+    marks: { subtask: number },
+    answer: (reply) => ({ kind: "reply" as const, reply }),
+  });
+  const isOutOfSteps = end.kind === "finished" && end.stop_reason === "max_turns";
+  if (end.kind !== "reply" && !isOutOfSteps) return end;
+  const said = end.kind === "reply" ? end.reply : null;
+  const ok = said !== null && !isFailure(said);
+  const result = said?.text ?? `not done within ${executor_recursion_limit} steps`;
+  const done: Done = { title: subtask.title, ok, result: result.slice(0, resultMax) };
+  const entries = said === null ? [] : [assistantEntry(scope, said, [], { subtask: number, status: "subtask" })];
+  if (said !== null) scope.remember([assistantMessage(said, [])]);
+  await scope.journal.append([...entries, noteEntry("subtask", { ...done })], scope.billing());
+  scope.committed();
+  progress.at++;
+  progress.done.push(done);
+  return null;
+}
+
+/** An executor that cannot do its subtask says so as it was told to; one that is cut off or refused has not done it either. */
+function isFailure({ text, isRefused, stop_reason }: ReleasedReply): boolean {
+  return isRefused || stop_reason === "refusal" || stop_reason === "max_tokens" || /^\s*FAILED\b/.test(text);
+}
+
+const planSchema = readOwnSchema({
+  type: "object",
+  properties: {
+    subtasks: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: { title: { type: "string" }, task: { type: "string" } },
+        required: ["title", "task"],
+        additionalProperties: false,
+      },
+    },
+  },
+  required: ["subtasks"],
+  additionalProperties: false,
+});
+
+function planTask(most: number): string {
+  return `You plan the work of an assistant. You are given JSON: the conversation, the tools that the assistant has, and what was done already, \
+if anything was. Make a plan for what the user asks for last: subtasks in the order in which they are to be done, each with a short title and \
+with all that whoever does it has to know. At most ${most}; fewer are better, and none where the user can be answered at once. Where something \
+has failed, plan another way for what is left, and nothing twice that is done.`;
+}
+
+function instruct({ title, task }: Subtask, { done }: Progress): string {
+  const before = done.length === 0 ? "" : `Done so far, as JSON: ${JSON.stringify(done)}\n\n`;
+  return `${before}Do this part of the work now, and no other: ${title}\n${task}\n\nUse tools where they help. Then say what came of it, for \
+yourself; the user does not read it. If it cannot be done, begin with the word FAILED and say why.`;
+}
+
+function finish({ done }: Progress): string {
+  return `The parts of the work are over. What came of them, as JSON: ${JSON.stringify(done)}\n\nAnswer the user now. Say what could not be done.`;
+}

@@ -1,0 +1,29 @@
+import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
+import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { RunPlan } from "./plan.ts";
+import type { TaskFamily } from "./task-family.ts";
+
+/** What is one for a run, however many agents work in it. */
+export class RunState {
+  /** Why somebody stopped the run; null while nobody has, also when its time was over. */
+  abortReason: AbortReason | null = null;
+  /** The tool whose failure ends the run, and why it has failed; null while there is none. */
+  failedTool: { readonly name: string; readonly text: string } | null = null;
+  /** The requests for approval that the run has waited for; null while there is none. */
+  approvals: Set<string> | null = null;
+  /** What the run may do without asking. It changes when a plan is approved. */
+  mode: PermissionMode;
+  /** The run has asked somebody outside. */
+  hasAsked: boolean;
+  /** The tasks that the run has handed out; null while there are none. */
+  tasks: TaskFamily | null = null;
+  /** Ids of calls that the run has made: a model that uses one again gets another. */
+  readonly callIds: Set<string>;
+
+  constructor({ resumed, mode }: RunPlan) {
+    this.mode = mode;
+    this.hasAsked = resumed !== null;
+    this.callIds = new Set(resumed?.callIds);
+    if (resumed !== null && resumed.approvals.length > 0) this.approvals = new Set(resumed.approvals);
+  }
+}

@@ -1,0 +1,93 @@
+import { Type } from "../../../bus/type.ts";
+import { defineTool, type ToolResult, toolError, type WaitOutcome } from "../tool.ts";
+
+/** What whoever was asked says. */
+export interface QuestionAnswer {
+  readonly value: unknown;
+  /** They do not want to answer. */
+  readonly cancelled: boolean;
+  readonly note: string;
+}
+
+const secondsDefault = 300;
+const idChars = 16;
+
+const parameters = Type.Object(
+  {
+    question: Type.String({ description: "What the user reads.", minLength: 1, maxLength: 4000 }),
+    kind: Type.Optional(
+      Type.Enum(["confirm", "select", "input"], {
+        description:
+          "confirm is yes or no, select one of options, input a text of the user's own; input when left out.",
+      }),
+    ),
+    options: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 500 }), { description: "Of select only.", maxItems: 50 }),
+    ),
+    timeout_seconds: Type.Optional(
+      Type.Number({ description: "How long to wait; 300 when left out.", exclusiveMinimum: 0, maximum: 900 }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/**
+ * Asks the user a question in the middle of a turn. Only who hears the frames of the turn can be asked: without a live stream the
+ * answer is that no one is watching.
+ */
+export const askUser = defineTool({
+  name: "ask_user",
+  description:
+    "Asks the user a question and waits for the answer. Use it when you cannot go on without a decision that is the user's. The result is " +
+    'JSON: {"answered": true, "value": …}, or {"answered": false, "reason": …} when nobody has answered.',
+  parameters,
+  effect: "read",
+  risk: "reads",
+  execute({ question, kind = "input", options = [], timeout_seconds = secondsDefault }, context) {
+    if (kind === "select" && options.length === 0) return toolError("invalid_arguments", "options are missing");
+    if (kind !== "select" && options.length > 0) return toolError("invalid_arguments", "options are for select only");
+    const { env, askedOn, toolCallId } = context;
+    if (askedOn === null) return unanswered("no_one_watching");
+    const request_id = env.id().slice(0, idChars);
+    const deadline = env.now() + timeout_seconds * 1000;
+    const metadata = { tool_call_id: toolCallId, timeout_seconds, expires_at: deadline };
+    return {
+      wait: {
+        kind: "question",
+        subject: question,
+        deadline,
+        may_answer: { scopes: [], principal: null, not_principal: null },
+        asked_as: request_id,
+        frame: {
+          name: "ui_request",
+          data: { request_id, kind, prompt: question, default: null, thread_id: askedOn, options, metadata },
+        },
+      },
+    };
+  },
+  resume: ({ kind = "input", options = [] }, outcome) => resultOf(outcome, kind, options),
+});
+
+function resultOf(outcome: WaitOutcome, kind: string, options: readonly string[]): ToolResult {
+  if (outcome.kind === "expired") return cancelled("timeout");
+  const { value, cancelled: isCancelled, note } = outcome.value as QuestionAnswer;
+  if (isCancelled) return cancelled("cancelled", note || "cancelled");
+  const fits =
+    kind === "confirm"
+      ? typeof value === "boolean"
+      : kind === "select"
+        ? options.includes(value as string)
+        : value !== null;
+  if (!fits) return cancelled(kind === "select" ? "invalid_option" : "invalid_value");
+  return { text: JSON.stringify({ answered: true, value, ...(note !== "" && { note }) }) };
+}
+
+/** Nobody could be asked. */
+function unanswered(reason: string, more: object = {}): ToolResult {
+  return { text: JSON.stringify({ answered: false, reason, ...more }) };
+}
+
+/** Somebody was asked, and there is no answer. */
+function cancelled(reason: string, note: string = reason): ToolResult {
+  return unanswered(reason, { cancelled: true, note });
+}

@@ -1,0 +1,90 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { AskFile } from "../../bus/protocol/workspace.ts";
+import type { Directory } from "../tools/workspace/directory.ts";
+import { breathe } from "../tools/workspace/file-content.ts";
+import { ToolRefusal } from "../tools/workspace/refusal.ts";
+import { inParent } from "../tools/workspace/workspace.ts";
+import { depthMax } from "../tools/workspace/workspace-path.ts";
+import { aloneWith, changeable, moveTo } from "./files.ts";
+import type { Place } from "./place.ts";
+
+/** Names that are removed before others have a turn. */
+const namesPerTurn = 100;
+
+/**
+ * Deletes a folder with everything in it, what belongs to git too; links themselves and never what they lead to. What is deleted until
+ * a crash or a failure is gone.
+ */
+export async function deleteFolder(place: Place, { path }: AskFile): Promise<{ files: number }> {
+  const names = changeable(path);
+  const counts = { names: 0, files: 0 };
+  let complete = false;
+  try {
+    await aloneWith(place, [names], () =>
+      inParent(place, names, false, async (parent, name) => {
+        const stats = await folderStats(parent, name);
+        const folder = await parent.directory(name);
+        try {
+          await empty(folder, names.length, counts, place);
+        } finally {
+          await folder.close();
+        }
+        await parent.remove(name, stats, true);
+        complete = true;
+      }),
+    );
+  } finally {
+    // Also of what could be deleted in part only.
+    if (complete || counts.files > 0) place.audit("workspace_delete", { path, folder: true, files: counts.files });
+  }
+  return { files: counts.files };
+}
+
+/** Moves a folder to a path that nothing has. */
+export async function renameFolder(place: Place, { path, to_path }: AskFile & { readonly to_path: string }) {
+  const from = changeable(path);
+  const to = changeable(to_path);
+  // What is in it cannot be where it goes.
+  if (to.length > from.length && from.every((name, at) => name === to[at])) throw new SvcError("invalid_path");
+  await aloneWith(place, [from, to], () =>
+    inParent(place, from, false, async (directory, name) => {
+      const stats = await folderStats(directory, name);
+      await moveTo(place, { directory, name, stats }, to);
+    }),
+  );
+  place.audit("workspace_rename", { path, to_path, folder: true });
+  return {};
+}
+
+/** Refuses with not_found, not_a_folder, and invalid_path for a link. */
+async function folderStats(directory: Directory, name: string) {
+  const stats = await directory.look(name);
+  if (stats === null) throw new SvcError("not_found");
+  if (stats.isSymbolicLink()) throw new SvcError("invalid_path");
+  if (!stats.isDirectory()) throw new SvcError("not_a_folder");
+  return stats;
+}
+
+async function empty(
+  directory: Directory,
+  depth: number,
+  counts: { names: number; files: number },
+  place: Place,
+): Promise<void> {
+  // Each level holds a descriptor; deeper than this nothing that came by the service can be.
+  if (depth > depthMax) throw new ToolRefusal("invalid_arguments", `${directory.label}: is too deep`);
+  await directory.each(async (name) => {
+    if (++counts.names % namesPerTurn === 0) await breathe(place.env);
+    const stats = await directory.look(name);
+    if (stats === null) return;
+    if (stats.isDirectory()) {
+      const below = await directory.directory(name);
+      try {
+        await empty(below, depth + 1, counts, place);
+      } finally {
+        await below.close();
+      }
+    } else counts.files++;
+    await directory.remove(name, stats, false);
+  });
+}

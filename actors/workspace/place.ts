@@ -1,0 +1,109 @@
+import type { Logger } from "pino";
+import { isReservedSuffix, splitThreadId } from "../../bus/address.ts";
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { AskWorkspace, WorkspaceTree } from "../../bus/protocol/workspace.ts";
+import type { AuditLog } from "../../governance/audit.ts";
+import { admit } from "../../governance/auth/inbound.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { threadBySuffix } from "../../storage/tables/threads.ts";
+import type { ManifestLibrary } from "../library/manifest-library.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import { ToolRefusal } from "../tools/workspace/refusal.ts";
+import type { Workspace } from "../tools/workspace/workspace.ts";
+import type { TenantGates } from "./tenant-gates.ts";
+
+/** What the files of conversations need. */
+export interface WorkspaceDeps {
+  readonly store: Store;
+  readonly settings: Pick<Settings, "workspaceRoot" | "workspaceDeploymentTenants">;
+  readonly manifests: Pick<ManifestLibrary, "resolve">;
+  readonly workspaceGates: TenantGates;
+  readonly audit: AuditLog;
+  readonly log: Logger;
+}
+
+/** A workspace that somebody works in. */
+export interface Place extends Workspace, Pick<WorkspaceTree, "scope" | "manifest"> {
+  readonly env: Env;
+  /** Fires never: what has begun comes to its end. */
+  readonly signal: AbortSignal;
+  /** A change is on record. */
+  audit(event: "workspace_write" | "workspace_delete" | "workspace_rename", payload: object): void;
+}
+
+const never = new AbortController().signal;
+
+/**
+ * Runs `work` in the conversation's workspace, as the newest run's manifest has it, or the one that is named while there was no run.
+ * What the file system and paths refuse becomes what clients are told.
+ */
+export async function inPlace<T>(
+  asked: AskWorkspace,
+  { key, deps, env }: ActorContext<WorkspaceDeps>,
+  work: (place: Place) => Promise<T>,
+): Promise<T> {
+  const { workspaceRoot: root, workspaceDeploymentTenants: deploymentTenants } = deps.settings;
+  if (root === null) throw new SvcError("workspace_not_configured");
+  const { tenantId, suffix } = splitThreadId(key);
+  const thread = await threadBySuffix(deps.store.tenant(tenantId), suffix);
+  if (thread === undefined && isReservedSuffix(suffix)) throw new SvcError("invalid_thread_id");
+  const manifest = thread?.manifest ?? asked.manifest;
+  let scope: WorkspaceTree["scope"] = "thread";
+  if (manifest !== null) {
+    const agent = await deps.manifests.resolve(tenantId, manifest, suffix);
+    admit(asked.principal, agent.inbound);
+    scope = agent.workspaceScope;
+  }
+  const place: Place = {
+    tenantId,
+    threadSuffix: suffix,
+    workspaceScope: scope,
+    workspace: { root, deploymentTenants },
+    scope,
+    manifest,
+    env,
+    signal: never,
+    audit: (event_type, payload) =>
+      deps.audit.record(tenantId, {
+        event_type,
+        status: "ok",
+        manifest_id: manifest ?? "",
+        principal_subj: asked.principal.sub,
+        payload: { thread_id: key, ...payload, manifest },
+      }),
+  };
+  return deps.workspaceGates.run(tenantId, async () => {
+    try {
+      return await work(place);
+    } catch (error) {
+      if (!(error instanceof ToolRefusal)) throw error;
+      const refused = refusalOf(error);
+      if (refused.code === "workspace_io_error") deps.log.warn({ thread_id: key, err: error }, "a workspace failed");
+      throw refused;
+    }
+  });
+}
+
+function refusalOf({ ground, code }: ToolRefusal): SvcError {
+  switch (ground) {
+    case "elsewhere":
+      return new SvcError("invalid_path");
+    case "reserved":
+      return new SvcError("reserved_path");
+    case "not_a_file":
+      return new SvcError("not_a_file");
+    case "scope":
+      return new SvcError("workspace_unavailable");
+    case "changed":
+      return new SvcError("workspace_changed", { detail: { sha256: null, bytes: null } });
+    case null:
+      break;
+  }
+  if (code === "transport_unavailable") return new SvcError("workspace_not_configured");
+  if (code === "not_found") return new SvcError("not_found");
+  // Also a path through something that is no directory.
+  if (code === "invalid_arguments") return new SvcError("invalid_path");
+  return new SvcError("workspace_io_error");
+}

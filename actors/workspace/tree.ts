@@ -1,0 +1,51 @@
+import type { WorkspaceEntry, WorkspaceTree } from "../../bus/protocol/workspace.ts";
+import { Survey } from "../tools/workspace/survey.ts";
+import { walk } from "../tools/workspace/walk.ts";
+import { inDirectory } from "../tools/workspace/workspace.ts";
+import { isGitDirectory } from "../tools/workspace/workspace-path.ts";
+import type { Place } from "./place.ts";
+
+/** Characters of all paths that one tree tells. */
+const pathCharsMax = 1_000_000;
+
+/** What there is, at most `limit` of it: folders before what is in them, names in their order whatever their case. */
+export async function readTree(place: Place, limit: number): Promise<WorkspaceTree> {
+  const { scope, manifest } = place;
+  const entries: WorkspaceEntry[] = [];
+  const survey = new Survey(place);
+  let chars = 0;
+  let full = false;
+  /** Whether there is room for another one. */
+  const has = (path: string): boolean => {
+    chars += path.length;
+    full ||= entries.length === limit || chars > pathCharsMax;
+    return !full;
+  };
+  await inDirectory(place, [], false, async (root) => {
+    if (root === null) return;
+    await walk<string>(
+      root,
+      "",
+      {
+        folded: true,
+        enter(name, above) {
+          const path = above + name;
+          if (isGitDirectory(name) || !has(path)) return null;
+          entries.push({ path, type: "dir" });
+          return `${path}/`;
+        },
+        async file(path, name, _above, directory) {
+          // A worktree of git has a file of that name.
+          if (isGitDirectory(name)) return true;
+          const stats = await directory.look(name);
+          if (!stats?.isFile()) return true;
+          if (!has(path)) return false;
+          entries.push({ path, type: "file", bytes: Number(stats.size) });
+          return true;
+        },
+      },
+      survey,
+    );
+  });
+  return { scope, manifest, entries, truncated: full || survey.told("").length > 0 };
+}

@@ -1,0 +1,27 @@
+import type { Env } from "../../bus/env.ts";
+import { defineActor } from "../runtime/define.ts";
+import { deleteFile, readFile, renameFile, writeFile } from "./files.ts";
+import { deleteFolder, renameFolder } from "./folders.ts";
+import { inPlace, type WorkspaceDeps } from "./place.ts";
+import { readTree } from "./tree.ts";
+
+/** The files of one conversation, for people. It lives where the conversation's runs do, so that their tools and it take turns. */
+export const workspaceActor = defineActor<"workspace", null, WorkspaceDeps & { readonly env: Env }>({
+  kind: "workspace",
+  mailboxLimit: 32,
+  interleaves: ["tree", "read"],
+  reserved: [],
+  passivateAfterMs: 30_000,
+  load: () => null,
+  idle: () => true,
+  crashed: () => {},
+  on: {
+    tree: (_state, asked, context) => inPlace(asked, context, (place) => readTree(place, asked.limit)),
+    read: (_state, asked, context) => inPlace(asked, context, (place) => readFile(place, asked)),
+    write: (_state, asked, context) => inPlace(asked, context, (place) => writeFile(place, asked)),
+    delete: (_state, asked, context) => inPlace(asked, context, (place) => deleteFile(place, asked)),
+    delete_folder: (_state, asked, context) => inPlace(asked, context, (place) => deleteFolder(place, asked)),
+    rename: (_state, asked, context) => inPlace(asked, context, (place) => renameFile(place, asked)),
+    rename_folder: (_state, asked, context) => inPlace(asked, context, (place) => renameFolder(place, asked)),
+  },
+});
