@@ -14,6 +14,7 @@ import type { OnRequest } from "./engines/engine.ts";
 import type { Exchange } from "./engines/exchange.ts";
 import { type Pieces, type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
+import { admitDriver, leaseProof } from "./lease.ts";
 import { addressCaller } from "./middleware/address-caller.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
@@ -101,9 +102,11 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
           : validate(route.body, readJsonBody(rawBody, head.headers, route.bodyMembersMax), "body"),
       rawBody,
       principal,
+      lease: route.drives === null ? null : leaseProof(head, settings),
       requestId: exchange.requestId,
       exchange,
     };
+    if (route.drives === "thread" && request.lease !== null) await admitDriver(request, request.lease, context);
     const reply = await route.handle(request as RouteRequest<never, never, never>, context);
     return reply.kind === "pieces" ? begin(reply, exchange) : reply;
   }

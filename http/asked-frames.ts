@@ -12,6 +12,8 @@ export interface Asked {
 /** The names of these frames, with the fields of their data that say which question it is: turn by turn models use ids of calls again. */
 const idOf: Readonly<Record<string, readonly string[]>> = {
   approval_required: ["approval_id", "tool_call_id"],
+  tool_request: ["id"],
+  ui_request: ["request_id"],
 };
 /** How such a frame begins, behind its id. Frames hold JSON, so no text in them can look like it. */
 const anyAsked = new RegExp(`^data: \\{"event":"(${Object.keys(idOf).join("|")})"`, "m");
@@ -28,7 +30,7 @@ export class AskedFrames {
 
   /** Frames that were published, without those of questions that the stream must not be told of, or was told of before. */
   heard(text: string): string {
-    if (!text.includes("_required")) return text;
+    if (!text.includes("_requ")) return text;
     return text
       .split(/(?<=\n\n)/)
       .filter((each) => {

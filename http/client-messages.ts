@@ -45,7 +45,7 @@ const leanMessage = members({
     }),
   ),
   name: bare,
-  tool_calls: items(members({ function: members({ arguments: bare }) })),
+  tool_calls: items(members({ id: bare, function: members({ name: bare, arguments: bare }) })),
   tool_call_id: bare,
   attachments: items(members({ url: bare, media_type: bare, filename: bare, detail: bare })),
 });

@@ -41,6 +41,15 @@ export const refusalSchemas = {
     { error: { enum: ["payload_too_large", "rate_limited"] } },
     "A refusal before anything was read.",
   ),
+  ChangedFile: closed(
+    {
+      error: { const: "workspace_changed" },
+      detail: { const: "workspace_changed" },
+      sha256: { type: ["string", "null"], description: "Of the file as it is; null without one, and of a large one." },
+      bytes: { type: ["integer", "null"] },
+    },
+    "The file is another than the one that was expected.",
+  ),
   OpenAiRefusal: closed(
     {
       error: closed(
@@ -74,6 +83,7 @@ const details: Readonly<Partial<Record<ErrorCode, ErrorDetails>>> = {
   model_not_configured: { subject: "openai" },
   unresolved_secret: { subject: "OPENAI_KEY" },
   unsupported_parameter: { subject: "tools" },
+  workspace_changed: { detail: { sha256: "0".repeat(64), bytes: 0 } },
   unknown_version: { detail: "Unknown canary version: helper@7" },
 };
 const exampleRequestId = "7f3c2b1a09184756a5b4c3d2e1f00918";
@@ -173,6 +183,7 @@ function formOf(body: Json): FormName {
   if ("reason" in body) return "Unauthorized";
   if (!("error" in body)) return "MissingScopes";
   if (!("detail" in body)) return "BareRefusal";
+  if ("sha256" in body) return "ChangedFile";
   return Array.isArray(body.detail) ? "InvalidRequest" : "Refusal";
 }
 

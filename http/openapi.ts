@@ -19,10 +19,12 @@ server has too. A request whose answer did not come may be sent again when the c
 const ownTags: Readonly<Record<string, string>> = {
   Chat: "Turns of a conversation, and streams of what happens in one.",
   Sessions: "Conversations as they are kept.",
+  Workspace: "The files that a conversation's agent works on.",
   Files: "Images that messages refer to.",
   "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
   Audit: "What was done, refused and found.",
   Approvals: "Tool calls that wait for a person.",
+  Plans: "What agents mean to do, step by step; people may change it.",
   Usage: "What model calls used and cost.",
   Manifests: "The tenant's own manifests and their versions.",
   System: "Probes, metrics, keys and this reference.",

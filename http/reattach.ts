@@ -8,6 +8,7 @@ import { openWaitsOfThread, waitsOfRunMax } from "../storage/tables/waits.ts";
 import { type Asked, AskedFrames } from "./asked-frames.ts";
 import type { HttpContext } from "./context.ts";
 import type { EventStream } from "./exchange/sse.ts";
+import { heldThread } from "./lease.ts";
 import type { Place } from "./past/fair-line.ts";
 import type { PastReader } from "./past/pasts.ts";
 import { ReplayMaker } from "./past/replay.ts";
@@ -182,7 +183,8 @@ export class Reattachment implements ThreadListener {
     if (from === null || from > next_seq || from <= (thread?.meta.rewound_at ?? -1)) {
       this.#isRewound = false;
       const before = `id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`;
-      const of = { ...position, threadId, thread, before, after: ',"text":""}\n\n' };
+      const held = thread === null ? null : await heldThread(tenant, thread);
+      const of = { ...position, ...held, threadId, thread, before, after: ',"text":""}\n\n' };
       await this.#sendAll(
         pasts.read(place, snapshotState(of), () => new SnapshotMaker(tenant, of)),
         false,

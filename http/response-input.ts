@@ -1,23 +1,43 @@
 import { SvcError } from "../bus/errors.ts";
 import type { ClientMessage } from "../bus/protocol/run.ts";
 
-// The input of POST /v1/responses as messages. Who may say what is decided where messages are taken in: calls and their results are
-// a client's quotations there, for the server has made none of them.
+// The input of POST /v1/responses as messages. Who may say what is decided where messages are taken in: calls and their results count
+// there as far as they are of the request's own tools, and are quotations otherwise.
 
 const roles = ["user", "assistant", "system", "developer"];
 
 /** The messages of an input: a text, or a list of items. Refuses with invalid_request and unsupported_parameter. */
 export function inputMessages(input: unknown): ClientMessage[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
-  return (input as readonly Item[]).map(itemMessage);
+  return inSteps((input as readonly Item[]).map(itemMessage));
 }
 
-/** A refusal of a message as one of the item that it was. */
+/**
+ * What the model has said and called in one step is one message, in the place of the last item of it; what it has been taken from says
+ * nothing any more, and keeps the places of the others.
+ */
+function inSteps(messages: ClientMessage[]): ClientMessage[] {
+  for (const [at, message] of messages.entries()) {
+    const before = messages[at - 1];
+    if (message.tool_calls === undefined || before?.role !== "assistant") continue;
+    const tool_calls = [...((before.tool_calls as object[] | undefined) ?? []), ...(message.tool_calls as object[])];
+    messages[at] = { role: "assistant", content: before.content ?? null, tool_calls };
+    messages[at - 1] = nothing;
+  }
+  return messages;
+}
+
+const nothing: ClientMessage = { role: "system", content: "" };
+
+/** A refusal of a turn by the names that its fields have in this protocol: of a message as one of the item that it was. */
 export function ofInput(error: unknown): unknown {
   if (!(error instanceof SvcError) || error.code !== "invalid_request" || !Array.isArray(error.details.detail))
     return error;
   const detail = error.details.detail.map(({ loc: [place, field, ...rest], msg, type }) => ({
-    loc: [place, field === "messages" ? "input" : field, ...rest],
+    loc:
+      field === "response_format"
+        ? [place, "text", "format", ...rest.filter((part: unknown, at: number) => at > 0 || part !== "json_schema")]
+        : [place, field === "messages" ? "input" : field, ...rest],
     msg: String(msg).replace(/^messages: /, ""),
     type,
   }));
@@ -42,7 +62,7 @@ function itemMessage(item: Item, at: number): ClientMessage {
     // What a model has thought is for that model; svc keeps it in its own log. Every item stays a message, so that one that is refused
     // later is named by its place.
     case "reasoning":
-      return { role: "system", content: "" };
+      return nothing;
     default:
       throw new SvcError("unsupported_parameter", { subject: `input.${at}.type` });
   }

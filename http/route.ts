@@ -1,7 +1,9 @@
 import type { Static, TSchema } from "typebox";
 import type { ErrorCode, SvcError } from "../bus/errors.ts";
+import type { LeaseProof } from "../bus/protocol/lease.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { membersMaxDefault } from "../bus/strict-json.ts";
+import { Type } from "../bus/type.ts";
 import type { HttpContext } from "./context.ts";
 import type { Exchange } from "./engines/exchange.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
@@ -14,6 +16,12 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
  * chat (decision 37); a list all of its scopes.
  */
 export type Access = "public" | "docs" | "authenticated" | "chat:read" | "chat:write" | readonly string[];
+
+/**
+ * How a route drives a conversation, which another client may have for itself: at once, or by a turn, which is looked at behind its
+ * idempotency key. The conversation is `thread_id` of the body or the path; a turn says itself which one it is.
+ */
+type Drives = "thread" | "turn";
 
 /** A route as a value. Validation, /openapi.json and the tests over all routes are made from it. */
 export interface Route {
@@ -28,6 +36,8 @@ export interface Route {
   readonly unlimited: boolean;
   /** Whether callers without credentials reach it, where SVC_ANONYMOUS_TENANT names their tenant; the handler holds them to its rules. */
   readonly anonymous: boolean;
+  /** Null for what drives no conversation. */
+  readonly drives: Drives | null;
   readonly params: TSchema | null;
   readonly query: TSchema | null;
   /** Headers that the handler reads by itself, for the reference. */
@@ -64,6 +74,8 @@ export interface RouteRequest<Params, Query, Body> {
   readonly rawBody: Buffer;
   /** Nobody of no tenant on public routes; see `Route.anonymous`. */
   readonly principal: Principal;
+  /** What the client has shown to drive the conversation; null where nothing is to be checked. */
+  readonly lease: LeaseProof | null;
   readonly requestId: string;
   readonly exchange: Exchange;
 }
@@ -95,6 +107,7 @@ interface RouteDeclaration<
   readonly access: Access;
   readonly unlimited?: boolean;
   readonly anonymous?: boolean;
+  readonly drives?: Drives;
   readonly params?: P;
   readonly query?: Q;
   readonly headers?: TSchema;
@@ -121,6 +134,9 @@ export function route<
   Q extends TSchema | undefined = undefined,
   B extends TSchema | undefined = undefined,
 >(declaration: RouteDeclaration<P, Q, B>): Route {
+  const { drives = null, headers = null, fails = [] } = declaration;
+  if (drives === "thread" && ![declaration.body, declaration.params].some(namesThread))
+    throw new Error(`${declaration.method} ${declaration.path} drives a thread and takes no thread_id`);
   return {
     method: declaration.method,
     path: declaration.path,
@@ -129,15 +145,16 @@ export function route<
     access: declaration.access,
     unlimited: declaration.unlimited ?? false,
     anonymous: declaration.anonymous ?? false,
+    drives,
     params: declaration.params ?? null,
     query: declaration.query ?? null,
-    headers: declaration.headers ?? null,
+    headers: drives === null ? headers : withLeaseHeader(headers),
     body: declaration.body ?? null,
     bodyBytesMax: declaration.bodyBytesMax ?? bodyBytesDefault,
     bodyMembersMax: declaration.bodyMembersMax ?? membersMaxDefault,
     reply: completed(declaration.reply),
     otherReplies: (declaration.otherReplies ?? []).map(completed),
-    fails: declaration.fails ?? [],
+    fails: drives === null ? fails : [...fails, "lease_held", "lease_read_only"],
     refusal: declaration.refusal ?? refusal,
     handle: declaration.handle as Route["handle"],
   };
@@ -150,4 +167,20 @@ function completed({
   schema = null,
 }: ReplyDeclaration): RouteReply {
   return { status, contentType, description, schema };
+}
+
+const leaseHeader = {
+  "X-Svc-Lease-Token": Type.Optional(
+    Type.String({ description: "Of the client's lease of the thread. Needed where another client may have one." }),
+  ),
+};
+
+function withLeaseHeader(headers: TSchema | null): TSchema {
+  const { properties = {} } = (headers ?? {}) as { properties?: Record<string, TSchema> };
+  return Type.Object({ ...properties, ...leaseHeader });
+}
+
+function namesThread(schema: TSchema | undefined): boolean {
+  const { required = [] } = (schema ?? {}) as { required?: readonly string[] };
+  return required.includes("thread_id");
 }

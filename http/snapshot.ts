@@ -16,6 +16,7 @@ import {
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 import type { Pieces } from "./exchange/reply.ts";
+import { heldThread } from "./lease.ts";
 import type { PastReader } from "./past/pasts.ts";
 import { type PageMaker, pieceBytes } from "./past/shared-pages.ts";
 
@@ -28,6 +29,9 @@ export interface SnapshotOf extends Omit<ThreadPosition, "run_id"> {
   /** Null for one that does not exist. */
   readonly thread: ThreadRow | null;
   readonly isLive: boolean;
+  /** Whether somebody drives or watches it, and whether somebody drives it. */
+  readonly attached?: boolean;
+  readonly locked?: boolean;
   /** The transcript is the whole log, a tree by its parents, and not the active branch alone. */
   readonly allBranches?: boolean;
   /** What stands around it. */
@@ -37,9 +41,22 @@ export interface SnapshotOf extends Omit<ThreadPosition, "run_id"> {
 
 /** Names what the snapshot shows: two of the same name are the same, byte by byte. */
 export function snapshotState({ threadId, thread, before = "", ...of }: SnapshotOf): string {
-  const { next_seq, leaf_seq, isLive, summarizing, allBranches = false } = of;
+  const { next_seq, leaf_seq, isLive, attached = false, locked = false, summarizing, compacting, continuing } = of;
+  const { allBranches = false } = of;
   // A thread that was erased and is there again has another uid, and what changes it raises its revision.
-  const position = [next_seq, leaf_seq, isLive, summarizing, allBranches];
+  const queued = [of.queued_steers, of.queued_follow_ups];
+  const position = [
+    next_seq,
+    leaf_seq,
+    isLive,
+    attached,
+    locked,
+    summarizing,
+    compacting,
+    continuing,
+    ...queued,
+    allBranches,
+  ];
   return JSON.stringify([threadId, thread?.uid, thread?.revision, ...position, before]);
 }
 
@@ -67,8 +84,8 @@ export class SnapshotMaker implements PageMaker {
   }
 
   async make(from: number): Promise<Page> {
-    const { threadId, thread, before = "", after = "" } = this.#of;
-    let text = from === 0 ? `${before}${JSON.stringify(headOf(threadId, thread)).slice(0, -1)},"transcript":[` : "";
+    const { before = "", after = "" } = this.#of;
+    let text = from === 0 ? `${before}${JSON.stringify(headOf(this.#of)).slice(0, -1)},"transcript":[` : "";
     let next: number | null = from;
     // What comes behind the transcript is nearly always short, and goes with its last page.
     do {
@@ -126,13 +143,22 @@ export class SnapshotMaker implements PageMaker {
 
   /** What is known when all was read. */
   #end(): string {
-    const { thread, next_seq, leaf_seq, isLive, summarizing } = this.#of;
+    const { thread, next_seq, leaf_seq, isLive, summarizing, compacting, continuing } = this.#of;
     const { wake, todos, aborted } = this.#facts.of(next_seq);
     const isBusy = isLive || wake.pendingToolCalls.length > 0;
-    const phase = isBusy ? "turn" : summarizing ? "branch_summary" : aborted ? "aborted" : "idle";
+    const phase = phaseOf({ compacting, continuing, isBusy, summarizing, aborted });
     const leafId = thread === null || leaf_seq < 0 ? null : eventId(thread.uid, leaf_seq);
     return JSON.stringify({ leafId, phase, wake, todos }).slice(1);
   }
+}
+
+/** What a conversation is at; the first of these that holds. */
+function phaseOf(is: Readonly<Record<"compacting" | "continuing" | "isBusy" | "summarizing" | "aborted", boolean>>) {
+  if (is.compacting) return "compaction";
+  if (is.continuing) return "retry";
+  if (is.isBusy) return "turn";
+  if (is.summarizing) return "branch_summary";
+  return is.aborted ? "aborted" : "idle";
 }
 
 /** Members of an object by the ids of their events, those from `seq` on; `end` behind the last. */
@@ -152,7 +178,7 @@ async function membersPart<T extends { readonly seq: number }>(
   return { text: text + end, next };
 }
 
-function headOf(threadId: string, thread: ThreadRow | null) {
+function headOf({ threadId, thread, queued_steers, queued_follow_ups, attached = false, locked = false }: SnapshotOf) {
   return {
     id: threadId,
     name: thread?.session_name ?? null,
@@ -163,13 +189,15 @@ function headOf(threadId: string, thread: ThreadRow | null) {
     model: thread?.model_id == null ? null : { id: thread.model_id },
     manifest: thread?.manifest ?? null,
     thinkingLevel: thread?.meta.thinking_level ?? "off",
-    permissionMode: "default",
+    permissionMode: thread?.meta.permission_mode ?? "default",
     outputStyle: thread?.meta.output_style ?? null,
-    attached: false,
-    locked: false,
+    attached,
+    locked,
     revision: thread?.revision ?? 0,
-    queuedSteer: [],
-    queuedSteerCount: 0,
+    // What waits is shown when it is taken.
+    queuedSteer: Array.from({ length: queued_steers }, () => ({ placeholder: true })),
+    queuedSteerCount: queued_steers,
+    queuedFollowUpCount: queued_follow_ups,
     activeRun: null,
   };
 }
@@ -280,7 +308,8 @@ export function currentSnapshot(
     const { run_id, ...position } = await bus.ask(address, "attach", {});
     const store = context.store.tenant(tenantId);
     const thread = (await threadBySuffix(store, suffix)) ?? null;
-    const shown = { isLive: run_id !== null, allBranches, before, after };
+    const held = thread === null ? null : await heldThread(store, thread);
+    const shown = { ...held, isLive: run_id !== null, allBranches, before, after };
     const of = { threadId: address.key, thread, ...position, ...shown };
     return pasts.read(place, snapshotState(of), () => new SnapshotMaker(store, of));
   }

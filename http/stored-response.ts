@@ -1,5 +1,6 @@
 import { SvcError } from "../bus/errors.ts";
 import {
+  callItem,
   endStatus,
   itemId,
   lastItemStatus,
@@ -11,7 +12,7 @@ import {
 import type { ResponseAsked } from "../bus/protocol/run.ts";
 import { readableThinking } from "../storage/frames/session-event.ts";
 import type { TenantStore } from "../storage/store/store.ts";
-import { type LogEvent, readEvents, runOfEvent } from "../storage/tables/events.ts";
+import { type LogEvent, readEvents, runOfEvent, type ToolCall } from "../storage/tables/events.ts";
 import { type RunRow, runByKey, runKey } from "../storage/tables/runs.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 
@@ -40,23 +41,48 @@ export async function findResponse(store: TenantStore, id: string): Promise<Stor
 
 /** The response object as far as it is in the log. */
 export async function readResponse(store: TenantStore, { id, thread, run, firstSeq, asked }: StoredResponse) {
-  const head = { id, created_at: Math.floor(run.started_at / 1000), model: run.manifest, asked };
+  const { options = null } = run.asked;
+  const head = { id, created_at: Math.floor(run.started_at / 1000), model: run.manifest, asked, options };
   const { stop_reason = null, usage = null } = run.result ?? {};
   const error = run.result?.error ?? (run.status === "completed" ? null : run.status);
   const status = run.ended_at === null ? "in_progress" : endStatus(stop_reason, error);
   const end = run.last_seq === null ? thread.next_seq : run.last_seq + 1;
   const output: object[] = [];
+  const handed = new HandedCalls();
   for (let seq = firstSeq; seq < end; ) {
     const page = await readEvents(store, thread.thread_key, seq, end);
     const last = page.at(-1);
     if (!last) break;
-    for (const event of page)
+    for (const event of page) {
+      handed.take(event);
       addItems(output, event, id, (isLast) =>
         isLast && status !== "in_progress" ? lastItemStatus(status, stop_reason) : "completed",
       );
+    }
     seq = last.seq + 1;
   }
+  // A run that has ended otherwise has handed nothing over.
+  if (status === "completed" && stop_reason === "tool_use")
+    for (const call of handed.calls) output.push(callItem(itemId("fc", id, output.length), call));
   return responseObject(head, { status, output, stop_reason, usage });
+}
+
+/** The calls of the newest step that the client was to make, as they went out. */
+class HandedCalls {
+  #asked: readonly ToolCall[] = [];
+  readonly #args = new Map<string | undefined, unknown>();
+
+  take({ kind, extra }: LogEvent): void {
+    if (kind === "message" && extra?.tool_calls !== undefined) this.#asked = extra.tool_calls;
+    if (kind === "tool_call" && extra?.metadata?.handed !== undefined)
+      this.#args.set(extra.tool_call_id, extra.metadata.args);
+  }
+
+  get calls(): ToolCall[] {
+    return this.#asked.flatMap((call) =>
+      this.#args.has(call.id) ? [{ ...call, args: this.#args.get(call.id) ?? call.args }] : [],
+    );
+  }
 }
 
 /** What the model has thought and said in the step that an event has. */

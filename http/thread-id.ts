@@ -1,11 +1,17 @@
-import { isReservedSuffix } from "../bus/address.ts";
+import { isReservedSuffix, isTaskSuffix } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 
 /** 1 to 200 characters that are safe in a key, a path and a header; never the full id of a tenant. */
 const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
 
-/** The client's part of a thread's id. Refuses with invalid_thread_id. */
+/** The client's part of a thread's id, for what changes the thread: tasks are read only. Refuses with invalid_thread_id. */
 export function checkThreadSuffix(suffix: string): string {
+  if (isTaskSuffix(suffix)) throw new SvcError("invalid_thread_id");
+  return checkReadSuffix(suffix);
+}
+
+/** The same for what reads it. */
+export function checkReadSuffix(suffix: string): string {
   if (!suffixPattern.test(suffix)) throw new SvcError("invalid_thread_id");
   return suffix;
 }
@@ -28,5 +34,5 @@ export function optionalThreadSuffix(suffix: string | null | undefined): string 
 export function threadFilter(value: string | undefined, tenantId: string): string | null {
   if (value === undefined) return null;
   const own = `${tenantId}:`;
-  return checkThreadSuffix(value.startsWith(own) ? value.slice(own.length) : value);
+  return checkReadSuffix(value.startsWith(own) ? value.slice(own.length) : value);
 }

@@ -16,7 +16,7 @@ import type { RouteRequest } from "./route.ts";
 // channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.
 
 /** What a route says about a turn; the rest is the same for all of them. */
-export type TurnFields = Omit<SubmitTurn, "run_id" | "principal" | "request_id" | "idempotency" | "channel">;
+export type TurnFields = Omit<SubmitTurn, "run_id" | "principal" | "request_id" | "idempotency" | "lease" | "channel">;
 
 /** Asks again by id when it is unknown whether the turn was accepted. */
 const submitAttempts = 3;
@@ -36,6 +36,17 @@ export async function answerTurn(
   if (accepted.kind === "answer") return jsonText(accepted.body, accepted.status, replayedHeader);
   const { status, body } = decodeAnswer(await turn.answer());
   return jsonText(body, status);
+}
+
+/** Runs what answers with a body of its own kind, and answers with that. */
+export async function endOfTurn(
+  request: RouteRequest<unknown, unknown, unknown>,
+  fields: TurnFields,
+  context: HttpContext,
+): Promise<{ readonly status: number; readonly body: string }> {
+  const turn = new Turn(request, fields, context);
+  await turn.submit();
+  return decodeAnswer(await turn.answer());
 }
 
 /** Runs a turn and answers with an event stream. */
@@ -78,6 +89,7 @@ class Turn implements LiveTurn {
       principal: request.principal,
       request_id: request.requestId,
       idempotency: idempotencyOf(request, fields),
+      lease: fields.thread_suffix === null ? null : request.lease,
       channel,
     };
     this.#address = runAddress(request.principal.tenant_id, fields.thread_suffix, this.#submit.run_id);

@@ -62,6 +62,9 @@ function refusalBody(error: SvcError, requestId: string): unknown {
       return { error: error.code, reason };
     case "missing_scopes":
       return { detail };
+    case "workspace_changed":
+      // The facts of the file stand beside the code.
+      return { error: error.code, detail: error.code, ...(detail as object) };
     case "internal_error":
       return { error: error.code, detail: `internal error (request ${requestId})` };
     default:

@@ -1,19 +1,27 @@
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Route } from "../route.ts";
+import { answerRoutes } from "./answers.ts";
 import { approvalRoutes } from "./approvals.ts";
+import { askRoutes } from "./ask.ts";
 import { auditRoutes } from "./audit.ts";
 import { chatRoutes } from "./chat.ts";
+import { compactRoutes } from "./compact.ts";
 import { docsRoutes } from "./docs.ts";
 import { fileRoutes } from "./files.ts";
+import { leaseRoutes } from "./leases.ts";
 import { manifestRoutes } from "./manifests.ts";
 import { openAiRoutes } from "./openai.ts";
+import { planRoutes } from "./plans.ts";
+import { preferenceRoutes } from "./preferences.ts";
 import { responseRoutes } from "./responses.ts";
 import { sessionNoteRoutes } from "./session-notes.ts";
 import { sessionRoutes } from "./sessions.ts";
+import { steeringRoutes } from "./steering.ts";
 import { systemRoutes } from "./system.ts";
 import { treeRoutes } from "./tree.ts";
 import { usageRoutes } from "./usage.ts";
 import { wellKnownRoutes } from "./well-known.ts";
+import { workspaceRoutes } from "./workspace.ts";
 
 /** Routes that are not built in, and what the reference says of their tags. */
 export interface MoreRoutes {
@@ -28,13 +36,21 @@ export function allRoutes(
 ): readonly Route[] {
   const routes: readonly Route[] = [
     ...chatRoutes,
+    ...answerRoutes,
+    ...preferenceRoutes,
+    ...steeringRoutes,
+    ...askRoutes,
     ...sessionRoutes,
     ...sessionNoteRoutes,
+    ...leaseRoutes,
     ...treeRoutes,
+    ...compactRoutes,
+    ...workspaceRoutes,
     ...openAiRoutes,
     ...responseRoutes,
     ...fileRoutes,
     ...approvalRoutes,
+    ...planRoutes,
     ...auditRoutes,
     ...usageRoutes,
     ...manifestRoutes(manifestSource),

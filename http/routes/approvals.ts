@@ -4,7 +4,6 @@ import { type Principal, principalId } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { argumentsProblem } from "../../governance/arguments-problem.ts";
 import { auditOp } from "../../governance/audit.ts";
-import { writeCursor } from "../../storage/store/cursor.ts";
 import { requestMs, type TenantStore } from "../../storage/store/store.ts";
 import {
   type ApprovalRow,
@@ -26,8 +25,6 @@ const tag = "Approvals";
 const readScopes = ["approvals:read"];
 const writeScopes = ["approvals:write"];
 const statuses = ["pending", "approved", "denied", "expired"] as const;
-/** Characters of the requests on a page, but for the first: what a tool is given may be long. */
-const pageCharsMax = 4 * 1024 * 1024;
 const noteMax = 2048;
 
 const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
@@ -106,18 +103,8 @@ const listApprovals = route({
       await lapseApprovals(tenant);
       page = await approvalPage(tenant, filter, cursor, limit);
     }
-    const texts: string[] = [];
-    let chars = 0;
-    for (const row of page.rows) {
-      const text = approvalText(tenant_id, row);
-      chars += text.length;
-      if (texts.length > 0 && chars > pageCharsMax) break;
-      texts.push(text);
-    }
-    const last = page.rows[texts.length - 1];
-    const cut = texts.length < page.rows.length && last ? writeCursor([last.ts, last.id]) : page.next_cursor;
-    const items = `[${texts.join(",")}]`;
-    return jsonText(`{"items":${items},"requests":${items},"next_cursor":${JSON.stringify(cut)}}`);
+    const items = `[${page.rows.map((row) => approvalText(tenant_id, row)).join(",")}]`;
+    return jsonText(`{"items":${items},"requests":${items},"next_cursor":${JSON.stringify(page.next_cursor)}}`);
   },
 });
 

@@ -1,15 +1,12 @@
 import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
-import { thinkingLevels } from "../../bus/protocol/thinking.ts";
 import { Type } from "../../bus/type.ts";
-import { styleNameCharsMax } from "../../manifests/sections/output-styles.ts";
-import { json } from "../exchange/reply.ts";
 import { Reattachment } from "../reattach.ts";
 import { actorFails, route } from "../route.ts";
 import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { currentSnapshot } from "../snapshot.ts";
-import { checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
+import { checkReadSuffix, checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
 import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
 
 const tag = "Chat";
@@ -56,10 +53,11 @@ const chat = route({
   tag,
   access: "chat:write",
   anonymous: true,
+  drives: "turn",
   headers: IdempotencyHeaders,
   body: ChatRequest,
   reply: { description: "The reply and the messages that led to it.", schema: ChatAnswer },
-  fails: [...turnFails, ...idempotencyFails, "model_provider_error"],
+  fails: [...turnFails, ...idempotencyFails, "model_provider_error", "tool_failed"],
   handle(request, context) {
     const { body, exchange } = request;
     const suffix = optionalThreadSuffix(body.thread_id);
@@ -75,6 +73,7 @@ const chatStream = route({
   tag,
   access: "chat:write",
   anonymous: true,
+  drives: "turn",
   headers: IdempotencyHeaders,
   body: ChatRequest,
   reply: { description: "Frames of the turn, ended by `data: [DONE]`.", contentType: "text/event-stream" },
@@ -93,6 +92,7 @@ const chatContinue = route({
   summary: "Takes a thread on after an abort or an error, without a new message.",
   tag,
   access: "chat:write",
+  drives: "turn",
   body: Type.Object(
     {
       thread_id: Type.String({ description: "The thread's suffix." }),
@@ -102,7 +102,7 @@ const chatContinue = route({
     { additionalProperties: false },
   ),
   reply: { description: "The reply.", schema: ChatAnswer },
-  fails: [...turnFails, "nothing_to_continue", "already_complete", "model_provider_error"],
+  fails: [...turnFails, "nothing_to_continue", "already_complete", "model_provider_error", "tool_failed"],
   handle(request, context) {
     const { thread_id, manifest, model } = request.body;
     const suffix = checkThreadSuffix(thread_id);
@@ -117,6 +117,7 @@ const chatAbort = route({
   summary: "Stops the live run of a thread.",
   tag,
   access: "chat:write",
+  drives: "thread",
   body: Type.Object(
     { thread_id: Type.String({ description: "The thread's suffix." }) },
     { additionalProperties: false },
@@ -141,85 +142,6 @@ const chatAbort = route({
   },
 });
 
-const chatThinking = route({
-  method: "POST",
-  path: "/chat/thinking",
-  summary: "Sets how hard the model thinks in a thread, from its next turn on.",
-  tag,
-  access: "chat:write",
-  body: Type.Object(
-    {
-      thread_id: Type.String({
-        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
-      }),
-      thinking_level: nullable(Type.Enum([...thinkingLevels], { description: "Null leaves it to the manifest." })),
-    },
-    { additionalProperties: false },
-  ),
-  reply: {
-    description: "The level as it is kept.",
-    schema: Type.Object({
-      ok: Type.Boolean(),
-      thread_id: Type.String(),
-      thinking_level: nullable(Type.Enum([...thinkingLevels])),
-    }),
-  },
-  fails: ["invalid_thread_id", "conflict", ...actorFails],
-  async handle({ body, principal }, { bus }) {
-    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
-    const { level } = await bus.ask(address, "think", { level: body.thinking_level });
-    return json({ ok: true, thread_id: address.key, thinking_level: level });
-  },
-});
-
-const chatStyle = route({
-  method: "POST",
-  path: "/chat/style",
-  summary: "Picks one of the manifest's output styles for a thread, from its next turn on.",
-  tag,
-  access: "chat:write",
-  body: Type.Object(
-    {
-      thread_id: Type.String({
-        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
-      }),
-      style: nullable(
-        Type.String({
-          minLength: 1,
-          maxLength: styleNameCharsMax,
-          description: "Name of a style of spec.output_styles, whatever its case; null is the manifest's default.",
-        }),
-      ),
-      manifest: Type.Optional(
-        Type.String({ description: "Who declares the style. Default: the manifest that the thread last ran under." }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
-  reply: {
-    description: "The style as it is kept, its name as the manifest writes it.",
-    schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), outputStyle: nullable(Type.String()) }),
-  },
-  fails: [
-    "invalid_thread_id",
-    "manifest_required",
-    "unknown_manifest",
-    "invalid_manifest",
-    "auth_scheme_not_allowed",
-    "missing_scopes",
-    "unresolved_secret",
-    "unknown_style",
-    "conflict",
-    ...actorFails,
-  ],
-  async handle({ body, principal }, { bus }) {
-    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
-    const asked = { style: body.style, manifest: body.manifest ?? null, principal };
-    const { style } = await bus.ask(address, "style", asked);
-    return json({ ok: true, thread_id: address.key, outputStyle: style });
-  },
-});
-
 const chatReattach = route({
   method: "GET",
   path: "/chat/stream/{thread_id}",
@@ -236,7 +158,7 @@ const chatReattach = route({
   reply: { description: "Frames, until nothing has happened for a while.", contentType: "text/event-stream" },
   fails: ["invalid_thread_id"],
   handle({ params, query, principal, exchange }, context) {
-    const suffix = checkThreadSuffix(params.thread_id);
+    const suffix = checkReadSuffix(params.thread_id);
     const cursor = readCursor(exchange.head.headers["last-event-id"] ?? query.last_event_id);
     return {
       kind: "stream",
@@ -272,4 +194,4 @@ function turnFields(surface: TurnFields["surface"], body: ChatFields, suffix: st
   };
 }
 
-export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatThinking, chatStyle, chatReattach];
+export const chatRoutes = [chat, chatStream, chatContinue, chatAbort, chatReattach];

@@ -1,12 +1,15 @@
 import { SvcError } from "../../bus/errors.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { isAnonymous } from "../../governance/auth/anonymous.ts";
+import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";
 import { openAiRefusal } from "../openai-refusal.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { ClientMessage } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
+import { completionOptions, isNothing } from "../turn-options.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
 import { turnFails } from "./chat.ts";
 
@@ -37,13 +40,31 @@ const CompletionRequest = Type.Object(
     metadata: Type.Optional(Type.Unknown({ description: noEffect })),
     store: Type.Optional(Type.Unknown({ description: noEffect })),
     service_tier: Type.Optional(Type.Unknown({ description: noEffect })),
-    parallel_tool_calls: Type.Optional(Type.Unknown({ description: noEffect })),
+    parallel_tool_calls: Type.Optional(Type.Unknown({ description: "false: one call in each step of the model." })),
     logprobs: Type.Optional(
       nullable(Type.Boolean({ description: "false is accepted without effect; true is refused." })),
     ),
-    tools: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
-    functions: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
-    response_format: Type.Optional(Type.Unknown({ description: "Refused unless it asks for text." })),
+    tools: Type.Optional(
+      Type.Unknown({
+        description:
+          "Functions that the client has, at most 128, beside the manifest's own tools; a call of one ends the answer with `tool_calls`. A name of the manifest's is refused, and so are tools that are no functions.",
+      }),
+    ),
+    tool_choice: Type.Optional(
+      Type.Unknown({
+        description:
+          "`none`, or, for the first step of the turn, `auto`, `required` or a function by its name, also one of the manifest's.",
+      }),
+    ),
+    functions: Type.Optional(Type.Unknown({ description: "Refused: `tools` has taken its place." })),
+    function_call: Type.Optional(Type.Unknown({ description: "Refused: `tool_choice` has taken its place." })),
+    response_format: Type.Optional(
+      Type.Unknown({
+        description:
+          "`text`, `json_object`, or `json_schema` with a schema of at most 16,384 characters; where the manifest has an output_schema, that goes before.",
+      }),
+    ),
+    stop: Type.Optional(Type.Unknown({ description: "Up to four texts before which the model ends." })),
     audio: Type.Optional(Type.Unknown({ description: "Refused." })),
   },
   { additionalProperties: true, description: "Other fields are accepted without effect." },
@@ -56,6 +77,7 @@ const completions = route({
   tag,
   access: "chat:write",
   anonymous: true,
+  drives: "turn",
   body: CompletionRequest,
   reply: {
     description: "A chat.completion.",
@@ -68,6 +90,7 @@ const completions = route({
     const { body } = request;
     refuseUnsupported(body);
     const stream = body.stream === true;
+    const options = completionOptions(body);
     const fields: TurnFields = {
       surface: stream ? "openai_stream" : "openai",
       manifest: body.model,
@@ -80,11 +103,14 @@ const completions = route({
       temperature: body.temperature ?? null,
       include_usage: body.stream_options?.include_usage === true,
       response: null,
+      ...(options && { options }),
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
     return stream ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context);
   },
 });
+
+const ModelObject = Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true });
 
 const models = route({
   method: "GET",
@@ -97,41 +123,47 @@ const models = route({
     description: "`svc` tells what the manifest says of itself.",
     schema: Type.Object({
       object: Type.String(),
-      data: Type.Array(Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true })),
+      data: Type.Array(ModelObject),
     }),
   },
   fails: actorFails,
   refusal: openAiRefusal,
-  async handle({ principal }, { bus, mask, startedAt }) {
-    const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", { models: true });
-    const data = items.flatMap(({ name, source, pointer, model }) => {
-      // A manifest that does not compile cannot be talked to, nor one that is not for this caller.
-      if (model === null || (isAnonymous(principal) && !model.allowAnonymous)) return [];
-      const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
-      const masking = source === "store" ? mask.forms : mask.told;
-      const {
-        description,
-        starters,
-        greeting,
-        commands,
-        tags: _tags,
-        allowAnonymous: _,
-        ...facts
-      } = masking.value(model);
-      const svc = {
-        ...facts,
-        description: description === "" ? null : description,
-        starters,
-        greeting,
-        commands,
-      };
-      return [
-        { id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc },
-      ];
-    });
-    return json({ object: "list", data });
+  async handle({ principal }, context) {
+    return json({ object: "list", data: await modelsOf(principal, context) });
   },
 });
+
+const model = route({
+  method: "GET",
+  path: "/v1/models/{name}",
+  summary: "One manifest, as a model.",
+  tag,
+  access: "chat:read",
+  anonymous: true,
+  params: Type.Object({ name: Type.String({ description: "Name of the manifest." }) }),
+  reply: { description: "As in the list.", schema: ModelObject },
+  fails: ["unknown_manifest", ...actorFails],
+  refusal: openAiRefusal,
+  async handle({ params, principal }, context) {
+    const found = (await modelsOf(principal, context)).find(({ id }) => id === params.name);
+    if (found === undefined) throw new SvcError("unknown_manifest", { subject: params.name });
+    return json(found);
+  },
+});
+
+/** The manifests that this caller may talk to. */
+async function modelsOf(principal: Principal, { bus, mask, startedAt }: HttpContext) {
+  const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", { models: true });
+  return items.flatMap(({ name, source, pointer, model: card }) => {
+    // A manifest that does not compile cannot be talked to, nor one that is not for this caller.
+    if (card === null || (isAnonymous(principal) && !card.allowAnonymous)) return [];
+    const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
+    const masking = source === "store" ? mask.forms : mask.told;
+    const { description, starters, greeting, commands, tags: _tags, allowAnonymous: _, ...facts } = masking.value(card);
+    const svc = { ...facts, description: description === "" ? null : description, starters, greeting, commands };
+    return [{ id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc }];
+  });
+}
 
 type CompletionBody = Readonly<Record<string, unknown>>;
 
@@ -140,15 +172,9 @@ function refuseUnsupported(body: CompletionBody): void {
   const refuse = (param: string): never => {
     throw new SvcError("unsupported_parameter", { subject: param });
   };
-  for (const param of ["tools", "functions", "audio"]) if (!isNothing(body[param])) refuse(param);
+  for (const param of ["functions", "function_call", "audio"]) if (!isNothing(body[param])) refuse(param);
   if (typeof body.n === "number" && body.n > 1) refuse("n");
   if (body.logprobs === true) refuse("logprobs");
-  const format = body.response_format as { type?: unknown } | null | undefined;
-  if (!isNothing(format) && format?.type !== "text") refuse("response_format");
 }
 
-function isNothing(value: unknown): boolean {
-  return value === undefined || value === null || (Array.isArray(value) && value.length === 0);
-}
-
-export const openAiRoutes = [completions, models];
+export const openAiRoutes = [completions, models, model];

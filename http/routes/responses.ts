@@ -1,15 +1,16 @@
 import { runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { responseThread } from "../../bus/frames/response-object.ts";
-import type { AskedResponse } from "../../bus/protocol/run.ts";
 import { Type } from "../../bus/type.ts";
-import type { TenantStore } from "../../storage/store/store.ts";
 import { json } from "../exchange/reply.ts";
 import { openAiRefusal } from "../openai-refusal.ts";
+import { follow, goOn } from "../response-chain.ts";
 import { inputMessages, ofInput } from "../response-input.ts";
+import { withReferred } from "../response-items.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
-import { findResponse, readResponse, type StoredResponse } from "../stored-response.ts";
+import { findResponse, readResponse } from "../stored-response.ts";
+import { isNothing, responseOptions } from "../turn-options.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
 import { turnFails } from "./chat.ts";
 
@@ -33,13 +34,19 @@ const ResponseRequest = Type.Object(
       maxItems: 10_000,
       items: { type: "object" },
       description:
-        "A text, or items: `message`, `function_call`, `function_call_output` (both are quotations, for the server has made no such call) and `reasoning`, which has no effect.",
+        "A text, or items: `message`, `function_call` and `function_call_output` of `tools` (of anything else they are quotations), `reasoning`, which has no effect, and `item_reference` to an item of a response that is kept.",
     }),
     instructions: Type.Optional(
       nullable(Type.String({ description: "Below the manifest's own, in this turn and no later one." })),
     ),
     previous_response_id: Type.Optional(
-      nullable(Type.String({ maxLength: 128, description: "The newest response of its conversation, which goes on." })),
+      nullable(
+        Type.String({
+          maxLength: 128,
+          description:
+            "A response whose conversation goes on; one that something has followed already is gone on from in a copy of it.",
+        }),
+      ),
     ),
     store: Type.Optional(nullable(Type.Boolean({ description: "false: the turn is stateless. Default true." }))),
     stream: Type.Optional(nullable(Type.Boolean())),
@@ -57,15 +64,30 @@ const ResponseRequest = Type.Object(
       ),
     ),
     background: Type.Optional(nullable(Type.Boolean({ description: "true is refused." }))),
-    tools: Type.Optional(Type.Unknown({ description: "Refused: tools belong to the manifest." })),
-    tool_choice: Type.Optional(Type.Unknown({ description: 'Refused unless it is "auto".' })),
-    text: Type.Optional(Type.Unknown({ description: "Refused where `format` asks for anything but text." })),
+    tools: Type.Optional(
+      Type.Unknown({
+        description:
+          "Functions that the client has, at most 128, beside the manifest's own tools; a call of one ends the response with a `function_call`. A name of the manifest's is refused, and so are tools that are no functions.",
+      }),
+    ),
+    tool_choice: Type.Optional(
+      Type.Unknown({
+        description:
+          "`none`, or, for the first step of the turn, `auto`, `required` or a function by its name, also one of the manifest's.",
+      }),
+    ),
+    text: Type.Optional(
+      Type.Unknown({
+        description:
+          "`format` is `text`, `json_object`, or `json_schema` with a schema of at most 16,384 characters; where the manifest has an output_schema, that goes before.",
+      }),
+    ),
     conversation: Type.Optional(Type.Unknown({ description: refused })),
     prompt: Type.Optional(Type.Unknown({ description: refused })),
     max_tool_calls: Type.Optional(Type.Unknown({ description: refused })),
     top_logprobs: Type.Optional(Type.Unknown({ description: "Refused unless it is 0." })),
     include: Type.Optional(Type.Unknown({ description: noEffect })),
-    parallel_tool_calls: Type.Optional(Type.Unknown({ description: noEffect })),
+    parallel_tool_calls: Type.Optional(Type.Unknown({ description: "false: one call in each step of the model." })),
     reasoning: Type.Optional(Type.Unknown({ description: noEffect })),
     service_tier: Type.Optional(Type.Unknown({ description: noEffect })),
     top_p: Type.Optional(Type.Unknown({ description: noEffect })),
@@ -89,15 +111,17 @@ const create = route({
     "A turn in OpenAI's Responses protocol: the model is a manifest, previous_response_id continues a conversation.",
   tag,
   access: "chat:write",
+  drives: "turn",
   body: ResponseRequest,
   reply: { description: "A response.", schema: ResponseObject },
   otherReplies: [{ description: "With `stream` its events.", contentType: "text/event-stream" }],
-  fails: [...turnFails, "unknown_response", "response_not_latest", "unsupported_parameter", "model_provider_error"],
+  fails: [...turnFails, "unknown_response", "unsupported_parameter", "model_provider_error"],
   refusal: openAiRefusal,
   async handle(request, context) {
     const { body, principal } = request;
     refuseUnsupported(body);
-    const messages = inputMessages(body.input);
+    const options = responseOptions(body);
+    const messages = inputMessages(await withReferred(body.input, context.store.tenant(principal.tenant_id)));
     const previous = body.previous_response_id ?? null;
     const store = body.store !== false;
     // What is not kept cannot go on from what is.
@@ -124,10 +148,14 @@ const create = route({
         store,
         follows: before?.follows ?? null,
       },
+      ...(options && { options }),
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
+    const run = (asked: TurnFields) =>
+      streams ? streamTurn(plain, asked, context) : answerTurn(plain, asked, context);
     try {
-      return await (streams ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context));
+      if (before === null) return await run(fields);
+      return await goOn(before, fields, run, principal.tenant_id, context);
     } catch (error) {
       throw ofInput(error);
     }
@@ -209,28 +237,14 @@ async function eraseUnused(erased: Promise<unknown>): Promise<void> {
   }
 }
 
-/** The conversation that a response is part of, and where in its log it is. Refuses with run_in_progress while it goes on. */
-async function follow(store: TenantStore, id: string): Promise<{ suffix: string; follows: AskedResponse["follows"] }> {
-  const { thread, run, firstSeq }: StoredResponse = await findResponse(store, id);
-  if (run.last_seq === null) throw new SvcError("run_in_progress", { subject: run.run_id });
-  return { suffix: thread.suffix, follows: { first_seq: firstSeq, last_seq: run.last_seq } };
-}
-
 type ResponseBody = Readonly<Record<string, unknown>>;
 
 /** What would change the answer and is not honoured is refused, not ignored. */
 function refuseUnsupported(body: ResponseBody): void {
   if (body.background === true) throw unsupported("background");
-  for (const param of ["tools", "conversation", "prompt", "max_tool_calls"])
+  for (const param of ["conversation", "prompt", "max_tool_calls"])
     if (!isNothing(body[param])) throw unsupported(param);
-  if (!isNothing(body.tool_choice) && body.tool_choice !== "auto") throw unsupported("tool_choice");
   if (!isNothing(body.top_logprobs) && body.top_logprobs !== 0) throw unsupported("top_logprobs");
-  const format = (body.text as { format?: { type?: unknown } | null } | null | undefined)?.format;
-  if (!isNothing(format) && format?.type !== "text") throw unsupported("text.format");
-}
-
-function isNothing(value: unknown): boolean {
-  return value === undefined || value === null || (Array.isArray(value) && value.length === 0);
 }
 
 function unsupported(param: string): SvcError {

@@ -17,6 +17,7 @@ const name = route({
   summary: "Names a thread, for the list of sessions.",
   tag,
   access: "chat:write",
+  drives: "thread",
   body: Type.Object(
     { thread_id: ThreadId, name: Type.String({ minLength: 1, maxLength: 256 }) },
     { additionalProperties: false },
@@ -39,6 +40,7 @@ const label = route({
   summary: "Labels an event of a thread, or takes its label away.",
   tag,
   access: "chat:write",
+  drives: "thread",
   body: Type.Object(
     {
       thread_id: ThreadId,
@@ -106,6 +108,7 @@ const custom = route({
   summary: "Appends an entry of the client's to a thread.",
   tag,
   access: "chat:write",
+  drives: "thread",
   body: Type.Object(
     {
       thread_id: ThreadId,

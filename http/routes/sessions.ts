@@ -13,7 +13,7 @@ import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { currentSnapshot } from "../snapshot.ts";
-import { checkThreadSuffix } from "../thread-id.ts";
+import { checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
 
 const tag = "Sessions";
 /** How long a long log may take to be copied or deleted. */
@@ -51,7 +51,7 @@ const history = route({
   fails: ["invalid_thread_id", "limit_must_be_positive", ...actorFails],
   async handle({ params, query, principal }, context) {
     const { store } = context;
-    const suffix = checkThreadSuffix(params.thread_id);
+    const suffix = checkReadSuffix(params.thread_id);
     const limit = query.limit ?? historyMax;
     if (limit < 1) throw new SvcError("limit_must_be_positive");
     const thread_id = `${principal.tenant_id}:${suffix}`;
@@ -101,6 +101,7 @@ const eraseHistory = route({
   summary: "Deletes a thread with everything in it.",
   tag,
   access: "chat:write",
+  drives: "thread",
   params: ThreadParams,
   reply: {
     description: "Also when there was none.",
@@ -176,7 +177,7 @@ const session = route({
   reply: { description: "The snapshot.", schema: Type.Object({ id: Type.String() }, { additionalProperties: true }) },
   fails: ["invalid_thread_id", ...actorFails],
   handle({ params, query, principal }, context) {
-    const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
+    const address = threadAddress(principal.tenant_id, checkReadSuffix(params.thread_id));
     const pieces = currentSnapshot(context, address, { allBranches: query.branches === "all" });
     return { kind: "pieces", contentType: "application/json", pieces };
   },

@@ -13,7 +13,7 @@ import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
-import { checkNewThreadSuffix, checkThreadSuffix } from "../thread-id.ts";
+import { checkNewThreadSuffix, checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
 
 // The tree of a conversation: branches are copied into conversations of their own, left for an earlier event, and taken away as text.
 
@@ -69,6 +69,7 @@ const rewind = route({
   summary: "Moves a thread's leaf to an earlier event; what came after leaves the active branch.",
   tag,
   access: "chat:write",
+  drives: "thread",
   body: Type.Object(
     {
       thread_id: ThreadId,
@@ -160,7 +161,7 @@ const exportSession = route({
   },
   fails: ["invalid_thread_id", ...actorFails],
   async handle({ params, principal }, context) {
-    const suffix = checkThreadSuffix(params.thread_id);
+    const suffix = checkReadSuffix(params.thread_id);
     const { thread, branch } = await activeBranch(context, threadAddress(principal.tenant_id, suffix));
     const headers = { "content-disposition": `attachment; filename="${fileName(suffix)}.jsonl"` };
     const pieces = exportLines(context.store.tenant(principal.tenant_id), thread, branch);

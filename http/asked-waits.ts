@@ -1,0 +1,44 @@
+import { runAddress, runOfOnceSuffix } from "../bus/address.ts";
+import { SvcError } from "../bus/errors.ts";
+import { type Principal, principalId } from "../bus/protocol/principal.ts";
+import { requestMs } from "../storage/store/store.ts";
+import { type AskedWait, openWaitAs } from "../storage/tables/asked-waits.ts";
+import { threadBySuffix } from "../storage/tables/threads.ts";
+import { answerWaitOp } from "../storage/tables/waits.ts";
+import type { HttpContext } from "./context.ts";
+
+/** Bytes of JSON of one answer (decision 105). */
+const answerBytesMax = 256 * 1024;
+
+/**
+ * Gives an answer to the run that has asked for it on a thread of the tenant, from whatever connection and principal it comes. False
+ * when nobody waits for it: it is late, not the first one, or nobody has asked. Refuses with payload_too_large.
+ */
+export async function answerAsked(
+  { bus, store }: HttpContext,
+  principal: Principal,
+  suffix: string,
+  { asked, value }: { readonly asked: AskedWait; readonly value: unknown },
+): Promise<boolean> {
+  if (Buffer.byteLength(JSON.stringify(value)) > answerBytesMax) throw new SvcError("payload_too_large");
+  const { tenant_id } = principal;
+  const once = runOfOnceSuffix(suffix);
+  if (once !== null) {
+    const answer = { ...asked, value, principal };
+    return (await bus.ask(runAddress(tenant_id, null, once), "answer", answer)).outcome === "accepted";
+  }
+  const tenant = store.tenant(tenant_id);
+  const thread = await threadBySuffix(tenant, suffix);
+  const wait = thread && (await openWaitAs(tenant, thread.thread_key, asked));
+  if (wait === undefined) return false;
+  try {
+    await tenant.write([answerWaitOp(tenant, wait.wait_id, { value, by: principalId(principal) })], requestMs);
+  } catch (error) {
+    // Somebody else was first, or its time is over.
+    if (error instanceof SvcError && error.code === "conflict") return false;
+    throw error;
+  }
+  // The row says what was answered; the run is told to look.
+  bus.tell(runAddress(tenant_id, suffix, wait.run_id), "resume", { due: false });
+  return true;
+}

@@ -1,0 +1,97 @@
+import { threadAddress } from "../../bus/address.ts";
+import { Type } from "../../bus/type.ts";
+import { answerAsked } from "../asked-waits.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { OpenObject } from "../schemas/common.ts";
+import { threadFilter } from "../thread-id.ts";
+
+// Answers of clients to what a run asks in mid-turn. One that reaches nobody is no mistake of the client's: it may be late.
+
+const tag = "Chat";
+const noteMax = 2048;
+const AskedThread = Type.String({
+  description: "The thread's suffix, or the `thread_id` of the frame that has asked.",
+});
+const Signaled = Type.Boolean({ description: "False when nobody waits for it: it is late, or not the first answer." });
+
+const toolResult = route({
+  method: "POST",
+  path: "/chat/tool_result",
+  summary: "Says what came of a call that a run has asked its client to make by tool_request.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: AskedThread,
+      tool_call_id: Type.String({ minLength: 1, maxLength: 256, description: "`id` of the tool_request." }),
+      content: Type.Union([Type.String(), OpenObject, Type.Array(Type.Unknown())], {
+        default: "",
+        description: "The result, at most 256 KiB. What is no text reaches the model as JSON.",
+      }),
+      error: Type.Boolean({ default: false, description: "The call has failed, and `content` says why." }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "Whether a run has waited for it.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      signaled: Signaled,
+      thread_id: Type.String(),
+      tool_call_id: Type.String(),
+    }),
+  },
+  fails: ["invalid_thread_id", "payload_too_large", ...actorFails],
+  async handle({ body, principal }, context) {
+    const { tool_call_id, content, error } = body;
+    const suffix = threadFilter(body.thread_id, principal.tenant_id) ?? "";
+    const value = { content: typeof content === "string" ? content : JSON.stringify(content), error };
+    const asked = { kind: "client_tool", asked_as: tool_call_id } as const;
+    const signaled = await answerAsked(context, principal, suffix, { asked, value });
+    return json({ ok: true, signaled, thread_id: threadAddress(principal.tenant_id, suffix).key, tool_call_id });
+  },
+});
+
+const ui = route({
+  method: "POST",
+  path: "/chat/ui",
+  summary: "Answers a question that a run has asked by ui_request.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: AskedThread,
+      request_id: Type.String({ minLength: 1, maxLength: 64, description: "Of the ui_request." }),
+      value: Type.Unsafe<unknown>({
+        default: null,
+        description:
+          "true or false to a confirm, one of `options` to a select, anything but null to an input; at most 256 KiB.",
+      }),
+      cancelled: Type.Boolean({ default: false, description: "Whoever was asked does not want to answer." }),
+      note: Type.String({ default: "", maxLength: noteMax, description: "For the model." }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "Whether a run has waited for it.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      signaled: Signaled,
+      thread_id: Type.String(),
+      request_id: Type.String(),
+    }),
+  },
+  fails: ["invalid_thread_id", "payload_too_large", ...actorFails],
+  async handle({ body, principal }, context) {
+    const { request_id, value, cancelled, note } = body;
+    const suffix = threadFilter(body.thread_id, principal.tenant_id) ?? "";
+    const asked = { kind: "question", asked_as: request_id } as const;
+    const signaled = await answerAsked(context, principal, suffix, { asked, value: { value, cancelled, note } });
+    return json({ ok: true, signaled, thread_id: threadAddress(principal.tenant_id, suffix).key, request_id });
+  },
+});
+
+export const answerRoutes = [toolResult, ui];

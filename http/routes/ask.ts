@@ -1,0 +1,60 @@
+import { Type } from "../../bus/type.ts";
+import { actorFails, route } from "../route.ts";
+import { ThreadId } from "../schemas/session.ts";
+import { checkThreadSuffix } from "../thread-id.ts";
+import { answerTurn } from "../turns.ts";
+
+const ask = route({
+  method: "POST",
+  path: "/chat/ask",
+  summary: "Answers a question from what a thread says, and leaves the thread as it is.",
+  tag: "Chat",
+  access: "chat:write",
+  body: Type.Object(
+    { thread_id: ThreadId, question: Type.String({ minLength: 1, maxLength: 8_000 }) },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description:
+      "The answer of one model call without tools; with status `not_in_context` it is empty. A live run of the thread goes on meanwhile.",
+    schema: Type.Object({
+      thread_id: Type.String(),
+      status: Type.Union([Type.Literal("answered"), Type.Literal("not_in_context")]),
+      answer: Type.String(),
+      usage: Type.Object({}, { additionalProperties: true, description: "As of a turn; empty when there is none." }),
+    }),
+  },
+  fails: [
+    "invalid_thread_id",
+    "unknown_thread",
+    "manifest_required",
+    "unknown_manifest",
+    "invalid_manifest",
+    "auth_scheme_not_allowed",
+    "missing_scopes",
+    "unresolved_secret",
+    "model_not_configured",
+    "model_provider_error",
+    ...actorFails,
+  ],
+  handle(request, context) {
+    const { thread_id, question } = request.body;
+    const fields = {
+      surface: "ask" as const,
+      manifest: "",
+      messages: [{ role: "user", content: question }],
+      thread_suffix: null,
+      side_of: checkThreadSuffix(thread_id),
+      model: null,
+      template: null,
+      template_args: [],
+      max_tokens: null,
+      temperature: null,
+      include_usage: false,
+      response: null,
+    };
+    return answerTurn(request, fields, context);
+  },
+});
+
+export const askRoutes = [ask];

@@ -1,0 +1,87 @@
+import { threadAddress } from "../../bus/address.ts";
+import { Type } from "../../bus/type.ts";
+import { jsonText } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { nullable } from "../schemas/common.ts";
+import { ThreadId } from "../schemas/session.ts";
+import { currentSnapshot } from "../snapshot.ts";
+import { checkThreadSuffix } from "../thread-id.ts";
+import { endOfTurn } from "../turns.ts";
+
+/** Characters of what is asked of a summary. */
+const instructionsMax = 4_000;
+
+const compact = route({
+  method: "POST",
+  path: "/chat/compact",
+  summary: "Sums up the older part of a thread, so that the model is shown less. The log keeps all of it.",
+  tag: "Chat",
+  drives: "turn",
+  access: "chat:write",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      manifest: Type.Optional(
+        nullable(
+          Type.String({ description: "Whose model sums it up. Default: the manifest that the thread last ran under." }),
+        ),
+      ),
+      instructions: Type.Optional(
+        nullable(Type.String({ maxLength: instructionsMax, description: "For the model that sums it up." })),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "`compacted` is false where there was nothing to sum up, or somebody has stopped it.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      compacted: Type.Boolean(),
+      event_id: nullable(Type.String({ description: "The event of the compaction." })),
+      tokens_before: Type.Integer({ description: "Of the messages that the model is shown, by estimate." }),
+      tokens_after: Type.Integer(),
+      thread_id: Type.String(),
+      snapshot: Type.Object({}, { additionalProperties: true }),
+    }),
+  },
+  fails: [
+    "invalid_thread_id",
+    "manifest_required",
+    "unknown_manifest",
+    "invalid_manifest",
+    "auth_scheme_not_allowed",
+    "missing_scopes",
+    "run_in_progress",
+    "unknown_thread",
+    "compaction_disabled",
+    "unresolved_secret",
+    "model_not_configured",
+    "model_provider_error",
+    ...actorFails,
+  ],
+  async handle(request, context) {
+    const { body, principal } = request;
+    const suffix = checkThreadSuffix(body.thread_id);
+    const wish = body.instructions ?? "";
+    const fields = {
+      surface: "compact" as const,
+      manifest: body.manifest ?? "",
+      messages: wish === "" ? [] : [{ role: "user", content: wish }],
+      thread_suffix: suffix,
+      model: null,
+      template: null,
+      template_args: [],
+      max_tokens: null,
+      temperature: null,
+      include_usage: false,
+      response: null,
+    };
+    const ended = await endOfTurn(request, fields, context);
+    if (ended.status !== 200) return jsonText(ended.body, ended.status);
+    const around = { before: `${ended.body.slice(0, -1)},"snapshot":`, after: "}" };
+    const pieces = currentSnapshot(context, threadAddress(principal.tenant_id, suffix), around);
+    return { kind: "pieces", contentType: "application/json", pieces };
+  },
+});
+
+export const compactRoutes = [compact];

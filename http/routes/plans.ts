@@ -1,0 +1,283 @@
+import { threadAddress } from "../../bus/address.ts";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { planNote } from "../../bus/frames/plan-note.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
+import type { TakenNote } from "../../bus/protocol/thread.ts";
+import { Type } from "../../bus/type.ts";
+import { auditOp } from "../../governance/audit.ts";
+import { writeCursor } from "../../storage/store/cursor.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import {
+  isLapsed,
+  isPlanId,
+  type PlanRow,
+  planBytesMax,
+  planPage,
+  removePlan,
+  storedPlan,
+  writePlan,
+} from "../../storage/tables/plans.ts";
+import type { HttpContext } from "../context.ts";
+import { json, jsonText } from "../exchange/reply.ts";
+import { route } from "../route.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
+import { threadFilter } from "../thread-id.ts";
+
+const tag = "Plans";
+const readScopes = ["plans:read"];
+const writeScopes = ["plans:write"];
+/** Characters of the plans on a page, but for the first. */
+const pageCharsMax = 4 * 1024 * 1024;
+/** How often a write without `expected_updated_at` is made again when somebody else was faster. */
+const attemptsMax = 8;
+
+const planFields = {
+  id: Type.String(),
+  tenant_id: Type.String(),
+  manifest_id: Type.String({ description: "The agent that has made it; empty when none has." }),
+  thread_id: Type.String({
+    description: "`{tenant}:{suffix}` of the conversation that it was made in; empty outside of one.",
+  }),
+  created_at: EpochMs,
+  updated_at: EpochMs,
+  expires_at: nullable(EpochMs),
+  plan: Type.Object(
+    {},
+    { additionalProperties: true, description: "`edited` {by, at} says which person has changed it last." },
+  ),
+};
+const Plan = Type.Object(planFields);
+const EditedPlan = Type.Object({
+  ...planFields,
+  agent_told: nullable(
+    Type.Union([Type.Literal("queued"), Type.Literal("recorded")], {
+      description:
+        "`queued`: a run has the plan's conversation, and its model reads of the edit before its next call. `recorded`: it is in the conversation's log. Null: the plan is of no conversation, or its agent could not be told.",
+    }),
+  ),
+});
+const PlanParams = Type.Object({ plan_id: Type.String({ description: "1 to 64 letters, digits, - and _." }) });
+
+const listPlans = route({
+  method: "GET",
+  path: "/plans",
+  summary: "Plans of agents, those that were changed last first.",
+  tag,
+  access: readScopes,
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Plans on a page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    thread_id: Type.Optional(
+      Type.String({ description: "Of this thread: its suffix, or its full id; empty for those of no thread." }),
+    ),
+  }),
+  reply: {
+    description:
+      "`items` and `plans` are the same list. It may be shorter than `limit`; next_cursor says whether there is more.",
+    schema: Type.Object({ items: Type.Array(Plan), plans: Type.Array(Plan), next_cursor: nullable(Type.String()) }),
+  },
+  fails: ["invalid_cursor", "invalid_thread_id", "storage_unavailable"],
+  async handle({ query, principal }, context) {
+    const { tenant_id } = principal;
+    const { cursor = null, limit } = query;
+    const suffix = query.thread_id === "" ? null : threadFilter(query.thread_id, tenant_id);
+    const thread_id = suffix === null ? "" : `${tenant_id}:${suffix}`;
+    const filter = query.thread_id === undefined ? {} : { thread_id };
+    const page = await planPage(context.store.tenant(tenant_id), filter, cursor, limit);
+    const now = context.env.now();
+    const texts: string[] = [];
+    let chars = 0;
+    let next = page.next_cursor;
+    let before: PlanRow | null = null;
+    for (const row of page.rows) {
+      const text = isLapsed(row, now) ? null : planText(tenant_id, row, context);
+      chars += text?.length ?? 0;
+      if (before !== null && chars > pageCharsMax) {
+        next = writeCursor([before.ts, before.id]);
+        break;
+      }
+      if (text !== null) texts.push(text);
+      before = row;
+    }
+    const items = `[${texts.join(",")}]`;
+    return jsonText(`{"items":${items},"plans":${items},"next_cursor":${JSON.stringify(next)}}`);
+  },
+});
+
+const getPlan = route({
+  method: "GET",
+  path: "/plans/{plan_id}",
+  summary: "One plan.",
+  tag,
+  access: readScopes,
+  params: PlanParams,
+  reply: { description: "The plan.", schema: Plan },
+  fails: ["not_found", "storage_unavailable"],
+  async handle({ params, principal }, context) {
+    const { tenant_id } = principal;
+    const row = await currentPlan(context.store.tenant(tenant_id), params.plan_id, context);
+    if (row === undefined) throw new SvcError("not_found");
+    return jsonText(planText(tenant_id, row, context));
+  },
+});
+
+const putFails: readonly ErrorCode[] = ["plan_changed", "conflict", "storage_quota_exceeded", "storage_unavailable"];
+
+const putPlan = route({
+  method: "PUT",
+  path: "/plans/{plan_id}",
+  summary: "Writes a plan: a new one, or in the place of what is there.",
+  tag,
+  access: writeScopes,
+  params: PlanParams,
+  body: Type.Object(
+    {
+      plan: Type.Object(
+        {},
+        {
+          additionalProperties: true,
+          description: `At most ${planBytesMax} bytes as JSON. Agents read {title, goal, steps [{id, title, status, note}], status}; \`edited\` is the server's.`,
+        },
+      ),
+      manifest_id: Type.Optional(
+        nullable(Type.String({ maxLength: 128, description: "Stays as it is when left out; null for none." })),
+      ),
+      expires_at: Type.Optional(
+        nullable(
+          Type.Integer({
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: "Epoch milliseconds. Stays as it is when left out; null for never.",
+          }),
+        ),
+      ),
+      expected_updated_at: Type.Optional(
+        nullable(
+          Type.Integer({
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description:
+              "`updated_at` of the plan that was read. Without it what is there is replaced, whatever it is.",
+          }),
+        ),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: { description: "The plan as it is now.", schema: EditedPlan },
+  fails: putFails,
+  async handle({ params, body, principal }, context) {
+    const { tenant_id } = principal;
+    if (!isPlanId(params.plan_id)) throw invalid(["path", "plan_id"], "plan_id is 1 to 64 letters, digits, - and _");
+    const row = await edit(context.store.tenant(tenant_id), params.plan_id, body, principal, context);
+    const agent_told = await tell(tenant_id, row, context);
+    return jsonText(`${planText(tenant_id, row, context).slice(0, -1)},"agent_told":${JSON.stringify(agent_told)}}`);
+  },
+});
+
+const deletePlan = route({
+  method: "DELETE",
+  path: "/plans/{plan_id}",
+  summary: "Deletes a plan.",
+  tag,
+  access: writeScopes,
+  params: PlanParams,
+  reply: { description: "It is gone.", schema: Type.Object({ status: Type.Literal("deleted") }) },
+  fails: ["not_found", "conflict", "storage_unavailable"],
+  async handle({ params, principal }, context) {
+    const store = context.store.tenant(principal.tenant_id);
+    for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+      const row = await currentPlan(store, params.plan_id, context);
+      if (row === undefined) throw new SvcError("not_found");
+      if (await removePlan(store, row)) return json({ status: "deleted" });
+    }
+    throw new SvcError("conflict");
+  },
+});
+
+interface PlanEdit {
+  readonly plan: object;
+  readonly manifest_id?: string | null | undefined;
+  readonly expires_at?: number | null | undefined;
+  readonly expected_updated_at?: number | null | undefined;
+}
+
+/** Writes what a person makes of a plan. Refuses with plan_changed when it is another than the one that was read. */
+async function edit(
+  store: TenantStore,
+  id: string,
+  asked: PlanEdit,
+  { sub, tenant_id }: Principal,
+  context: HttpContext,
+): Promise<PlanRow> {
+  const { env, settings } = context;
+  const { expected_updated_at: expected = null } = asked;
+  for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+    const stored = await storedPlan(store, id);
+    const now = env.now();
+    const current = stored === undefined || isLapsed(stored, now) ? undefined : stored;
+    if (expected !== null && current?.ts !== expected) throw changed(tenant_id, current, context);
+    const plan = JSON.stringify({ ...asked.plan, edited: { by: sub, at: now } });
+    if (Buffer.byteLength(plan) > planBytesMax) throw invalid(["body", "plan"], `plan is over ${planBytesMax} bytes`);
+    const { manifest_id = current?.manifest_id ?? null, expires_at = current?.expires_at ?? null } = asked;
+    const thread_id = current?.thread_id ?? "";
+    const written = { id, manifest_id: manifest_id ?? "", thread_id, created_at: current?.created_at ?? now };
+    const row = await writePlan(
+      store,
+      stored,
+      { ...written, expires_at, plan },
+      {
+        now,
+        limit: settings.tenantStoredBytes,
+        ops: [
+          auditOp(store, context, {
+            event_type: "plan_edit",
+            status: "ok",
+            manifest_id: written.manifest_id,
+            principal_subj: sub,
+            payload: { plan_id: id, by: sub, thread_id },
+          }),
+        ],
+      },
+    );
+    if (row !== null) return row;
+  }
+  throw new SvcError("conflict");
+}
+
+/** Lets the agent of the plan's conversation know. The edit stands, whether it could be told or not. */
+async function tell(tenantId: string, row: PlanRow, { bus, log }: HttpContext): Promise<TakenNote["status"] | null> {
+  if (row.thread_id === "") return null;
+  const address = threadAddress(tenantId, row.thread_id.slice(tenantId.length + 1));
+  try {
+    const { status } = await bus.ask(address, "note", planNote({ plan_id: row.id, updated_at: row.ts }));
+    return status;
+  } catch (error) {
+    log.warn({ err: error, thread_id: address.key }, "an agent was not told of an edit of its plan");
+    return null;
+  }
+}
+
+function changed(tenantId: string, row: PlanRow | undefined, context: HttpContext): SvcError {
+  const current: unknown = row === undefined ? null : JSON.parse(planText(tenantId, row, context));
+  return new SvcError("plan_changed", { detail: { error: "plan_changed", current } });
+}
+
+function invalid(loc: readonly string[], msg: string): SvcError {
+  return new SvcError("invalid_request", { detail: [{ loc, msg, type: "value" }] });
+}
+
+/** A plan whose time is not over. */
+async function currentPlan(store: TenantStore, id: string, { env }: HttpContext): Promise<PlanRow | undefined> {
+  if (!isPlanId(id)) return undefined;
+  const row = await storedPlan(store, id);
+  return row === undefined || isLapsed(row, env.now()) ? undefined : row;
+}
+
+/** JSON of a plan, which is JSON text already. What it says was written by callers and models of the tenant. */
+function planText(tenant_id: string, { ts, plan, bytes: _bytes, ...row }: PlanRow, { mask }: HttpContext): string {
+  const head = JSON.stringify({ ...row, tenant_id, updated_at: ts });
+  return `${head.slice(0, -1)},"plan":${mask.forms.jsonText(plan)}}`;
+}
+
+export const planRoutes = [listPlans, getPlan, putPlan, deletePlan];

@@ -1,0 +1,140 @@
+import { threadAddress } from "../../bus/address.ts";
+import { permissionModes } from "../../bus/protocol/permission-mode.ts";
+import { thinkingLevels } from "../../bus/protocol/thinking.ts";
+import { Type } from "../../bus/type.ts";
+import { styleNameCharsMax } from "../../manifests/sections/output-styles.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { nullable } from "../schemas/common.ts";
+import { checkThreadSuffix } from "../thread-id.ts";
+
+const tag = "Chat";
+
+// What a client says of the turns to come: how the model thinks, how it answers, what it may do.
+
+const chatThinking = route({
+  method: "POST",
+  path: "/chat/thinking",
+  summary: "Sets how hard the model thinks in a thread, from its next turn on.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: Type.String({
+        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+      }),
+      thinking_level: nullable(Type.Enum([...thinkingLevels], { description: "Null leaves it to the manifest." })),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The level as it is kept.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      thread_id: Type.String(),
+      thinking_level: nullable(Type.Enum([...thinkingLevels])),
+    }),
+  },
+  fails: ["invalid_thread_id", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const { level } = await bus.ask(address, "think", { level: body.thinking_level });
+    return json({ ok: true, thread_id: address.key, thinking_level: level });
+  },
+});
+
+const chatStyle = route({
+  method: "POST",
+  path: "/chat/style",
+  summary: "Picks one of the manifest's output styles for a thread, from its next turn on.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: Type.String({
+        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+      }),
+      style: nullable(
+        Type.String({
+          minLength: 1,
+          maxLength: styleNameCharsMax,
+          description: "Name of a style of spec.output_styles, whatever its case; null is the manifest's default.",
+        }),
+      ),
+      manifest: Type.Optional(
+        Type.String({ description: "Who declares the style. Default: the manifest that the thread last ran under." }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The style as it is kept, its name as the manifest writes it.",
+    schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), outputStyle: nullable(Type.String()) }),
+  },
+  fails: [
+    "invalid_thread_id",
+    "manifest_required",
+    "unknown_manifest",
+    "invalid_manifest",
+    "auth_scheme_not_allowed",
+    "missing_scopes",
+    "unresolved_secret",
+    "unknown_style",
+    "conflict",
+    ...actorFails,
+  ],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const asked = { style: body.style, manifest: body.manifest ?? null, principal };
+    const { style } = await bus.ask(address, "style", asked);
+    return json({ ok: true, thread_id: address.key, outputStyle: style });
+  },
+});
+
+const chatMode = route({
+  method: "POST",
+  path: "/chat/mode",
+  summary: "Sets what the agent may do in a thread without asking, from its next turn on.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: Type.String({
+        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+      }),
+      mode: Type.Enum([...permissionModes], { description: "bypass needs the scope approvals:bypass." }),
+      manifest: Type.Optional(
+        Type.String({ description: "Who allows the mode. Default: the manifest that the thread last ran under." }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description:
+      "The mode as it is kept. A turn under a manifest that does not allow it is in that one's default mode.",
+    schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), mode: Type.Enum([...permissionModes]) }),
+  },
+  fails: [
+    "invalid_thread_id",
+    "manifest_required",
+    "unknown_manifest",
+    "invalid_manifest",
+    "auth_scheme_not_allowed",
+    "missing_scopes",
+    "unresolved_secret",
+    "mode_not_allowed",
+    "conflict",
+    ...actorFails,
+  ],
+  async handle({ body, principal }, { bus }) {
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const asked = { mode: body.mode, manifest: body.manifest ?? null, principal };
+    const { mode } = await bus.ask(address, "mode", asked);
+    return json({ ok: true, thread_id: address.key, mode });
+  },
+});
+
+export const preferenceRoutes = [chatThinking, chatStyle, chatMode];

@@ -1,0 +1,101 @@
+import { threadAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { workspaceNote } from "../../bus/frames/workspace-note.ts";
+import { Type } from "../../bus/type.ts";
+import { messageBytesMax } from "../../storage/tables/queued-inputs.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { nullable } from "../schemas/common.ts";
+import { checkThreadSuffix } from "../thread-id.ts";
+
+// What is said to a thread beside its turns: its run takes it between two steps, and a thread without one keeps it for the next.
+
+const tag = "Chat";
+const ThreadId = Type.String({
+  description: "The thread's suffix. One that does not exist is made, and listed when something is in it.",
+});
+
+const chatSteer = route({
+  method: "POST",
+  path: "/chat/steer",
+  summary: "Says something to the live run of a thread, or to its next one.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      text: Type.String({
+        minLength: 1,
+        description: "At most 64 KiB; at most 64 messages wait for one thread.",
+      }),
+      kind: Type.Union([Type.Literal("steer"), Type.Literal("follow_up")], {
+        default: "steer",
+        description:
+          "`steer`: calls that have begun come to their end, the others are left, and the model reads it next. `follow_up`: another turn when the run would end.",
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The message is stored, and waits.",
+    schema: Type.Object({ queued: Type.String(), thread_id: Type.String() }),
+  },
+  fails: ["invalid_thread_id", "payload_too_large", "queue_full", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const { text, kind } = body;
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    if (Buffer.byteLength(text) > messageBytesMax) throw new SvcError("payload_too_large");
+    const { queued } = await bus.ask(address, "steer", { text, kind, principal });
+    return json({ queued, thread_id: address.key });
+  },
+});
+
+const pathCharsMax = 4_096;
+const FilePath = Type.String({ minLength: 1, maxLength: pathCharsMax, description: "Without control characters." });
+
+const workspaceEdited = route({
+  method: "POST",
+  path: "/chat/workspace/edited",
+  summary: "Lets the model know that the user has edited a file of the workspace.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      path: FilePath,
+      op: Type.Union([Type.Literal("write"), Type.Literal("delete"), Type.Literal("rename")], { default: "write" }),
+      bytes: Type.Optional(Type.Integer({ minimum: 0, description: "Size of the file; not of one that is deleted." })),
+      to_path: Type.Optional(FilePath),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description:
+      "`queued`: a run has the thread, and its model reads it before its next call. `recorded`: it is in the thread's log.",
+    schema: Type.Object({ status: Type.String(), thread_id: Type.String(), event_id: nullable(Type.String()) }),
+  },
+  fails: ["invalid_thread_id", "queue_full", "conflict", ...actorFails],
+  async handle({ body, principal }, { bus }) {
+    const { path, op, bytes = null, to_path = null } = body;
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    checkPath("path", path);
+    if (to_path !== null) checkPath("to_path", to_path);
+    if (op === "delete" && bytes !== null) throw misfit("bytes", "is not for a file that is deleted");
+    if (op === "rename" && to_path === null) throw misfit("to_path", "says where a renamed file is");
+    if (op !== "rename" && to_path !== null) throw misfit("to_path", "is for renamed files only");
+    const taken = await bus.ask(address, "note", workspaceNote({ path, op, bytes, to_path }));
+    return json({ status: taken.status, thread_id: address.key, event_id: taken.event_id });
+  },
+});
+
+function checkPath(field: string, path: string): void {
+  if (/\p{Cc}/u.test(path) || !path.isWellFormed()) throw misfit(field, "has a control character in it");
+}
+
+function misfit(field: string, msg: string): SvcError {
+  return new SvcError("invalid_request", { detail: [{ loc: ["body", field], msg, type: "value_error" }] });
+}
+
+export const steeringRoutes = [chatSteer, workspaceEdited];

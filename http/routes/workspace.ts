@@ -1,0 +1,280 @@
+import { threadAddress, workspaceAddress } from "../../bus/address.ts";
+import type { ErrorCode } from "../../bus/errors.ts";
+import { type WorkspaceEdit, workspaceNote } from "../../bus/frames/workspace-note.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
+import { Type } from "../../bus/type.ts";
+import type { HttpContext } from "../context.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { nullable } from "../schemas/common.ts";
+import { ThreadId } from "../schemas/session.ts";
+import { checkThreadSuffix } from "../thread-id.ts";
+
+// The files of a thread's workspace, as its agent's tools have them, for people.
+
+const tag = "Workspace";
+/** A large folder goes in pieces, and is answered when the last of it is gone. */
+const longMs = 600_000;
+const fileMs = 30_000;
+
+const FilePath = Type.String({
+  minLength: 1,
+  maxLength: 4096,
+  description: "From the workspace's root, as in src/main.ts.",
+});
+const Manifest = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: 256,
+    description:
+      "Whose `spec.workspace` says where the files are, for a thread that never ran. Otherwise the newest run's does; without any the scope is `thread`.",
+  }),
+);
+const Expected = Type.Optional(
+  Type.String({
+    pattern: "^[0-9a-fA-F]{64}$",
+    description: "SHA-256 of the file as the client has seen it. Any other file is 409 `workspace_changed`.",
+  }),
+);
+const Sha256 = Type.String({ description: "Of the file's bytes." });
+const Told = {
+  status: nullable(
+    Type.Union([Type.Literal("queued"), Type.Literal("recorded")], {
+      description:
+        "`queued`: a run has the thread, and its model reads of it before its next call. `recorded`: it is in the thread's log. Null: it is done, and the agent could not be told.",
+    }),
+  ),
+  event_id: nullable(Type.String({ description: "Of the note in the log." })),
+  path: Type.String(),
+};
+
+const placeFails: readonly ErrorCode[] = [
+  "invalid_thread_id",
+  "unknown_manifest",
+  "invalid_manifest",
+  "auth_scheme_not_allowed",
+  "missing_scopes",
+  "unresolved_secret",
+  "workspace_not_configured",
+  "workspace_unavailable",
+  "workspace_io_error",
+  ...actorFails,
+];
+const pathFails: readonly ErrorCode[] = ["invalid_path", "reserved_path", "not_found"];
+
+const tree = route({
+  method: "GET",
+  path: "/chat/workspace/tree",
+  summary: "What there is in a thread's workspace.",
+  tag,
+  access: "chat:read",
+  query: Type.Object({
+    thread_id: ThreadId,
+    limit: Type.Integer({ minimum: 1, maximum: 5000, default: 5000 }),
+    manifest: Manifest,
+  }),
+  reply: {
+    description:
+      "Folders before what is in them, names in their order whatever their case. Links, `.git` and what is the service's own are left out. `truncated`: there is more than was asked for, or than a request looks at.",
+    schema: Type.Object({
+      root_kind: Type.Literal("scoped"),
+      scope: Type.Union([Type.Literal("thread"), Type.Literal("tenant"), Type.Literal("deployment")]),
+      manifest: nullable(Type.String()),
+      entries: Type.Array(
+        Type.Object({
+          path: Type.String(),
+          type: Type.Union([Type.Literal("file"), Type.Literal("dir")]),
+          bytes: Type.Optional(Type.Integer({ description: "Of a file." })),
+        }),
+      ),
+      truncated: Type.Boolean(),
+    }),
+  },
+  fails: placeFails,
+  async handle({ query, principal }, { bus }) {
+    const { thread_id, limit } = query;
+    const asked = { ...whose(query, principal), limit };
+    const found = await bus.ask(addressOf(thread_id, principal), "tree", asked, { deadlineMs: fileMs });
+    return json({ root_kind: "scoped", ...found });
+  },
+});
+
+const file = route({
+  method: "GET",
+  path: "/chat/workspace/file",
+  summary: "A file of a thread's workspace.",
+  tag,
+  access: "chat:read",
+  query: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }),
+  reply: {
+    description: "Text where the file is UTF-8 without a NUL.",
+    schema: Type.Object({
+      path: Type.String(),
+      bytes: Type.Integer(),
+      sha256: Sha256,
+      encoding: Type.Union([Type.Literal("utf-8"), Type.Literal("base64")]),
+      content: Type.String(),
+    }),
+  },
+  fails: [...placeFails, ...pathFails, "not_a_file", "too_large"],
+  async handle({ query, principal }, { bus }) {
+    const { thread_id, path } = query;
+    const asked = { ...whose(query, principal), path };
+    const found = await bus.ask(addressOf(thread_id, principal), "read", asked, { deadlineMs: fileMs });
+    return json({ path, ...found });
+  },
+});
+
+const write = route({
+  method: "POST",
+  path: "/chat/workspace/write",
+  summary: "Creates or replaces a file of a thread's workspace, with the folders that it needs.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    {
+      thread_id: ThreadId,
+      path: FilePath,
+      content: Type.String({ description: "The whole text, at most 512,000 bytes of UTF-8." }),
+      expected_sha256: Expected,
+      manifest: Manifest,
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "The file as it is now.",
+    schema: Type.Object({ ...Told, bytes: Type.Integer(), sha256: Sha256 }),
+  },
+  fails: [...placeFails, ...pathFails, "not_a_file", "too_large", "workspace_changed"],
+  async handle({ body, principal, rawBody }, context) {
+    const { bus } = context;
+    const { thread_id, path, content } = body;
+    const asked = { ...whose(body, principal), path, content, expected_sha256: hashIn(body) };
+    const options = { deadlineMs: fileMs, bytes: rawBody.length };
+    const { bytes, sha256 } = await bus.ask(addressOf(thread_id, principal), "write", asked, options);
+    const told = await tell(context, principal, thread_id, { op: "write", path, bytes, to_path: null });
+    return json({ ...told, path, bytes, sha256 });
+  },
+});
+
+const erase = route({
+  method: "POST",
+  path: "/chat/workspace/delete",
+  summary: "Deletes a file of a thread's workspace.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    { thread_id: ThreadId, path: FilePath, expected_sha256: Expected, manifest: Manifest },
+    { additionalProperties: false },
+  ),
+  reply: { description: "It is gone.", schema: Type.Object(Told) },
+  fails: [...placeFails, ...pathFails, "not_a_file", "workspace_changed"],
+  async handle({ body, principal }, context) {
+    const { bus } = context;
+    const { thread_id, path } = body;
+    const asked = { ...whose(body, principal), path, expected_sha256: hashIn(body) };
+    await bus.ask(addressOf(thread_id, principal), "delete", asked, { deadlineMs: fileMs });
+    const told = await tell(context, principal, thread_id, { op: "delete", path, bytes: null, to_path: null });
+    return json({ ...told, path });
+  },
+});
+
+const eraseFolder = route({
+  method: "POST",
+  path: "/chat/workspace/delete_folder",
+  summary: "Deletes a folder of a thread's workspace with everything in it.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }, { additionalProperties: false }),
+  reply: {
+    description: "How many files there were in it. What a failure has left can be deleted again.",
+    schema: Type.Object({ ...Told, files: Type.Integer() }),
+  },
+  fails: [...placeFails, ...pathFails, "not_a_folder", "workspace_changed"],
+  async handle({ body, principal }, context) {
+    const { bus } = context;
+    const { thread_id, path } = body;
+    const asked = { ...whose(body, principal), path };
+    const { files } = await bus.ask(addressOf(thread_id, principal), "delete_folder", asked, { deadlineMs: longMs });
+    const told = await tell(context, principal, thread_id, { op: "delete", path, bytes: null, to_path: null });
+    return json({ ...told, path, files });
+  },
+});
+
+const rename = route({
+  method: "POST",
+  path: "/chat/workspace/rename",
+  summary: "Moves a file of a thread's workspace to a path that nothing has.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    { thread_id: ThreadId, path: FilePath, to_path: FilePath, expected_sha256: Expected, manifest: Manifest },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "`sha256` is null for a file of more than 512,000 bytes.",
+    schema: Type.Object({ ...Told, to_path: Type.String(), sha256: nullable(Sha256) }),
+  },
+  fails: [...placeFails, ...pathFails, "not_a_file", "target_exists", "workspace_changed"],
+  async handle({ body, principal }, context) {
+    const { bus } = context;
+    const { thread_id, path, to_path } = body;
+    const asked = { ...whose(body, principal), path, to_path, expected_sha256: hashIn(body) };
+    const { sha256 } = await bus.ask(addressOf(thread_id, principal), "rename", asked, { deadlineMs: fileMs });
+    const told = await tell(context, principal, thread_id, { op: "rename", path, bytes: null, to_path });
+    return json({ ...told, path, to_path, sha256 });
+  },
+});
+
+const renameFolder = route({
+  method: "POST",
+  path: "/chat/workspace/rename_folder",
+  summary: "Moves a folder of a thread's workspace to a path that nothing has.",
+  tag,
+  access: "chat:write",
+  drives: "thread",
+  body: Type.Object(
+    { thread_id: ThreadId, path: FilePath, to_path: FilePath, manifest: Manifest },
+    { additionalProperties: false },
+  ),
+  reply: { description: "It is there now.", schema: Type.Object({ ...Told, to_path: Type.String() }) },
+  fails: [...placeFails, ...pathFails, "not_a_folder", "target_exists", "workspace_changed"],
+  async handle({ body, principal }, context) {
+    const { bus } = context;
+    const { thread_id, path, to_path } = body;
+    const asked = { ...whose(body, principal), path, to_path };
+    await bus.ask(addressOf(thread_id, principal), "rename_folder", asked, { deadlineMs: fileMs });
+    const told = await tell(context, principal, thread_id, { op: "rename", path, bytes: null, to_path });
+    return json({ ...told, path, to_path });
+  },
+});
+
+function addressOf(threadId: string, { tenant_id }: Principal) {
+  return workspaceAddress(tenant_id, checkThreadSuffix(threadId));
+}
+
+/** Lets the agent know. What is done is done, whether it could be told or not. */
+async function tell({ bus, log }: HttpContext, { tenant_id }: Principal, threadId: string, edit: WorkspaceEdit) {
+  const address = threadAddress(tenant_id, threadId);
+  try {
+    const { status, event_id } = await bus.ask(address, "note", workspaceNote(edit));
+    return { status, event_id };
+  } catch (error) {
+    log.warn({ err: error, thread_id: address.key }, "an agent was not told of a change of its files");
+    return { status: null, event_id: null };
+  }
+}
+
+function whose({ manifest = null }: { readonly manifest?: string | null }, principal: Principal) {
+  return { manifest, principal };
+}
+
+function hashIn({ expected_sha256 }: { readonly expected_sha256?: string }): string | null {
+  return expected_sha256?.toLowerCase() ?? null;
+}
+
+export const workspaceRoutes = [tree, file, write, erase, eraseFolder, rename, renameFolder];
