@@ -3,6 +3,7 @@ import { type LimiterDeps, limiterActor } from "../actors/limiter/limiter-actor.
 import { type ManifestsDeps, manifestsActor } from "../actors/manifests/manifests-actor.ts";
 import { ModelCards } from "../actors/manifests/model-cards.ts";
 import { createModels } from "../actors/models/create-models.ts";
+import { TokenCounter } from "../actors/models/token-counter.ts";
 import { type NodeDeps, nodeActor } from "../actors/node/node-actor.ts";
 import { TextPace } from "../actors/run/output/text-pace.ts";
 import type { PatternDeps } from "../actors/run/pattern.ts";
@@ -11,8 +12,13 @@ import { runActor } from "../actors/run/run-actor.ts";
 import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
 import { threadActor } from "../actors/thread/thread-actor.ts";
+import { delegationSource } from "../actors/tools/delegation/task.ts";
+import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
 import { builtInSource } from "../actors/tools/registry/built-in.ts";
 import { registriesOf } from "../actors/tools/registry/registries.ts";
+import type { WorkspaceDeps } from "../actors/workspace/place.ts";
+import { TenantGates } from "../actors/workspace/tenant-gates.ts";
+import { workspaceActor } from "../actors/workspace/workspace-actor.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
@@ -46,13 +52,15 @@ export interface NodeConfig {
 }
 
 /** What the actors of one thread need, each kind its part of it. */
-export type ActorDeps = LimiterDeps & ManifestsDeps & NodeDeps & PatternDeps & ThreadDeps;
+export type ActorDeps = LimiterDeps & ManifestsDeps & NodeDeps & PatternDeps & ThreadDeps & WorkspaceDeps;
 
 /** Every kind of actor that a node can hold. */
-export const actorKinds = [limiterActor, manifestsActor, nodeActor, runActor, threadActor];
+export const actorKinds = [limiterActor, manifestsActor, nodeActor, runActor, threadActor, workspaceActor];
 
 /** Runs that were put aside and are taken up at once on one node (decision 87). */
 const resumesMax = 256;
+/** Requests of one tenant about files that one node carries out at once. */
+const workspacesMax = 4;
 
 /** Builds what the actors of one node share, those of plugins too. */
 export function createActorDeps(
@@ -68,7 +76,7 @@ export function createActorDeps(
   const log = createLogger(settings, mask, { node: config.node });
   const services = { env, settings, store, bus, log };
   const models = createModels(settings, env, mask, pluginProviders(plugins));
-  const toolSources = [builtInSource, ...pluginToolSources(plugins, services)];
+  const toolSources = [clientToolSource, builtInSource, delegationSource, ...pluginToolSources(plugins, services)];
   const patterns = new Map([...builtInPatterns, ...pluginPatterns(plugins)]);
   const registries = registriesOf(settings, { models, toolSources, patterns });
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
@@ -83,13 +91,16 @@ export function createActorDeps(
   const manifests = new ManifestLibrary(resolver, registries, objects, metrics, monotonic);
   return {
     env,
+    bus,
     settings,
     store,
     models,
+    tokens: new TokenCounter(),
     toolSources,
     controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,
     resumes: new Gate(resumesMax),
+    workspaceGates: new TenantGates(workspacesMax),
     manifests,
     cards: new ModelCards(manifests, objects),
     files: new FileStore(

@@ -86,7 +86,10 @@ export function startActors(
     deliver: (delivery) => host.deliver(delivery),
     drain: (graceMs) => drain(deps, host, env, graceMs),
     log: deps.log,
-    close: () => host.close(),
+    close() {
+      host.close();
+      deps.tokens.close();
+    },
     metrics() {
       for (const kind of ["tell", "frame", "late_reply", "batch"] as const) {
         deps.metrics.count("svc_bus_dropped_total", { kind }, bus.dropped[kind]);

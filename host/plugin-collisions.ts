@@ -1,10 +1,11 @@
 import { demoRoute } from "../actors/models/built-in-routes.ts";
 import { patterns } from "../actors/run/patterns/patterns.ts";
-import { builtInTools } from "../actors/tools/registry/built-in.ts";
+import { builtInTools, sectionTools } from "../actors/tools/registry/built-in.ts";
 import { modelProviders } from "../governance/settings/model-options.ts";
 import { type SettingIssue, settingNames } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
 import { allRoutes } from "../http/routes/all.ts";
+import { taskToolName } from "../manifests/sections/delegation.ts";
 import { specifiedPatterns } from "../manifests/sections/pattern.ts";
 import type { Plugin } from "../plugins/plugin.ts";
 import { migrations } from "../storage/migrations/list.ts";
@@ -46,7 +47,7 @@ function builtInClaims(): Claims {
     setting: settingNames(),
     table: [...migrations.flatMap(createdTables), "schema_revisions"],
     migration: migrations.map(({ revision }) => revision),
-    tool: builtInTools.map(({ name }) => name),
+    tool: [...[...builtInTools, ...sectionTools].map(({ name }) => name), taskToolName],
     "actor kind": actorKinds.map(({ kind }) => kind),
     pattern: [...new Set([...specifiedPatterns, ...patterns.keys()])],
     "model provider": [...modelProviders, demoRoute.provider],
