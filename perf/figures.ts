@@ -1,7 +1,9 @@
 // The speed and memory that svc has to reach. A figure that the run did not measure has no verdict.
-import { type Results, type Row, sumCounts, type Verdict } from "./results.ts";
 
-type Measured = Pick<Results, "rows" | "memory" | "soak"> & Partial<Pick<Results, "growth">>;
+import { type Results, type Row, sumCounts, type Verdict } from "./results.ts";
+import { longThreadScenario } from "./scenarios.ts";
+
+type Measured = Pick<Results, "rows" | "memory" | "soak"> & Partial<Pick<Results, "growth" | "waits">>;
 
 interface Figure {
   readonly figure: string;
@@ -34,6 +36,11 @@ const figures: readonly Figure[] = [
   atMost("growth: search for a rare word, p50", "ms", 20, 20, (m) => growthRow(m, "search for a rare word")),
   atMost("growth: usage summary, p50", "ms", 50, 50, (m) => growthRow(m, "usage summary")),
   atMost("growth: models, p50", "ms", 300, 300, (m) => growthRow(m, "models")),
+  atMost("longthread: turns under windowed:24, long against short", "x", 1.5, 1.2, (m) => longTurn(m, "windowed:24")),
+  atMost("longthread: turns under compacting, long against short", "x", 1.5, 1.2, (m) => longTurn(m, "compacting")),
+  atMost("waits: answer to result, p99", "ms", 100, 100, (m) => m.waits?.resumeP99Ms),
+  atMost("waits: memory of a run that waits, with its stream", "KiB", 8, 8, (m) => m.waits?.kibPerRun),
+  atMost("waits: runs that did not go on", "", 0, 0, (m) => m.waits?.lost),
 ];
 
 /** How the measured figures stand; those that were not measured are left out. */
@@ -63,6 +70,14 @@ function svcRow(measured: Measured, scenario: string): Row | undefined {
 
 function growthRow(measured: Measured, what: string): number | undefined {
   return measured.growth?.find((row) => row.what === what)?.p50Ms;
+}
+
+/** A turn on a long thread against one on a short one. */
+function longTurn(measured: Measured, strategy: string): number | undefined {
+  const [short = Number.NaN, long = Number.NaN] = longThreadScenario.lengths.map((events) =>
+    growthRow(measured, `${strategy}, a turn behind ${events} events`),
+  );
+  return long / short;
 }
 
 function errorsOf(row: Row | undefined): number | undefined {

@@ -11,14 +11,27 @@ const vocabulary = 5_000;
 const windowMs = 30 * 86_400_000;
 
 /** Fills the SQLite database that the server of `launcher` will find, by its own code: two messages a thread, a month of usage. */
-export async function seedGrowth(launcher: string, dataDir: string): Promise<void> {
+export function seedGrowth(launcher: string, dataDir: string): Promise<void> {
+  return withSeedStore(launcher, dataDir, async (store, tables) => {
+    await seedThreads(store, tables);
+    await seedUsage(store, tables);
+    while (!(await tables.indexEvents(store, 200)));
+  });
+}
+
+/** Makes the SQLite database that the server of `launcher` will find, by its own code, and lets `seed` fill it. */
+export async function withSeedStore(
+  launcher: string,
+  dataDir: string,
+  seed: (store: Store, tables: SeedTables) => Promise<void>,
+): Promise<void> {
   mkdirSync(dataDir, { recursive: true });
   const load = (path: string) => import(new URL(path, pathToFileURL(launcher)).href);
   const { migrate }: typeof import("../storage/migrate.ts") = await load("./storage/migrate.ts");
   const { startStoreThread }: typeof import("../storage/start.ts") = await load("./storage/start.ts");
   const { openStore }: typeof import("../storage/client.ts") = await load("./storage/client.ts");
-  const search: typeof import("../storage/tables/search.ts") = await load("./storage/tables/search.ts");
   const tables = {
+    ...((await load("./storage/tables/search.ts")) as typeof import("../storage/tables/search.ts")),
     ...((await load("./storage/tables/threads.ts")) as typeof import("../storage/tables/threads.ts")),
     ...((await load("./storage/tables/events.ts")) as typeof import("../storage/tables/events.ts")),
     ...((await load("./storage/tables/usage.ts")) as typeof import("../storage/tables/usage.ts")),
@@ -29,14 +42,15 @@ export async function seedGrowth(launcher: string, dataDir: string): Promise<voi
   const store = openStore(systemEnv(), config, thread.attach());
   try {
     await thread.ready;
-    await seedThreads(store, tables);
-    await seedUsage(store, tables);
-    while (!(await search.indexEvents(store, 200)));
+    await seed(store, tables);
   } finally {
     store.close();
     await thread.close();
   }
 }
+
+/** What a database is filled with. */
+export type SeedTables = Tables & Pick<typeof import("../storage/tables/search.ts"), "indexEvents">;
 
 type Tables = Pick<typeof import("../storage/tables/threads.ts"), "insertThreadOp" | "reserveThreadKeys"> &
   Pick<typeof import("../storage/tables/events.ts"), "appendOp"> &
@@ -108,7 +122,9 @@ async function seedUsage(store: Store, { insertUsageOp }: Tables): Promise<void>
 }
 
 /** Writes some batches at once; an empty one waits for all of them. */
-function batches(write: (ops: readonly WriteOp[]) => Promise<unknown>): (ops: readonly WriteOp[]) => Promise<void> {
+export function batches(
+  write: (ops: readonly WriteOp[]) => Promise<unknown>,
+): (ops: readonly WriteOp[]) => Promise<void> {
   const under: Promise<unknown>[] = [];
   return async (ops) => {
     if (ops.length > 0) under.push(write(ops));

@@ -9,6 +9,7 @@ import { runFirstWordScenario } from "./first-word-scenario.ts";
 import { runGrowthScenario } from "./growth-scenario.ts";
 import { runIdleScenario } from "./idle-scenario.ts";
 import { type Lab, openLab } from "./lab.ts";
+import { runLongThreadScenario } from "./longthread-scenario.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
 import { runReattachScenario } from "./reattach-scenario.ts";
 import { renderReport } from "./report.ts";
@@ -22,19 +23,23 @@ import type {
   Results,
   Row,
   SoakResult,
+  WaitsResult,
 } from "./results.ts";
 import {
   bodiesScenario,
   firstWordScenario,
   growthScenario,
   idleScenario,
+  longThreadScenario,
   reattachScenario,
   soakScenario,
   turnScenarios,
+  waitsScenario,
 } from "./scenarios.ts";
 import { runSoakScenario } from "./soak-scenario.ts";
 import { formatResults } from "./table.ts";
 import { runTurnScenario } from "./turn-scenario.ts";
+import { runWaitsScenario } from "./waits-scenario.ts";
 
 const home = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
 
@@ -102,8 +107,9 @@ async function runScenarios(
   let soak: SoakResult | undefined;
   let firstWord: FirstWordResult | undefined;
   let bodies: BodiesResult | undefined;
-  let growth: GrowthRow[] = [];
+  const growth: GrowthRow[] = [];
   let reattach: readonly ReattachResult[] = [];
+  let waits: WaitsResult | undefined;
   // One scenario that fails leaves the others their chance.
   const attempt = async (name: string, work: () => Promise<void>) => {
     if (!scenarios.includes(name)) return;
@@ -130,13 +136,19 @@ async function runScenarios(
       soak = await runSoakScenario(lab);
     });
     await attempt(growthScenario.name, async () => {
-      growth = await runGrowthScenario(lab);
+      growth.push(...(await runGrowthScenario(lab)));
+    });
+    await attempt(longThreadScenario.name, async () => {
+      growth.push(...(await runLongThreadScenario(lab)));
     });
     await attempt(reattachScenario.name, async () => {
       reattach = await runReattachScenario(lab);
     });
+    await attempt(waitsScenario.name, async () => {
+      waits = await runWaitsScenario(lab);
+    });
   }
-  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, failures };
+  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, waits, failures };
 }
 
 function describeMachine(): Machine {

@@ -16,6 +16,7 @@ export interface Results {
   readonly bodies: BodiesResult | undefined;
   readonly growth: readonly GrowthRow[];
   readonly reattach: readonly ReattachResult[];
+  readonly waits: WaitsResult | undefined;
   readonly rss: readonly RssSeries[];
   readonly verdicts: readonly Verdict[];
   /** What could not be measured, and why. */
@@ -116,6 +117,21 @@ export interface ReattachResult {
   readonly healthMaxMs: number;
   readonly rssMaxMib: number;
   readonly waitingBytesMax: number;
+}
+
+/** Runs that wait for their client. */
+export interface WaitsResult {
+  readonly runs: number;
+  readonly beforeMib: number;
+  readonly afterMib: number;
+  /** The open stream included. */
+  readonly kibPerRun: number;
+  /** From sending the answer to the result on the stream. */
+  readonly resumeP50Ms: number;
+  readonly resumeP99Ms: number;
+  readonly resumeMaxMs: number;
+  /** Runs that did not go on. */
+  readonly lost: number;
 }
 
 export interface SoakResult {

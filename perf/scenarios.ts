@@ -108,6 +108,17 @@ export const bodiesScenario = {
   warmUp: { manifest: "perf-burst", model: "mock-burst", streams: 20 },
 } as const;
 
+/** Runs that wait for their client, answered in no order. */
+export const waitsScenario = {
+  name: "waits",
+  title: "runs that wait for their client, answered in no order",
+  manifest: "perf-waits",
+  model: "mock-waits",
+  runs: 5000,
+  warmUp: 300,
+  answersPerSecond: 100,
+} as const;
+
 /** Who the harness is to the server. */
 export const perfTenant = "perf";
 
@@ -123,6 +134,19 @@ export const growthScenario = {
   rareWord: "zebra",
   /** One thread of so many has the word. */
   rareEvery: 20_000,
+} as const;
+
+/** Turns on threads of few events and of many, under each session strategy. */
+export const longThreadScenario = {
+  name: "longthread",
+  title: "turns on threads of 20 and of 10,000 events",
+  model: "mock-burst",
+  strategies: ["windowed:24", "compacting", "full_replay"],
+  lengths: [20, 10_000],
+  /** Of each strategy and length. */
+  threads: 6,
+  /** Turns on each of them, behind its first. */
+  turns: 8,
 } as const;
 
 /** Crowds that reattach to a few long threads at once, as after a restart. */
@@ -149,12 +173,14 @@ export const scenarioNames: readonly string[] = [
   idleScenario.name,
   soakScenario.name,
   growthScenario.name,
+  longThreadScenario.name,
+  waitsScenario.name,
   reattachScenario.name,
 ];
 
 /** Manifest name to wire model, for the relay and for the routes of svc. */
 export const models: Readonly<Record<string, string>> = Object.fromEntries(
-  [...turnScenarios, idleScenario, soakScenario].map((scenario) => [scenario.manifest, scenario.model]),
+  [...turnScenarios, idleScenario, soakScenario, waitsScenario].map((scenario) => [scenario.manifest, scenario.model]),
 );
 
 /** The warm-up is small and quick, so that memory before the load is that of a server at rest with warm code. */

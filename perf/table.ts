@@ -7,6 +7,7 @@ import {
   type Results,
   type Row,
   sumCounts,
+  type WaitsResult,
 } from "./results.ts";
 
 /** The results as text for a terminal. */
@@ -31,6 +32,7 @@ export function formatResults(results: Results): string {
   const memory = memoryRows(results);
   if (memory.length > 0) parts.push(formatTable(["memory", "value", "how"], memory));
   if (results.growth.length > 0) parts.push(formatTable(growthHeads, results.growth.map(growthCells)));
+  if (results.waits !== undefined) parts.push(formatTable(waitsHeads, [waitsCells(results.waits)]));
   if (results.reattach.length > 0) parts.push(formatTable(reattachHeads, results.reattach.map(reattachCells)));
   if (results.verdicts.length > 0) {
     const verdicts = results.verdicts.map(({ figure, unit, value, must, aim, state }) => [
@@ -47,6 +49,13 @@ export function formatResults(results: Results): string {
 }
 
 const growthHeads = ["growth", "first ms", "p50 ms", "p99 ms", "longest stall ms"];
+
+const waitsHeads = ["waits", "p50 ms", "p99 ms", "longest ms", "KiB each", "lost"];
+
+function waitsCells({ runs, resumeP50Ms, resumeP99Ms, resumeMaxMs, kibPerRun, lost }: WaitsResult): string[] {
+  const times = [resumeP50Ms, resumeP99Ms, resumeMaxMs].map((ms) => ms.toFixed(1));
+  return [`${runs} runs`, ...times, kibPerRun.toFixed(2), String(lost)];
+}
 
 function growthCells({ what, firstMs, p50Ms, p99Ms, stallMs }: GrowthRow): string[] {
   return [what, ...[firstMs, p50Ms, p99Ms, stallMs].map((ms) => ms.toFixed(1))];
