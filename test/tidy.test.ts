@@ -30,6 +30,7 @@ const files = new Map(everything.map((file) => [file.path, file]));
 
 /** Where worker threads begin. */
 const workerEntries = [
+  "actors/models/token-worker.ts",
   "host/actor-worker.ts",
   "host/http-worker.ts",
   "storage/sqlite/long-reads-worker.ts",
@@ -306,7 +307,7 @@ test("generated files are what the source says; npm run generate writes them", (
 });
 
 /** The documents for people. */
-const documents = globSync(["*.md", "docs/**/*.md"], { cwd: root }).map((path) => ({
+const documents = globSync(["*.md", "docs/**/*.md", "examples/*.md"], { cwd: root }).map((path) => ({
   path,
   text: readFileSync(`${root}${path}`, "utf8"),
 }));
@@ -353,7 +354,7 @@ test("every link between documents leads to a file", () => {
 });
 
 test("every file that the documents name in code is there", () => {
-  const folders = [...layers, "test", "perf", "docs", ".ci"].join("|").replace(".ci", "\\.ci");
+  const folders = [...layers, "test", "perf", "docs", "examples", ".ci"].join("|").replace(".ci", "\\.ci");
   const named = new RegExp(`\`((?:${folders})/[\\w./-]+)\``, "g");
 
   const missing = documents.flatMap(({ path, text }) =>

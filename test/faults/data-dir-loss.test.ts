@@ -27,6 +27,8 @@ function say(server: TestServer, words: string, thread_id = "t") {
 
 /** What a server says that has lost its files: on every way to them, and on /ready. */
 async function assertLost(server: TestServer): Promise<void> {
+  // One look at the files counts for a moment.
+  await eventually("a look", async () => ((await server.get("/chat/history/t")).status === 503 ? true : undefined));
   const reads = [await server.get("/chat/history/t"), await server.get("/chat/sessions/search?q=kept")];
 
   for (const { status, json } of reads) assert.deepEqual([status, json], [503, unavailable]);

@@ -23,12 +23,17 @@ const withToldIds: readonly string[] = [
   "POST /chat/sessions/label",
   "POST /chat/sessions/feedback",
   "POST /chat/rewind",
+  "GET /chat/workspace/file",
+  "POST /chat/workspace/delete_folder",
+  "POST /chat/workspace/rename_folder",
   "GET /v1/responses/{response_id}",
   "DELETE /v1/responses/{response_id}",
   "POST /v1/responses/{response_id}/cancel",
   "POST /files",
   "GET /files/{file_id}",
   "POST /approvals/{approval_id}/decide",
+  "GET /plans/{plan_id}",
+  "DELETE /plans/{plan_id}",
 ];
 
 /** How far a fuzz goes. The same seed makes the same requests. */
@@ -290,7 +295,10 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
       if (operation.security.length > 0) assert.ok(count(401) + count(403) > 0, name);
       if (operation.requestBody) assert.ok(count(400) > 0 && count(413) + count(415) > 0, name);
     }
-    assert.deepEqual(missed, withToldIds);
+    assert.deepEqual(
+      missed.filter((name) => !withToldIds.includes(name)),
+      [],
+    );
   });
 
   test("after all that the server is as it was", async () => {
@@ -336,14 +344,18 @@ function codeOf(json: unknown): string {
 }
 
 function formOfRefusal({ detail }: { detail: unknown }): string {
-  return Array.isArray(detail) ? "InvalidRequest" : "Refusal";
+  return Array.isArray(detail) ? "InvalidRequest" : detail === "workspace_changed" ? "ChangedFile" : "Refusal";
 }
+
+/** What a stream ends with. Those of /v1/responses have an event for it. */
+const lastFrames: readonly string[] = ["[DONE]", "response.completed", "response.incomplete", "response.failed"];
 
 /** Fails unless the text is whole frames up to the mark of the end, and none of them is a failure of the server. */
 function checkFrames(text: string): void {
   if (text === "") return;
   const frames = new FrameReader().push(text);
-  assert.equal(frames.at(-1)?.name, "[DONE]");
-  assert.equal(frames.filter(({ name }) => name === "[DONE]").length, 1);
+  const ends = frames.filter(({ name }) => lastFrames.includes(name));
+  assert.equal(ends.length, 1, `ends in ${ends.map(({ name }) => name)}`);
+  assert.equal(frames.at(-1), ends[0]);
   assert.ok(!text.includes("internal error"), text.slice(-500));
 }

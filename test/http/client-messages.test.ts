@@ -26,6 +26,7 @@ function taken(messages: readonly ClientMessage[]): unknown {
     principal,
     request_id: "q",
     idempotency: null,
+    lease: null,
     channel: { node: nodeId("here", 0), id: 1 },
   };
   try {
@@ -122,7 +123,8 @@ test("threat 24: what no turn reads is left behind before the messages cross to 
   ];
   const head = { headers: {} } as Exchange["head"];
   const exchange = { head, onAborted(_work: () => void) {} } as Exchange;
-  const request = { params: {}, query: {}, body: {}, rawBody: Buffer.from(""), principal, requestId: "q", exchange };
+  const told = { params: {}, query: {}, body: {}, rawBody: Buffer.from("") };
+  const request = { ...told, principal, lease: null, requestId: "q", exchange };
 
   void streamTurn(request, { ...fields, messages }, context).catch(() => {});
   await new Promise((resolve) => setImmediate(resolve));

@@ -188,13 +188,10 @@ describe("the Responses API", () => {
     assert.ok(after.length > 0 && after.every((system) => system === "Be kind."));
   });
 
-  test("a response that something has followed is refused, and so is one that goes on", async () => {
-    const first = await ask("plain");
-    await ask("plain", { previous_response_id: first.id });
+  test("a response that goes on is not gone on from", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     mock.answer("held", says("Wait", promise, "."));
 
-    const older = await rejection(ConflictError, ask("plain", { previous_response_id: first.id }));
     const stream = await client.responses.create({ model: "held", input: "hi", stream: true });
     const iterator = stream[Symbol.asyncIterator]();
     const created = (await iterator.next()).value;
@@ -203,20 +200,32 @@ describe("the Responses API", () => {
     resolve();
     for (let next = await iterator.next(); !next.done; next = await iterator.next());
 
-    assert.equal(older.code, "response_not_latest");
     assert.match(live.code ?? "", /^run_in_progress/);
     assert.deepEqual([shownLive.status, shownLive.output], ["in_progress", []]);
     assert.equal((await client.responses.retrieve(created.response.id)).output_text, "Wait.");
   });
 
-  test("of two that go on from one response at once only one does", async () => {
+  test("all that go on from one response do, at once and later: the first in its conversation, others in copies", async () => {
     const first = await ask("recalls", { input: "one" });
-    const both = await Promise.allSettled(
+    const both = await Promise.all(
       ["left", "right"].map((input) => ask("recalls", { input, previous_response_id: first.id })),
     );
+    const later = await ask("recalls", { input: "later", previous_response_id: first.id });
+    const behind = await ask("recalls", { input: "behind", previous_response_id: later.id });
 
-    const refused = both.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason.status] : []));
-    assert.deepEqual(refused, [409]);
+    const said = (response: OpenAI.Responses.Response) => response.output_text;
+    assert.deepEqual([...both.map(said), said(later), said(behind)], ["saw 4", "saw 4", "saw 4", "saw 6"]);
+    assert.deepEqual(
+      shown(lastRequest()).map(({ content }) => content),
+      ["one", "saw 2", "later", "saw 4", "behind"],
+    );
+    const threads = [first, ...both, later, behind].map(({ id }) => id.slice(5, 37));
+    assert.equal(new Set(threads).size, 3);
+    assert.equal(threads.filter((thread) => thread === threads[0]).length, 2);
+    assert.deepEqual(await client.responses.retrieve(later.id), later);
+    assert.equal(later.previous_response_id, first.id);
+    const refused = await rejection(BadRequestError, ask("plain", { previous_response_id: first.id, input: [] }));
+    assert.equal(refused.status, 400);
   });
 
   test("items of all kinds come in: messages, calls and results that are quoted, thoughts that are not", async () => {
@@ -418,18 +427,17 @@ describe("the Responses API", () => {
 
   test("what would change the answer and is not honoured is 400 and named", async () => {
     const { id } = await ask("plain");
-    const tool = { type: "function", name: "f", parameters: {}, strict: false };
     for (const [param, fields] of [
       ["background", { background: true }],
-      ["tools", { tools: [tool] }],
-      ["tool_choice", { tool_choice: "required" }],
-      ["text.format", { text: { format: { type: "json_object" } } }],
+      ["tools.0.type", { tools: [{ type: "web_search" }] }],
+      ["tool_choice", { tool_choice: { type: "web_search_preview" } }],
+      ["text.format", { text: { format: { type: "grammar" } as never } }],
       ["conversation", { conversation: "conv_1" }],
       ["prompt", { prompt: { id: "pmpt_1" } }],
       ["max_tool_calls", { max_tool_calls: 1 }],
       ["top_logprobs", { top_logprobs: 2 }],
       ["previous_response_id", { store: false, previous_response_id: id }],
-      ["input.0.type", { input: [{ type: "item_reference", id: "msg_1" }] }],
+      ["input.0.type", { input: [{ type: "computer_call_output" } as never] }],
       ["input.0.content.0.type", { input: [{ role: "user", content: [{ type: "input_audio" }] }] }],
     ] as [string, Fields][]) {
       const error = await rejection(BadRequestError, ask("plain", fields));

@@ -1,7 +1,7 @@
 // What a snapshot tells of the log as a whole. Ids of calls are a model's own words: they are one run's, and come again in others.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { SnapshotMaker } from "../../http/snapshot.ts";
+import { SnapshotMaker, snapshotState } from "../../http/snapshot.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { appendOp, type EventExtra, type LogEvent } from "../../storage/tables/events.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
@@ -53,6 +53,10 @@ describe("a snapshot", () => {
       next_seq: steps.length,
       leaf_seq: steps.length - 1,
       summarizing: false,
+      compacting: false,
+      continuing: false,
+      queued_steers: 0,
+      queued_follow_ups: 0,
       isLive: false,
     };
     const maker = new SnapshotMaker(tenant, of);
@@ -107,4 +111,14 @@ describe("a snapshot", () => {
 
     assert.deepEqual(pending, ["call_1 glob", "call_3 glob"]);
   });
+});
+
+test("a snapshot is another one when somebody comes to watch the thread, or to drive it", () => {
+  const queued = { queued_steers: 0, queued_follow_ups: 0 };
+  const at = { next_seq: 0, leaf_seq: -1, summarizing: false, compacting: false, continuing: false, ...queued };
+  const of = { threadId: "acme:t", thread: null, isLive: false, ...at };
+  const waits = { ...of, queued_steers: 1 };
+  const states = [of, { ...of, attached: true, locked: false }, { ...of, attached: true, locked: true }, waits];
+
+  assert.equal(new Set(states.map(snapshotState)).size, 4);
 });

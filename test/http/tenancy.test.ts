@@ -1,10 +1,12 @@
 // Threat 1 and decision 4, generated from the table of routes: what belongs to another tenant is answered as what does not exist.
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import type { Route } from "../../http/route.ts";
 import { gif } from "../support/image-bytes.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 import { nameOf, routes } from "./support.ts";
 
 const { env, keys } = apiKeys({
@@ -15,6 +17,7 @@ const { env, keys } = apiKeys({
 // Of one length, so that even the lengths of answers can be compared.
 const ownersThread = "thread-of-acme-1";
 const ownersManifest = "agent-of-acme-01";
+const ownersPlan = "a-plan-of-acme-1";
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
 /** Ids of responses say where they are. */
 const nobodysResponses = [
@@ -57,6 +60,11 @@ const samples: readonly Sample[] = [
   thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: null }) }),
   thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: "terse" }) }),
   manifest("POST /chat/style", { body: (id) => ({ thread_id: "styled", style: "terse", manifest: id }) }),
+  thread("POST /chat/tool_result", { body: (id) => ({ thread_id: id, tool_call_id: "call" }) }),
+  // A mode would make a conversation of the stranger's own.
+  thread("POST /chat/mode", { body: (id) => ({ thread_id: id, mode: "plan", manifest: "nobodys" }) }),
+  manifest("POST /chat/mode", { body: (id) => ({ thread_id: "moded", mode: "plan", manifest: id }) }),
+  thread("POST /chat/ui", { body: (id) => ({ thread_id: id, request_id: "question" }) }),
   thread("GET /chat/stream/{thread_id}"),
   thread("GET /chat/history/{thread_id}"),
   thread("DELETE /chat/history/{thread_id}"),
@@ -64,12 +72,35 @@ const samples: readonly Sample[] = [
   thread("GET /chat/sessions/{thread_id}", { query: () => "branches=all" }),
   thread("GET /chat/sessions/{thread_id}/export"),
   thread("POST /chat/fork", { body: (id) => ({ thread_id: id, new_thread_id: "a-copy" }) }),
+  thread("POST /chat/compact", { body: (id) => ({ thread_id: id, manifest: "agent" }) }),
+  manifest("POST /chat/compact", { body: (id) => ({ thread_id: "compacted", manifest: id }) }),
   thread("POST /chat/rewind", { body: (id) => ({ thread_id: id, event_id: anEvent }) }),
   thread("POST /chat/sessions/name", { body: (id) => ({ thread_id: id, name: "mine" }) }),
   thread("POST /chat/sessions/label", { body: (id) => ({ thread_id: id, event_id: anEvent, label: "mine" }) }),
   thread("POST /chat/sessions/feedback", { body: (id) => ({ thread_id: id, event_id: anEvent, rating: "up" }) }),
   thread("POST /chat/sessions/custom", { body: (id) => ({ thread_id: id, content: "mine" }) }),
+  // A lease would make a conversation of the stranger's own.
+  thread("POST /chat/sessions/lease", { body: (id) => ({ thread_id: id, holder_id: "me", ttl_seconds: 1 }) }),
+  thread("POST /chat/sessions/lease/release", { body: (id) => ({ thread_id: id }) }),
+  thread("GET /chat/sessions/{thread_id}/lease"),
+  thread("POST /chat/ask", { body: (id) => ({ thread_id: id, question: "what?" }) }),
+  // What waits makes a conversation of the stranger's own, here as there.
+  thread("POST /chat/steer", { body: (id) => ({ thread_id: id, text: "mine", kind: "follow_up" }) }),
+  // A note would too, with an id of its own.
+  thread("POST /chat/workspace/edited", { body: (id) => ({ thread_id: id, path: "a", to_path: "b" }) }),
+  thread("GET /chat/workspace/tree", { query: (id) => `thread_id=${id}` }),
+  manifest("GET /chat/workspace/tree", { query: (id) => `thread_id=a-workspace&manifest=${id}` }),
+  thread("GET /chat/workspace/file", { query: (id) => `thread_id=${id}&path=a` }),
+  // A hash is expected, so that no file is made.
+  thread("POST /chat/workspace/write", {
+    body: (id) => ({ thread_id: id, path: "a", content: "mine", expected_sha256: "0".repeat(64) }),
+  }),
+  thread("POST /chat/workspace/delete", { body: (id) => ({ thread_id: id, path: "a" }) }),
+  thread("POST /chat/workspace/delete_folder", { body: (id) => ({ thread_id: id, path: "b" }) }),
+  thread("POST /chat/workspace/rename", { body: (id) => ({ thread_id: id, path: "a", to_path: "c" }) }),
+  thread("POST /chat/workspace/rename_folder", { body: (id) => ({ thread_id: id, path: "b", to_path: "c" }) }),
   manifest("POST /v1/chat/completions", { body: (id) => ({ model: id, messages }) }),
+  manifest("GET /v1/models/{name}"),
   manifest("POST /v1/responses", { body: (id) => ({ model: id, input: "hi" }) }),
   {
     route: "POST /v1/responses",
@@ -94,12 +125,17 @@ const samples: readonly Sample[] = [
   manifest("DELETE /manifests/{name}/canary"),
   manifest("POST /manifests/{name}/rollback", { body: () => ({ version: 1 }) }),
   manifest("GET /docs/{file}"),
+  thread("GET /plans", { query: (id) => `thread_id=${id}` }),
+  { route: "GET /plans/{plan_id}", theirs: ownersPlan },
+  // A plan that nobody has read before would be made.
+  { route: "PUT /plans/{plan_id}", theirs: ownersPlan, body: () => ({ plan: {}, expected_updated_at: 1 }) },
+  { route: "DELETE /plans/{plan_id}", theirs: ownersPlan },
   { route: "GET /files/{file_id}", theirs: "file" },
   { route: "DELETE /files/{file_id}", theirs: "file" },
 ];
 /** Ids of files are random. */
 const nobodysFiles = ["0".repeat(32), "f".repeat(32)] as const;
-const idFields = /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id)$/;
+const idFields = /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id|plan_id)$/;
 
 function takesId(route: Route): boolean {
   const fields = [route.params, route.query, route.body].flatMap((schema) =>
@@ -114,7 +150,11 @@ describe("another tenant's id", () => {
   let ownersFile: string;
   let ownersResponse: string;
   before(async () => {
-    server = await startServer({ env, atEnd });
+    const root = tempDir(atEnd);
+    const files = join(root, ".svc-scopes", "acme", "threads", ownersThread);
+    mkdirSync(join(files, "b"), { recursive: true });
+    writeFileSync(join(files, "a"), "the owner's file");
+    server = await startServer({ env: { ...env, SVC_WORKSPACE_ROOT: root }, atEnd });
     const as = { key: keys.owner };
     for (const description of ["first", "second"]) {
       const manifest = { metadata: { name: ownersManifest, description } };
@@ -127,6 +167,8 @@ describe("another tenant's id", () => {
     });
     assert.equal(turn.status, 200, turn.text);
     const file = { data: gif.toString("base64"), media_type: "image/gif" };
+    const plan = { plan: { secret: "the owner's" } };
+    await server.request("PUT", `/plans/${ownersPlan}`, { ...as, body: plan });
     const response = { model: ownersManifest, input: "the owner's secret" };
     ownersResponse = (await server.request("POST", "/v1/responses", { ...as, body: response })).json.id;
     ownersFile = (await server.request("POST", "/files", { ...as, body: file })).json.file_id;
@@ -184,6 +226,9 @@ describe("another tenant's id", () => {
 
     const response = await server.get(`/v1/responses/${ownersResponse}`, as);
 
+    const plan = await server.get(`/plans/${ownersPlan}`, as);
+
+    assert.equal(plan.json.plan.secret, "the owner's");
     assert.equal(response.status, 200, response.text);
     assert.equal(file.json.data, gif.toString("base64"));
     assert.equal(history.json.messages[0].content, "the owner's secret");
@@ -206,6 +251,7 @@ describe("another tenant's id", () => {
       "/usage",
       "/usage/threads",
       "/approvals",
+      "/plans",
       "/chat/sessions",
       "/chat/sessions/search?q=secret",
       "/manifests",

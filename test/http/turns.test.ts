@@ -38,7 +38,14 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
       detach() {},
       answer: () => ({ outcome: "over" }),
       resume() {},
+      steer() {},
       status: () => ({ live: null, since_seq: -1 }),
+      lend: () => ({ breach: { limit: "max_tool_calls", detail: "" } }),
+      repay() {},
+      count: () => ({ breach: null }),
+      relay() {},
+      taskEnded: () => ({}),
+      alive: () => ({ alive: false }),
     },
   });
   const net = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] });

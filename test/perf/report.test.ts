@@ -133,6 +133,16 @@ const results: Results = {
     },
   ],
   growth: [{ what: "models", firstMs: 500, p50Ms: 10, p99Ms: 40, stallMs: 12 }],
+  waits: {
+    runs: 5000,
+    beforeMib: 200,
+    afterMib: 230,
+    kibPerRun: 6.1,
+    resumeP50Ms: 9,
+    resumeP99Ms: 31,
+    resumeMaxMs: 60,
+    lost: 0,
+  },
   failures: ["soak: <b>svc ended</b>"],
 };
 

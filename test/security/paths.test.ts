@@ -120,7 +120,9 @@ describe("threat 7: paths", () => {
         if (answer.status === 200 && plainOnly) assert.equal(shape(answer), shape(plain), what);
         else if (answer.status === 200)
           assert.ok(!answer.body.includes('"content":"hi"') || shape(answer) === shape(plain), what);
-        else assert.ok(refusals.includes(answer.status), `${what} of ${route.path}: ${answer.status}`);
+        // One that asks for more than its path is refused like the plain one.
+        else if (answer.status !== 422 || plain.status !== 422)
+          assert.ok(refusals.includes(answer.status), `${what} of ${route.path}: ${answer.status}`);
       }
     }
   });

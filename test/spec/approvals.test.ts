@@ -1,11 +1,13 @@
 // Requests for approval over HTTP: gates of spec.approvals, those who decide, and what becomes of the calls that wait.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import Database from "better-sqlite3";
 import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -205,6 +207,33 @@ describe("approvals", () => {
     await decide(row.approval_id, { decision: "denied" });
     const rest = await streamed.rest();
     assert.equal(rest.at(-1)?.name, "[DONE]");
+  });
+
+  test("LIM-003 the question of a rule stands as long as it says, and five minutes where it says nothing", async () => {
+    for (const [manifest, seconds] of [
+      ["plain", 300],
+      ["timed", 600],
+    ] as const) {
+      const thread = fresh();
+      say(calls(sum(unique())), { text: "Done." });
+      const answer = ask(manifest, thread);
+      const { approval_id } = await pending(thread);
+
+      const config = sqliteIn(server.dataDir);
+      assert.ok(config.engine === "sqlite");
+      const db = new Database(config.path, { readonly: true });
+      const wait = db
+        .prepare<[string | undefined], { opened_at: number; deadline: number }>(
+          "SELECT opened_at, deadline FROM waits WHERE approval_id = ?",
+        )
+        .get(approval_id);
+      db.close();
+      await decide(approval_id, { decision: "denied" });
+      await answer;
+
+      const stood = (Number(wait?.deadline) - Number(wait?.opened_at)) / 1000;
+      assert.ok(Math.abs(stood - seconds) < 5, `${manifest}: ${stood} s`);
+    }
   });
 
   test("APPR-006 a stateless turn waits too, in memory; it ends with its client, and the request with it", async () => {

@@ -293,6 +293,11 @@ describe("the OpenAI surface", () => {
     assert.equal((greeting as { headline: string }).headline, "Hello!");
     assert.deepEqual(commands, [{ name: "greet", description: "Greets", argumentHint: "<name>" }]);
     assert.deepEqual([outputStyles, defaultOutputStyle], [[], null]);
+    assert.deepEqual(await client.models.retrieve("greeter"), greeter);
+    for (const name of ["broken", "no-such-manifest"]) {
+      const error = await rejection(NotFoundError, client.models.retrieve(name));
+      assert.equal(error.code, `unknown_manifest:${name}`);
+    }
   });
 
   test("CHAT-039 max_tokens only lowers the manifest's bound, under either name, and temperature is passed on", async () => {
@@ -337,12 +342,11 @@ describe("the OpenAI surface", () => {
   });
 
   test("CHAT-039 what would change the answer and is not honoured is 400 unsupported_parameter and names it", async () => {
-    const tool = { type: "function", function: { name: "f", parameters: {} } };
     const fields = {
-      tools: [tool],
+      function_call: { name: "f" },
       functions: [{ name: "f" }],
       n: 2,
-      response_format: { type: "json_object" },
+      response_format: { type: "grammar" },
       logprobs: true,
       audio: { voice: "alloy", format: "mp3" },
     };

@@ -155,7 +155,7 @@ describe("files", () => {
     }
   });
 
-  test("FILE-005 FILE-010 FILE-011 writing and reading have a scope each", async () => {
+  test("FILE-005 FILE-010 FILE-011 AUTH-021 writing and reading have a scope each", async () => {
     const { file_id } = (await post(uploadOf(gif, "image/gif"), keys.writer)).json;
 
     assert.equal((await get(file_id, keys.reader)).status, 200);

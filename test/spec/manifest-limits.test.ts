@@ -244,6 +244,9 @@ test("limits of tools and skills", () => {
   refuses("spec.tool_guidance", "too_long", [entries(65, "line")]);
   takes("spec.tool_effects", [entries(64, "read")]);
   refuses("spec.tool_effects", "too_long", [entries(65, "read")]);
+  takes("spec.tool_effects.key", ["read", "idempotent", "once", { effect: "once" }, { risk: "speaks" }]);
+  refuses("spec.tool_effects.key", "pattern", ["reads", "", "read\n"]);
+  refuses("spec.tool_effects.key", "type_error", [null, 5, ["read"]]);
   refuses("spec.skills.0.name", "pattern", ["A", "a--b", "-a", "a-", "a_b"]);
   textUpTo("spec.skills.0.name", 64);
   takes("spec.client_tools.0.timeout_seconds", [null, 0.5, 3600]);

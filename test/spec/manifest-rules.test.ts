@@ -230,6 +230,15 @@ test("policies have tools and scopes, none of them blank", () => {
   ]);
 });
 
+test("what is said of a tool's nature says something", () => {
+  holds([
+    [{ tool_effects: { calculator: "read", "x*": { effect: "read", risk: "speaks" }, y: { risk: "reads" } } }, []],
+    [{ tool_effects: { calculator: {} } }, ["missing spec.tool_effects.calculator"]],
+    [{ tool_effects: { calculator: { effect: "never" } } }, ["enum spec.tool_effects.calculator.effect"]],
+    [{ tool_effects: { calculator: { cost: 1 } } }, ["extra_forbidden spec.tool_effects.calculator.cost"]],
+  ]);
+});
+
 test("permissions start in an allowed mode that is not bypass", () => {
   const refused = ["conflict spec.permissions.default_mode"];
 

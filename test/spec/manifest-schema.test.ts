@@ -67,9 +67,7 @@ test("PAT-001 the seven built-in patterns parse, react by default, and unknown o
   for (const pattern of single) assert.equal(parseManifest(agent({ pattern })).spec.pattern, pattern);
   for (const pattern of multi) assert.equal(parseManifest(agent({ pattern, sub_agents: ["y"] })).spec.pattern, pattern);
   assert.deepEqual(compileProblems({ pattern: "foo" }), ["enum spec.pattern"]);
-  assert.deepEqual(compileProblems({ pattern: "react" }), []);
-  for (const pattern of single.slice(1))
-    assert.deepEqual(compileProblems({ pattern }), ["unsupported spec.pattern"], "not built yet");
+  for (const pattern of single) assert.deepEqual(compileProblems({ pattern }), []);
 });
 
 test("PAT-013 aggregator_prompt is text, empty when left out", () => {

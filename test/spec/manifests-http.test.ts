@@ -411,7 +411,9 @@ describe("where a manifest comes from", () => {
     assert.deepEqual(Object.keys(paths["/manifests/{name}"]), ["get"]);
     assert.ok(!("/manifests/{name}/canary" in paths) && !("/manifests/{name}/rollback" in paths));
     assert.deepEqual((await server.get("/manifests", as)).json.items, [
+      { name: "oss-only", version: null, source: "bundled" },
       { name: "quick", version: null, source: "bundled" },
+      { name: "router", version: null, source: "bundled" },
     ]);
     assert.equal((await server.get("/manifests/quick?version=1", as)).status, 404);
   });

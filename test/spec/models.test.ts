@@ -38,7 +38,7 @@ describe("GET /v1/models", () => {
     assert.equal(list.object, "list");
     assert.deepEqual(
       list.data.map(({ id }) => id),
-      ["quick", "silent", "told"],
+      ["oss-only", "quick", "router", "silent", "told"],
     );
     for (const item of Object.values(items)) {
       assert.equal(item.object, "model");

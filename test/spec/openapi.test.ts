@@ -125,6 +125,7 @@ describe("the reference", () => {
     assert.deepEqual(versioned, [
       "/v1/chat/completions",
       "/v1/models",
+      "/v1/models/{name}",
       "/v1/responses",
       "/v1/responses/{response_id}",
       "/v1/responses/{response_id}/cancel",

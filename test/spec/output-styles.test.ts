@@ -64,6 +64,17 @@ describe("output styles", () => {
     assert.equal(await say("mute"), undefined, "no style is picked, and none is the default");
   });
 
+  test("SPEC-035 a fork has the default style, whatever its source has picked", async () => {
+    await say("defaulted", "source");
+    await pick("source", "pirate");
+
+    const forked = await server.post("/chat/fork", { thread_id: "source", new_thread_id: "copy" }, as());
+
+    assert.equal(forked.status, 200, forked.text);
+    assert.deepEqual([(await snapshot("source")).outputStyle, (await snapshot("copy")).outputStyle], ["pirate", null]);
+    assert.equal(await say("defaulted", "copy"), `You help.${rule}${terse.prompt}`);
+  });
+
   test("SESS-012 POST /chat/style picks a style, whatever its case, and null goes back to the default", async () => {
     await say("defaulted", "picks");
 

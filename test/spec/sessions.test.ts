@@ -16,6 +16,7 @@ const models = [
     "lists",
     "half",
     "half-json",
+    "retried",
     "cut",
     "failing",
     "stuck",
@@ -172,6 +173,7 @@ describe("conversations", () => {
       feedback: {},
       queuedSteer: [],
       queuedSteerCount: 0,
+      queuedFollowUpCount: 0,
       activeRun: null,
       phase: "idle",
       wake: { fresh: false, headSeq: 2, endedOnAssistant: true, pendingToolCalls: [] },
@@ -284,6 +286,26 @@ describe("conversations", () => {
       ["assistant", "Half"],
       ["assistant", " and whole."],
     ]);
+  });
+
+  test("SESS-008 while a thread is taken on its phase is retry, and idle when that is over", async () => {
+    const held = gate();
+    mock.answer("retried", says("Half", never), says(" and whole.", held.opened));
+    const model = "retried";
+    const stream = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "retried", model }));
+    await stream.until("text_delta");
+    await server.post("/chat/abort", { thread_id: "retried" });
+    await stream.rest();
+    const phase = async () => (await server.get("/chat/sessions/retried")).json.phase;
+    const asked = mock.requests.length;
+
+    assert.equal(await phase(), "aborted");
+    const going = server.post("/chat/continue", { thread_id: "retried", model });
+    await eventually("the second call", async () => mock.requests.length > asked || undefined);
+    assert.equal(await phase(), "retry");
+    held.open();
+    await going;
+    assert.equal(await phase(), "idle");
   });
 
   test("SESS-008 continue after a model failure answers the user message that has none", async () => {
@@ -506,7 +528,7 @@ describe("conversations", () => {
     );
   });
 
-  test("SESS-025 SESS-027 SESS-026 SESS-028 SESS-029 what this version does not do for sessions is refused, not ignored", async () => {
+  test("SESS-025 SESS-027 SESS-026 SESS-028 what this version does not do for sessions is refused, not ignored", async () => {
     const refusedAs = async (session: object) => {
       const manifest = { metadata: { name: "s" }, spec: { session } };
       const { status, json } = await server.request("PUT", "/manifests/s", { body: { manifest } });
@@ -514,17 +536,11 @@ describe("conversations", () => {
       return json.detail.map(({ loc, type }: { loc: string[]; type: string }) => `${loc.join(".")} ${type}`);
     };
 
-    for (const strategy of ["summarizing:3", "semantic:3", "compacting"])
-      assert.deepEqual(await refusedAs({ strategy }), ["spec.session.strategy unsupported"]);
-    for (const strategy of ["windowed", "windowed:0", "windowed:1001", "replay"])
-      assert.notDeepEqual(await refusedAs({ strategy }), ["spec.session.strategy unsupported"], strategy);
+    for (const strategy of ["windowed", "windowed:0", "windowed:1001", "replay", "semantic:0", "summarizing"])
+      assert.deepEqual(await refusedAs({ strategy }), ["spec.session.strategy pattern"], strategy);
     for (const mode of ["steering_mode", "follow_up_mode"]) {
-      assert.deepEqual(await refusedAs({ [mode]: "one-at-a-time" }), [`spec.session.${mode} unsupported`]);
       assert.deepEqual(await refusedAs({ [mode]: "some" }), [`spec.session.${mode} enum`]);
     }
-    assert.deepEqual(await refusedAs({ compact_after_turn: true }), ["spec.session.compact_after_turn unsupported"]);
-    assert.deepEqual(await refusedAs({ clear_tool_results: { keep_turns: 1, min_chars: 1 } }), [
-      "spec.session.clear_tool_results unsupported",
-    ]);
+    assert.deepEqual(await refusedAs({ compact_after_turn: true }), ["spec.session.compact_after_turn conflict"]);
   });
 });

@@ -365,7 +365,10 @@ describe("thinking", () => {
       const { status, text } = await setLevel("bad", level);
       assert.deepEqual([status, text.includes("thinking_level")], [422, true], `${level}: ${text}`);
     }
-    assert.equal((await setLevel("a:b", "low")).status, 400);
+    for (const id of ["a:b", "search", "50%"]) {
+      const { status, json } = await setLevel(id, "low");
+      assert.deepEqual([status, json.error], [400, "invalid_thread_id"], id);
+    }
     assert.equal((await server.post("/chat/thinking", { thread_id: "x", thinking_level: "low" })).status, 401);
   });
 

@@ -449,10 +449,11 @@ for (const dialect of dialects) {
     const writes = Array.from({ length: 300 }, (_, i) =>
       tenant.write([kvSetOp(tenant, { key: `k${i}`, value: "1", expires_at: null }, 1)]),
     );
+    const settled = Promise.allSettled(writes);
     await writes[0];
 
     await thread.close();
-    const outcomes = await Promise.allSettled(writes);
+    const outcomes = await settled;
 
     const written = outcomes.filter(({ status }) => status === "fulfilled").length;
     const { store: again } = await runStore(config, atEnd);

@@ -13,10 +13,13 @@ import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tabl
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
+import { writePlan } from "../../storage/tables/plans.ts";
+import { queueInputOp } from "../../storage/tables/queued-inputs.ts";
 import { insertRunOp, parkRunOp, runKey } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
 import "../support/all-tables.ts";
+import { takeLeaseOps } from "../../storage/tables/thread-leases.ts";
 import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { insertUsageOp } from "../../storage/tables/usage.ts";
 import { openWaitOp } from "../../storage/tables/waits.ts";
@@ -85,6 +88,14 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       { run_key: runKey(threadKey - 2, 0), epoch: 0 },
       { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null },
     ),
+    ...takeLeaseOps(tenant, {
+      thread_key: threadKey,
+      token_hash: "row",
+      mode: "exclusive",
+      holder_id: text,
+      token_hint: text,
+      lastsMs: 1_000_000,
+    }),
     openWaitOp(tenant, {
       wait_id: "row",
       thread_key: threadKey - 2,
@@ -98,6 +109,16 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       deadline: null,
       approval_id: "run",
       frame: null,
+      asked_as: text,
+    }),
+    queueInputOp(tenant, {
+      thread_key: threadKey,
+      number: 5,
+      kind: "note",
+      subject: text,
+      content: text,
+      sender: text,
+      detail: { metadata: { type: text }, frame: null },
     }),
     claimKeyOp(
       tenant,
@@ -170,6 +191,12 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       }),
     ),
   ]);
+  await writePlan(
+    tenant,
+    undefined,
+    { id: "row", manifest_id: "m", thread_id: "t1", created_at: 5, expires_at: 1000, plan: JSON.stringify({ text }) },
+    { now: 5, limit: 0 },
+  );
   await searchEvents(tenant, "anything", 1);
   for (const [id, call_signature, decision] of [
     ["row", "m", "approved"],
@@ -221,6 +248,7 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "events",
     "runs",
     "waits",
+    "queued_inputs",
     "idempotency",
     "manifest_versions",
     "manifest_pointers",
@@ -229,6 +257,7 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "usage",
     "files",
     "approvals",
+    "plans",
   ];
   const query = (table: string) => `SELECT * FROM ${table} WHERE tenant_id = 'victim' ORDER BY 2, 3`;
   if (config.engine === "postgres")
@@ -334,15 +363,23 @@ test("an attack that works would be seen: to the same tries the victim's own sto
   assert.match(await victimRows(config), new RegExp(canary));
   // What these answer are numbers and names.
   assert.deepEqual(silent.toSorted(), [
+    "approvals_lengths",
+    "approvals_lengths_status",
+    "approvals_lengths_status_thread_id",
+    "approvals_lengths_thread_id",
     "event_parents_backward",
     "event_run",
     "event_sizes_backward",
     "event_sizes_forward",
+    "plans_nth",
     "run_any",
     "search_few_hits",
     "search_unindexed_threads_of_tenant",
     "stored_bytes_of_kind",
+    "threads_tasks",
     "usage_threads_totals",
+    "wait_asked",
     "waits_approvals_of_run",
+    "waits_open_nth",
   ]);
 });

@@ -149,6 +149,7 @@ export class TestTurn {
       request_id: env.id(),
       messages: asked.surface === "continue" ? [] : [{ role: "user", content: "go" }],
       idempotency: null,
+      lease: null,
       channel,
       ...asked,
     };

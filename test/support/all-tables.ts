@@ -1,5 +1,6 @@
 // Every module that declares statements, for the tests that hold each of them against both engines.
 import "../../storage/tables/approvals.ts";
+import "../../storage/tables/asked-waits.ts";
 import "../../storage/tables/audit.ts";
 import "../../storage/tables/event-marks.ts";
 import "../../storage/tables/events.ts";
@@ -9,11 +10,14 @@ import "../../storage/tables/idempotency.ts";
 import "../../storage/tables/kv.ts";
 import "../../storage/tables/live-runs.ts";
 import "../../storage/tables/manifests.ts";
+import "../../storage/tables/plans.ts";
+import "../../storage/tables/queued-inputs.ts";
 import "../../storage/tables/rate-buckets.ts";
 import "../../storage/tables/runs.ts";
 import "../../storage/tables/schema-revisions.ts";
 import "../../storage/tables/search.ts";
 import "../../storage/tables/stored-bytes.ts";
+import "../../storage/tables/thread-leases.ts";
 import "../../storage/tables/threads.ts";
 import "../../storage/tables/unowned-logs.ts";
 import "../../storage/tables/usage.ts";

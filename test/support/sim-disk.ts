@@ -21,8 +21,10 @@ const writeMsBelow = 5;
 export class SimDisk {
   readonly #writer: Writer;
   readonly #reader: Database.Database;
+  readonly #tellTime: (now: number) => void;
 
-  private constructor(writer: Writer, reader: Database.Database) {
+  private constructor(writer: Writer, reader: Database.Database, tellTime: (now: number) => void) {
+    this.#tellTime = tellTime;
     this.#writer = writer;
     this.#reader = reader;
   }
@@ -31,13 +33,17 @@ export class SimDisk {
     const config = await emptyDatabase("sqlite", atEnd);
     await migrate(config, { target: "head", downgrade: false });
     if (config.engine !== "sqlite") throw new Error("not SQLite");
-    const writer = openSqliteWriter(config);
+    let now = 0;
+    const writer = openSqliteWriter(config, undefined, () => now);
     const reader = new Database(config.path, { readonly: true });
+    const tellTime = (to: number): void => {
+      now = to;
+    };
     atEnd.after(() => {
       reader.close();
       return writer.close();
     });
-    return new SimDisk(writer, reader);
+    return new SimDisk(writer, reader, tellTime);
   }
 
   /** What is on the disk now, for a test to look at. */
@@ -47,7 +53,7 @@ export class SimDisk {
 
   /** The store of one process. `writeMs` is how long a batch is on its way, and its answer. */
   store(sim: Sim, env: SimEnv, writeMs: () => number = () => sim.int(writeMsBelow)): Store {
-    return createStore(new SimEngine(this.#writer, sim, env, writeMs));
+    return createStore(new SimEngine(this.#writer, sim, env, writeMs, this.#tellTime));
   }
 }
 
@@ -60,10 +66,12 @@ class SimEngine implements Engine {
   readonly #sent: { readonly ops: readonly WriteOp[]; readonly settle: (outcome: WriteOutcome) => void }[] = [];
   readonly #applied: (() => void)[] = [];
   readonly #writeMs: () => number;
+  readonly #tellTime: (now: number) => void;
   #appliesAt = 0;
   #answersAt = 0;
 
-  constructor(writer: Writer, sim: Sim, env: SimEnv, writeMs: () => number) {
+  constructor(writer: Writer, sim: Sim, env: SimEnv, writeMs: () => number, tellTime: (now: number) => void) {
+    this.#tellTime = tellTime;
     this.#writeMs = writeMs;
     this.#writer = writer;
     this.#sim = sim;
@@ -82,6 +90,7 @@ class SimEngine implements Engine {
   }
 
   async read(statement: WriteOp["statement"], params: WriteOp["params"]) {
+    this.#tellTime(this.#sim.now);
     return this.#timed(await this.#writer.read(statement.name, params));
   }
 
@@ -99,6 +108,7 @@ class SimEngine implements Engine {
     if (!batch) throw new Error("a batch is applied that was not sent");
     const message: unknown[] = [request.write, 0];
     for (const { statement, params, expect } of batch.ops) message.push(statement.name, params, expect ?? -1);
+    this.#tellTime(this.#sim.now);
     this.#writer.write([message], (_index, outcome) => this.#applied.push(() => batch.settle(outcome)));
     this.#answersAt = this.#later(this.#answersAt, () => this.#applied.shift()?.());
   }

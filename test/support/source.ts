@@ -54,6 +54,8 @@ export const folders = [
   "actors/tools",
   "actors/tools/calculator",
   "actors/tools/plans",
+  "actors/tools/questions",
+  "actors/tools/delegation",
   "actors/tools/workspace",
   "actors/tools/registry",
   "actors/library",
@@ -66,6 +68,7 @@ export const folders = [
   "actors/manifests",
   "actors/node",
   "actors/thread",
+  "actors/workspace",
   "http/exchange",
   "http/engines",
   "http/past",
@@ -79,7 +82,14 @@ export const folders = [
 ] as const;
 
 /** The folders that hold a kind of actor each. They know each other's words, in bus/protocol, and nothing else of each other. */
-export const kinds = ["actors/limiter", "actors/manifests", "actors/node", "actors/run", "actors/thread"] as const;
+export const kinds = [
+  "actors/limiter",
+  "actors/manifests",
+  "actors/node",
+  "actors/run",
+  "actors/thread",
+  "actors/workspace",
+] as const;
 
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 

@@ -180,12 +180,20 @@ test("a tenant sees nothing of another's, and its owner says so", async () => {
       [name, version ?? "-", source].join(" "),
     );
 
-  assert.deepEqual(await listed("acme"), ["helper 1 store", "operators - directory", "quick - bundled"]);
+  assert.deepEqual(await listed("acme"), [
+    "helper 1 store",
+    "operators - directory",
+    "oss-only - bundled",
+    "quick - bundled",
+    "router - bundled",
+  ]);
   assert.deepEqual(await listed("globex"), [
     "helper 1 store",
     "operators - directory",
+    "oss-only - bundled",
     "own 1 store",
     "quick - bundled",
+    "router - bundled",
   ]);
   assert.deepEqual(await world.said("acme"), ["ours", "ours"]);
   assert.deepEqual(await world.said("globex"), ["theirs", "theirs"]);
@@ -214,7 +222,9 @@ test("who looks is answered while a version is being written, with what is in ef
     [
       ["helper", 1],
       ["operators", null],
+      ["oss-only", null],
       ["quick", null],
+      ["router", null],
     ],
   );
   await world.sim.until(putting);
@@ -249,5 +259,12 @@ test("a manifest that no longer compiles is listed without its card, and hides n
   const { items } = await world.ask("acme", "list", { models: true });
 
   const cards = items.map(({ name, model }) => `${name} ${model?.providerModel ?? "none"}`);
-  assert.deepEqual(cards, ["broken none", "helper small-wire", "operators small-wire", "quick small-wire"]);
+  assert.deepEqual(cards, [
+    "broken none",
+    "helper small-wire",
+    "operators small-wire",
+    "oss-only none",
+    "quick small-wire",
+    "router small-wire",
+  ]);
 });

@@ -38,7 +38,7 @@ describe("a run beside its thread", () => {
     const address = threadAddress(tenantId, suffix);
     const submit = (asked: object = {}) => process.submit({ manifest: "agent", thread_suffix: suffix, ...asked });
     const ask = async (run_id: string) => {
-      const asked = { run_id, idempotency: null, needed: 10, withUser: false };
+      const asked = { run_id, idempotency: null, needed: 10, withUser: false, lease: null };
       return outcomeOf(process.bus.ask(address, "open", asked) as Promise<OpenedLog>);
     };
     async function logged(): Promise<string[]> {
@@ -155,7 +155,7 @@ describe("a run beside its thread", () => {
 
     const refusals = [
       process.bus.ask(address, "append", foreign),
-      process.bus.ask(address, "end", { ...foreign, ending, next_seq: 0 }),
+      process.bus.ask(address, "end", { ...foreign, ending, next_seq: 0, unless: null }),
       process.bus.ask(address, "begin", { ...first, run }),
     ].map((asked) => sim.until(outcomeOf(asked as Promise<unknown>)));
 

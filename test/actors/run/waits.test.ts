@@ -38,6 +38,7 @@ for (const dialect of dialects)
         {
           agent: { tools },
           parallel: { tools, execution: { tools: "parallel" } },
+          narrow: { tools, session: { strategy: "windowed:1" } },
           short: { tools, limits: { max_wall_clock_seconds: 1 } },
           steps: { tools, recursion_limit: 2 },
           held: { tools: [...tools, "held"], execution: { tools: "parallel" } },
@@ -132,6 +133,41 @@ for (const dialect of dialects)
           : undefined;
       });
     const asks = (...calls: ReturnType<typeof call>[]): ScriptedReply => ({ text: ["Let me ask."], calls, usage });
+
+    test("SESS-025 keeps the question of its turn in a window when it goes on", async () => {
+      const { process, model } = start([asks(call("a", "ask", { q: "Blue?" }))]);
+      process.submit({
+        manifest: "narrow",
+        thread_suffix: "narrow",
+        messages: [{ role: "user", content: "Paint it." }],
+      });
+      const runId = await parked("narrow");
+      const [waitId = ""] = await waitIds(runId);
+
+      await answer(process, "narrow", runId, waitId, "yes");
+      await over("narrow");
+
+      assert.deepEqual(
+        model.requests.at(-1)?.map(({ role }) => role),
+        ["user", "assistant", "tool"],
+      );
+    });
+
+    test("is seen whole by the turn after it, which begins in the process that has put it aside", async () => {
+      const { process, model } = start([asks(call("a", "ask", { q: "Blue?" }))]);
+      process.submit({ manifest: "agent", thread_suffix: "next" });
+      const runId = await parked("next");
+      const [waitId = ""] = await waitIds(runId);
+      await answer(process, "next", runId, waitId, "yes");
+      await over("next");
+
+      await process.submit({ manifest: "agent", thread_suffix: "next" }).ended;
+
+      assert.deepEqual(
+        model.requests.at(-1)?.map(({ role }) => role),
+        ["user", "assistant", "tool", "assistant", "user"],
+      );
+    });
 
     test("is put aside, answers 409 to others, and says the rest to the client that has waited", async () => {
       const { process, made } = start([asks(call("a", "ask", { q: "Blue?" }))]);
@@ -353,18 +389,22 @@ for (const dialect of dialects)
       const real = env.id;
       const turns: TestTurn[] = [];
       const asked: AskedTurn = { manifest: "agent", thread_suffix: null };
+      env.id = () => {
+        const id = real();
+        ids.push(id);
+        return id;
+      };
       for (const _ of [0, 1]) {
-        env.id = () => {
-          const id = real();
-          ids.push(id);
-          return id;
-        };
         turns.push(process.submit(asked));
         await eventually("the question", async () => (made.asked === turns.length ? true : undefined));
-        env.id = real;
       }
       const [answered, left] = turns as [TestTurn, TestTurn];
-      const outcomes = await Promise.all(ids.map((id) => answer(process, null, answered.runId, id, "yes")));
+      // The question has its id a moment after its tool has asked it.
+      const outcomes = await eventually("an answer that is taken", async () => {
+        const all = await Promise.all(ids.map((id) => answer(process, null, answered.runId, id, "yes")));
+        return all.some(({ outcome }) => outcome === "accepted") ? all : undefined;
+      });
+      env.id = real;
       await answered.ended;
       process.bus.tell(runAddress(tenantId, null, left.runId), "abort", { reason: "client" });
       await left.ended;

@@ -135,6 +135,27 @@ for (const dialect of dialects)
       }
     });
 
+    test("a level of thinking that the store has taken without saying so holds too", async () => {
+      for (const [suffix, statement, says] of [
+        ["lost-level", "thread_meta", true],
+        ["lost-new", "threads_insert", false],
+      ] as const) {
+        const losing = losesAnswer(store);
+        const { say, process } = start(losing.store);
+        const think = (level: "low" | "high") => process.bus.ask(threadAddress(tenantId, suffix), "think", { level });
+        if (says) await say(suffix);
+        losing.of = statement;
+
+        const refused = await outcomeOf(think("low"));
+        await say(suffix);
+        const head = await threadBySuffix(store.tenant(tenantId), suffix);
+
+        assert.deepEqual(refused, { refused: "storage_unavailable" });
+        assert.deepEqual([head?.meta.thinking_level, process.crashes], ["low", []], suffix);
+        assert.deepEqual(await think("high"), { level: "high" });
+      }
+    });
+
     test("beside a live run it is what the store has that holds, also when nobody was told", async () => {
       const losing = losesAnswer(store);
       const { process, pick, say, told } = start(losing.store);

@@ -275,6 +275,33 @@ for (const dialect of dialects)
       );
     });
 
+    test("a turn that a compaction cuts through begins with its own words, also in a copy with other numbers", async () => {
+      const env = systemEnv();
+      const model = new ScriptedModel(env, () => ({ text: ["Said."] }));
+      const settings = processSettings(atEnd, { agent: {} });
+      const process = new ActorProcess({ env, store, settings, model, bootId: env.id() });
+      atEnd.after(() => process.close());
+      const metadata = { first_kept_seq: 5, opening_seq: 3 };
+      const steps = [0, 1, 2, 3, 4, 5].map((seq) => ({
+        parent: seq - 1,
+        ...(seq === 1 && { kind: "audit" as const }),
+      }));
+      await threadOf("cut", [...steps, { parent: 5, kind: "compaction", metadata }, { parent: 6 }]);
+      await process.bus.ask(threadAddress(tenantId, "cut-copy"), "fork", { source: "cut", event_id: null });
+
+      for (const suffix of ["cut", "cut-copy"]) {
+        const head = await threadBySuffix(tenant, suffix);
+        const [key, leaf] = [head?.thread_key ?? 0, head?.leaf_seq ?? 0];
+        const branch = await loadBranch(tenant, key, leaf, Number.POSITIVE_INFINITY, false);
+
+        assert.deepEqual(
+          branch.map(({ content }) => content),
+          ["[Summary of the conversation before this point.]\nm6", "m3", "m5", "m7"],
+          suffix,
+        );
+      }
+    });
+
     test("what a copy or a deletion has left half done is deleted when it is abandoned, and not before", async () => {
       const steps = Array.from({ length: 1200 }, (_, seq) => ({ parent: seq - 1 }));
       const half = await threadOf("half", steps);

@@ -45,6 +45,49 @@ test("a tool that its source has no more is not bound, and a run that has begun 
   assert.deepEqual([[...before.keys()], [...after.keys()]], [["gone"], []]);
 });
 
+test("a tool with another nature than its own is otherwise what it was, also when it is an object of a class", async () => {
+  class Counter {
+    readonly timeoutMs = 5;
+    #count = 0;
+    readonly #spec = tool("counter");
+    get name() {
+      return "counter";
+    }
+    get description() {
+      return this.#spec.description;
+    }
+    get parameters() {
+      return this.#spec.parameters;
+    }
+    readonly workspace = false;
+    readonly effect = "once";
+    readonly risk = "writes";
+    execute() {
+      return { text: String(++this.#count) };
+    }
+    resume() {
+      return { text: `resumed ${this.#count}` };
+    }
+    async preview() {
+      return `preview ${this.#count}`;
+    }
+  }
+  const sources = [toolList("the counter", [new Counter()])];
+  const agent = compileSpec(
+    { tools: ["counter"], tool_effects: { counter: "read" } },
+    { tools: offeredTools(sources) },
+  );
+
+  const bound = bindTools(sources, agent).get("counter") ?? assert.fail("not bound");
+
+  const { name, description, timeoutMs, effect, risk } = bound;
+  assert.deepEqual([name, description, timeoutMs, effect, risk], ["counter", "Says counter.", 5, "read", "writes"]);
+  const context = {} as never;
+  assert.deepEqual(await bound.execute({} as never, context), { text: "1" });
+  assert.deepEqual(await bound.resume?.({} as never, { kind: "expired" }, context), { text: "resumed 1" });
+  assert.equal(await bound.preview?.({} as never, context), "preview 1");
+});
+
 test("two sources do not offer one name", () => {
   const rival = toolList("the rival", [tool("b")]);
 

@@ -23,7 +23,30 @@ const built = [
   // What is specified and not built is refused (PAT-001), what a plugin brings is not.
   "spec.pattern",
   "spec.recursion_limit",
+  "spec.output_schema",
+  "spec.sub_agents",
+  "spec.aggregator_prompt",
+  "spec.max_turns",
+  "spec.reflect.verifier_model",
+  "spec.reflect.threshold",
+  "spec.reflect.max_iterations",
+  "spec.reflect.criteria",
+  "spec.plan_execute.planner_model",
+  "spec.plan_execute.executor_model",
+  "spec.plan_execute.max_subtasks",
+  "spec.plan_execute.replan_on_failure",
+  "spec.plan_execute.max_replans",
+  "spec.plan_execute.executor_recursion_limit",
   "spec.session.branch_summary",
+  "spec.session.clear_tool_results",
+  "spec.session.compact_after_turn",
+  "spec.session.compaction_enabled",
+  "spec.session.context_window_tokens",
+  "spec.session.keep_recent_tokens",
+  "spec.session.reserve_tokens",
+  "spec.session.follow_up_mode",
+  "spec.session.steering_mode",
+  "spec.session.strategy",
   "spec.model.id",
   "spec.model.temperature",
   "spec.model.vision_model",
@@ -49,18 +72,26 @@ const built = [
   "spec.tools",
   "spec.workspace.scope",
   "spec.tool_guidance",
+  "spec.client_tools",
+  "spec.delegation",
+  "spec.tool_effects",
   "spec.auth.inbound.schemes",
   "spec.auth.inbound.required_scopes",
   "spec.auth.inbound.allow_anonymous",
   "spec.auth.outbound.providers",
   "spec.policies",
   "spec.approvals",
+  "spec.permissions.default_mode",
+  "spec.permissions.allowed_modes",
+  "spec.permissions.read_only_tools",
+  "spec.permissions.edit_tools",
   "spec.limits.max_tool_calls",
   "spec.limits.max_wall_clock_seconds",
   "spec.limits.max_peer_hops",
   "spec.limits.max_input_tokens",
   "spec.limits.max_output_tokens",
   "spec.limits.max_cost_usd",
+  "spec.limits.precount",
   "spec.execution.tools",
   "spec.observability.trace",
   "spec.observability.metrics",
@@ -109,11 +140,12 @@ test("the defaults compile, and written defaults compile like left-out ones", ()
   assert.deepEqual(compileProblems(written), []);
 });
 
-test("windowed:N is carried out, the other strategies are not", () => {
+test("every strategy is carried out", () => {
   assert.deepEqual(compileSpec({ session: { strategy: "windowed:24" } }).session, { kind: "windowed", messages: 24 });
   assert.deepEqual(compileSpec({}).session, { kind: "full_replay" });
-  for (const strategy of ["summarizing:4", "semantic:4", "compacting"])
-    assert.deepEqual(compileProblems({ session: { strategy } }), ["unsupported spec.session.strategy"]);
+  assert.deepEqual(compileSpec({ session: { strategy: "compacting" } }).session, { kind: "compacting" });
+  for (const kind of ["summarizing", "semantic"])
+    assert.deepEqual(compileSpec({ session: { strategy: `${kind}:4` } }).session, { kind, messages: 4 });
 });
 
 test("several unsupported fields are told at once", () => {

@@ -64,15 +64,18 @@ test("a pointer that was read while it changed is not kept, whatever else is ask
   for (const version of [1, 2]) await storeVersion(store, "acme", "a", version, manifest("a"));
   await pointTo(store, "acme", "a", 1);
   const gate = Promise.withResolvers<void>();
+  const hasRead = Promise.withResolvers<void>();
   let held = true;
   const slow = slowReads(store, async () => {
     if (!held) return;
     held = false;
+    hasRead.resolve();
     await gate.promise;
   });
   const { resolve, forget } = createResolver({ ...nothing, store: slow });
 
   const early = resolve("acme", "a", null);
+  await hasRead.promise;
   await pointTo(store, "acme", "a", 2);
   forget("acme", "a");
   await refusal(resolve("acme", "b", null));
@@ -185,7 +188,9 @@ test("the list has each name once, from the layer that decides, in order", async
       ["b", null, "object", undefined],
       ["c", null, "object", undefined],
       ["d", null, "directory", undefined],
+      ["oss-only", null, "bundled", undefined],
       ["quick", null, "bundled", undefined],
+      ["router", null, "bundled", undefined],
     ],
   );
   for (const { name, source: from } of listed) assert.equal((await resolve("acme", name, null)).source, from);
@@ -200,7 +205,9 @@ test("without store and objects there are the directory and the bundled manifest
     (await listManifests("acme")).map(({ name, source }) => [name, source]),
     [
       ["mine", "directory"],
+      ["oss-only", "bundled"],
       ["quick", "bundled"],
+      ["router", "bundled"],
     ],
   );
   assert.deepEqual((await resolve("acme", "quick", "t")).version, null);

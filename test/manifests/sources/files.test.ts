@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { builtInRoutes } from "../../../actors/models/built-in-routes.ts";
 import { manifestBytesMax } from "../../../manifests/bounds.ts";
 import { compile } from "../../../manifests/compile/compile.ts";
 import { isManifestName } from "../../../manifests/fields/names.ts";
@@ -117,11 +118,12 @@ test("each bundled file is a manifest of its name, compiles, and is read once", 
   const directory = new URL("../../../manifests/bundled/", import.meta.url);
   const files = readdirSync(directory);
   const layer = bundledManifests();
+  const routes = new Map([...registries().routes.values(), ...builtInRoutes].map((route) => [route.id, route]));
 
   for (const name of layer.names()) {
     const manifest = layer.get(name);
     assert.ok(manifest);
-    assert.doesNotThrow(() => compile(manifest, registries(), plainSource));
+    assert.doesNotThrow(() => compile(manifest, registries({ routes }), plainSource));
     assert.equal(bundledManifests().get(name), manifest);
   }
   assert.deepEqual([...layer.names()].toSorted(), files.map((file) => file.replace(/\.yaml$/, "")).toSorted());

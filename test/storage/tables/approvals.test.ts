@@ -5,6 +5,7 @@ import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import {
   type ApprovalKey,
   approvalById,
+  approvalPage,
   decideOps,
   liveGrant,
   type NewApproval,
@@ -51,6 +52,33 @@ for (const dialect of dialects) {
     });
     const freshTenant = (): TenantStore => store.tenant(`approvals-${++count}`);
     const approve = async (tenant: TenantStore, id: string) => tenant.write(decideOps(tenant, id, yes, "decider"));
+
+    test("a page ends before it is too long, but for its first request, and none is left out", async () => {
+      const tenant = freshTenant();
+      const mebibyte = 1024 * 1024;
+      for (const [at, mebibytes] of [3, 1, 1.5, 0, 0, 9, 2.5, 1, 1].entries()) {
+        const args = JSON.stringify({ text: "x".repeat(mebibytes * mebibyte) });
+        await openApproval(tenant, { ...request(`r${at}`, 60_000), call_signature: `${at}`, args });
+      }
+      const pages: string[][] = [];
+      const filter = { status: "pending" };
+
+      for (let cursor: string | null = null, isLast = false; !isLast; ) {
+        const page = await approvalPage(tenant, filter, cursor, 50);
+        pages.push(page.rows.map(({ id }) => id));
+        cursor = page.next_cursor;
+        isLast = cursor === null;
+      }
+      const few = await approvalPage(tenant, filter, null, 2);
+
+      assert.deepEqual(pages.flat().sort(), ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"]);
+      assert.ok(
+        pages.some((ids) => ids.length === 1 && ids[0] === "r5"),
+        JSON.stringify(pages),
+      );
+      assert.ok(pages.length > 3 && pages.length < 8, JSON.stringify(pages));
+      assert.equal(few.rows.length, 2);
+    });
 
     test("a request whose time is over is decided by nobody, also before anybody has marked it", async () => {
       const tenant = freshTenant();

@@ -204,7 +204,12 @@ function checkThinking(
   }
   check(tempered || temperature === undefined, "`temperature` is deprecated for this model.");
   check(temperature === undefined || (temperature as number) <= 1, "temperature: range: 0..1");
-  const effort = (body.output_config as { effort?: string } | undefined)?.effort;
+  const { effort, format } = (body.output_config ?? {}) as { effort?: string; format?: Json };
+  check(
+    format === undefined || format.type === "json_schema",
+    "output_config.format.type: Input should be 'json_schema'",
+  );
+  check(format === undefined || typeof format.schema === "object", "output_config.format.schema: Field required");
   if (effort === undefined) return;
   check(efforts.length > 0, "This model does not support the effort parameter.");
   check(efforts.includes(effort), `output_config.effort: Input should be one of ${efforts.join(", ")}`);

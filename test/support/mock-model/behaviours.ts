@@ -36,6 +36,11 @@ const calculate: Answer = {
   usage: loadUsage,
   wire: { writes: "one" },
 };
+const askClient: Answer = {
+  toolCalls: [{ id: "call_1", name: "ask_client", arguments: "{}" }],
+  usage: loadUsage,
+  wire: { writes: "one" },
+};
 const twoCalls: readonly ToolCallAnswer[] = [
   { id: "call_a", name: "calculator", arguments: ['{"expr', 'ession"', ':"1+1"}'] },
   { id: "call_b", name: "calculator", arguments: ['{"expression', '":"2', '+2"}'] },
@@ -62,6 +67,7 @@ const behaviours: Readonly<Record<string, Reply | ((request: ModelRequest, argum
   "mock-trickle": trickle,
   "mock-paced": (_, gapMs) => pacedAnswer(Number(gapMs)),
   "mock-tools": (request) => (endsOnToolResult(request) ? burst : calculate),
+  "mock-waits": (request) => (endsOnToolResult(request) ? burst : askClient),
   // Good answers
   "mock-text": { text: hello },
   "mock-echo": (request) => ({ text: JSON.stringify(request.body) }),

@@ -7,6 +7,7 @@ import { checkArguments } from "../../../../actors/tools/arguments.ts";
 import { builtInTools } from "../../../../actors/tools/registry/built-in.ts";
 import type { ToolContext, ToolResult } from "../../../../actors/tools/tool.ts";
 import { systemEnv } from "../../../../bus/env.ts";
+import { createStore, type Engine } from "../../../../storage/store/store.ts";
 
 /** A temporary root with a workspace of scope deployment, so that a test's files are where it puts them. */
 export interface Fixture {
@@ -24,6 +25,15 @@ export interface Fixture {
   text(tool: string, args: unknown, overrides?: Partial<ToolContext>): Promise<string>;
 }
 
+/** For tools that keep nothing in the store. */
+const nothingKept: Engine = {
+  inOrder: true,
+  write: async () => [],
+  read: async () => [],
+  check: async () => {},
+  close: () => {},
+};
+
 export function openFixture(t: TestContext): Fixture {
   const home = mkdtempSync(join(tmpdir(), "svc-workspace-"));
   t.after(() => rmSync(home, { recursive: true, force: true }));
@@ -35,10 +45,16 @@ export function openFixture(t: TestContext): Fixture {
   const context: ToolContext = {
     env: systemEnv(),
     tenantId: "default",
+    store: createStore(nothingKept).tenant("default"),
+    tenantStoredBytes: 0,
+    manifest: "agent",
     threadSuffix: "t1",
+    toolCallId: "call_1",
+    askedOn: "acme:t1",
     workspaceScope: "deployment",
     workspace: { root, deploymentTenants: ["default"] },
     signal: new AbortController().signal,
+    delegate: async () => ({ text: "", error: "permission_denied" }),
     emit: (frame, data) => frames.push({ frame, data }),
   };
   async function call(name: string, args: unknown, overrides: Partial<ToolContext> = {}): Promise<ToolResult> {

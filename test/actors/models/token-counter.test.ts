@@ -1,0 +1,60 @@
+// Tokens as models count them, in a thread of their own.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { encodingOf, TokenCounter } from "../../../actors/models/token-counter.ts";
+import { countTokens } from "../../../actors/models/token-worker.ts";
+import { cleanup } from "../../support/temp.ts";
+
+describe("the counter of tokens", () => {
+  const atEnd = cleanup();
+  const counter = new TokenCounter();
+  atEnd.after(() => counter.close());
+
+  test("counts as the model does, whatever a text looks like", async () => {
+    // As OpenAI's own tiktoken counts them.
+    const texts = ["hello world", "tiktoken is great!", "", "お誕生日おめでとう"];
+
+    assert.deepEqual(await counter.count("cl100k_base", texts), [2, 6, 0, 9]);
+    assert.deepEqual(await counter.count("o200k_base", texts), [2, 6, 0, 8]);
+    assert.deepEqual(await counter.count("o200k_base", ["<|endoftext|>"]), [7], "a mark in a text is text");
+  });
+
+  test("a text that is counted in parts comes to the same, but for its seams", async () => {
+    const text = "The quick brown fox jumps over the lazy dog. ".repeat(10_000);
+
+    const [tokens = 0] = (await counter.count("o200k_base", [text])) ?? [];
+    const [whole = 0] = await countTokens({ encoding: "o200k_base", texts: [text] });
+
+    assert.ok(Math.abs(tokens - whole) <= 20, `${tokens} and ${whole}`);
+  });
+
+  test("a word without an end is counted in parts: the work grows with its length and not with the square of it", async () => {
+    const [tokens = 0] = (await counter.count("o200k_base", ["x".repeat(200_000)])) ?? [];
+
+    assert.ok(tokens >= 12_500 && tokens <= 50_000, `${tokens}`);
+  });
+
+  test("who asks a closed counter is told that it does not count", async () => {
+    const closed = new TokenCounter();
+    closed.close();
+
+    assert.equal(await closed.count("o200k_base", ["hello"]), null);
+  });
+
+  const routes: readonly (readonly [provider: string, model: string, encoding: string | null])[] = [
+    ["openai", "gpt-4.1-mini", "o200k_base"],
+    ["openai", "gpt-4o", "o200k_base"],
+    ["openai", "o3", "o200k_base"],
+    ["openai", "gpt-5-nano", "o200k_base"],
+    ["openai", "gpt-4-turbo", "cl100k_base"],
+    ["openai", "gpt-3.5-turbo", "cl100k_base"],
+    ["openai", "llama", null],
+    ["workers_ai", "@cf/openai/gpt-oss-20b", "o200k_base"],
+    ["workers_ai", "@cf/zai-org/glm-5.3", null],
+    ["anthropic", "claude-sonnet-5", null],
+  ];
+  for (const [provider, model, encoding] of routes)
+    test(`${provider}'s ${model} cuts text by ${encoding ?? "rules that nobody knows"}`, () => {
+      assert.equal(encodingOf({ provider, model }), encoding);
+    });
+});

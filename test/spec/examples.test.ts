@@ -1,0 +1,282 @@
+// The manifests of examples/, each asked as examples/README.md says, and held against what it says of them.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { calls, inTurn, startChat, systemOf, wordsOf } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import type { Behaviour, Reply } from "../support/mock-model/behaviours.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import type { TestServer } from "../support/server.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+
+const directory = fileURLToPath(new URL("../../examples/", import.meta.url));
+const readme = readFileSync(`${directory}README.md`, "utf8");
+const examples = readdirSync(directory).flatMap((file) => (file.endsWith(".yaml") ? [file.slice(0, -5)] : []));
+const commands = [...readme.matchAll(/^curl (?:-N )?"?http:\/\/127\.0\.0\.1:8080([^\s"]+)"?(?:.* -d '(.*)')?$/gm)];
+
+/** What a request of the README to `path` sends, of those that name `name`. */
+function body(path: string, name: string): Record<string, unknown> {
+  const [, , json = ""] = commands.find(([, to, sent]) => to === path && sent?.includes(`"${name}"`)) ?? [];
+  return JSON.parse(json.replace(/'\$\w+'/g, "given"));
+}
+
+// Words of a request by which the model knows whose it is.
+const judges = "You judge the answer";
+const chooses = "Choose who answers";
+const plans = "You plan the work";
+const proofreads = "You write short, exact texts";
+const budgets = "You work out budgets";
+const quickly = "You are svc's quick agent";
+
+/** The model with open weights that the bundled oss-only names. */
+const openModel = "gpt-oss-120b-cf";
+
+const verdict = (score: number) => ({ text: JSON.stringify({ score, feedback: "Shorter." }) });
+const plan = (...titles: string[]) => ({
+  text: JSON.stringify({ subtasks: titles.map((title) => ({ title, task: `Work out ${title}.` })) }),
+});
+
+describe("examples", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  let workspaces: string;
+  before(async () => {
+    workspaces = tempDir(atEnd);
+    ({ server, mock } = await startChat(atEnd, {
+      models: ["scripted", openModel],
+      env: { SVC_MANIFEST_DIR: directory, SVC_WORKSPACE_ROOT: workspaces },
+    }));
+  });
+
+  /** Lets the model answer each request by the first words of these that it has; gives the words that were known, in their order. */
+  function script(parts: Readonly<Record<string, Behaviour | readonly Behaviour[]>>): string[] {
+    const known: string[] = [];
+    mock.answer("scripted", (request) => {
+      const text = JSON.stringify(request.body.messages);
+      const [words, given] = Object.entries(parts).find(([each]) => text.includes(each)) ?? [];
+      assert.ok(words !== undefined && given !== undefined, text);
+      const behaviours = [given].flat();
+      const reply = behaviours[Math.min(known.filter((each) => each === words).length, behaviours.length - 1)];
+      known.push(words);
+      return typeof reply === "function" ? reply(request) : (reply as Reply);
+    });
+    return known;
+  }
+  async function ask(name: string) {
+    const answer = await server.post("/chat", body("/chat", name));
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json;
+  }
+  const results = (json: { messages: { role: string; content: string }[] }) =>
+    json.messages.filter(({ role }) => role === "tool").map(({ content }) => content);
+
+  test("the README has a request for each of them, all compile, and none names a model", async () => {
+    const { data } = (await server.get("/v1/models")).json;
+    const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
+
+    assert.equal(examples.length, 8);
+    for (const name of examples) {
+      assert.equal(body("/chat", name).manifest, name);
+      assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
+      assert.ok(listed.has(name), name);
+      assert.ok(!/^ {2}model:/m.test(readFileSync(`${directory}${name}.yaml`, "utf8")), name);
+      assert.equal((await server.get(`/manifests/${name}`)).json.manifest.metadata.name, name);
+    }
+    for (const [, path = ""] of commands.filter(([, , sent]) => sent === undefined))
+      assert.equal((await server.get(path)).status, 200, path);
+  });
+
+  test("editor writes a file when somebody has approved it", async () => {
+    const path = "/approvals/$APPROVAL_ID/decide";
+    script({
+      "files in your workspace": inTurn(calls(["write_file", { path: "notes.md", content: "buy milk\n" }]), {
+        text: "Done.",
+      }),
+    });
+
+    const answering = ask("editor");
+    const row = await eventually("a request", async () => {
+      const { items } = (await server.get("/approvals?thread_id=notes")).json;
+      return items[0] as { approval_id: string; rule_id: string; reason: string } | undefined;
+    });
+    const early = readdirSync(workspaces, { recursive: true }).filter((file) => String(file).endsWith("notes.md"));
+    const decided = await server.post(path.replace("$APPROVAL_ID", row.approval_id), body(path, "approved"));
+    const json = await answering;
+
+    assert.deepEqual([row.rule_id, row.reason], ["file-changes", "A file of the workspace is about to change."]);
+    assert.deepEqual(early, []);
+    assert.equal(decided.status, 200, decided.text);
+    assert.equal(json.final.content, "Done.");
+    const written = readdirSync(workspaces, { recursive: true }).filter((file) => String(file).endsWith("notes.md"));
+    assert.deepEqual(
+      written.map((file) => readFileSync(`${workspaces}/${file}`, "utf8")),
+      ["buy milk\n"],
+    );
+  });
+
+  test("project writes a plan that /plans shows with its thread", async () => {
+    const steps = [{ title: "Area" }, { title: "Cost" }];
+    script({
+      plan_create: inTurn(
+        calls(["plan_create", { title: "Paint", goal: "The cost", steps }]),
+        calls(["calculator", { expression: "3*4*5*7" }]),
+        { text: "It costs 420." },
+      ),
+    });
+
+    const json = await ask("project");
+
+    assert.equal(json.final.content, "It costs 420.");
+    const { items } = (await server.get("/plans?thread_id=move")).json;
+    assert.deepEqual(
+      items.map((row: { plan: { title: string; steps: unknown[] } }) => [row.plan.title, row.plan.steps.length]),
+      [["Paint", 2]],
+    );
+    assert.ok(results(json).includes("420"));
+  });
+
+  test("proofread gives the draft that its verifier has let pass, and no other", async () => {
+    const known = script({
+      [judges]: [verdict(0.7), verdict(0.9)],
+      [proofreads]: [{ text: "A long draft." }, { text: "Short." }],
+    });
+
+    const json = await ask("proofread");
+
+    assert.equal(json.final.content, "Short.");
+    assert.ok(!JSON.stringify(json.messages).includes("A long draft."));
+    assert.deepEqual(known, [proofreads, judges, proofreads, judges]);
+  });
+
+  test("errands does its subtasks one after the other and answers from what came of them", async () => {
+    const known = script({
+      [plans]: plan("nights", "meals"),
+      "It costs 170.": [{ text: "It costs 84." }, { text: "254 in all." }],
+      [budgets]: [calls(["calculator", { expression: "2*85" }]), { text: "It costs 170." }],
+    });
+
+    const json = await ask("errands");
+
+    assert.equal(json.final.content, "254 in all.");
+    assert.deepEqual(results(json), ["170"]);
+    assert.deepEqual(known, [plans, budgets, budgets, "It costs 170.", "It costs 170."]);
+  });
+
+  test("reception lets the one answer who is chosen, and quick when nobody is", async () => {
+    const parts = { [judges]: verdict(1), [proofreads]: { text: "I ask for a refund." }, [quickly]: { text: "Hm." } };
+
+    const known = script({ [chooses]: { text: '{"agent":"proofread"}' }, ...parts });
+    const chosen = await ask("reception");
+    script({ [chooses]: { text: "Whoever." }, ...parts });
+    const unclear = await ask("reception");
+
+    assert.equal(chosen.final.content, "I ask for a refund.");
+    assert.deepEqual(known, [chooses, proofreads, judges]);
+    assert.equal(unclear.final.content, "Hm.");
+  });
+
+  test("two-opinions makes one answer of both", async () => {
+    const known = script({
+      "Compare the answers.": { text: "Yes: both come to 1,049.58." },
+      [plans]: plan("tax"),
+      "Work out tax.": { text: "1,049.58." },
+      [budgets]: { text: "It is cheaper." },
+      [quickly]: { text: "Yes." },
+    });
+
+    const json = await ask("two-opinions");
+
+    assert.equal(json.final.content, "Yes: both come to 1,049.58.");
+    assert.equal(known.at(-1), "Compare the answers.");
+    assert.ok(known.includes(quickly) && known.includes(plans));
+    const asked = JSON.stringify(mock.requests.at(-1)?.body);
+    for (const words of ["It is cheaper.", "Yes."]) assert.ok(asked.includes(words), words);
+  });
+
+  test("lead hands both parts to others, who are told of their own part only", async () => {
+    script({
+      "You answer for the whole task": inTurn(
+        calls(
+          ["task", { agent: "errands", prompt: "What are 12 at 18?" }],
+          ["task", { agent: "proofread", prompt: "Invite to a party." }],
+        ),
+        { text: "It costs 216. Do come." },
+      ),
+      [judges]: verdict(1),
+      [plans]: plan("guests"),
+      [budgets]: { text: "216." },
+      [proofreads]: { text: "Do come." },
+    });
+
+    const json = await ask("lead");
+
+    assert.equal(json.final.content, "It costs 216. Do come.");
+    assert.deepEqual(results(json), ["216.", "Do come."]);
+    const toMember = mock.requests.filter((request) => systemOf(request)?.includes(proofreads)).at(-1);
+    assert.match(JSON.stringify(toMember?.body), /Invite to a party\./);
+    assert.doesNotMatch(JSON.stringify(toMember?.body), /guests|12 at 18/);
+  });
+
+  test("studio has what a client shows, and asks the client and its user in mid-turn", async () => {
+    const { svc } = (await server.get("/v1/models/studio")).json;
+    assert.equal(svc.greeting.headline, "What are we writing today?");
+    assert.equal(svc.starters.length, 2);
+    assert.deepEqual(
+      [svc.commands.map(({ name }: { name: string }) => name), svc.defaultOutputStyle],
+      [["draft"], "plain"],
+    );
+    const draft = { "help people write": { text: "For whom?" } };
+    script(draft);
+    assert.equal((await ask("studio")).final.content, "For whom?");
+    assert.match(
+      JSON.stringify(mock.requests.at(-1)?.body),
+      /Write a first draft of this.*an invitation to a summer party/,
+    );
+    assert.match(systemOf(mock.requests.at(-1)) ?? "", /short sentences and plain words\.$/);
+    for (const path of ["/chat/style", "/chat/mode"])
+      assert.equal((await server.post(path, body(path, "desk"))).status, 200, path);
+    script({
+      "help people write": inTurn(
+        calls(["read_selection", { format: "text" }]),
+        calls(["ask_user", { question: "Formal or not?", kind: "select", options: ["formal", "plain"] }]),
+        calls(["write_file", { path: "a.md", content: "a" }]),
+        { text: "Do come." },
+      ),
+    });
+
+    const stream = await server.stream("/chat/stream", body("/chat/stream", "studio"));
+    const { id } = (await stream.until("tool_request")).json.data;
+    await server.post("/chat/tool_result", { ...body("/chat/tool_result", "desk"), tool_call_id: id });
+    const { request_id } = (await stream.until("ui_request")).json.data;
+    await server.post("/chat/ui", { ...body("/chat/ui", "desk"), request_id });
+    const frames = await stream.rest();
+
+    assert.equal(wordsOf(frames), "Do come.");
+    const outputs = frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
+    assert.match(outputs[0], /"value":"formal"/);
+    assert.match(outputs[1], /plan/);
+    assert.match(JSON.stringify(mock.requests.at(-1)?.body), /We would be glad if you could come\./);
+    assert.match(systemOf(mock.requests.at(-1)) ?? "", /Write warmly, as to a friend\./);
+  });
+
+  test("the bundled router lets quick answer, or oss-only on its model with open weights", async () => {
+    const go = async () =>
+      (await server.post("/chat", { manifest: "router", messages: [{ role: "user", content: "Go." }] })).json.final;
+    mock.answer(openModel, { text: "Open." });
+
+    for (const [agent, said] of [
+      ["oss-only", "Open."],
+      ["quick", "Quick."],
+      ["nobody", "Quick."],
+    ]) {
+      script({ [chooses]: { text: JSON.stringify({ agent }) }, [quickly]: { text: "Quick." } });
+      assert.equal((await go()).content, said, agent);
+    }
+    assert.match(
+      systemOf(mock.requests.find(({ model }) => model === openModel)) ?? "",
+      /^You are svc's oss-only agent/,
+    );
+  });
+});

@@ -1,0 +1,511 @@
+// Plans: what agents of the pattern deep write down, and what people make of it by /plans.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { notesMax } from "../../storage/tables/queued-inputs.ts";
+import { calls, framesUntil, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
+import type { Reply } from "../support/mock-model/behaviours.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+
+const { env, keys } = apiKeys({
+  planner: { sub: "paula", scopes: ["chat:write", "chat:read", "plans:read", "plans:write", "audit:read"] },
+  reader: { scopes: ["plans:read"] },
+  writer: { scopes: ["plans:write"] },
+  nobody: { scopes: ["chat:write"] },
+  stranger: { tenant_id: "globex", scopes: ["*"] },
+});
+const steps = [{ title: "Look" }, { title: "Leap", note: "carefully" }];
+
+describe("plans", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  let count = 0;
+  before(async () => {
+    ({ server, mock } = await startChat(atEnd, {
+      models: ["scripted", "held"],
+      manifests: {
+        deep: { pattern: "deep" },
+        plain: {},
+        named: { tools: ["plan_get", "calculator"], pattern: "deep" },
+      },
+      env,
+    }));
+  });
+
+  const fresh = (): string => `p${++count}`;
+  const as = (who: keyof typeof keys) => ({ key: keys[who] });
+  const get = (path: string, who: keyof typeof keys = "planner") => server.get(path, as(who));
+  const put = (id: string, body: object, who: keyof typeof keys = "planner") =>
+    server.request("PUT", `/plans/${id}`, { ...as(who), body });
+  const remove = (id: string, who: keyof typeof keys = "planner") => server.request("DELETE", `/plans/${id}`, as(who));
+  const newestRequest = () => mock.requests.at(-1)?.body as { messages: { role: string; content: string }[] };
+
+  /** One turn in which the model says these; the texts of the tools' results, in their order. */
+  async function run(thread: string | null, replies: Reply[], manifest = "deep"): Promise<string[]> {
+    mock.answer("scripted", inTurn(...replies, { text: "Done." }));
+    const answer = await server.post(
+      "/chat",
+      turn(manifest, "go", thread === null ? {} : { thread_id: thread }),
+      as("planner"),
+    );
+    assert.equal(answer.status, 200, answer.text);
+    const { messages } = newestRequest();
+    const from = messages.findLastIndex(({ role }) => role === "user");
+    return messages.slice(from).flatMap(({ role, content }) => (role === "tool" ? [content] : []));
+  }
+  async function planned(thread: string, fields: object = {}) {
+    const [text = ""] = await run(thread, [calls(["plan_create", { title: "T", goal: "G", steps, ...fields }])]);
+    return JSON.parse(text) as { plan_id: string; updated_at: number; plan: { steps: { id: string }[] } };
+  }
+
+  test("PAT-004 deep binds the plan tools behind those of the manifest, and what they write is on /plans with the thread", async () => {
+    const made = await planned("deep-1");
+    const toolsOf = () => (mock.requests.at(-1)?.body.tools as { function: { name: string } }[] | undefined) ?? [];
+    const names = () => toolsOf().map((tool) => tool.function.name);
+    assert.deepEqual(names(), ["plan_create", "plan_update_step", "plan_get"]);
+    const listed = await get("/plans?thread_id=deep-1");
+    await run("deep-2", [], "named");
+    assert.deepEqual(names(), ["plan_get", "calculator", "plan_create", "plan_update_step"]);
+    await run("deep-2", [], "plain");
+    assert.deepEqual(names(), []);
+
+    assert.match(made.plan_id, /^[0-9a-f]{12}$/);
+    assert.deepEqual(listed.json.items, listed.json.plans);
+    const [row] = listed.json.items;
+    const { created_at } = row;
+    assert.deepEqual(row, {
+      id: made.plan_id,
+      tenant_id: "acme",
+      manifest_id: "deep",
+      thread_id: "acme:deep-1",
+      created_at,
+      updated_at: created_at,
+      expires_at: null,
+      plan: {
+        title: "T",
+        goal: "G",
+        steps: [
+          { id: "s1", title: "Look", status: "pending" },
+          { id: "s2", title: "Leap", status: "pending", note: "carefully" },
+        ],
+        status: "active",
+      },
+    });
+  });
+
+  test("PAT-004 a step is changed in place, what a person has written stays, and the agent reads it", async () => {
+    const { plan_id } = await planned("deep-3");
+    const { json: before } = await get(`/plans/${plan_id}`);
+    const edited = { ...before.plan, budget: 5, steps: [...before.plan.steps, { id: "mine", title: "Rest" }] };
+    assert.equal((await put(plan_id, { plan: edited, expected_updated_at: before.updated_at })).status, 200);
+
+    const results = await run("deep-3", [
+      calls(
+        ["plan_update_step", { plan_id, step_id: "s1" }],
+        ["plan_update_step", { plan_id, step_id: "mine", status: "in_progress", note: "now" }],
+        ["plan_update_step", { plan_id, step_id: "nope" }],
+        ["plan_get", {}],
+      ),
+    ]);
+
+    assert.match(results[2] ?? "", /^\[tool error\/not_found\] the plan has no step nope; its steps are s1, s2, mine/);
+    const read = JSON.parse(results[3] ?? "{}");
+    const { json: after } = await get(`/plans/${plan_id}`);
+    assert.equal(read.plan_id, plan_id);
+    assert.deepEqual(read.plan, after.plan);
+    assert.equal(after.plan.budget, 5);
+    assert.equal(after.plan.edited.by, "paula");
+    assert.deepEqual(after.plan.steps, [
+      { id: "s1", title: "Look", status: "done" },
+      { id: "s2", title: "Leap", status: "pending", note: "carefully" },
+      { id: "mine", title: "Rest", status: "in_progress", note: "now" },
+    ]);
+  });
+
+  test("PAT-004 an agent reaches its conversation's plans, and those of none by their id; not another's", async () => {
+    const { plan_id: other } = await planned("deep-4");
+    const free = fresh();
+    await put(free, { plan: { steps: [{ id: "a", title: "A" }] } });
+
+    const results = await run("deep-5", [
+      calls(
+        ["plan_get", {}],
+        ["plan_get", { plan_id: other }],
+        ["plan_update_step", { plan_id: other, step_id: "s1" }],
+        ["plan_create", { plan_id: other, steps }],
+        ["plan_get", { plan_id: free }],
+        ["plan_update_step", { plan_id: free, step_id: "a" }],
+      ),
+    ]);
+
+    assert.match(results[0] ?? "", /^\[tool error\/not_found\] this conversation has no plan yet/);
+    for (const at of [1, 2]) assert.match(results[at] ?? "", /^\[tool error\/not_found\] there is no plan/);
+    assert.match(results[3] ?? "", /^\[tool error\/invalid_arguments\] the plan_id .* is taken/);
+    assert.deepEqual(JSON.parse(results[4] ?? "{}").plan.steps, [{ id: "a", title: "A" }]);
+    assert.equal((await get(`/plans/${free}`)).json.plan.steps[0].status, "done");
+    assert.equal((await get(`/plans/${other}`)).json.plan.steps[0].status, "pending");
+  });
+
+  test("PAT-004 without a conversation a plan has no thread; an own id is replaced in its conversation only", async () => {
+    const [text = "{}"] = await run(null, [calls(["plan_create", { steps }])]);
+    const mine = fresh();
+    await planned("deep-6", { plan_id: mine });
+    const again = await planned("deep-6", { plan_id: mine, title: "Again" });
+
+    const { plan_id } = JSON.parse(text);
+    assert.equal((await get(`/plans/${plan_id}`)).json.thread_id, "");
+    assert.equal(again.plan_id, mine);
+    assert.equal((await get(`/plans/${mine}`)).json.plan.title, "Again");
+    assert.equal((await get("/plans?thread_id=deep-6")).json.items.length, 1);
+  });
+
+  test("PAT-004 what does not make a plan is told to the model: no steps, ids twice, too much, too many", async () => {
+    const long = "x".repeat(2000);
+    const large = Array.from({ length: 40 }, (_, at) => ({ title: "t", note: `${at}${long}`.slice(0, 2000) }));
+    const results = await run("deep-7", [
+      calls(
+        ["plan_create", { steps: [] }],
+        [
+          "plan_create",
+          {
+            steps: [
+              { id: "a", title: "A" },
+              { id: "a", title: "B" },
+            ],
+          },
+        ],
+        ["plan_create", { steps: large }],
+        ["plan_create", { plan_id: "a/b", steps }],
+      ),
+    ]);
+    for (const text of results) assert.match(text, /^\[tool error\/invalid_arguments\]/);
+    assert.equal(results.length, 4);
+
+    for (let batch = 0; batch < 10; batch++) {
+      const ten = Array.from({ length: 10 }, () => ["plan_create", { steps }] as const);
+      for (const text of await run("deep-8", [calls(...ten)])) assert.ok(text.startsWith("{"), text);
+    }
+    const [more] = await run("deep-8", [calls(["plan_create", { steps }])]);
+    assert.match(more ?? "", /^\[tool error\/rate_limited\] the conversation has 100 plans/);
+  });
+
+  test("PLAN-001 a plan is put with what belongs to it, and read as it was put", async () => {
+    const id = fresh();
+    const expires_at = Date.now() + 3_600_000;
+    const plan = { title: "Ä", nested: { a: [1, null, { __proto: 1 }] }, steps: "none" };
+    const made = await put(id, { plan, manifest_id: "deep", expires_at });
+    const { json: row } = await get(`/plans/${id}`);
+    const kept = await put(id, { plan: { title: "B" }, expected_updated_at: row.updated_at });
+    const cleared = await put(id, { plan: { title: "C" }, expires_at: null, manifest_id: null });
+
+    assert.equal(made.status, 200);
+    assert.deepEqual(made.json, { ...row, agent_told: null });
+    const { edited, ...rest } = row.plan;
+    assert.deepEqual(rest, plan);
+    assert.deepEqual([row.manifest_id, row.expires_at, row.created_at], ["deep", expires_at, row.updated_at]);
+    assert.deepEqual([kept.json.manifest_id, kept.json.expires_at], ["deep", expires_at]);
+    assert.deepEqual([cleared.json.manifest_id, cleared.json.expires_at], ["", null]);
+    assert.equal(cleared.json.created_at, row.created_at);
+    assert.ok(kept.json.updated_at > row.updated_at && cleared.json.updated_at > kept.json.updated_at);
+    assert.ok(edited.at >= row.created_at - 60_000);
+  });
+
+  test("PLAN-001 what is no plan is refused and named: another type, too much, an id that no path has, unknown fields", async () => {
+    const refused = [
+      await put(fresh(), { plan: [] }),
+      await put(fresh(), { plan: "p" }),
+      await put(fresh(), {}),
+      await put(fresh(), { plan: {}, expires_at: -1 }),
+      await put(fresh(), { plan: {}, thread_id: "t" }),
+      await put(fresh(), { plan: { text: "x".repeat(65_536) } }),
+      await put("a.b", { plan: {} }),
+      await put("x".repeat(65), { plan: {} }),
+    ];
+
+    for (const answer of refused) assert.equal(answer.status, 422, answer.text);
+    assert.deepEqual(
+      refused.slice(5).map(({ json }) => json.detail[0].loc),
+      [
+        ["body", "plan"],
+        ["path", "plan_id"],
+        ["path", "plan_id"],
+      ],
+    );
+  });
+
+  test("PLAN-002 a plan that was put outside of a conversation has an empty thread_id", async () => {
+    const id = fresh();
+
+    const made = await put(id, { plan: {} });
+
+    assert.equal(made.json.thread_id, "");
+  });
+
+  test("PLAN-003 edited says who and when, whatever the caller says", async () => {
+    const id = fresh();
+    const before = Date.now();
+
+    const made = await put(id, { plan: { a: 1, edited: { by: "root", at: 1 } } });
+
+    assert.deepEqual(Object.keys(made.json.plan.edited), ["by", "at"]);
+    assert.equal(made.json.plan.edited.by, "paula");
+    assert.ok(made.json.plan.edited.at >= before);
+  });
+
+  test("PLAN-004 the list is in the order of changes, in pages, and filters by the suffix, the full id, and none", async () => {
+    const ids = [fresh(), fresh(), fresh()];
+    for (const id of ids) await put(id, { plan: {} }, "stranger");
+    await put(ids[0] as string, { plan: { again: true } }, "stranger");
+    const of = (rows: readonly { id: string }[]) => rows.map(({ id }) => id);
+
+    const first = await get("/plans?limit=2", "stranger");
+    const second = await get(`/plans?limit=2&cursor=${first.json.next_cursor}`, "stranger");
+
+    assert.deepEqual(of(first.json.items), [ids[0], ids[2]]);
+    assert.deepEqual(of(second.json.items), [ids[1]]);
+    assert.equal(second.json.next_cursor, null);
+    for (const limit of [0, 201]) assert.ok([400, 422].includes((await get(`/plans?limit=${limit}`)).status));
+    assert.equal((await get("/plans?cursor=nonsense")).json.error, "invalid_cursor");
+    await planned("deep-9");
+    assert.equal((await get("/plans?thread_id=deep-9")).json.items.length, 1);
+    assert.equal((await get("/plans?thread_id=acme:deep-9")).json.items.length, 1);
+    const none = await get("/plans?thread_id=");
+    assert.ok(none.json.items.every((row: { thread_id: string }) => row.thread_id === ""));
+  });
+
+  test("AUTH-013 PLAN-004 scopes: a reader reads, a writer does both, who has neither does neither", async () => {
+    const id = fresh();
+    assert.equal((await put(id, { plan: {} }, "writer")).status, 200);
+    assert.equal((await get(`/plans/${id}`, "reader")).status, 200);
+    assert.equal((await get("/plans", "reader")).status, 200);
+    assert.equal((await get("/plans", "writer")).status, 200);
+
+    for (const refused of [
+      await put(id, { plan: {} }, "reader"),
+      await remove(id, "reader"),
+      await get("/plans", "nobody"),
+    ])
+      assert.equal(refused.status, 403, refused.text);
+  });
+
+  test("PLAN-005 a filter by a thread of another tenant is refused", async () => {
+    const answer = await get("/plans?thread_id=other:t1");
+
+    assert.deepEqual([answer.status, answer.json.error], [400, "invalid_thread_id"]);
+  });
+
+  test("PLAN-006 a plan that is not there, is over or is another tenant's is not found, and hides nothing new", async () => {
+    const [id, over] = [fresh(), fresh()];
+    await put(id, { plan: { secret: "of acme" } });
+    await put(over, { plan: {}, expires_at: Date.now() - 1 });
+
+    for (const answer of [
+      await get("/plans/nobodys"),
+      await get(`/plans/${over}`),
+      await get(`/plans/${id}`, "stranger"),
+      await remove(id, "stranger"),
+      await remove(over),
+    ])
+      assert.deepEqual([answer.status, answer.json.error], [404, "not_found"]);
+    assert.ok(!(await get("/plans?limit=200")).json.items.some((row: { id: string }) => row.id === over));
+    const theirs = await put(id, { plan: { mine: true } }, "stranger");
+    assert.equal(theirs.status, 200, "one id is another plan in another tenant");
+    assert.equal((await get(`/plans/${id}`)).json.plan.secret, "of acme");
+    assert.equal((await put(over, { plan: {}, expires_at: null })).json.plan.edited.by, "paula", "it may be made anew");
+    assert.equal((await get(`/plans/${over}`)).status, 200);
+  });
+
+  test("PLAN-007 who has read an older plan is refused and told the one that there is; of many at once one is taken", async () => {
+    const id = fresh();
+    const { json: row } = await put(id, { plan: { n: 0 } });
+    const expected_updated_at = row.updated_at;
+
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => put(id, { plan: { n: n + 1 }, expected_updated_at })),
+    );
+    const gone = await put("never-was", { plan: {}, expected_updated_at: 1 });
+    const blind = await Promise.all(Array.from({ length: 4 }, (_, n) => put(id, { plan: { blind: n } })));
+
+    const taken = answers.filter(({ status }) => status === 200);
+    assert.equal(taken.length, 1);
+    for (const { status, json } of answers.filter((answer) => answer.status !== 200)) {
+      assert.deepEqual([status, json.error, json.detail.error], [409, "plan_changed", "plan_changed"]);
+      assert.deepEqual({ ...json.detail.current, agent_told: null }, taken[0]?.json);
+    }
+    assert.deepEqual([gone.status, gone.json.detail], [409, { error: "plan_changed", current: null }]);
+    assert.deepEqual(
+      blind.map(({ status }) => status),
+      [200, 200, 200, 200],
+    );
+    assert.equal(new Set(blind.map(({ json }) => json.updated_at)).size, 4, "each change has a time of its own");
+  });
+
+  test("PLAN-008 an edit is on record, with who made it; one that was refused is not", async () => {
+    const id = fresh();
+    await put(id, { plan: { a: 1 }, manifest_id: "deep" });
+    await put(id, { plan: { a: 2 }, expected_updated_at: 1 });
+
+    const { json } = await get("/audit?event_type=plan_edit&limit=200");
+
+    const rows = json.items.filter((row: { payload: { plan_id: string } }) => row.payload.plan_id === id);
+    assert.equal(rows.length, 1);
+    assert.deepEqual(
+      [rows[0].status, rows[0].manifest_id, rows[0].principal_subj, rows[0].payload.by],
+      ["ok", "deep", "paula", "paula"],
+    );
+  });
+
+  const words = (request: MockModel["requests"][number] | undefined) => shown(request).map(({ content }) => content);
+  const notes = async (thread: string) =>
+    (await server.get(`/chat/sessions/${thread}`, as("planner"))).json.transcript.filter(
+      ({ kind }: { kind: string }) => kind === "custom",
+    );
+  const noteOf = (id: string) => `[plan] The user changed the plan "${id}". Read it again before you go on by it.`;
+  /** A turn whose model has begun to answer, and says no more until it is let. */
+  async function begun(thread: string, ...next: Reply[]) {
+    const more = gate();
+    let count = 0;
+    mock.answer("held", () => [says("One.", more.opened), ...next][count++] as Reply);
+    const body = turn("deep", "go", { thread_id: thread, model: "held" });
+    const stream = await server.stream("/chat/stream", body, as("planner"));
+    await framesUntil(stream, ({ name }) => name === "text_delta");
+    return {
+      async rest() {
+        more.open();
+        return stream.rest();
+      },
+    };
+  }
+
+  test("PLAN-009 PLAN-010 without a run the edit is recorded in the log of the plan's conversation, where the next turn reads it", async () => {
+    const { plan_id } = await planned("told-1");
+    const answer = await put(plan_id, { plan: { title: "Obey me" }, manifest_id: "deep" });
+    const refused = await put(plan_id, { plan: {}, expected_updated_at: 1 });
+    const { json: read } = await get(`/plans/${plan_id}`);
+    await run("told-1", []);
+
+    const { agent_told, ...row } = answer.json;
+    assert.deepEqual([answer.status, agent_told], [200, "recorded"]);
+    assert.deepEqual(row, read, "only the answer to an edit has agent_told");
+    assert.equal(refused.json.agent_told, undefined);
+    const [note, ...others] = await notes("told-1");
+    assert.deepEqual(others, [], "an edit that was refused is not told");
+    assert.deepEqual([note.role, note.content], ["user", noteOf(plan_id)]);
+    const { updated_at } = row;
+    assert.deepEqual(note.metadata, { type: "plan_edit", kind: "plan", plan_id, updated_at, in_context: true });
+    const seen = words(mock.requests.at(-1));
+    assert.ok(seen.includes(noteOf(plan_id)), seen.join());
+    assert.ok(!seen.join().includes("Obey me"), "what the plan says is the agent's to read");
+  });
+
+  test("PLAN-009 PLAN-010 while a run is going the edit is queued: its next model call sees it and a frame says so; of several the last", async () => {
+    const { plan_id } = await planned("told-2");
+    const { plan_id: other } = await planned("told-3");
+    const run = await begun("told-2", { text: "Two." });
+    const first = await put(plan_id, { plan: { n: 1 } });
+    const second = await put(plan_id, { plan: { n: 2 } });
+    const elsewhere = await put(other, { plan: {} });
+    const before = await notes("told-2");
+    await server.post("/chat/steer", { thread_id: "told-2", text: "On.", kind: "follow_up" }, as("planner"));
+    const frames = await run.rest();
+
+    assert.deepEqual(
+      [first, second, elsewhere].map(({ json }) => json.agent_told),
+      ["queued", "queued", "recorded"],
+    );
+    assert.deepEqual(before, []);
+    const { updated_at } = second.json;
+    assert.deepEqual(
+      frames.flatMap(({ name, json }) => (name === "workspace_note" ? [json.data] : [])),
+      [{ kind: "plan", plan_id, updated_at }],
+    );
+    assert.deepEqual(words(mock.requests.at(-1)).slice(-2), [noteOf(plan_id), "On."]);
+    assert.equal((await notes("told-2")).length, 1);
+  });
+
+  test("PLAN-009 a plan of no conversation tells nobody: one that a person has made, and another tenant's of the same id", async () => {
+    const { plan_id } = await planned("told-4");
+    const mine = await put(fresh(), { plan: {} });
+    const theirs = await put(plan_id, { plan: {} }, "stranger");
+
+    assert.deepEqual([mine.json.agent_told, theirs.json.agent_told], [null, null]);
+    assert.equal(theirs.json.thread_id, "");
+    assert.deepEqual(await notes("told-4"), []);
+    assert.equal((await server.get("/chat/sessions/told-4", as("stranger"))).json.createdAt, null);
+  });
+
+  test("PLAN-009 an edit stands when its agent cannot be told, because too much waits for it", async () => {
+    const { plan_id } = await planned("told-5");
+    const run = await begun("told-5");
+    for (let at = 0; at < notesMax; at++) {
+      const { json } = await server.post(
+        "/chat/workspace/edited",
+        { thread_id: "told-5", path: `${at}` },
+        as("planner"),
+      );
+      assert.equal(json.status, "queued");
+    }
+    const answer = await put(plan_id, { plan: { n: 1 } });
+    await run.rest();
+
+    assert.deepEqual([answer.status, answer.json.agent_told], [200, null]);
+    assert.equal((await get(`/plans/${plan_id}`)).json.plan.n, 1);
+    assert.ok(
+      (await notes("told-5")).every(({ metadata }: { metadata: { type: string } }) => metadata.type !== "plan_edit"),
+    );
+  });
+
+  test("PLAN-011 a plan that was deleted is gone", async () => {
+    const id = fresh();
+    await put(id, { plan: {} });
+
+    const deleted = await remove(id);
+
+    assert.deepEqual([deleted.status, deleted.json], [200, { status: "deleted" }]);
+    assert.equal((await get(`/plans/${id}`)).status, 404);
+    assert.equal((await remove(id)).status, 404);
+  });
+
+  test("PLAN-012 with a filter every row is of the thread; those of a deleted thread go with it, those of a fork do not come", async () => {
+    const thread = "deep-10";
+    await planned(thread);
+    await planned(thread);
+    await planned("deep-100");
+    const before = await get(`/plans?thread_id=${thread}`);
+    const forked = await server.post("/chat/fork", { thread_id: thread, new_thread_id: "deep-11" }, as("planner"));
+
+    assert.equal(forked.status, 200, forked.text);
+    assert.deepEqual((await get("/plans?thread_id=deep-11")).json.items, []);
+    await server.request("DELETE", `/chat/history/${thread}`, as("planner"));
+
+    assert.equal(before.json.items.length, 2);
+    assert.ok(before.json.items.every((row: { thread_id: string }) => row.thread_id === `acme:${thread}`));
+    assert.deepEqual((await get(`/plans?thread_id=${thread}`)).json.items, []);
+    assert.equal((await get(`/plans/${before.json.items[0].id}`)).status, 404);
+    assert.equal((await get("/plans?thread_id=deep-100")).json.items.length, 1);
+  });
+});
+
+test("PLAN-001 plans count for what a tenant may store, over a restart, and no longer when they are gone", async () => {
+  const atEnd = cleanup();
+  const dataDir = tempDir(atEnd);
+  const limited = { ...env, SVC_TENANT_STORED_BYTES: "3000" };
+  const server = await startServer({ atEnd, env: limited, dataDir });
+  const put = (at: TestServer, id: string, letters: number, key = keys.planner) =>
+    at.request("PUT", `/plans/${id}`, { key, body: { plan: { text: "x".repeat(letters) } } });
+
+  assert.equal((await put(server, "one", 2000)).status, 200);
+  const refused = await put(server, "two", 1000);
+  await server.kill();
+  const again = await startServer({ atEnd, env: limited, dataDir });
+
+  assert.deepEqual([refused.status, refused.json.error], [409, "storage_quota_exceeded"]);
+  assert.equal((await put(again, "two", 1000)).status, 409);
+  assert.equal((await put(again, "two", 1000, keys.stranger)).status, 200);
+  assert.equal((await put(again, "one", 100)).status, 200, "a smaller one in its place gives back");
+  assert.equal((await put(again, "two", 1000)).status, 200);
+  await again.request("DELETE", "/plans/two", { key: keys.planner });
+  assert.equal((await put(again, "one", 2000)).status, 200);
+});

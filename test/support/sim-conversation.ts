@@ -1,0 +1,506 @@
+import assert from "node:assert/strict";
+import { defineTool, type Tool } from "../../actors/tools/tool.ts";
+import { runAddress, threadAddress } from "../../bus/address.ts";
+import { Type } from "../../bus/type.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import { wakeDueRuns } from "../../host/due-waits.ts";
+import type { Store, TenantStore } from "../../storage/store/store.ts";
+import { eventId, type LogEvent, readEvents } from "../../storage/tables/events.ts";
+import { interruptedRun, waitingRun } from "../../storage/tables/runs.ts";
+import { type ThreadRow, threadBySuffix } from "../../storage/tables/threads.ts";
+import { openWaitsOfThread, waitsOfRun } from "../../storage/tables/waits.ts";
+import { ActorProcess, type AskedTurn, type TestTurn, tenantId } from "./actor-process.ts";
+import { type Outcome, outcomeOf } from "./outcome.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "./scripted-model.ts";
+import type { SimDisk } from "./sim-disk.ts";
+import type { Sim, SimEnv } from "./sim-env.ts";
+import { SimListener } from "./sim-listener.ts";
+import { call } from "./slow-turns.ts";
+
+// One conversation as its users and the world may treat it: turns, aborts, answers, forks, rewinds, listeners that come and go, and
+// processes that end at any moment, all at times that a seed decides. What was promised is written down here, outside of it, and
+// held against the log when all has come to rest.
+
+/** Calls of one run that its manifest allows. */
+const toolCallsMax = 6;
+/** The manifests that its turns are run with. */
+export const conversationManifests = {
+  sequential: { tools: ["note", "ask"], limits: { max_tool_calls: toolCallsMax } },
+  parallel: { tools: ["note", "ask"], limits: { max_tool_calls: toolCallsMax }, execution: { tools: "parallel" } },
+};
+
+const alice = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
+const everybody = { scopes: [], principal: null, not_principal: null };
+/** Longer than anything that a conversation still waits for by itself. */
+const restMs = 120_000;
+
+type Promised = "accepted" | "refused" | "unknown";
+
+export class SimConversation {
+  readonly #sim: Sim;
+  readonly #disk: SimDisk;
+  readonly #settings: Settings;
+  readonly #suffix: string;
+  #env: SimEnv;
+  #store: Store;
+  #process: ActorProcess;
+  #boots = 0;
+  #said = 0;
+  #forks = 0;
+  #calls = 0;
+  /** What clients have said, and whether they were told that it was taken. */
+  readonly #words = new Map<string, Promised>();
+  /** How often the effect of a call was seen outside. */
+  readonly #effects = new Map<string, number>();
+  /** Values that a wait was told, by its id, and those of them that were accepted. */
+  readonly #answers = new Map<string, { readonly accepted: unknown[] }>();
+  #turns: TestTurn[] = [];
+  #listener: SimListener | null = null;
+  /** What the model was shown last. */
+  #shown: readonly ShownMessage[] = [];
+  /** Nothing is asked for any more. */
+  #isLast = false;
+  /** What was done when, for whoever looks for the cause of a failure. */
+  readonly #done: string[] = [];
+  /** What has happened, for a test to see that its seeds meet enough. */
+  readonly seen = new Set<string>();
+
+  constructor(sim: Sim, disk: SimDisk, settings: Settings, suffix: string) {
+    this.#sim = sim;
+    this.#disk = disk;
+    this.#settings = settings;
+    this.#suffix = suffix;
+    this.#env = sim.env();
+    this.#store = disk.store(sim, this.#env);
+    this.#process = this.#boot();
+  }
+
+  /** Does some of what may be done, at times of its own, and then lets all come to rest. */
+  async live(actions: number): Promise<void> {
+    const sim = this.#sim;
+    for (let done = 0; done < actions; done++) {
+      await this.#act();
+      await sim.advance(sim.int(3) === 0 ? 0 : sim.int(60));
+    }
+    await this.#rest();
+  }
+
+  async #act(): Promise<void> {
+    const choice = this.#sim.int(25);
+    this.#done.push(`${this.#sim.now % 1_000_000} action ${choice}, next ${(await this.#head())?.next_seq}`);
+    if (choice < 7) this.#say();
+    else if (choice < 8) this.#continue();
+    else if (choice < 10) await this.#abort();
+    else if (choice < 13) await this.#answer();
+    else if (choice < 14) await this.#fork();
+    else if (choice < 15) await this.#rewind();
+    else if (choice < 16) await this.#custom();
+    else if (choice < 18) await this.#listen();
+    else if (choice < 22) this.#steer();
+    else if (choice < 23) this.#compact();
+    else await this.#crash();
+  }
+
+  get #tenant(): TenantStore {
+    return this.#store.tenant(tenantId);
+  }
+
+  #head(): Promise<ThreadRow | undefined> {
+    return threadBySuffix(this.#tenant, this.#suffix);
+  }
+
+  #log({ thread_key, next_seq }: ThreadRow): Promise<LogEvent[]> {
+    return readEvents(this.#tenant, thread_key, 0, next_seq);
+  }
+
+  #boot(): ActorProcess {
+    const env = this.#env;
+    const model = new ScriptedModel(
+      env,
+      (messages) => this.#reply(messages),
+      () => this.#sim.int(6),
+    );
+    return new ActorProcess({
+      env,
+      store: this.#store,
+      settings: this.#settings,
+      model,
+      tools: this.#tools(),
+      bootId: `${this.#suffix}-${this.#boots++}`,
+    });
+  }
+
+  /** Text, or a few calls that are known nowhere else. */
+  #reply(messages: readonly ShownMessage[]): ScriptedReply {
+    const sim = this.#sim;
+    this.#shown = messages;
+    const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
+    const text = ["One. ", "Two."].slice(0, 1 + sim.int(2));
+    if (this.#isLast) return { text, usage };
+    if (sim.int(20) === 0) return { text, failure: "the provider is gone" };
+    if (sim.int(5) < 2) return { text, usage };
+    const calls = Array.from({ length: 1 + sim.int(3) }, () => {
+      const id = `${this.#suffix}-${this.#calls++}`;
+      return call(id, ["note", "note", "ask", "no_such_tool"][sim.int(4)] as string, { id });
+    });
+    return { text: sim.int(2) === 0 ? text : [], calls, usage };
+  }
+
+  #tools(): Tool[] {
+    const parameters = Type.Object({ id: Type.String() }, { additionalProperties: false });
+    const note = defineTool({
+      name: "note",
+      description: "Leaves a trace.",
+      parameters,
+      effect: "once",
+      risk: "writes",
+      execute: ({ id }, { env }) => {
+        this.#effects.set(id, (this.#effects.get(id) ?? 0) + 1);
+        return new Promise((resolve) => env.timer(this.#sim.int(20), () => resolve({ text: `noted ${id}` })));
+      },
+    });
+    const ask = defineTool({
+      name: "ask",
+      description: "Asks a person.",
+      parameters,
+      effect: "once",
+      risk: "reads",
+      execute: ({ id }, { env }) => {
+        const deadline = this.#sim.int(3) === 0 ? env.now() + this.#sim.int(200) : null;
+        return { wait: { kind: "question", subject: id, deadline, may_answer: everybody } };
+      },
+      resume: ({ id }, outcome) =>
+        outcome.kind === "expired" ? { error: "timeout", text: "nobody came" } : { text: `${id}: ${outcome.value}` },
+    });
+    return [note, ask];
+  }
+
+  #say(): void {
+    const words = `${this.#suffix} says ${this.#said++}`;
+    const turn = this.#submit({ messages: [{ role: "user", content: words }] });
+    this.#promise(words, turn.accepted);
+  }
+
+  #steer(): void {
+    const words = `${this.#suffix} steers ${this.#said++}`;
+    const kind = this.#sim.int(3) === 0 ? "follow_up" : "steer";
+    const body = { text: words, kind, principal: alice } as const;
+    this.#promise(words, this.#process.bus.ask(threadAddress(tenantId, this.#suffix), "steer", body));
+    this.#see(kind);
+  }
+
+  #compact(): void {
+    const turn = this.#submit({ surface: "compact", messages: [{ role: "user", content: "" }] });
+    void outcomeOf(turn.accepted).then((outcome) => this.#see("answer" in outcome ? "compacts" : outcome.refused));
+  }
+
+  #continue(): void {
+    this.#submit({ surface: "continue", messages: [] });
+  }
+
+  #submit(asked: Partial<AskedTurn>): TestTurn {
+    const manifest = this.#sim.int(2) === 0 ? "sequential" : "parallel";
+    const turn = this.#process.submit({ manifest, thread_suffix: this.#suffix, ...asked });
+    this.#turns.push(turn);
+    return turn;
+  }
+
+  /** Writes down what becomes of words. Only those of a refusal are known not to be kept. */
+  #promise(words: string, asked: Promise<unknown>): void {
+    this.#words.set(words, "unknown");
+    void outcomeOf(asked).then((outcome) => {
+      if ("answer" in outcome) this.#words.set(words, "accepted");
+      else if (outcome.refused === "run_in_progress") this.#words.set(words, "refused");
+      this.#see("answer" in outcome ? "taken" : outcome.refused);
+    });
+  }
+
+  #see(what: string): void {
+    this.seen.add(what);
+  }
+
+  async #abort(): Promise<void> {
+    const outcome = await this.#asked(this.#process.abort(this.#suffix));
+    if (outcome && "answer" in outcome && outcome.answer.aborted) this.#see("aborted");
+  }
+
+  /** Lets time pass until an ask is answered; null when it never was. */
+  async #asked<T>(asked: Promise<T>): Promise<Outcome<T> | null> {
+    return this.#sim.until(outcomeOf(asked), restMs);
+  }
+
+  /** Two people answer one of the open questions, at nearly the same time. */
+  async #answer(): Promise<void> {
+    const head = await this.#head();
+    if (!head) return;
+    const run = await waitingRun(this.#tenant, head.thread_key);
+    const open = run ? await waitsOfRun(this.#tenant, run.run_id) : [];
+    const wait = open[this.#sim.int(Math.max(1, open.length))];
+    if (!run || !wait) return;
+    const both = [0, 1].slice(this.#sim.int(2)).map(async (at) => {
+      const value = `answer ${at}`;
+      const body = { wait_id: wait.wait_id, value, principal: alice };
+      const to = runAddress(tenantId, this.#suffix, run.run_id);
+      const outcome = await outcomeOf(this.#process.bus.ask(to, "answer", body));
+      if (!("answer" in outcome) || outcome.answer.outcome !== "accepted") return;
+      const known = this.#answers.get(wait.wait_id) ?? { accepted: [] };
+      known.accepted.push(value);
+      this.#answers.set(wait.wait_id, known);
+      this.#see("answered");
+    });
+    await this.#sim.until(Promise.all(both), restMs);
+  }
+
+  async #fork(): Promise<void> {
+    const to = `${this.#suffix}-fork-${this.#forks++}`;
+    const body = { source: this.#suffix, event_id: null };
+    const outcome = await this.#asked(this.#process.bus.ask(threadAddress(tenantId, to), "fork", body));
+    if (!outcome || !("answer" in outcome)) return;
+    const head = await threadBySuffix(this.#tenant, to);
+    assert.ok(head, "what was copied is there");
+    const events = await this.#log(head);
+    assertTree(head, events);
+    assertCallsAnswered(events);
+    this.#see("forked");
+  }
+
+  async #rewind(): Promise<void> {
+    const head = await this.#head();
+    if (!head || head.next_seq === 0) return;
+    const to = eventId(head.uid, this.#sim.int(head.next_seq));
+    const channel = this.#process.bus.openChannel(() => {});
+    const asked = { event_id: to, summarize: false, instructions: "", manifest: null, request_id: "r", channel };
+    const body = { ...asked, principal: alice };
+    const outcome = await this.#asked(this.#process.bus.ask(threadAddress(tenantId, this.#suffix), "rewind", body));
+    if (outcome && "answer" in outcome) this.#see("rewound");
+  }
+
+  async #custom(): Promise<void> {
+    const words = `${this.#suffix} adds ${this.#said++}`;
+    const body = { content: words, role: "user", in_context: true, metadata: {} } as const;
+    this.#promise(words, this.#process.bus.ask(threadAddress(tenantId, this.#suffix), "custom", body));
+  }
+
+  async #listen(): Promise<void> {
+    await this.#stopListening();
+    const head = await this.#head();
+    const cursor = head ? this.#sim.int(head.next_seq + 1) : 0;
+    this.#listener = new SimListener(this.#process.bus, threadAddress(tenantId, this.#suffix), cursor);
+    this.#see("listened");
+  }
+
+  /** What was heard until now is all that there is to hear. */
+  async #stopListening(atRest = false): Promise<void> {
+    const listener = this.#listener;
+    this.#listener = null;
+    if (listener === null) return;
+    await this.#sim.until(listener.attached, restMs);
+    listener.stop();
+    const head = await this.#head();
+    if (head) listener.check(await this.#log(head), atRest);
+  }
+
+  /** The process ends without a word; what it had not written is lost. */
+  async #crash(): Promise<void> {
+    this.#see(this.#turns.length > 0 ? "crashed after a turn" : "crashed");
+    assert.deepEqual(this.#process.crashes, []);
+    this.#env.end();
+    this.#process.close();
+    this.#listener = null;
+    this.#turns = [];
+    this.#env = this.#sim.env();
+    this.#store = this.#disk.store(this.#sim, this.#env);
+    this.#process = this.#boot();
+    await this.#asked(this.#process.bus.ask(threadAddress(tenantId, this.#suffix), "recover", {}));
+  }
+
+  /** Answers what is still asked until nothing is, and holds the log against what was promised. */
+  async #rest(): Promise<void> {
+    for (let rounds = 0; ; rounds++) {
+      assert.ok(rounds < 100, "the conversation does not come to rest");
+      await this.#sim.advance(1_000);
+      await this.#sim.until(wakeDueRuns(this.#store, this.#process.bus), restMs);
+      await this.#sim.advance(1_000);
+      const head = await this.#head();
+      if (!head) break;
+      if (!(await waitingRun(this.#tenant, head.thread_key))) break;
+      await this.#answer();
+    }
+    await this.#sim.until(Promise.all(this.#turns.map(({ accepted }) => outcomeOf(accepted))), restMs);
+    await this.#sim.advance(5_000);
+    await this.#sayLast();
+    await this.#stopListening(true);
+    assert.deepEqual(this.#process.crashes, []);
+    await this.#check();
+    this.#process.close();
+    this.#env.end();
+  }
+
+  /** What the log says, a line for each event, for whoever looks for the cause of a failure. */
+  async outline(): Promise<string> {
+    const head = await this.#head();
+    if (!head) return "no thread";
+    const lines = (await this.#log(head)).map(({ seq, parent_seq, kind, role, content, extra }) =>
+      [seq, `<${parent_seq}`, kind, role, content, JSON.stringify(extra)].join(" "),
+    );
+    const runs = this.#disk.query(
+      "SELECT run_id, status, epoch, owner FROM runs WHERE thread_key = ?",
+      head.thread_key,
+    );
+    const waits = this.#disk.query("SELECT wait_id, state, answer FROM waits WHERE thread_key = ?", head.thread_key);
+    return [
+      ...lines,
+      `leaf ${head.leaf_seq}`,
+      ...this.#done,
+      ...[...runs, ...waits].map((row) => JSON.stringify(row)),
+    ].join("\n");
+  }
+
+  /** One more turn, which is shown what is on the active branch and nothing else. */
+  async #sayLast(): Promise<void> {
+    this.#isLast = true;
+    this.#say();
+    await this.#sim.until((this.#turns.at(-1) as TestTurn).ended, restMs);
+    await this.#sim.advance(5_000);
+    const head = (await this.#head()) as ThreadRow;
+    const events = await this.#log(head);
+    const branch: LogEvent[] = [];
+    for (let seq = head.leaf_seq; seq >= 0; seq = branch.at(-1)?.parent_seq ?? -1) branch.push(events[seq] as LogEvent);
+    const said = ({ content }: { readonly content: string }): string[] =>
+      content.match(/\S+ (?:says|adds|steers) \d+/g) ?? [];
+    const onBranch = branch.reverse().flatMap(said);
+    const shown = this.#shown.filter(({ role }) => role === "user").flatMap(said);
+    if (branch.some(({ kind }) => kind === "compaction"))
+      assert.deepEqual(
+        shown.filter((words) => !onBranch.includes(words)),
+        [],
+        "shown to the model of another branch",
+      );
+    else assert.deepEqual([...shown].sort(), [...onBranch].sort(), "shown to the model");
+  }
+
+  async #check(): Promise<void> {
+    const head = await this.#head();
+    const events = head ? await this.#log(head) : [];
+    const queue = this.#disk.query("SELECT content FROM queued_inputs WHERE thread_key = ?", head?.thread_key ?? -1);
+    this.#checkWords(
+      events,
+      queue.map(({ content }) => content),
+    );
+    this.#checkEffects(events);
+    if (!head) return;
+    assertTree(head, events);
+    assertCallsAnswered(events);
+    this.#checkWaits(events);
+    assert.equal(await interruptedRun(this.#tenant, head.thread_key), undefined, "a run is still live");
+    assert.deepEqual(await openWaitsOfThread(this.#tenant, head.thread_key, 9), [], "a question is still open");
+    await this.#checkRuns(head, events);
+  }
+
+  /** What was said is in the log, or waits for the next run. */
+  #checkWords(events: readonly LogEvent[], waiting: readonly unknown[]): void {
+    for (const [words, promised] of this.#words) {
+      const times =
+        events.filter(({ content }) => content === words).length +
+        waiting.filter((content) => content === words).length;
+      if (promised === "accepted") assert.equal(times, 1, `${words}, which was accepted`);
+      else if (promised === "refused") assert.equal(times, 0, `${words}, which was refused`);
+      else assert.ok(times <= 1, `${words}, of which nobody was told`);
+    }
+  }
+
+  /** No effect comes twice, and what the log says of it is true. */
+  #checkEffects(events: readonly LogEvent[]): void {
+    for (const [id, times] of this.#effects) assert.equal(times, 1, `${id} has run ${times} times`);
+    for (const { extra, content } of events.filter(({ kind }) => kind === "tool_result")) {
+      const id = extra?.tool_call_id ?? "";
+      if (content.startsWith("noted ")) assert.ok(this.#effects.has(id), `${id} did not run`);
+      if (content.includes("not run:")) assert.ok(!this.#effects.has(id), `${id} has run, and the log says ${content}`);
+      this.#see(content.replace(/\S+-\d+/, "<id>"));
+    }
+  }
+
+  #checkWaits(events: readonly LogEvent[]): void {
+    const ends = new Map<unknown, LogEvent[]>();
+    const opened = new Map<unknown, LogEvent>();
+    for (const event of events) {
+      const { type, wait_id } = event.extra?.metadata ?? {};
+      if (type === "wait_opened") opened.set(wait_id, event);
+      if (type === "wait_ended") ends.set(wait_id, [...(ends.get(wait_id) ?? []), event]);
+    }
+    for (const [id, of] of ends) assert.equal(of.length, 1, `the wait ${id} has ended ${of.length} times`);
+    // A process that dies while a run has asked, and does not wait yet, leaves a call that is closed without a word on the wait.
+    const closed = new Set(
+      events
+        .filter(({ content }) => content.startsWith("[tool error/interrupted]"))
+        .map(({ extra }) => extra?.tool_call_id),
+    );
+    for (const [id, { extra }] of opened)
+      assert.ok(ends.has(id) || closed.has(String(extra?.metadata?.tool_call_id)), `the wait ${id} has no end`);
+    for (const [id, { accepted }] of this.#answers) {
+      assert.equal(accepted.length, 1, `the wait ${id} has taken ${accepted}`);
+      const end = ends.get(id)?.[0];
+      if (end?.extra?.metadata?.how !== "answered") continue;
+      const result = events.find(
+        ({ kind, extra, seq }) =>
+          kind === "tool_result" && extra?.tool_call_id === end.extra?.metadata?.tool_call_id && seq > end.seq - 2,
+      );
+      assert.match(result?.content ?? "", new RegExp(`: ${accepted[0]}$`), `the wait ${id}`);
+    }
+  }
+
+  /** Every run is over, has made no more calls than it may, and is billed for what its model has said. */
+  async #checkRuns(head: ThreadRow, events: readonly LogEvent[]): Promise<void> {
+    const runs = this.#disk.query("SELECT * FROM runs WHERE thread_key = ?", head.thread_key);
+    for (const { run_id, status, first_seq, last_seq } of runs) {
+      assert.ok(status === "completed" || status === "failed", `the run ${run_id} is ${status}`);
+      const own = events.filter(({ seq }) => seq >= Number(first_seq) && seq <= Number(last_seq));
+      const intents = own.filter(({ kind }) => kind === "tool_call");
+      assert.ok(intents.length <= toolCallsMax, `${intents.length} calls of ${run_id}`);
+    }
+    const [billed] = this.#disk.query(
+      "SELECT count(*) AS n FROM usage WHERE thread_id = ?",
+      `${tenantId}:${this.#suffix}`,
+    );
+    const answers = events.filter(({ extra }) => extra?.metadata?.usage !== undefined);
+    assert.ok(Number(billed?.n) >= answers.length, `${billed?.n} rows of usage for ${answers.length} answers`);
+  }
+}
+
+/** Parents come before their children, there is one root, and the leaf is an event. */
+function assertTree({ leaf_seq, next_seq }: ThreadRow, events: readonly LogEvent[]): void {
+  assert.deepEqual(
+    events.map(({ seq }) => seq),
+    Array.from({ length: next_seq }, (_, seq) => seq),
+    "events without a gap",
+  );
+  for (const { seq, parent_seq } of events)
+    assert.ok(parent_seq < seq && parent_seq >= -1, `${seq} below ${parent_seq}`);
+  assert.ok(leaf_seq < next_seq && (next_seq === 0 || leaf_seq >= 0), `leaf ${leaf_seq} of ${next_seq}`);
+}
+
+/** Each call has one result, on every branch that goes on behind it. */
+function assertCallsAnswered(events: readonly LogEvent[]): void {
+  const results = events.filter(({ kind }) => kind === "tool_result").map(({ extra }) => extra?.tool_call_id ?? "");
+  const asked = events.flatMap(({ extra }) => extra?.tool_calls ?? []).map(({ id }) => id);
+  assert.deepEqual([...new Set(results)].sort(), [...new Set(asked)].sort(), "each call has a result");
+  for (const { seq, extra } of events)
+    for (const { id } of extra?.tool_calls ?? []) {
+      const count = onBranches(events, seq, id);
+      assert.ok(count <= 1, `the call ${id} has ${count} results on one branch`);
+    }
+}
+
+/** The most results of a call that one branch behind an event has. */
+function onBranches(events: readonly LogEvent[], seq: number, id: string): number {
+  const counts = new Map<number, number>([[seq, 0]]);
+  let most = 0;
+  for (const event of events) {
+    const before = counts.get(event.parent_seq);
+    if (before === undefined || event.seq <= seq) continue;
+    const count = before + (event.kind === "tool_result" && event.extra?.tool_call_id === id ? 1 : 0);
+    counts.set(event.seq, count);
+    most = Math.max(most, count);
+  }
+  return most;
+}
