@@ -4,6 +4,7 @@ import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
 import {
   type ApprovalKey,
   type ApprovalRow,
+  approvalById,
   claimGrantOp,
   decisionOf,
   liveGrant,
@@ -53,7 +54,7 @@ function isWaived({ mode, agent }: GovernedRun, tool: string): boolean {
 }
 
 async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): Promise<CallVerdict> {
-  const { store, metrics, env } = run;
+  const { store, env } = run;
   const asker = principalId(call.principal);
   const key: ApprovalKey = {
     manifest_id: run.agent.name,
@@ -71,12 +72,20 @@ async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): P
     const pending = await pendingApproval(store, key);
     if (pending !== undefined && (look > 1 || pending.deadline > env.now())) {
       if (pending.bound_to !== "" && pending.bound_to !== asker) return refused(rule, "pending for another principal");
-      metrics.count("svc_approval_required_total", { tool: call.tool, rule: rule.id });
-      return { verdict: "wait", rule: rule.id, wait: waitFor(run, rule, call, pending) };
+      return asks(run, rule, call, pending);
     }
-    await openApproval(store, await request(run, rule, call, key));
+    const asked = await request(run, rule, call, key);
+    await openApproval(store, asked);
+    // Whoever reads the list may have decided it by now; the call has to hear so, and must not ask a second time.
+    const own = await approvalById(store, asked.id);
+    if (own !== undefined) return asks(run, rule, call, own);
   }
   throw new Error("a request for approval that is never pending");
+}
+
+function asks(run: GovernedRun, rule: ApprovalRule, call: GovernedCall, row: ApprovalRow): CallVerdict {
+  run.metrics.count("svc_approval_required_total", { tool: call.tool, rule: rule.id });
+  return { verdict: "wait", rule: rule.id, wait: waitFor(run, rule, call, row) };
 }
 
 /** What equal calls have in common. A plan is approved for its conversation alone, or for the one call where there is none. */

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { builtInTools } from "../../../actors/tools/registry/built-in.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { approvals } from "../../../governance/controls/approvals.ts";
+import type { GovernedCall, GovernedRun } from "../../../governance/controls/control.ts";
+import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { approvalById, approvalPage, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
+import { compileSpec } from "../../manifests/support.ts";
+import { testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+import { call } from "./support.ts";
+
+const known = new Map(builtInTools.map((tool) => [tool.name, tool]));
+const agent = compileSpec(
+  { tools: ["calculator"], approvals: [{ id: "gate", tools: ["calculator"] }] },
+  { tools: known },
+);
+const alice = { tenant_id: "acme", sub: "alice", scopes: ["chat:write"], scheme: "api_key", issuer: "" };
+const governed = { ...call, args: { expression: "1" }, preview: async () => null, principal: alice } as GovernedCall;
+
+/** Decides a request in the moment in which it can be seen: its asker hears of the write only after that. */
+function quickDecider(store: TenantStore, decision: Decision): TenantStore {
+  const write = async (ops: readonly WriteOp[]) => {
+    const written = await store.write(ops);
+    const { rows } = await approvalPage(store, { status: "pending" }, null, 10);
+    for (const { id } of rows) await store.write(decideOps(store, id, decision, "bob"));
+    return written;
+  };
+  const { read, op } = { read: store.read.bind(store), op: store.op.bind(store) };
+  return { ...store, read, op, write } as TenantStore;
+}
+
+describe("approvals", () => {
+  const atEnd = cleanup();
+  let store: Store;
+  before(async () => {
+    ({ store } = await testStore("sqlite", atEnd));
+  });
+
+  for (const decision of ["approved", "denied"] as const)
+    test(`LIM-003 a request that is ${decision} before its call waits for it is the one that the call hears of`, async () => {
+      const tenant = store.tenant(`quick-${decision}`);
+      const control = approvals({
+        agent,
+        env: systemEnv(),
+        store: quickDecider(tenant, { decision, note: "at once", edited_args: null }),
+        mode: "default",
+        attended: true,
+        threadId: "acme:t",
+        budget: { spent: { cost_usd: 0, tool_calls: 0 } },
+        metrics: { count: () => {} },
+        callKey: (id: string) => id,
+        failed: (error: unknown) => assert.fail(String(error)),
+      } as unknown as GovernedRun);
+      assert.ok(control?.before);
+
+      const verdict = await control.before(governed);
+
+      assert.ok(verdict.verdict === "wait");
+      const row = await approvalById(tenant, verdict.wait.approval_id ?? "");
+      assert.deepEqual([row?.status, row?.decision?.by], [decision, "bob"]);
+      assert.deepEqual((await approvalPage(tenant, { status: "pending" }, null, 10)).rows, []);
+    });
+});
