@@ -26,7 +26,8 @@ export interface Answer {
 /** Talks to a server as a plain client would: nothing is added, nothing is followed, nothing is sent again. */
 export class HttpClient {
   readonly #url: () => string;
-  readonly #agent = new Agent({ keepAlive: true });
+  /** An idle connection is given up before the server does so, after ten seconds: a request might be on its way just then. */
+  readonly #agent = new Agent({ keepAlive: true, timeout: 5_000 });
 
   constructor(url: () => string) {
     this.#url = url;
