@@ -16,6 +16,7 @@ import { preferenceRoutes } from "./preferences.ts";
 import { responseRoutes } from "./responses.ts";
 import { sessionNoteRoutes } from "./session-notes.ts";
 import { sessionRoutes } from "./sessions.ts";
+import { signInRoutes } from "./sign-in.ts";
 import { steeringRoutes } from "./steering.ts";
 import { systemRoutes } from "./system.ts";
 import { treeRoutes } from "./tree.ts";
@@ -56,6 +57,7 @@ export function allRoutes(
     ...manifestRoutes(manifestSource),
     ...systemRoutes,
     ...wellKnownRoutes,
+    ...signInRoutes,
     ...more.routes,
     // The reference describes itself too.
     ...docsRoutes(() => routes, more.tags),

@@ -1,0 +1,33 @@
+import { Type } from "../../bus/type.ts";
+import { json } from "../exchange/reply.ts";
+import { route } from "../route.ts";
+
+// How a person may sign in. No provider can be configured in this version, so that each way is closed, and said to be.
+
+const methods = route({
+  method: "GET",
+  path: "/auth/methods",
+  summary: "The ways to sign in that are open.",
+  tag: "System",
+  access: "public",
+  reply: {
+    description: "`bearer_required` is false only where SVC_AUTH_MODE is none.",
+    schema: Type.Object({
+      github_device: Type.Boolean(),
+      github_redirect: Type.Boolean(),
+      google_redirect: Type.Boolean(),
+      bearer_required: Type.Boolean(),
+      github_signup: Type.Union([Type.Literal("off"), Type.Literal("invite")]),
+    }),
+  },
+  handle: (_request, { settings }) =>
+    json({
+      github_device: false,
+      github_redirect: false,
+      google_redirect: false,
+      bearer_required: settings.authMode !== "none",
+      github_signup: "off",
+    }),
+});
+
+export const signInRoutes = [methods];
