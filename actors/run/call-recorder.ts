@@ -26,7 +26,7 @@ export class CallRecorder {
   }
 
   /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
-  started(call: ToolCall, at?: number): void {
+  started(call: ToolCall, at = this.#scope.run.toldSeq): void {
     if (this.#startedIds.has(call.id)) return;
     this.#startedIds.add(call.id);
     this.#scope.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);

@@ -56,6 +56,6 @@ export function leavePlan(scope: RunScope, { name }: ToolCall, { error }: ToolRe
 
 /** Says that the run is in another mode, when its conversation has it too. */
 export function tellMode(scope: RunScope, mode: PermissionMode): void {
-  scope.frameToAll("permission_mode_changed", { mode });
+  scope.frameInCall("permission_mode_changed", { mode });
   scope.audit("permission_mode_change", mode, { mode, via: exitPlanModeName });
 }

@@ -19,9 +19,12 @@ export class RunState {
   tasks: TaskFamily | null = null;
   /** Ids of calls that the run has made: a model that uses one again gets another. */
   readonly callIds: Set<string>;
+  /** Of events below it the one who has started the turn was told, as far as frames tell of events. */
+  toldSeq: number;
 
-  constructor({ resumed, mode }: RunPlan) {
+  constructor({ resumed, mode }: RunPlan, toldSeq: number) {
     this.mode = mode;
+    this.toldSeq = toldSeq;
     this.hasAsked = resumed !== null;
     this.callIds = new Set(resumed?.callIds);
     if (resumed !== null && resumed.approvals.length > 0) this.approvals = new Set(resumed.approvals);

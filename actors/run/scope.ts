@@ -111,7 +111,7 @@ export class RunScope {
     this.plan = plan;
     this.#of = of;
     const over = of?.over;
-    this.run = over?.run ?? new RunState(plan);
+    this.run = over?.run ?? new RunState(plan, journal.durableSeq);
     this.cancellation = over?.cancellation ?? new Cancellation();
     this.journal = journal;
     this.output = output;
@@ -252,13 +252,27 @@ export class RunScope {
   /** Sends a structural frame to the one who started the turn. `id` is the sequence number behind the events that it tells of. */
   frame(name: string, data: unknown, id: number = this.journal.durableSeq): void {
     this.passOn();
+    this.told(id);
     this.output.frame(name, data, id);
   }
 
-  /** Sends a frame to the one who started the turn and to everybody who listens to the thread. */
-  frameToAll(name: string, data: unknown): void {
-    this.frame(name, data);
+  /** Sends a frame to the one who started the turn and to everybody who listens to the thread, who has had every event that is durable. */
+  frameToAll(name: string, data: unknown, id?: number): void {
+    this.frame(name, data, id);
     this.journal.publish(() => frame(name, data, this.journal.durableSeq));
+  }
+
+  /**
+   * The same for what happens inside a call: it tells of no event, while a call beside it may have put into the log what it has not
+   * told yet. Who comes back with its id gets that.
+   */
+  frameInCall(name: string, data: unknown): void {
+    this.frameToAll(name, data, this.run.toldSeq);
+  }
+
+  /** Of events below `seq` the one who has started the turn was told. */
+  told(seq: number): void {
+    if (seq > this.run.toldSeq) this.run.toldSeq = seq;
   }
 
   /** Ends the run for the failure of a tool. */

@@ -45,11 +45,12 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     const calls = tools.identify(reply.tool_calls);
     scope.remember([assistantMessage(reply, calls)]);
     const isLast = step >= steps.limit;
-    await scope.journal.append(
+    const at = await scope.journal.append(
       [assistantEntry(scope, reply, calls, { ...steps.marks, ...(isLast && { truncated: true }) })],
       scope.billing(),
     );
     scope.committed();
+    scope.told(at);
     const pending = calls.map((call, at) => ({
       call,
       argumentsText: reply.tool_calls[at]?.arguments ?? "",

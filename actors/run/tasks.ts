@@ -74,7 +74,7 @@ export class Tasks implements TaskFamily {
   }
 
   relay(name: string, data: unknown): void {
-    this.#scope.frameToAll(name, data);
+    this.#scope.frameInCall(name, data);
   }
 
   async count(tool: string): Promise<BreachTold | null> {
@@ -201,7 +201,7 @@ export class Tasks implements TaskFamily {
   }
 
   #tell(name: string, data: unknown, signal: AbortSignal): void {
-    if (!signal.aborted) this.#scope.frameToAll(name, data);
+    if (!signal.aborted) this.#scope.frameInCall(name, data);
   }
 
   #wake(): void {

@@ -70,7 +70,7 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
       scope.run.tasks ??= new Tasks(scope);
       return scope.run.tasks.run(task, signal);
     },
-    emit: (name, data) => scope.frameToAll(name, data),
+    emit: (name, data) => scope.frameInCall(name, data),
   };
 }
 

@@ -165,8 +165,8 @@ export class ToolRunner {
       const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
       return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
     }
-    await scope.journal.append([entry], openOps(scope.store, row));
-    if (wait.frame) scope.frameToAll(wait.frame.name, wait.frame.data);
+    const at = await scope.journal.append([entry], openOps(scope.store, row));
+    if (wait.frame) scope.frameToAll(wait.frame.name, wait.frame.data, at);
     return null;
   }
 

@@ -1,5 +1,6 @@
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as sendRequest } from "node:http";
 import { connect } from "node:net";
+import { type FrameMachine, frameMachine } from "./frame-machine.ts";
 import { type Frame, FrameReader } from "./sse-frames.ts";
 
 /** What a request may carry besides its method and path. */
@@ -64,7 +65,8 @@ export class HttpClient {
     options: RequestOptions & { readonly method?: string } = {},
   ): Promise<TestStream> {
     const { method = "POST", ...rest } = options;
-    return new TestStream(await this.#send(method, path, body === undefined ? rest : { ...rest, body }));
+    const message = await this.#send(method, path, body === undefined ? rest : { ...rest, body });
+    return new TestStream(message, machineFor(message, path, body, options));
   }
 
   /** GETs an event stream. */
@@ -112,7 +114,27 @@ function asText(body: unknown): string {
   return typeof body === "string" ? body : JSON.stringify(body);
 }
 
-/** An event stream that is being read. */
+/** The rules that an answer has to satisfy; null for what is no stream of frames. */
+function machineFor(
+  { statusCode, headers }: IncomingMessage,
+  path: string,
+  body: unknown,
+  { headers: sent = {} }: RequestOptions,
+): FrameMachine | null {
+  if (statusCode !== 200 || headers["content-type"] !== "text/event-stream") return null;
+  const { pathname, searchParams } = new URL(path, "http://client");
+  if (pathname === "/chat/stream") {
+    if (headers["idempotent-replayed"] === "true") return frameMachine({ kind: "replay" });
+    const fields = typeof body === "object" && body !== null ? (body as { thread_id?: unknown }) : {};
+    return frameMachine({ kind: "turn", threaded: (fields.thread_id ?? null) !== null });
+  }
+  if (!pathname.startsWith("/chat/stream/")) return null;
+  const given = sent["last-event-id"] ?? searchParams.get("last_event_id");
+  const cursor = /^\d{1,15}$/.test(String(given)) ? Number(given) : null;
+  return frameMachine({ kind: "tail", cursor });
+}
+
+/** An event stream that is being read, and held against the rules of its kind. */
 export class TestStream {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -120,9 +142,11 @@ export class TestStream {
   readonly #reader = new FrameReader();
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #waiting: Frame[] = [];
+  readonly #machine: FrameMachine | null;
   #text = "";
 
-  constructor(message: IncomingMessage) {
+  constructor(message: IncomingMessage, machine: FrameMachine | null) {
+    this.#machine = machine;
     this.status = message.statusCode ?? 0;
     this.headers = message.headers;
     this.#message = message;
@@ -138,10 +162,15 @@ export class TestStream {
   async next(): Promise<Frame | undefined> {
     while (this.#waiting.length === 0) {
       const { value, done } = await this.#chunks.next();
-      if (done) return undefined;
+      if (done) {
+        this.#machine?.end();
+        return undefined;
+      }
       const text = value.toString("utf8");
       this.#text += text;
-      this.#waiting.push(...this.#reader.push(text));
+      const frames = this.#reader.push(text);
+      for (const frame of frames) this.#machine?.take(frame);
+      this.#waiting.push(...frames);
     }
     return this.#waiting.shift();
   }

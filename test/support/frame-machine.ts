@@ -1,0 +1,374 @@
+import { frameProblem, withoutId } from "./frame-shapes.ts";
+import type { Frame } from "./sse-frames.ts";
+
+// The order of frames, as machines that a recorded stream of the server must satisfy, whatever was said on it. Every stream that the
+// client of the tests reads is held against the one of its kind.
+
+/** What holds a stream against the rules, frame by frame. Both throw where it breaks one. */
+export interface FrameMachine {
+  take(frame: Frame): void;
+  /** The server has ended the stream; one that is cut off has no end. */
+  end(): void;
+}
+
+/**
+ * The machine for a stream: of a turn that was asked for, of the same asked for again, or of one who listens. `cursor` is what a
+ * listener came with.
+ */
+export function frameMachine(
+  stream:
+    | { readonly kind: "turn"; readonly threaded: boolean }
+    | { readonly kind: "replay" }
+    | { readonly kind: "tail"; readonly cursor: number | null },
+): FrameMachine {
+  if (stream.kind === "turn") return new TurnMachine(stream.threaded);
+  return stream.kind === "replay" ? new ReplayMachine() : new TailMachine(stream.cursor);
+}
+
+/** Frames that come behind the one that they go with, and nowhere else. */
+const secondHalves = new Set(["text_delta", "thinking_delta", "tool_execution_update"]);
+
+/** What all streams have in common. */
+abstract class Machine implements FrameMachine {
+  #isOver = false;
+  /** The only frame that may come next, and what it has to say; null for any. */
+  #next: { readonly name: string; readonly fits: (data: Frame["json"]) => boolean } | null = null;
+  /** The frame is the other half of the one before it. */
+  protected isSecond = false;
+  #names = "";
+
+  take(frame: Frame): void {
+    const { name } = frame;
+    if (name === ":") {
+      if (frame.raw !== ": keep-alive\n\n") this.fail(`the comment ${frame.raw}`);
+      return;
+    }
+    this.#names = `${this.#names} ${name}`.slice(-400);
+    if (this.#isOver) this.fail(`${name} behind the end`);
+    if (name === "[DONE]") {
+      if (frame.raw !== "data: [DONE]\n\n") this.fail("the end mark is another");
+      if (this.#next !== null) this.fail(`the end in the place of ${this.#next.name}`);
+      this.over();
+      this.#isOver = true;
+      return;
+    }
+    const problem = frameProblem(frame);
+    if (problem !== null) this.fail(`${frame.raw.trim()}\n${name}: ${problem}`);
+    const expected = this.#next;
+    this.#next = null;
+    if (expected !== null && name !== "error" && (expected.name !== name || !expected.fits(frame.json.data)))
+      this.fail(`${frame.raw.trim()}\nin the place of ${expected.name}`);
+    this.isSecond = expected !== null && name !== "error";
+    if (!this.isSecond && secondHalves.has(name)) this.fail(`${name} alone`);
+    this.follow(frame);
+  }
+
+  end(): void {
+    if (!this.#isOver) this.fail("the stream ends without [DONE]");
+  }
+
+  protected fail(what: string): never {
+    throw new Error(`a stream breaks its rules: ${what}\nbehind ${this.#names}`);
+  }
+
+  protected expect(name: string, fits: (data: Frame["json"]) => boolean = () => true): void {
+    this.#next = { name, fits };
+  }
+
+  protected abstract follow(frame: Frame): void;
+  /** The end mark has come. */
+  protected abstract over(): void;
+
+  /** Words, and thoughts, are two frames each: progress and the delta. Answers what was said; null when the frame is no word's. */
+  protected spoken({ name, json }: Frame): string | null {
+    if (name !== "session_progress" || json.data.progress === undefined) return null;
+    const { kind, delta } = json.data.progress;
+    if (delta === "") this.fail("a delta without a word");
+    this.expect(`${kind}_delta`, (data) => data.delta === delta && data.chunk.content === delta);
+    return kind === "text" ? delta : "";
+  }
+}
+
+/** The stream of one who has started a turn. */
+class TurnMachine extends Machine {
+  readonly #threaded: boolean;
+  #at: "start" | "turn" | "max_turns" | "aborted" | "on_error" | "on_chain_end" | "done" | "error" = "start";
+  #lastId = 0;
+  /** Names of the calls that are open, by their ids. */
+  readonly #calls = new Map<string, string>();
+  #childrenOpen = 0;
+  readonly #questions = new Set<string>();
+  /** Lists that were told and whose calls have not ended. */
+  #listsTold = 0;
+  /** The name of the call that has ended last. */
+  #lastEnded = "";
+  #isOutOfSteps = false;
+  #isAborted = false;
+  /** What was said since the last call has ended. */
+  #words = "";
+
+  constructor(threaded: boolean) {
+    super();
+    this.#threaded = threaded;
+  }
+
+  protected follow(frame: Frame): void {
+    const { name, json } = frame;
+    this.#checkId(frame);
+    if (name === "error") {
+      if (this.#at === "done") this.fail("a failure behind the end of the turn");
+      this.#at = "error";
+      return;
+    }
+    if (this.#at === "start") {
+      if (name !== "session_progress" || json.data.phase !== "turn" || json.data.replay) this.fail(`${name} first`);
+      this.#at = "turn";
+      return;
+    }
+    if (name === "on_chain_end" || name === "done" || this.#at !== "turn") this.#ending(name, json.data);
+    else this.#turn(frame);
+  }
+
+  protected over(): void {
+    if (this.#at !== "done" && this.#at !== "error") this.fail(`the end behind ${this.#at}`);
+  }
+
+  #checkId({ name, id }: Frame): void {
+    if (withoutId.has(name) || !this.#threaded) {
+      if (id !== null) this.fail(`${name} has an id`);
+      return;
+    }
+    const seq = Number(id);
+    if (id === null || !Number.isSafeInteger(seq) || String(seq) !== id || seq < 1)
+      this.fail(`${name} has the id ${id}`);
+    if (seq < this.#lastId) this.fail(`${name} goes back from ${this.#lastId} to ${seq}`);
+    this.#lastId = seq;
+  }
+
+  #turn(frame: Frame): void {
+    const { name, json } = frame;
+    const { data } = json;
+    if (this.isSecond) return;
+    const words = this.spoken(frame);
+    if (words !== null) {
+      if (this.#calls.size > 0) this.fail("words while a call is open");
+      this.#words += words;
+      return;
+    }
+    switch (name) {
+      case "session_progress":
+        if (data.phase === "turn") this.fail("a turn begins twice");
+        this.#between(data.phase);
+        return;
+      case "tool_start":
+        if (this.#calls.has(data.id)) this.fail(`${data.id} begins twice`);
+        this.#calls.set(data.id, data.name);
+        this.expect("tool_execution_update", (next) => isUpdate(next, data, "running"));
+        return;
+      case "tool_end":
+        this.#ended(data);
+        this.expect("tool_execution_update", (next) => isUpdate(next, data, "complete"));
+        return;
+      case "tool_request":
+        if (this.#childrenOpen === 0 && this.#open(data.id) !== data.name) this.fail(`${data.id} is another tool's`);
+        this.#asked(name, [data.id]);
+        return;
+      case "approval_required":
+        // The row of a turn without a thread names no call: nothing would find it.
+        if (this.#threaded !== (data.tool_call_id !== "")) this.fail(`the call ${data.tool_call_id}`);
+        if (this.#childrenOpen === 0 && this.#threaded) this.#open(data.tool_call_id);
+        this.#asked(name, [data.approval_id, data.tool_call_id]);
+        return;
+      case "ui_request":
+        if (this.#calls.size === 0) this.fail("a question of no call");
+        this.#asked(name, [data.request_id]);
+        return;
+      case "todo_updated":
+        if (++this.#listsTold > this.#count("todo_write")) this.fail("a list that no call writes");
+        return;
+      case "subagent_start":
+        if (this.#count("task") === 0) this.fail("a child of no call");
+        this.#childrenOpen++;
+        return;
+      case "subagent_end":
+        if (this.#childrenOpen-- === 0) this.fail("a child ends that has not begun");
+        return;
+      case "permission_mode_changed":
+        if (this.#lastEnded !== "exit_plan_mode") this.fail("a mode that no call has changed");
+        return;
+      case "steer":
+      case "follow_up":
+      case "workspace_note":
+        this.#between(name);
+        return;
+      case "max_turns":
+        this.#isOutOfSteps = true;
+        this.#between(name);
+        this.#at = "max_turns";
+        return;
+      case "aborted":
+        this.#isAborted = true;
+        this.#between(name);
+        this.#at = "aborted";
+        return;
+      case "on_error":
+        this.#between(name);
+        this.#at = "on_error";
+        return;
+      default:
+        this.fail(`${name} on the stream of a turn`);
+    }
+  }
+
+  /** What comes behind the last step, in this order: max_turns, aborted, on_error, on_chain_end, done. */
+  #ending(name: string, data: Frame["json"]): void {
+    const order = ["turn", "max_turns", "aborted", "on_error", "on_chain_end", "done"];
+    const [from, to] = [order.indexOf(this.#at), order.indexOf(name)];
+    if (from < 0 || to <= from || (to === 5 && from !== 4)) this.fail(`${name} behind ${this.#at}`);
+    this.#between(name);
+    this.#at = name as "done";
+    if (name === "aborted") this.#isAborted = true;
+    if (name !== "done") return;
+    const isMaxTurns = data.stop_reason === "max_turns";
+    if (isMaxTurns !== this.#isOutOfSteps) this.fail(`done says ${data.stop_reason}`);
+    // Of what was said nothing is lost: the reply ends in it, or says more, where a limit has ended it.
+    if (this.#words !== "" && data.final === null && !this.#isAborted) this.fail("words, and no reply");
+  }
+
+  #open(id: string): string {
+    const name = this.#calls.get(id);
+    if (name === undefined) this.fail(`${id} has not begun, or is over`);
+    return name;
+  }
+
+  /** Calls of a tool that are open. */
+  #count(name: string): number {
+    return [...this.#calls.values()].filter((each) => each === name).length;
+  }
+
+  #ended({ id, name, output }: { readonly id: string; readonly name: string; readonly output: string }): void {
+    if (this.#open(id) !== name) this.fail(`${id} ends as another tool's`);
+    if (name === "todo_write" && output.startsWith("the list has") && this.#listsTold-- === 0)
+      this.fail("a list that was not told");
+    this.#calls.delete(id);
+    this.#lastEnded = name;
+    this.#words = "";
+    // A child whose call was stopped is told to be over by the end of its call.
+    if (this.#count("task") === 0) this.#childrenOpen = 0;
+    if (this.#count("todo_write") === 0) this.#listsTold = 0;
+  }
+
+  /** Between two steps no call is open. */
+  #between(name: string): void {
+    if (this.#calls.size > 0) this.fail(`${name} while ${[...this.#calls.keys()]} is open`);
+  }
+
+  #asked(name: string, ids: readonly string[]): void {
+    const key = [name, ...ids].join(" ");
+    if (this.#questions.has(key)) this.fail(`${key} is asked twice`);
+    this.#questions.add(key);
+  }
+}
+
+function isUpdate(next: Frame["json"], { id, name }: Frame["json"], status: string): boolean {
+  return next.id === id && next.name === name && next.status === status;
+}
+
+/** The stream of one who has asked again with the same key. */
+class ReplayMachine extends Machine {
+  #lastSeq = -1;
+  #hasFailed = false;
+
+  protected follow({ name, id, json }: Frame): void {
+    if (this.#hasFailed) this.fail(`${name} behind the failure`);
+    if (name === "error" || name === "on_error") {
+      this.#hasFailed = true;
+      return;
+    }
+    if (name !== "session_event") this.fail(`${name} in a replay`);
+    const { seq } = json.data;
+    if (seq <= this.#lastSeq) this.fail(`${seq} behind ${this.#lastSeq}`);
+    if (id !== String(seq + 1)) this.fail(`${seq} has the id ${id}`);
+    this.#lastSeq = seq;
+  }
+
+  protected over(): void {}
+}
+
+/** Frames of a conversation that belong to the client that has started the turn, and to nobody else (decision 7). */
+const onlyStarters = new Set(
+  "tool_start tool_end tool_execution_update on_chain_end done on_error max_turns aborted error".split(" "),
+);
+
+/** The stream of one who listens. */
+class TailMachine extends Machine {
+  /** The sequence number of the next event that the listener has not had; null before anything was said of it. */
+  #next: number | null;
+  #isFirst = true;
+  /** Words since the newest answer; null where not all of them were heard. */
+  #words: string | null = null;
+  #hasTurn = false;
+  readonly #questions = new Set<string>();
+
+  constructor(cursor: number | null) {
+    super();
+    this.#next = cursor;
+  }
+
+  protected follow(frame: Frame): void {
+    const { name, id, json } = frame;
+    const { data } = json;
+    if (onlyStarters.has(name)) this.fail(`${name} for one who listens`);
+    if (withoutId.has(name) !== (id === null)) this.fail(`${name} has the id ${id}`);
+    if (this.#isFirst && this.#next === null && name !== "snapshot") this.fail(`${name} before the snapshot`);
+    this.#isFirst = false;
+    if (this.isSecond) return;
+    const words = this.spoken(frame);
+    if (words !== null) {
+      if (!this.#hasTurn) this.fail("words before a turn");
+      if (this.#words !== null) this.#words += words;
+      return;
+    }
+    if (name === "snapshot") {
+      this.#next = Number(id);
+      this.#words = null;
+      const last = data.transcript.at(-1)?.seq ?? -1;
+      if (last >= this.#next) this.fail(`the snapshot has ${last}, and the id ${id}`);
+    } else if (name === "session_event") this.#event(frame);
+    else if (name === "session_progress") {
+      if (data.phase !== "turn") return;
+      this.#hasTurn = true;
+      this.#words = data.truncated ? null : "";
+    } else this.#other(frame);
+  }
+
+  protected over(): void {
+    if (this.#isFirst && this.#next === null) this.fail("no snapshot");
+  }
+
+  #event({ id, json }: Frame): void {
+    const { seq, kind, role, content } = json.data;
+    if (id !== String(seq + 1)) this.fail(`${seq} has the id ${id}`);
+    if (this.#next !== null && seq !== this.#next) this.fail(`the event ${seq} in the place of ${this.#next}`);
+    this.#next = seq + 1;
+    if (kind !== "message" || role !== "assistant") return;
+    const said = this.#words ?? "";
+    if (!content.startsWith(said) && !said.endsWith(content))
+      this.fail(`heard ${JSON.stringify(said)}, and the log has ${JSON.stringify(content)}`);
+    if (this.#words !== null) this.#words = "";
+  }
+
+  #other({ name, id, json }: Frame): void {
+    if (this.#next !== null && Number(id) > this.#next) this.fail(`${name} has the id ${id} before ${this.#next}`);
+    const { data } = json;
+    const ids: Readonly<Record<string, readonly string[]>> = {
+      approval_required: [data.approval_id, data.tool_call_id],
+      ui_request: [data.request_id],
+    };
+    const asked = ids[name];
+    if (asked === undefined) return;
+    const key = [name, ...asked].join(" ");
+    if (this.#questions.has(key)) this.fail(`${key} is told twice`);
+    this.#questions.add(key);
+  }
+}

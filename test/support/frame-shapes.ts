@@ -1,0 +1,177 @@
+import type { Frame } from "./sse-frames.ts";
+
+// The rows of the frame table (document 1, "SSE stream frames"; shapes, 2.1 and 2.2): what each frame's data has. Of run_accepted,
+// run_status and final there is none yet: no run is durable.
+
+type Json = Readonly<Record<string, unknown>>;
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === "string";
+const isWord: Check = (value) => typeof value === "string" && value !== "";
+const isBoolean: Check = (value) => typeof value === "boolean";
+const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isAmount: Check = (value) => typeof value === "number" && value >= 0;
+const isAny: Check = (value) => value !== undefined;
+const isObject: Check = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isListOf =
+  (each: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.every(each);
+const isOneOf =
+  (...words: readonly unknown[]): Check =>
+  (value) =>
+    words.includes(value);
+const orNull =
+  (check: Check): Check =>
+  (value) =>
+    value === null || check(value);
+
+/** Fields of an object; a name that ends in ? may be missing. */
+type Shape = Readonly<Record<string, Check>>;
+
+const isShape =
+  (shape: Shape): Check =>
+  (value) =>
+    isObject(value) && problemOf(shape, value as Json) === null;
+
+/** What is wrong with an object's fields; null when nothing is. */
+function problemOf(shape: Shape, value: Json): string | null {
+  const known = new Set<string>();
+  for (const [field, check] of Object.entries(shape)) {
+    const name = field.replace(/\?$/, "");
+    known.add(name);
+    if (!(name in value)) {
+      if (!field.endsWith("?")) return `${name} is missing`;
+    } else if (!check(value[name])) return `${name} is ${JSON.stringify(value[name])}`;
+  }
+  const other = Object.keys(value).find((name) => !known.has(name));
+  return other === undefined ? null : `${other} is no field of it`;
+}
+
+const call = { name: isText, id: isWord };
+const delta = { chunk: isShape({ content: isText }), delta: isText };
+const attachment = isShape({
+  url: (url) => isText(url) && /^svc-file:\/\/[0-9a-f]{32}$/.test(String(url)),
+  media_type: isWord,
+});
+const loggedCalls = isListOf(isShape({ id: isWord, name: isText, args: isAny }));
+const message = {
+  role: isOneOf("user", "assistant", "system", "tool"),
+  content: isAny,
+  "name?": isText,
+  "tool_calls?": loggedCalls,
+  "tool_call_id?": isWord,
+};
+const thought = isShape({ type: isOneOf("thinking"), thinking: isWord });
+const sums = { input: isAmount, output: isAmount, cacheRead: isAmount, cacheWrite: isAmount };
+const todo = isShape({
+  id: isWord,
+  content: isText,
+  status: isOneOf("pending", "in_progress", "completed"),
+  active_form: isText,
+});
+const stopReasons = "end_turn tool_use max_tokens max_turns stop_sequence pause_turn refusal unknown".split(" ");
+const kinds =
+  `message tool_call tool_result thinking audit compaction model_change thinking_level_change branch_summary custom label
+  session_info`.split(/\s+/);
+
+/** A progress frame is one of these. */
+const progress: readonly Shape[] = [
+  { phase: isOneOf("turn") },
+  { phase: isOneOf("turn"), replay: isOneOf(true), "truncated?": isOneOf(true) },
+  { phase: isOneOf("compaction"), reason: isOneOf("threshold", "overflow", "after_turn", "manual") },
+  { phase: isOneOf("held") },
+  { progress: isShape({ type: isOneOf("assistant_delta"), kind: isOneOf("text", "thinking"), delta: isText }) },
+];
+
+const shapes: Readonly<Record<string, readonly Shape[]>> = {
+  session_progress: progress,
+  text_delta: [delta],
+  thinking_delta: [delta],
+  tool_start: [{ ...call, input: isAny }],
+  tool_execution_update: [{ ...call, status: isOneOf("running", "complete") }],
+  tool_end: [
+    { ...call, output: isText, "attachments?": (value) => isListOf(attachment)(value) && value !== undefined },
+  ],
+  tool_request: [{ ...call, args: isAny, thread_id: isWord, transport: isOneOf("client") }],
+  approval_required: [
+    {
+      ...{
+        approval_id: isWord,
+        tool_name: isWord,
+        args: isObject,
+        evidence: isObject,
+        rule_id: isWord,
+        reason: isText,
+      },
+      ...{ thread_id: isText, tool_call_id: isText, expires_at: orNull(isCount) },
+    },
+  ],
+  ui_request: [
+    {
+      ...{ request_id: (id) => isWord(id) && String(id).length <= 64, kind: isOneOf("select", "confirm", "input") },
+      ...{ prompt: isText, default: isAny, thread_id: isWord, options: isAny, metadata: isAny },
+    },
+  ],
+  steer: [{ content: isText }],
+  follow_up: [{ content: isText }],
+  workspace_note: [
+    { path: isWord, op: isOneOf("write", "delete", "rename"), "bytes?": isCount, "to_path?": isWord },
+    { kind: isOneOf("plan"), plan_id: isWord, updated_at: isCount },
+  ],
+  todo_updated: [{ todos: isListOf(todo) }],
+  subagent_start: [{ agent: isWord, background: isBoolean, "task_id?": isWord, "thread_id?": isWord }],
+  subagent_end: [{ agent: isWord, outcome: isOneOf("ok", "error") }],
+  permission_mode_changed: [{ mode: isOneOf("default", "plan", "accept_edits", "bypass") }],
+  max_turns: [{ limit: isCount }],
+  aborted: [{ thread_id: isText }],
+  on_error: [{ message: isWord }],
+  on_chain_end: [{ output: isText }],
+  done: [
+    {
+      final: orNull(isShape({ role: isOneOf("assistant"), content: isText })),
+      messages: isListOf(isShape(message)),
+      stop_reason: isOneOf(...stopReasons),
+      "usage?": isShape({ ...sums, totalTokens: isCount, cost: isShape({ ...sums, total: isAmount }) }),
+    },
+  ],
+  session_event: [
+    {
+      ...{ id: (id) => /^[0-9a-f]{32}$/.test(String(id)), seq: isCount, kind: isOneOf(...kinds) },
+      ...{ role: orNull(message.role), content: isText, name: orNull(isText) },
+      ...{ "tool_call_id?": isWord, "tool_calls?": loggedCalls },
+      "metadata?": isShape({ "thinking?": isListOf(thought), "attachments?": isListOf(isObject) }),
+    },
+  ],
+};
+
+/** Frames without an id on any stream: those of tokens, of progress and of failures. */
+export const withoutId: ReadonlySet<string> = new Set([
+  ...["session_progress", "text_delta", "thinking_delta", "on_error", "error"],
+]);
+
+/** What is wrong with a frame by itself: its envelope, its text, the fields of its data. Null when nothing is. */
+export function frameProblem({ name, event, json, raw, id, data }: Frame): string | null {
+  if (name === "error") {
+    const isRight = isShape({ error: isShape({ message: isWord, type: isOneOf("stream_error") }) })(json);
+    if (!isRight || event !== "error" || id !== null || json.error.message.length > 200) return "it is no error frame";
+    return null;
+  }
+  if (event !== null) return "it has an event line";
+  if (raw !== `${id === null ? "" : `id: ${id}\n`}data: ${data}\n\n`) return "it has other lines";
+  if (Object.keys(json).join() !== "event,type,data,text" || json.event !== json.type) return "its envelope is another";
+  if (json.text !== textOf(json.data)) return `its text is ${JSON.stringify(json.text)}`;
+  if (name === "snapshot")
+    return isObject(json.data) && Array.isArray(json.data.transcript) ? null : "it has no transcript";
+  const known = shapes[name];
+  if (known === undefined) return "there is no such frame";
+  const problems = known.map((shape) => problemOf(shape, json.data));
+  return problems.includes(null) ? null : problems.join("; or ");
+}
+
+/** The text of an envelope, as document 1 derives it. */
+function textOf(data: Json): unknown {
+  const { chunk, text, delta: more } = data as { chunk?: { content?: unknown }; text?: unknown; delta?: unknown };
+  const found = chunk?.content ?? text ?? more;
+  return typeof found === "string" ? found : "";
+}
