@@ -59,6 +59,17 @@ export function workspaceAddress(tenantId: string, suffix: string): Address<"wor
   return { kind: "workspace", key: `${tenantId}:${suffix}` };
 }
 
+/** What sends the webhooks of one tenant to one endpoint. */
+export function deliveryAddress(tenantId: string, endpointId: string): Address<"delivery"> {
+  return { kind: "delivery", key: `${tenantId}/${endpointId}` };
+}
+
+/** The parts of its key. */
+export function splitDeliveryKey(key: string): { tenantId: string; endpointId: string } {
+  const slash = key.lastIndexOf("/");
+  return { tenantId: key.slice(0, slash), endpointId: key.slice(slash + 1) };
+}
+
 /** The parts of a run's key. */
 export function splitRunKey(key: string): { tenantId: string; suffix: string | null; runId: string } {
   const slash = key.lastIndexOf("/");

@@ -101,6 +101,21 @@ export const metricTable = {
     help: "Images of a conversation that a model call was not given: the model takes text only, or there are too many.",
     labels: ["model"],
   },
+  svc_webhook_deliveries_total: {
+    type: "counter",
+    help: "Attempts to deliver a webhook, and deliveries that were given up, by what came of them.",
+    labels: ["type", "endpoint", "outcome"],
+  },
+  svc_webhook_lost_claims_total: {
+    type: "counter",
+    help: "Attempts whose outcome was not written, because somebody else had taken the delivery over.",
+    labels: [],
+  },
+  svc_webhook_oldest_seconds: {
+    type: "gauge",
+    help: "How long the oldest webhook is on its way that is neither delivered nor given up.",
+    labels: [],
+  },
   svc_buffer_dropped_total: { type: "counter", help: "Rows dropped because a buffer was full.", labels: ["buffer"] },
   svc_actor_crashes_total: {
     type: "counter",

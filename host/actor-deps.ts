@@ -1,3 +1,6 @@
+import { deliveryActor } from "../actors/delivery/delivery-actor.ts";
+import type { DeliveryDeps } from "../actors/delivery/deps.ts";
+import { DeliverySlots } from "../actors/delivery/slots.ts";
 import { ManifestLibrary } from "../actors/library/manifest-library.ts";
 import { type LimiterDeps, limiterActor } from "../actors/limiter/limiter-actor.ts";
 import { type ManifestsDeps, manifestsActor } from "../actors/manifests/manifests-actor.ts";
@@ -24,9 +27,10 @@ import type { Env } from "../bus/env.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 import { AuditLog } from "../governance/audit.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
+import { Egress } from "../governance/egress/egress.ts";
 import { createLogger } from "../governance/log.ts";
 import { Metrics } from "../governance/metrics.ts";
-import { SecretMask } from "../governance/secret-mask.ts";
+import { SecretMask, Secrets } from "../governance/secret-mask.ts";
 import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/object-store-config.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { createResolver } from "../manifests/resolve/resolve.ts";
@@ -49,18 +53,37 @@ export interface NodeConfig {
   readonly bootId: string;
   /** How often this node was started before, in this process. */
   readonly incarnation: number;
+  /** Of svc. */
+  readonly version: string;
 }
 
 /** What the actors of one thread need, each kind its part of it. */
-export type ActorDeps = LimiterDeps & ManifestsDeps & NodeDeps & PatternDeps & ThreadDeps & WorkspaceDeps;
+export type ActorDeps = DeliveryDeps &
+  LimiterDeps &
+  ManifestsDeps &
+  NodeDeps &
+  PatternDeps &
+  ThreadDeps &
+  WorkspaceDeps;
 
 /** Every kind of actor that a node can hold. */
-export const actorKinds = [limiterActor, manifestsActor, nodeActor, runActor, threadActor, workspaceActor];
+export const actorKinds = [
+  deliveryActor,
+  limiterActor,
+  manifestsActor,
+  nodeActor,
+  runActor,
+  threadActor,
+  workspaceActor,
+];
 
 /** Runs that were put aside and are taken up at once on one node (decision 87). */
 const resumesMax = 256;
 /** Requests of one tenant about files that one node carries out at once. */
 const workspacesMax = 4;
+/** Webhooks that one node sends at once, and of one tenant. */
+const deliveriesMax = 256;
+const deliveriesOfTenantMax = 64;
 
 /** Builds what the actors of one node share, those of plugins too. */
 export function createActorDeps(
@@ -117,6 +140,10 @@ export function createActorDeps(
     pace: new TextPace(env),
     mask,
     log,
+    secrets: new Secrets(settings, mask),
+    webhookEgress: { public: new Egress("public"), operator: new Egress("operator") },
+    webhookAgent: `svc-webhooks/${config.version}`,
+    slots: new DeliverySlots(deliveriesMax, deliveriesOfTenantMax),
     liveRuns: new Set(),
     sliceHolders: new Set(),
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,

@@ -101,11 +101,12 @@ export function startActors(
 }
 
 async function drain(
-  { liveRuns, audit, sliceHolders }: ActorDeps,
+  { liveRuns, audit, sliceHolders, slots }: ActorDeps,
   host: ActorHost,
   env: Env,
   graceMs: number,
 ): Promise<void> {
+  slots.stopped = true;
   // A turn that was asked for before the signal may still become a run.
   const isQuiet = (): boolean => {
     for (const holder of sliceHolders) void holder.leave();

@@ -5,9 +5,10 @@ import type { Env } from "../bus/env.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
-import { deleteLapsed, deleteOldRuns } from "../storage/tables/lapsed.ts";
+import { deleteLapsed, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
+import { wakeDeliveries } from "./due-deliveries.ts";
 import { wakeDueRuns } from "./due-waits.ts";
 import type { HostLease } from "./host-lease.ts";
 
@@ -41,6 +42,8 @@ interface TaskDeps extends Pick<Settings, "workspaceRoot" | "fiberRetentionDays"
   readonly env: Env;
   readonly bus: Bus;
   readonly files: FileStore;
+  /** Whether a task was done before in this process. */
+  readonly done: Set<string>;
 }
 
 const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>> = {
@@ -48,6 +51,12 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
   async due_waits({ store, bus }) {
     await wakeDueRuns(store, bus);
     return waitsMs;
+  },
+  async webhook_delivery({ store, bus, done }) {
+    // At the start also what is due later: its endpoint may be gone.
+    await wakeDeliveries(store, bus, done.has("webhook_delivery") ? "due" : "all");
+    done.add("webhook_delivery");
+    return minuteMs;
   },
   async search_index({ store, env }) {
     const startedAt = env.monotonic();
@@ -59,7 +68,11 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     return hourMs;
   },
   async old_runs({ store, env, fiberRetentionDays }) {
-    if (fiberRetentionDays > 0) await deleteOldRuns(store, env.now() - fiberRetentionDays * dayMs);
+    const until = env.now() - fiberRetentionDays * dayMs;
+    if (fiberRetentionDays > 0) {
+      await deleteOldRuns(store, until);
+      await deleteOldDeliveries(store, until);
+    }
     return hourMs;
   },
   async dropped_files({ files, store }) {
@@ -89,7 +102,7 @@ export function periodicTasks(
   bus: Bus,
   files: FileStore,
 ): PeriodicTask[] {
-  const deps: TaskDeps = { store, workspaceRoot, fiberRetentionDays, lease, env, bus, files };
+  const deps: TaskDeps = { store, workspaceRoot, fiberRetentionDays, lease, env, bus, files, done: new Set() };
   return Object.entries(builtInTasks).map(([name, run]) => ({
     name,
     whileDraining: whileDraining.includes(name),

@@ -3,15 +3,17 @@ import { threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Store } from "../storage/store/store.ts";
+import { releaseDeliveries } from "../storage/tables/deliveries.ts";
 import type { Gone } from "../storage/tables/hosts.ts";
 import { releaseAbandonedKeys } from "../storage/tables/idempotency.ts";
 import { abandonedRuns } from "../storage/tables/runs.ts";
+import { wakeDeliveries } from "./due-deliveries.ts";
 
 const pageRows = 500;
 const recoverMsMax = 60_000;
 const retryMs = { first: 500, longest: 30_000 };
 
-/** Closes what a host or a worker that is gone has left open: its runs, and the keys that it had claimed. */
+/** Closes what a host or a worker that is gone has left open: its runs, the keys that it had claimed, the webhooks that it was sending. */
 export class AbandonedRuns {
   readonly #bus: Bus;
   readonly #store: Store;
@@ -30,6 +32,8 @@ export class AbandonedRuns {
   async close(gone: Gone, waitMs: number = retryMs.first): Promise<void> {
     if (this.#stopped) return;
     try {
+      await releaseDeliveries(this.#store.system, gone);
+      await wakeDeliveries(this.#store, this.#bus, "due");
       const closed = await this.#closeRuns(gone);
       // Only then: a key of a stream is settled with its run.
       await releaseAbandonedKeys(this.#store.system, gone);

@@ -19,6 +19,7 @@ import { chooseEngine, type Engine } from "../http/engines/choose.ts";
 import { migrate } from "../storage/migrate.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
+import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
 import { type Actors, startActors } from "./actor-node.ts";
 import { warningOfAnonymous } from "./expecting-anonymous.ts";
 import { HostLease } from "./host-lease.ts";
@@ -97,6 +98,7 @@ async function run(
     env,
     settings,
     bootId,
+    version: options.version,
     log,
     threads: threadNodes,
     actorNodes,
@@ -107,12 +109,17 @@ async function run(
   await Promise.race([system.start(), fatal.promise]);
 
   const workers: HttpWorker[] = [];
-  const allMetrics = async (): Promise<readonly MetricSnapshot[]> => [
-    ...(await system.metrics()),
-    ...(actors ? [actors.metrics()] : []),
-    main.metrics(),
-    ...(await Promise.all(workers.map((worker) => worker.control.metrics()))),
-  ];
+  let oldestDelivery = 0;
+  const allMetrics = async (): Promise<readonly MetricSnapshot[]> => {
+    // A store that is away is told by other means: what was known of it stands.
+    oldestDelivery = await oldestDeliveryMs(main.context.store.system).catch(() => oldestDelivery);
+    return [
+      ...(await system.metrics()),
+      ...(actors ? [actors.metrics()] : []),
+      main.metrics(),
+      ...(await Promise.all(workers.map((worker) => worker.control.metrics()))),
+    ];
+  };
   const nodeConfig = (node: number): HttpNodeConfig => ({
     node,
     actorNodes,
@@ -129,12 +136,21 @@ async function run(
     threadNodes.length > 0
       ? null
       : startActors(
-          { node: 0, actorNodes, settings, store: storeConfigOf(settings), bootId, incarnation: 0 },
+          {
+            node: 0,
+            actorNodes,
+            settings,
+            store: storeConfigOf(settings),
+            bootId,
+            incarnation: 0,
+            version: options.version,
+          },
           env,
           main.context.store,
           main.bus,
           plugins,
         );
+  main.context.metrics.gauge("svc_webhook_oldest_seconds", () => oldestDelivery / 1000);
   system.join({ node: 0, connect: main.connect, lost: main.lost });
   for (let node = 1; node <= httpWorkers; node++)
     workers.push(startHttpWorker(nodeConfig(node), system, { allMetrics }, (error) => fatal.reject(error)));

@@ -29,6 +29,8 @@ export interface SystemOptions {
   readonly env: Env;
   readonly settings: Settings;
   readonly bootId: string;
+  /** Of svc. */
+  readonly version: string;
   readonly log: Logger;
   /** The numbers of the threads that hold actors. */
   readonly threads: readonly number[];
@@ -117,8 +119,9 @@ export class ActorSystem {
   }
 
   #spawn(node: number, incarnation: number, deaths: readonly number[]): ActorThread {
-    const { settings, bootId, actorNodes } = this.#options;
-    const config: NodeConfig = { node, actorNodes, settings, store: storeConfigOf(settings), bootId, incarnation };
+    const { settings, bootId, actorNodes, version } = this.#options;
+    const store = storeConfigOf(settings);
+    const config: NodeConfig = { node, actorNodes, settings, store, bootId, incarnation, version };
     const storePort = this.store.attach();
     const worker = new Worker(new URL("./actor-worker.ts", import.meta.url), {
       name: `actors-${node}`,

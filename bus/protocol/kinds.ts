@@ -1,3 +1,4 @@
+import type { DeliveryMessages } from "./delivery.ts";
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
 import type { NodeMessages } from "./node.ts";
@@ -10,6 +11,7 @@ import type { WorkspaceMessages } from "./workspace.ts";
  * declaration merging.
  */
 export interface Protocols {
+  delivery: DeliveryMessages;
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
   node: NodeMessages;

@@ -1,6 +1,7 @@
 import { isLoopback } from "./hosts.ts";
 import { modelProviders } from "./model-options.ts";
 import type { Settings } from "./settings.ts";
+import { secretReferences } from "./webhook-endpoints.ts";
 
 /** The built-in offline model. */
 const demoModelId = "demo";
@@ -42,6 +43,18 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
     if (!providers.includes(provider)) {
       refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${providers.join(", ")}.`);
     }
+  }
+  const mayBePlain = settings.environment === "development" && settings.allowInsecure;
+  for (const [id, { url }] of Object.entries(settings.webhookEndpoints)) {
+    if (mayBePlain || URL.parse(url)?.protocol === "https:") continue;
+    refusals.push(
+      `SVC_WEBHOOK_ENDPOINTS: the url of ${id} is not https; http is for development with SVC_ALLOW_INSECURE=true.`,
+    );
+  }
+  for (const { id, name } of secretReferences(settings.webhookEndpoints)) {
+    // Files are looked up at each use, and may come later.
+    if (settings.secretsBackend !== "env" || Object.hasOwn(settings.secrets, name)) continue;
+    refusals.push(`SVC_WEBHOOK_ENDPOINTS: a secret of ${id} is looked up by a name that no SVC_SECRET_ variable has.`);
   }
   const { anonymousTenant } = settings;
   if (anonymousTenant !== "" && settings.authMode === "none") {

@@ -1,6 +1,7 @@
 import { isGuessable } from "../secrets/guessable.ts";
 import type { Jwks } from "./jwks.ts";
 import type { ProviderOptions } from "./model-options.ts";
+import { type WebhookEndpoints, webhookSecrets } from "./webhook-endpoints.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -8,6 +9,7 @@ interface SecretSources {
   readonly databaseUrl: string;
   readonly jwksPrivate: Jwks | null;
   readonly modelProviderOptions: Readonly<Record<string, ProviderOptions>>;
+  readonly webhookEndpoints: WebhookEndpoints;
 }
 
 /** Members of a private key that are secret. */
@@ -39,6 +41,7 @@ export function collectSecretValues(
     ),
     ...of("SVC_JWKS_PRIVATE", signingSecrets(values.jwksPrivate)),
     ...of("SVC_DATABASE_URL", databaseSecrets(values.databaseUrl)),
+    ...of("SVC_WEBHOOK_ENDPOINTS", webhookSecrets(values.webhookEndpoints)),
   ];
   return found.filter(({ text }) => text !== "");
 }

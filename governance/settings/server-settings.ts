@@ -51,7 +51,11 @@ export const serverSettings = {
     "A directory of the operator's own manifests, seen by every tenant and re-read at once.",
   ),
   plugins: list("PLUGINS", [], "Plugins to load at the start: files, by paths with a slash, or installed packages."),
-  allowInsecure: bool("ALLOW_INSECURE", false, "Lets a staging deployment on loopback run with SVC_AUTH_MODE=none."),
+  allowInsecure: bool(
+    "ALLOW_INSECURE",
+    false,
+    "Lets a staging deployment on loopback run with SVC_AUTH_MODE=none, and webhooks of a development one go over http.",
+  ),
   drainDelaySeconds: seconds(
     "DRAIN_DELAY_SECONDS",
     0,

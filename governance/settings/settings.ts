@@ -9,6 +9,7 @@ import { collectSecretValues, guessableSettings, signingSecrets } from "./secret
 import { limitSettings, serverSettings } from "./server-settings.ts";
 import type { Setting } from "./setting.ts";
 import { refuseUnbuilt, unbuiltSettings } from "./unbuilt.ts";
+import { webhookSettings } from "./webhook-settings.ts";
 
 // The environment becomes settings here and nowhere else. Every setting is declared once, in settings/*-settings.ts; its
 // type, its default, its range and its line in the documents come from that declaration.
@@ -20,9 +21,17 @@ export const settingsSections = [
   { title: "Access and secrets", settings: accessSettings },
   { title: "Data", settings: dataSettings },
   { title: "Models", settings: modelSettings },
+  { title: "Webhooks", settings: webhookSettings },
 ] as const;
 
-const table = { ...serverSettings, ...limitSettings, ...accessSettings, ...dataSettings, ...modelSettings };
+const table = {
+  ...serverSettings,
+  ...limitSettings,
+  ...accessSettings,
+  ...dataSettings,
+  ...modelSettings,
+  ...webhookSettings,
+};
 
 type Table = typeof table;
 type Values = { readonly [K in keyof Table]: Table[K] extends Setting<infer T> ? T : never };

@@ -1,4 +1,5 @@
 import type { Store } from "../store/store.ts";
+import { deleteEndedDeliveries } from "./deliveries.ts";
 import { deleteLapsedKeys } from "./idempotency.ts";
 import { deleteLapsedEntries } from "./kv.ts";
 import { deleteLapsedPlans } from "./plans.ts";
@@ -29,6 +30,11 @@ export async function deleteLapsed(
 /** Deletes the rows of runs that ended at or before a time, in batches. Answers how many there were. */
 export function deleteOldRuns(store: Store, until: number): Promise<number> {
   return inBatches((limit) => deleteEndedRuns(store.system, until, limit));
+}
+
+/** Deletes deliveries that were over at or before a time, in batches. Answers how many there were. */
+export function deleteOldDeliveries(store: Store, until: number): Promise<number> {
+  return inBatches((limit) => deleteEndedDeliveries(store.system, until, limit));
 }
 
 async function inBatches(deleteSome: (limit: number) => Promise<number>): Promise<number> {

@@ -24,14 +24,42 @@ test("SET-002 a registry that is malformed or has an unknown key stops the boot"
     SVC_MODEL_ROUTES: ["{", "7", '{"m": {"provider": "openai", "model": "x", "extra": 1}}'],
     SVC_MODEL_PROVIDER_OPTIONS: ["{", "7", '{"openai": {"extra": 1}}'],
     SVC_JWKS_PUBLIC: ["{", "7", '{"keys": [{}]}'],
+    SVC_WEBHOOK_ENDPOINTS: [
+      "{",
+      "7",
+      '{"ops": {"url": "https://x.example", "secret": "s", "tenants": "*", "hooks": true}}',
+    ],
   };
   for (const [name, texts] of Object.entries(registries)) {
     for (const text of texts) assert.deepEqual(refusedNames({ [name]: text }), [name], text);
   }
 });
 
+test("SET-003 SVC_WEBHOOK_ENDPOINTS maps an id to url, secret, tenants and private; without tenants the boot stops", () => {
+  const ops = { url: "https://x.example/hook", secret: "a plain one", tenants: ["acme"] };
+  const entries = [ops, { ...ops, tenants: "*", private: true }, { ...ops, secret: ["whsec_c2VjcmV0", "secret:OPS"] }];
+
+  for (const entry of entries) {
+    const text = JSON.stringify({ ops: entry });
+    assert.deepEqual(refusedNames({ SVC_WEBHOOK_ENDPOINTS: text }), [], text);
+  }
+  for (const key of ["url", "secret", "tenants"]) {
+    const text = JSON.stringify({ ops: { ...ops, [key]: undefined } });
+    assert.deepEqual(refusedNames({ SVC_WEBHOOK_ENDPOINTS: text }), ["SVC_WEBHOOK_ENDPOINTS"], text);
+  }
+});
+
+test("HOOK-011 SVC_WEBHOOK_TIMEOUT_SECONDS is 10 by default and at most 60, SVC_WEBHOOK_MAX_ATTEMPTS is 8", () => {
+  const { webhookTimeoutSeconds, webhookMaxAttempts } = loadSettings({});
+
+  assert.deepEqual([webhookTimeoutSeconds, webhookMaxAttempts], [10, 8]);
+  assert.equal(loadSettings({ SVC_WEBHOOK_TIMEOUT_SECONDS: "60" }).webhookTimeoutSeconds, 60);
+  for (const text of ["61", "0", "-1", "x"])
+    assert.deepEqual(refusedNames({ SVC_WEBHOOK_TIMEOUT_SECONDS: text }), ["SVC_WEBHOOK_TIMEOUT_SECONDS"], text);
+});
+
 test("SET-002 a registry of behaviour that this version lacks stops the boot, well-formed or not", () => {
-  for (const name of ["SVC_WEBHOOK_ENDPOINTS", "SVC_TRIGGERS", "SVC_EGRESS_CREDENTIALS", "SVC_CHANNELS"]) {
+  for (const name of ["SVC_TRIGGERS", "SVC_EGRESS_CREDENTIALS", "SVC_CHANNELS"]) {
     for (const text of ["{", '{"a": {}}']) assert.deepEqual(refusedNames({ [name]: text }), [name]);
   }
 });

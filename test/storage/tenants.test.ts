@@ -7,6 +7,7 @@ import { allStatements, type Param, type Statement } from "../../storage/store/s
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import { decideOps, openApproval } from "../../storage/tables/approvals.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
+import { outboxOps } from "../../storage/tables/deliveries.ts";
 import { feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
 import { appendOp } from "../../storage/tables/events.ts";
 import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tables/files.ts";
@@ -198,6 +199,11 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     { now: 5, limit: 0 },
   );
   await searchEvents(tenant, "anything", 1);
+  for (const [source, endpoint] of [
+    ["tool", "call"],
+    ["run", "m"],
+  ] as const)
+    await tenant.write(outboxOps(tenant, { source, type: "ok", body: text, endpoints: [endpoint] }));
   for (const [id, call_signature, decision] of [
     ["row", "m", "approved"],
     ["row 2", "ok", "denied"],
@@ -258,6 +264,7 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "files",
     "approvals",
     "plans",
+    "deliveries",
   ];
   const query = (table: string) => `SELECT * FROM ${table} WHERE tenant_id = 'victim' ORDER BY 2, 3`;
   if (config.engine === "postgres")
@@ -367,6 +374,8 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "approvals_lengths_status",
     "approvals_lengths_status_thread_id",
     "approvals_lengths_thread_id",
+    "deliveries_of_source",
+    "delivery_next_due",
     "event_parents_backward",
     "event_run",
     "event_sizes_backward",

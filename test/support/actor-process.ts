@@ -88,7 +88,7 @@ export class ActorProcess {
       deliver: (message) => this.host.deliver(message),
     });
     const unused = { engine: "sqlite", path: "" } as const;
-    const config = { node: 0, actorNodes: [node], settings, store: unused, bootId, incarnation: 0 };
+    const config = { node: 0, actorNodes: [node], settings, store: unused, bootId, incarnation: 0, version: "1" };
     const made = createActorDeps(config, env, store, this.bus);
     const models = { ...made.models, provider: () => model };
     const toolSources = [...made.toolSources, toolList("the test", tools)];

@@ -2,6 +2,7 @@
 import "../../storage/tables/approvals.ts";
 import "../../storage/tables/asked-waits.ts";
 import "../../storage/tables/audit.ts";
+import "../../storage/tables/deliveries.ts";
 import "../../storage/tables/event-marks.ts";
 import "../../storage/tables/events.ts";
 import "../../storage/tables/files.ts";

@@ -64,6 +64,7 @@ export const folders = [
   "actors/run/output",
   "actors/run",
   "actors/run/patterns",
+  "actors/delivery",
   "actors/limiter",
   "actors/manifests",
   "actors/node",
@@ -83,6 +84,7 @@ export const folders = [
 
 /** The folders that hold a kind of actor each. They know each other's words, in bus/protocol, and nothing else of each other. */
 export const kinds = [
+  "actors/delivery",
   "actors/limiter",
   "actors/manifests",
   "actors/node",

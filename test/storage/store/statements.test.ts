@@ -68,6 +68,16 @@ const hot = [
   "thread_leases_decisive",
   "thread_leases_delete",
   "thread_leases_delete_lapsed",
+  "deliveries_claim",
+  "deliveries_delete_ended",
+  "deliveries_give_up",
+  "deliveries_of_source",
+  "deliveries_release_of_worker",
+  "delivery_end",
+  "delivery_lanes",
+  "delivery_next_due",
+  "delivery_oldest",
+  "delivery_put_off",
   "host_renew",
   "live_run_delete",
   "idempotency_by_scope",
@@ -114,6 +124,11 @@ const hot = [
 
 /** The service's own statements over tenants' tables: recovery and sweeps. */
 const acrossTenants = [
+  "deliveries_delete_ended",
+  "deliveries_release_of_lapsed_hosts",
+  "deliveries_release_of_worker",
+  "delivery_lanes",
+  "delivery_oldest",
   "files_dropped",
   "idempotency_release_of_lapsed_hosts",
   "idempotency_release_of_worker",

@@ -1,0 +1,97 @@
+import type { Env, Timer } from "../../bus/env.ts";
+import type { Egress, ResponseControl, ResponseHandler } from "../../governance/egress/egress.ts";
+import { egressFailure } from "../../governance/egress/failure.ts";
+import { readTarget } from "../../governance/egress/target.ts";
+
+/** What one attempt sends, and where. */
+export interface Sending {
+  readonly url: string;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
+  readonly body: string;
+  readonly timeoutMs: number;
+}
+
+/** Null when it was taken, else why not, without a word of the endpoint's. */
+export type AttemptFailure = string | null;
+
+/** What is read of an answer, so that its connection ends in order; the rest is not waited for. */
+const answerBytesMax = 16 * 1024;
+
+/**
+ * One POST to an endpoint. The status of the answer decides, and its body is read for nothing: beyond a bound, or when the time of the
+ * attempt is over, the connection is closed. Each attempt has a connection of its own, whose address is judged anew; one that was kept
+ * open would be closed by the other side just when it is needed.
+ */
+export class Attempt implements ResponseHandler {
+  /** Resolves as soon as the outcome is known. Never rejects. */
+  readonly outcome: Promise<AttemptFailure>;
+  /** Resolves when nothing of it is under way any more. */
+  readonly over: Promise<void>;
+  #decide!: (failure: AttemptFailure) => void;
+  #end!: () => void;
+  readonly #timer: Timer;
+  #controller: ResponseControl | null = null;
+  #ended = false;
+  #bytes = 0;
+
+  constructor(env: Env, egress: Pick<Egress, "dispatch">, { url, headers, body, timeoutMs }: Sending) {
+    this.outcome = new Promise((resolve) => {
+      this.#decide = resolve;
+    });
+    this.over = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    this.#timer = env.timer(timeoutMs, () => this.#stop("timeout"));
+    try {
+      // Undici measures silence in steps of its own: ours is the clock that ends an attempt.
+      const silenceMs = Math.ceil(timeoutMs) + 1_000;
+      const own = [...headers, "connection", "close"];
+      egress.dispatch(readTarget(url), { method: "POST", headers: own, body, silenceMs }, this);
+    } catch (error) {
+      this.#stop(egressFailure(error));
+    }
+  }
+
+  onRequestStart(controller: ResponseControl): void {
+    this.#controller = controller;
+    if (this.#ended) controller.abort(over);
+  }
+
+  onResponseStart(_controller: ResponseControl, status: number): void {
+    // 1xx answers come before the real one.
+    if (status < 200) return;
+    this.#decide(status < 300 ? null : `status ${status}`);
+  }
+
+  onResponseData(_controller: ResponseControl, chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    if (this.#bytes > answerBytesMax) this.#stop(null);
+  }
+
+  onResponseEnd(): void {
+    this.#finish();
+  }
+
+  onResponseError(_controller: ResponseControl, error: Error): void {
+    this.#decide(egressFailure(error));
+    this.#finish();
+  }
+
+  /** Ends it; `failure` counts if nothing was decided yet. */
+  #stop(failure: AttemptFailure): void {
+    if (this.#ended) return;
+    this.#decide(failure);
+    this.#finish();
+    this.#controller?.abort(over);
+  }
+
+  #finish(): void {
+    this.#ended = true;
+    this.#timer.cancel();
+    this.#end();
+  }
+}
+
+/** Why the egress is told to stop; nobody sees it. */
+const over = new Error("the attempt is over");

@@ -1,0 +1,226 @@
+import type { Env, Timer } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { openEndpoint, signingKey, type WebhookEndpoint } from "../../governance/settings/webhook-endpoints.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import {
+  claimDeliveries,
+  type DeliveryRow,
+  endDeliveryOp,
+  giveUpSome,
+  nextDueMs,
+  putOffDeliveryOp,
+} from "../../storage/tables/deliveries.ts";
+import { Attempt, type AttemptFailure } from "./attempt.ts";
+import type { DeliveryDeps } from "./deps.ts";
+import { signatureOf } from "./signature.ts";
+
+/** Attempts of one lane at once: what its endpoint keeps waiting waits behind these, and nothing else does. */
+const attemptsMax = 16;
+/** How far ahead a lane looks: it waits itself for what is due sooner, and is woken for the rest. */
+export const aheadMs = 90_000;
+const retryMs = { first: 60_000, longest: 3_600_000 };
+/** How much longer than its attempt a claim is good: the time to write down what came of it. */
+const claimMarginMs = 30_000;
+/** After the store has refused. */
+const storePauseMs = 5_000;
+
+/** Where a lane runs. */
+export interface LaneContext {
+  readonly env: Env;
+  readonly deps: DeliveryDeps;
+  readonly tenantId: string;
+  readonly endpointId: string;
+  /** Has `look` called soon. */
+  readonly wake: () => void;
+}
+
+/** What one tenant has to tell one endpoint: claimed when it is due, a bounded number at once, and put off when it was not taken. */
+export class DeliveryLane {
+  readonly #context: LaneContext;
+  readonly #store: TenantStore;
+  /** Attempts under way. */
+  #running = 0;
+  /** Slots that it has and does not use yet. */
+  #slots = 0;
+  #awaitsSlot = false;
+  #looking = false;
+  #lookAgain = false;
+  /** There may be more that is due than could be taken. */
+  #more = false;
+  #stopped = false;
+  #timer: Timer | null = null;
+  #wakesAt = 0;
+
+  constructor(context: LaneContext) {
+    this.#context = context;
+    this.#store = context.deps.store.tenant(context.tenantId);
+  }
+
+  /** Whether nothing would be missed without it. */
+  get isIdle(): boolean {
+    if (this.#looking || this.#running > 0) return false;
+    // At the end of the process what is due later is left to the next.
+    return this.#context.deps.slots.stopped || (this.#slots === 0 && !this.#awaitsSlot && this.#timer === null);
+  }
+
+  /** Takes what is due and begins to send it. However often it is asked for meanwhile, it looks once more. */
+  async look(): Promise<void> {
+    this.#lookAgain = true;
+    if (this.#looking) return;
+    this.#looking = true;
+    try {
+      while (this.#lookAgain && !this.#stopped && !this.#context.deps.slots.stopped) {
+        this.#lookAgain = false;
+        await this.#take();
+      }
+    } catch (error) {
+      // What is due stays due.
+      this.#context.deps.log.warn({ err: error, endpoint: this.#context.endpointId }, "webhooks could not be read");
+      this.#wakeIn(storePauseMs);
+    } finally {
+      this.#looking = false;
+      this.#giveSlotsBack();
+    }
+  }
+
+  /** Nothing more happens by itself; what is under way comes to its end. */
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+    this.#giveSlotsBack();
+  }
+
+  async #take(): Promise<void> {
+    const { deps, tenantId, endpointId } = this.#context;
+    const { slots, settings, owner } = deps;
+    const endpoint = openEndpoint(settings.webhookEndpoints, endpointId, tenantId);
+    if (endpoint === null) {
+      await this.#giveUp();
+      return;
+    }
+    const room = attemptsMax - this.#running;
+    while (this.#slots < room && slots.take(tenantId)) this.#slots++;
+    const limit = Math.min(this.#slots, room);
+    this.#more = true;
+    if (limit > 0) {
+      const forMs = settings.webhookTimeoutSeconds * 1000 + claimMarginMs;
+      const rows = await claimDeliveries(this.#store, endpointId, { owner, forMs, limit });
+      this.#more = rows.length === limit;
+      for (const row of rows) {
+        this.#slots--;
+        this.#running++;
+        void this.#deliver(row, endpoint);
+      }
+      this.#giveSlotsBack();
+    }
+    if (!this.#more) this.#wakeIn(await nextDueMs(this.#store, endpointId));
+    else if (limit < room) this.#awaitSlot();
+  }
+
+  async #deliver(row: DeliveryRow, endpoint: WebhookEndpoint): Promise<void> {
+    const { deps, tenantId, endpointId } = this.#context;
+    try {
+      const { failure, over } = await this.#attempt(row, endpoint);
+      await this.#settle(row, failure);
+      await over;
+    } catch (error) {
+      // The claim runs out, and it is sent again.
+      if (SvcError.from(error).code === "conflict") deps.metrics.count("svc_webhook_lost_claims_total", {});
+      else deps.log.warn({ err: error, endpoint: endpointId }, "what came of a webhook could not be written");
+    } finally {
+      this.#running--;
+      deps.slots.free(tenantId);
+      if (this.#more && !this.#stopped) this.#context.wake();
+    }
+  }
+
+  async #attempt(
+    { id, body }: DeliveryRow,
+    endpoint: WebhookEndpoint,
+  ): Promise<{ failure: AttemptFailure; over: Promise<void> }> {
+    const { env, deps } = this.#context;
+    const keys: Buffer[] = [];
+    for (const secret of endpoint.secrets) {
+      const key = await deps.secrets.resolve(secret).then(signingKey, () => null);
+      if (key === null) return { failure: "no usable secret", over: Promise.resolve() };
+      keys.push(key);
+    }
+    const timestamp = Math.floor(env.now() / 1000);
+    const headers = [
+      ...["content-type", "application/json"],
+      ...["user-agent", deps.webhookAgent],
+      ...["webhook-id", id],
+      ...["webhook-timestamp", String(timestamp)],
+      ...["webhook-signature", signatureOf(keys, id, timestamp, body)],
+    ];
+    const timeoutMs = deps.settings.webhookTimeoutSeconds * 1000;
+    const egress = deps.webhookEgress[endpoint.private ? "operator" : "public"];
+    const attempt = new Attempt(env, egress, { url: endpoint.url, headers, body, timeoutMs });
+    return { failure: await attempt.outcome, over: attempt.over };
+  }
+
+  async #settle(row: DeliveryRow, failure: AttemptFailure): Promise<void> {
+    const { deps, endpointId: endpoint } = this.#context;
+    const { id, type } = row;
+    const attempts = row.attempts + 1;
+    const isDead = failure !== null && attempts >= deps.settings.webhookMaxAttempts;
+    const ms = Math.min(retryMs.first * 2 ** row.attempts, retryMs.longest);
+    const op =
+      failure === null || isDead
+        ? endDeliveryOp(this.#store, row, isDead ? "dead" : "delivered")
+        : putOffDeliveryOp(this.#store, row, ms);
+    await this.#store.write([op]);
+    const outcome = failure === null ? "delivered" : isDead ? "dead" : "retry";
+    deps.metrics.count("svc_webhook_deliveries_total", { type, endpoint, outcome });
+    if (failure === null) return;
+    deps.log.warn({ webhook_id: id, endpoint, attempts, reason: failure, outcome }, "a webhook was not taken");
+    if (!isDead) this.#wakeIn(ms);
+  }
+
+  /** Nothing is sent to an endpoint that the operator has taken away from the tenant. */
+  async #giveUp(): Promise<void> {
+    const { deps, endpointId: endpoint } = this.#context;
+    for (;;) {
+      const types = await giveUpSome(this.#store, endpoint);
+      if (types.length === 0) return;
+      for (const type of types) deps.metrics.count("svc_webhook_deliveries_total", { type, endpoint, outcome: "dead" });
+      deps.log.warn(
+        { endpoint, deliveries: types.length },
+        "webhooks are given up: the endpoint is not there for them",
+      );
+    }
+  }
+
+  #awaitSlot(): void {
+    if (this.#awaitsSlot) return;
+    const { deps, tenantId, endpointId, wake } = this.#context;
+    this.#awaitsSlot = true;
+    deps.slots.await(tenantId, endpointId, () => {
+      this.#awaitsSlot = false;
+      this.#slots++;
+      if (this.#stopped) this.#giveSlotsBack();
+      else wake();
+    });
+  }
+
+  #giveSlotsBack(): void {
+    while (this.#slots > 0) {
+      this.#slots--;
+      this.#context.deps.slots.free(this.#context.tenantId);
+    }
+  }
+
+  /** Has it look in so long, unless it does sooner. */
+  #wakeIn(ms: number | null): void {
+    const { env, wake } = this.#context;
+    if (ms === null || ms > aheadMs || this.#stopped) return;
+    const at = env.monotonic() + ms;
+    if (this.#timer !== null && this.#wakesAt <= at) return;
+    this.#timer?.cancel();
+    this.#wakesAt = at;
+    this.#timer = env.timer(ms, () => {
+      this.#timer = null;
+      wake();
+    });
+  }
+}

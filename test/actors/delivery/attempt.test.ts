@@ -1,0 +1,106 @@
+// One attempt over real sockets, at endpoints that answer in every way.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Attempt } from "../../../actors/delivery/attempt.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import type { EgressPolicy } from "../../../governance/egress/address.ts";
+import { Egress } from "../../../governance/egress/egress.ts";
+import { eventually } from "../../support/eventually.ts";
+import { cleanup } from "../../support/temp.ts";
+import { type ReceiverAnswer, webhookReceiver } from "../../support/webhook-receiver.ts";
+
+const atEnd = cleanup();
+const receiver = await webhookReceiver(atEnd);
+const egresses: Record<EgressPolicy, Egress> = { public: new Egress("public"), operator: new Egress("operator") };
+atEnd.after(async () => {
+  await Promise.all(Object.values(egresses).map((egress) => egress.close()));
+});
+
+function attempt(
+  answer: ReceiverAnswer,
+  {
+    policy = "operator",
+    url = receiver.url,
+    timeoutMs = 10_000,
+  }: { policy?: EgressPolicy; url?: string; timeoutMs?: number } = {},
+): Attempt {
+  receiver.answer = () => answer;
+  const sending = { url, headers: ["content-type", "application/json"], body: '{"a":"ä"}', timeoutMs };
+  return new Attempt(systemEnv(), egresses[policy], sending);
+}
+
+const allClosed = () =>
+  eventually("no connection is open", async () => (receiver.connections() === 0 ? true : undefined));
+
+for (const [answer, failure] of [
+  [200, null],
+  [204, null],
+  [299, null],
+  [301, "status 301"],
+  [302, "status 302"],
+  [307, "status 307"],
+  [400, "status 400"],
+  [500, "status 500"],
+  [503, "status 503"],
+  ["reset", "lost"],
+  ["junk", "other"],
+  ["early", null],
+] as const)
+  test(`HOOK-010 HOOK-013 an endpoint that answers ${answer} ${failure === null ? "has taken it" : "has not"}`, async () => {
+    const before = receiver.received.length;
+
+    const made = attempt(answer);
+    const outcome = await made.outcome;
+    await made.over;
+
+    assert.equal(outcome, failure);
+    // A redirect is not followed, and nothing is sent again.
+    assert.equal(receiver.received.length, before + 1);
+    assert.deepEqual([receiver.received[before]?.path, receiver.received[before]?.body], ["/hook", '{"a":"ä"}']);
+  });
+
+test("HOOK-010 an endpoint that says nothing has not taken it, and its connection is closed", async () => {
+  const made = attempt("hang", { timeoutMs: 50 });
+
+  assert.equal(await made.outcome, "timeout");
+  await made.over;
+  await allClosed();
+});
+
+test("an answer that wants to speak another protocol is none", async () => {
+  const made = attempt("upgrade", { timeoutMs: 2_000 });
+
+  assert.notEqual(await made.outcome, null);
+  await made.over;
+  await allClosed();
+});
+
+for (const answer of ["slow", "flood"] as const)
+  test(`HOOK-013 an answer of 200 with a body that is ${answer} is taken at once, and not read to its end`, async () => {
+    const made = attempt(answer, { timeoutMs: answer === "slow" ? 1_000 : 60_000 });
+
+    assert.equal(await made.outcome, null);
+    await made.over;
+    await allClosed();
+  });
+
+test("what is not on the internet is refused before a packet leaves, unless the endpoint is private", async () => {
+  const before = receiver.received.length;
+  const urls = [
+    receiver.url,
+    receiver.url.replace("127.0.0.1", "localhost"),
+    "http://[::1]/",
+    "http://0x7f.1/",
+    "http://10.0.0.1/",
+  ];
+
+  for (const url of urls) assert.equal(await attempt(200, { policy: "public", url }).outcome, "blocked", url);
+
+  assert.equal(receiver.received.length, before);
+  assert.equal(await attempt(200, { policy: "operator", url: "http://169.254.169.254/latest" }).outcome, "blocked");
+});
+
+test("what is no address, or nobody's, is a failure", async () => {
+  assert.equal(await attempt(200, { url: "gopher://x/" }).outcome, "blocked");
+  assert.notEqual(await attempt(200, { url: "http://127.0.0.1:1/" }).outcome, null);
+});

@@ -1,0 +1,381 @@
+// Deliveries from the batch that writes them to their end, in simulated time.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { Webhook } from "standardwebhooks";
+import { DeliverySlots } from "../../../actors/delivery/slots.ts";
+import { sweepMs } from "../../../actors/runtime/idle-sweep.ts";
+import { deliveryStates, nextDueMs, outboxOps, releaseDeliveries } from "../../../storage/tables/deliveries.ts";
+import { Sim } from "../../support/sim-env.ts";
+import { cleanup } from "../../support/temp.ts";
+import { minute, secret, world } from "./world.ts";
+
+const atEnd = cleanup();
+const fail = { status: 500 };
+
+describe("one delivery", () => {
+  test("HOOK-014 is sent within a second of the batch that has written it", async () => {
+    const { sim, end, sent, states, assertSound } = await world(atEnd);
+    const before = sim.now;
+
+    await end("run_fib_1", ["ops"]);
+    await sim.advance(1_000);
+
+    assert.equal(sent.length, 1);
+    assert.ok((sent[0]?.at ?? 0) - before < 1_000);
+    assert.deepEqual(states(), { run_fib_1_ops: "delivered" });
+    assertSound();
+  });
+
+  test("HOOK-004 HOOK-005 HOOK-006 HOOK-007 bears its id, the time of the attempt, the signature and who sends it", async () => {
+    const { sim, end, sent } = await world(atEnd, { answer: (_host, nth) => (nth === 0 ? fail : { status: 200 }) });
+
+    await end("run_fib_1", ["ops"]);
+    await sim.advance(2 * minute);
+
+    assert.equal(sent.length, 2);
+    for (const { at, headers, body } of sent) {
+      assert.deepEqual(
+        [headers["content-type"], headers["user-agent"], headers["webhook-id"], headers["webhook-timestamp"]],
+        ["application/json", "svc-webhooks/1.2.3", "run_fib_1_ops", String(Math.floor(at / 1000))],
+      );
+      assert.equal(headers["webhook-signature"], new Webhook(secret).sign("run_fib_1_ops", new Date(at), body));
+    }
+    assert.deepEqual([sent[0]?.body, sent[1]?.body], ['{"of":"run_fib_1"}', '{"of":"run_fib_1"}']);
+    assert.notEqual(sent[0]?.headers["webhook-signature"], sent[1]?.headers["webhook-signature"]);
+  });
+
+  test("HOOK-012 HOOK-015 is tried again after 1, 2, 4, 8, 16, 32 and 60 minutes, and is dead after eight attempts", async () => {
+    const { sim, end, sent, rows, counted, sweepEachMinute } = await world(atEnd, { answer: () => fail });
+    sweepEachMinute();
+
+    await end("run_fib_1", ["ops"]);
+    await sim.advance(3 * 3_600_000);
+
+    const waits = sent.slice(1).map(({ at }, index) => Math.round((at - (sent[index]?.at ?? 0)) / 1000));
+    assert.deepEqual(waits, [60, 120, 240, 480, 960, 1920, 3600]);
+    assert.deepEqual(rows(), [
+      { id: "run_fib_1_ops", endpoint_id: "ops", state: "dead", attempts: 8, body: "", claimed_by: null },
+    ]);
+    assert.deepEqual(counted, {
+      "svc_webhook_deliveries_total run.completed ops retry": 7,
+      "svc_webhook_deliveries_total run.completed ops dead": 1,
+    });
+  });
+
+  test("HOOK-012 the wait is never longer than an hour, and the attempts are as many as the setting says", async () => {
+    const { sim, end, sent, states, sweepEachMinute } = await world(atEnd, {
+      answer: () => fail,
+      settings: { webhookMaxAttempts: 10 },
+    });
+    sweepEachMinute();
+
+    await end("run_fib_1", ["ops"]);
+    await sim.advance(6 * 3_600_000);
+
+    const waits = sent.slice(1).map(({ at }, index) => Math.round((at - (sent[index]?.at ?? 0)) / minute));
+    assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    assert.deepEqual(states(), { run_fib_1_ops: "dead" });
+  });
+
+  test("HOOK-015 is pending until it is taken, then delivered, and its body is not kept", async () => {
+    const { sim, end, rows, store, counted } = await world(atEnd, {
+      answer: (_host, nth) => (nth < 1 ? fail : { status: 204 }),
+    });
+
+    await end("run_fib_1", ["ops"]);
+    await sim.advance(30_000);
+    const [pending] = rows();
+    const told = await sim.until(deliveryStates(store.tenant("acme"), "run_fib_1"));
+    await sim.advance(minute);
+
+    assert.deepEqual([pending?.state, pending?.attempts, pending?.body], ["pending", 1, '{"of":"run_fib_1"}']);
+    assert.deepEqual(told, { ops: "pending" });
+    assert.deepEqual(rows(), [
+      { id: "run_fib_1_ops", endpoint_id: "ops", state: "delivered", attempts: 2, body: "", claimed_by: null },
+    ]);
+    assert.deepEqual(counted, {
+      "svc_webhook_deliveries_total run.completed ops retry": 1,
+      "svc_webhook_deliveries_total run.completed ops delivered": 1,
+    });
+  });
+
+  test("HOOK-011 an endpoint that hangs has the time of the setting, and no more", async () => {
+    const { sim, end, rows, underWay, slots } = await world(atEnd, { answer: () => "hang" });
+
+    await end("run_fib_1", ["ops"]);
+    await sim.advance(9_900);
+    const open = underWay.get("ops.example")?.now;
+    await sim.advance(1_000);
+
+    assert.deepEqual([open, underWay.get("ops.example")?.now], [1, 0]);
+    assert.equal(rows()[0]?.attempts, 1);
+    assert.ok(slots.every(({ taken }) => taken === 0));
+  });
+
+  test("a hint that is lost is made up for by the duty of each minute", async () => {
+    const { sim, store, sent, sweepEachMinute } = await world(atEnd);
+    sweepEachMinute();
+    await sim.advance(1_000);
+    const tenant = store.tenant("acme");
+
+    await sim.until(
+      tenant.write(outboxOps(tenant, { source: "run_1", type: "run.failed", body: "{}", endpoints: ["ops"] })),
+    );
+    await sim.advance(1_000);
+    assert.equal(sent.length, 0);
+    await sim.advance(minute);
+
+    assert.equal(sent.length, 1);
+  });
+
+  test("with secrets that are changed it is signed with each", async () => {
+    const older = "an older secret, in plain words";
+    const { sim, end, sent } = await world(atEnd, { endpoints: { ops: { secret: [secret, older] } } });
+
+    await end("run_1", ["ops"]);
+    await sim.advance(1_000);
+
+    const { at, body, headers } = sent[0] as (typeof sent)[0];
+    const raw = new Webhook(new TextEncoder().encode(older), { format: "raw" });
+    assert.deepEqual(headers["webhook-signature"]?.split(" "), [
+      new Webhook(secret).sign("run_1_ops", new Date(at), body),
+      raw.sign("run_1_ops", new Date(at), body),
+    ]);
+  });
+
+  test("goes over the door of the internet, and only a private endpoint over the operator's", async () => {
+    const { sim, end, sent } = await world(atEnd, { endpoints: { ops: {}, intern: { private: true } } });
+
+    await end("run_1", ["ops", "intern"]);
+    await sim.advance(1_000);
+
+    assert.deepEqual(Object.fromEntries(sent.map(({ host, policy }) => [host, policy])), {
+      "ops.example": "public",
+      "intern.example": "operator",
+    });
+  });
+});
+
+describe("many deliveries", () => {
+  test("one endpoint that hangs delays only itself", async () => {
+    const { sim, end, sent, states, underWay } = await world(atEnd, {
+      endpoints: { slow: {}, ops: {} },
+      answer: (host) => (host === "slow.example" ? "hang" : { status: 200 }),
+    });
+
+    for (let run = 0; run < 60; run++) await end(`run_${String(run).padStart(2, "0")}`, ["slow", "ops"]);
+    await sim.advance(1_000);
+
+    assert.equal(
+      Object.entries(states()).filter(([id, state]) => id.endsWith("_ops") && state === "delivered").length,
+      60,
+    );
+    assert.equal(underWay.get("slow.example")?.most, 16);
+    await sim.advance(45_000);
+    assert.equal(
+      new Set(sent.filter(({ host }) => host === "slow.example").map(({ headers }) => headers["webhook-id"])).size,
+      60,
+    );
+  });
+
+  test("one tenant whose endpoints all hang delays no other, at the same endpoint neither", async () => {
+    const endpoints = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`slow${index}`, {}]));
+    const { sim, end, states, sent } = await world(atEnd, {
+      endpoints,
+      answer: (_host, _nth, { body }) => (body.includes("mallory") ? "hang" : { status: 200 }),
+    });
+    for (let run = 0; run < 20; run++) await end(`run_mallory_${run}`, Object.keys(endpoints), "mallory");
+    await sim.advance(500);
+
+    const before = sim.now;
+    await end("run_good", ["slow0", "slow7"], "acme");
+    await sim.advance(1_000);
+
+    assert.equal(states().run_good_slow0, "delivered");
+    assert.equal(states().run_good_slow7, "delivered");
+    for (const { at, body } of sent) if (body.includes("good")) assert.ok(at - before < 1_000);
+  });
+
+  test("where every slot is taken, who has none is served as soon as one is free", async () => {
+    const { sim, end, states } = await world(atEnd, {
+      endpoints: { a: {}, b: {}, ops: {} },
+      slots: new DeliverySlots(8, 8),
+      answer: (host) => (host === "ops.example" ? { status: 200 } : { status: 200, afterMs: 5_000 }),
+    });
+    for (let run = 0; run < 40; run++) await end(`run_${run}`, ["a", "b"], "mallory");
+    await sim.advance(100);
+
+    await end("run_good", ["ops"], "acme");
+    await sim.advance(5_100);
+
+    assert.equal(states().run_good_ops, "delivered");
+    await sim.advance(60_000);
+    assert.deepEqual(new Set(Object.values(states())), new Set(["delivered"]));
+  });
+
+  test("five hundred at once are all sent once, sixteen at a time", async () => {
+    const { sim, endMany, sent, states, underWay, assertSound } = await world(atEnd, {
+      answer: () => ({ status: 200, afterMs: 20 }),
+    });
+
+    await endMany(500, ["ops"]);
+    await sim.advance(5_000);
+
+    assert.equal(sent.length, 500);
+    assert.equal(underWay.get("ops.example")?.most, 16);
+    assert.deepEqual(new Set(Object.values(states())), new Set(["delivered"]));
+    assertSound();
+  });
+
+  test("those of many tenants and endpoints leave nothing in memory behind them", async () => {
+    const { sim, end, net } = await world(atEnd, { endpoints: { a: {}, b: {} } });
+    for (let tenant = 0; tenant < 30; tenant++) await end("run_1", ["a", "b"], `t${tenant}`);
+    await sim.advance(1_000);
+    const before = net.node(0).host.size + net.node(1).host.size;
+
+    await sim.advance(60_000 + 2 * sweepMs);
+
+    assert.equal(before, 60);
+    assert.equal(net.node(0).host.size + net.node(1).host.size, 0);
+  });
+});
+
+describe("an endpoint that is taken away", () => {
+  for (const [how, endpoints] of [
+    ["removed", { other: {} }],
+    ["narrowed", { ops: { tenants: ["globex"] } }],
+  ] as const)
+    test(`HOOK-016 when it was ${how}, what waits for it is dead without a send, also what is due later`, async () => {
+      const before = await world(atEnd, { answer: () => fail });
+      await before.end("run_1", ["ops"]);
+      await before.sim.advance(5 * minute);
+      await before.end("run_2", ["ops"]);
+      before.kill();
+      const attempts = before.sent.length;
+
+      const after = await world(atEnd, { sim: before.sim, disk: before.disk, host: "next", endpoints });
+      await after.sim.until(releaseDeliveries(after.store.system, { hostsBut: "next" }));
+      after.sweepEachMinute();
+      await after.sim.advance(1_000);
+
+      assert.ok(attempts >= 1);
+      assert.deepEqual(after.sent, []);
+      assert.deepEqual(after.states(), { run_1_ops: "dead", run_2_ops: "dead" });
+      assert.deepEqual(
+        after.rows().map(({ body }) => body),
+        ["", ""],
+      );
+    });
+
+  test("HOOK-016 another tenant's go on", async () => {
+    const { sim, end, states } = await world(atEnd, { endpoints: { ops: { tenants: ["globex"] } } });
+
+    await end("run_1", ["ops"], "acme");
+    await end("run_2", ["ops"], "globex");
+    await sim.advance(1_000);
+
+    assert.deepEqual(states(), { run_1_ops: "dead", run_2_ops: "delivered" });
+  });
+});
+
+describe("what is lost", () => {
+  test("a process that dies while it sends: the next one sends it at once, under the same id", async () => {
+    const before = await world(atEnd, { answer: () => "hang" });
+    await before.end("run_1", ["ops"]);
+    await before.sim.advance(2_000);
+    before.kill();
+
+    const after = await world(atEnd, { sim: before.sim, disk: before.disk, host: "next" });
+    await after.sim.until(releaseDeliveries(after.store.system, { hostsBut: "next" }));
+    after.sweepEachMinute();
+    await after.sim.advance(1_000);
+
+    assert.deepEqual(
+      [...before.sent, ...after.sent].map(({ headers, body }) => [headers["webhook-id"], body]),
+      [
+        ["run_1_ops", '{"of":"run_1"}'],
+        ["run_1_ops", '{"of":"run_1"}'],
+      ],
+    );
+    assert.deepEqual(after.states(), { run_1_ops: "delivered" });
+  });
+
+  test("a claim that nobody gives back runs out, and who had it writes nothing any more", async () => {
+    const first = await world(atEnd, { answer: () => ({ status: 500, afterMs: 9_000 }) });
+    await first.end("run_1", ["ops"]);
+    await first.sim.advance(1_000);
+    for (const node of [0, 1]) first.net.node(node).env.stall();
+
+    const second = await world(atEnd, { sim: first.sim, disk: first.disk, host: "second" });
+    second.sweepEachMinute();
+    await second.sim.advance(3 * minute);
+    assert.deepEqual(second.states(), { run_1_ops: "delivered" });
+    for (const node of [0, 1]) first.net.node(node).env.goOn();
+    await first.sim.advance(minute);
+
+    assert.equal(second.sent.length, 1);
+    assert.deepEqual(second.states(), { run_1_ops: "delivered" });
+    assert.equal(first.counted.svc_webhook_lost_claims_total, 1);
+  });
+
+  test("two processes that look at the same moment send each delivery once", async () => {
+    for (let seed = 0; seed < 5; seed++) {
+      const first = await world(atEnd, { sim: new Sim(seed), host: "first" });
+      const second = await world(atEnd, { sim: first.sim, disk: first.disk, host: "second" });
+      await first.endMany(40, ["ops"]);
+      second.wake("acme", "ops");
+      await first.sim.advance(20_000);
+
+      const ids = [...first.sent, ...second.sent].map(({ headers }) => headers["webhook-id"]);
+      assert.equal(ids.length, 40);
+      assert.equal(new Set(ids).size, 40);
+    }
+  });
+
+  test("a store that refuses delays a delivery and loses none", async () => {
+    const { sim, end, stores, states, assertSound } = await world(atEnd);
+    for (const store of stores) store.refused = "deliveries_claim";
+    await end("run_1", ["ops"]);
+    await sim.advance(20_000);
+    const before = states();
+
+    for (const store of stores) store.refused = null;
+    await sim.advance(6_000);
+
+    assert.deepEqual([before, states()], [{ run_1_ops: "pending" }, { run_1_ops: "delivered" }]);
+    assertSound();
+  });
+
+  test("an outcome that cannot be written is sent again when the claim has run out, not before", async () => {
+    const { sim, end, stores, sent, states, sweepEachMinute } = await world(atEnd);
+    sweepEachMinute();
+    for (const store of stores) store.refused = "delivery_end";
+    await end("run_1", ["ops"]);
+    await sim.advance(30_000);
+    const before = sent.length;
+
+    for (const store of stores) store.refused = null;
+    await sim.advance(3 * minute);
+
+    assert.deepEqual([before, sent.length], [1, 2]);
+    assert.deepEqual(states(), { run_1_ops: "delivered" });
+  });
+
+  test("a process that ends begins nothing, waits for what is under way, and leaves what is due later", async () => {
+    const { sim, end, slots, net, sent, store } = await world(atEnd, {
+      endpoints: { ops: {}, bad: {} },
+      answer: (host) => (host === "bad.example" ? fail : { status: 200, afterMs: 4_000 }),
+    });
+    await end("run_1", ["ops", "bad"]);
+    await sim.advance(1_000);
+    const busy = () => net.node(0).host.busyCount() + net.node(1).host.busyCount();
+
+    for (const each of slots) each.stopped = true;
+    await end("run_2", ["ops"]);
+    const before = busy();
+    await sim.advance(5_000);
+
+    assert.deepEqual([before, busy(), sent.length], [1, 0, 2]);
+    assert.equal(await sim.until(nextDueMs(store.tenant("acme"), "ops")), 0);
+  });
+});

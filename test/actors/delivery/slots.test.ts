@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DeliverySlots } from "../../../actors/delivery/slots.ts";
+
+/** Takes as many as there are. */
+function takeAll(slots: DeliverySlots, tenantId: string): number {
+  let taken = 0;
+  while (slots.take(tenantId)) taken++;
+  return taken;
+}
+
+test("there are so many in all, and so many for one tenant", () => {
+  const slots = new DeliverySlots(5, 3);
+
+  assert.deepEqual([takeAll(slots, "a"), takeAll(slots, "b"), takeAll(slots, "c")], [3, 2, 0]);
+  assert.equal(slots.taken, 5);
+  slots.free("a");
+  assert.deepEqual([takeAll(slots, "a"), slots.taken], [1, 5]);
+});
+
+test("what is free goes to the waiting tenant that has the fewest", () => {
+  const slots = new DeliverySlots(4, 3);
+  const called: string[] = [];
+  takeAll(slots, "a");
+  takeAll(slots, "b");
+  for (const who of ["a1", "a2"]) slots.await("a", who, () => called.push(who));
+  slots.await("b", "b1", () => called.push("b1"));
+  slots.await("c", "c1", () => called.push("c1"));
+
+  for (let round = 0; round < 4; round++) slots.free("a");
+
+  assert.deepEqual(called, ["c1", "a1", "b1", "a2"]);
+});
+
+test("a tenant at its own bound waits for itself, and what others give back is not for it", () => {
+  const slots = new DeliverySlots(10, 2);
+  const called: string[] = [];
+  takeAll(slots, "a");
+  takeAll(slots, "b");
+  slots.await("a", "a1", () => called.push("a1"));
+
+  slots.free("b");
+  assert.deepEqual(called, []);
+  slots.free("a");
+  assert.deepEqual(called, ["a1"]);
+});
+
+test("who waits already waits once, and is called once", () => {
+  const slots = new DeliverySlots(1, 1);
+  const called: number[] = [];
+  slots.take("a");
+  for (const time of [1, 2]) slots.await("a", "a1", () => called.push(time));
+
+  slots.free("a");
+  slots.free("a");
+
+  assert.deepEqual(called, [1]);
+});

@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { pino } from "pino";
+import { deliveryActor } from "../../../actors/delivery/delivery-actor.ts";
+import type { DeliveryDeps } from "../../../actors/delivery/deps.ts";
+import { DeliverySlots } from "../../../actors/delivery/slots.ts";
+import { deliveryAddress } from "../../../bus/address.ts";
+import type { Egress, ResponseHandler } from "../../../governance/egress/egress.ts";
+import type { Target } from "../../../governance/egress/target.ts";
+import { readWebhookEndpoints, type WebhookEndpoints } from "../../../governance/settings/webhook-endpoints.ts";
+import { wakeDeliveries } from "../../../host/due-deliveries.ts";
+import type { Store } from "../../../storage/store/store.ts";
+import { outboxOps } from "../../../storage/tables/deliveries.ts";
+import { type RefusingStore, refusingStore } from "../../support/refusing-store.ts";
+import { SimNet } from "../../support/sim-bus.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { Sim } from "../../support/sim-env.ts";
+import type { Cleanup } from "../../support/temp.ts";
+
+// Delivery actors as they run, on their bus and their store, in simulated time. Only the endpoints are not there: a request to one is
+// noted, and answered as the test says.
+
+export const minute = 60_000;
+export const secret = "whsec_dGhlIHNlY3JldCBvZiB0aGlzIHRlc3Q=";
+
+/** A request as it was sent, and when. */
+export interface Sent {
+  readonly at: number;
+  readonly host: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly policy: string;
+}
+
+/** A status and how long it takes; `hang` for never. */
+export type SimAnswer = { readonly status: number; readonly afterMs?: number } | "hang";
+
+export interface WorldOptions {
+  readonly sim?: Sim;
+  readonly disk?: SimDisk;
+  readonly host?: string;
+  readonly endpoints?: Record<string, object>;
+  readonly settings?: Partial<DeliveryDeps["settings"]>;
+  readonly slots?: DeliverySlots;
+  /** How a request is answered; `nth` counts those to the same host. */
+  readonly answer?: (host: string, nth: number, sent: Sent) => SimAnswer;
+}
+
+export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
+  const sim = options.sim ?? new Sim(1);
+  const disk = options.disk ?? (await SimDisk.open(atEnd));
+  const host = options.host ?? "host";
+  const endpoints = endpointsOf(options.endpoints ?? { ops: {} });
+  const sent: Sent[] = [];
+  const counted: Record<string, number> = {};
+  const stores: RefusingStore[] = [];
+  const slotsOfAll: DeliverySlots[] = [];
+  /** Requests under way, and the most that there were at once, by host. */
+  const underWay = new Map<string, { now: number; most: number }>();
+  const answer = options.answer ?? ((): SimAnswer => ({ status: 200 }));
+
+  const egress = (policy: string, env: ReturnType<Sim["env"]>): Pick<Egress, "dispatch"> => ({
+    dispatch(target: Target, request, handler: ResponseHandler) {
+      const load = underWay.get(target.host) ?? { now: 0, most: 0 };
+      underWay.set(target.host, load);
+      load.now++;
+      load.most = Math.max(load.most, load.now);
+      let open = true;
+      const close = (): void => {
+        if (open) load.now--;
+        open = false;
+      };
+      const controller = { abort: close, pause() {}, resume() {} } as never;
+      const nth = sent.filter((each) => each.host === target.host).length;
+      const note: Sent = {
+        at: env.now(),
+        host: target.host,
+        headers: pairs(request.headers),
+        body: request.body ?? "",
+        policy,
+      };
+      sent.push(note);
+      handler.onRequestStart?.(controller, {});
+      const how = answer(target.host, nth, note);
+      if (how === "hang") return;
+      env.timer(how.afterMs ?? 1, () => {
+        if (!open) return;
+        handler.onResponseStart?.(controller, how.status, {});
+        handler.onResponseEnd?.(controller, {});
+        close();
+      });
+    },
+  });
+
+  let incarnation = 0;
+  const net = new SimNet(sim, {
+    actorNodes: [0, 1],
+    otherNodes: [2],
+    hostOf: () => host,
+    definitions: [deliveryActor],
+    depsOf: (node, env): DeliveryDeps => {
+      const store = refusingStore(disk.store(sim, env));
+      stores.push(store);
+      const slots = options.slots ?? new DeliverySlots(256, 64);
+      slotsOfAll.push(slots);
+      return {
+        settings: {
+          webhookEndpoints: endpoints,
+          webhookTimeoutSeconds: 10,
+          webhookMaxAttempts: 8,
+          ...options.settings,
+        },
+        store,
+        secrets: { resolve: async (text) => text },
+        webhookEgress: { public: egress("public", env), operator: egress("operator", env) },
+        webhookAgent: "svc-webhooks/1.2.3",
+        slots,
+        metrics: {
+          count(name, labels, amount = 1) {
+            const key = [name, ...Object.values(labels)].join(" ");
+            counted[key] = (counted[key] ?? 0) + amount;
+          },
+        },
+        log: pino({ level: "silent" }),
+        owner: `${host}:${node}:${incarnation++}`,
+      };
+    },
+  });
+  const { env, bus } = net.node(2);
+  const store: Store = disk.store(sim, env);
+  const wake = (tenantId: string, endpointId: string): void =>
+    bus.tell(deliveryAddress(tenantId, endpointId), "wake", {});
+
+  return {
+    sim,
+    disk,
+    net,
+    env,
+    bus,
+    store,
+    sent,
+    counted,
+    stores,
+    underWay,
+    wake,
+    slots: slotsOfAll,
+    /** Something ends: its deliveries are written, and who sends them is told. */
+    async end(
+      source: string,
+      endpointIds: readonly string[],
+      tenantId = "acme",
+      body = `{"of":"${source}"}`,
+    ): Promise<void> {
+      const tenant = store.tenant(tenantId);
+      const ops = outboxOps(tenant, { source, type: "run.completed", body, endpoints: endpointIds });
+      await sim.until(tenant.write(ops));
+      for (const id of endpointIds) wake(tenantId, id);
+    },
+    /** So much ends at once. */
+    async endMany(count: number, endpointIds: readonly string[], tenantId = "acme"): Promise<void> {
+      const tenant = store.tenant(tenantId);
+      const ops = Array.from({ length: count }, (_, run) =>
+        outboxOps(tenant, {
+          source: `run_${run}`,
+          type: "run.completed",
+          body: `{"run":${run}}`,
+          endpoints: endpointIds,
+        }),
+      );
+      await sim.until(tenant.write(ops.flat()));
+      for (const id of endpointIds) wake(tenantId, id);
+    },
+    /** The duty of each minute, from now on. */
+    sweepEachMinute(): void {
+      const sweep = async (which: "due" | "all"): Promise<void> => {
+        await wakeDeliveries(store, bus, which);
+        env.timer(minute, () => void sweep("due"));
+      };
+      void sweep("all");
+    },
+    /** What the store has. */
+    rows: () =>
+      disk.query(
+        "SELECT id, endpoint_id, state, attempts, body, claimed_by FROM deliveries ORDER BY id",
+      ) as unknown as {
+        id: string;
+        endpoint_id: string;
+        state: string;
+        attempts: number;
+        body: string;
+        claimed_by: string | null;
+      }[],
+    states: (): Record<string, string> =>
+      Object.fromEntries(disk.query("SELECT id, state FROM deliveries").map(({ id, state }) => [id, state as string])),
+    /** The process ends without warning. */
+    kill(): void {
+      for (const node of [0, 1, 2]) {
+        net.node(node).env.end();
+        net.node(node).host.close();
+      }
+    },
+    assertSound(): void {
+      assert.deepEqual(net.crashes, []);
+    },
+  };
+}
+
+/** A registry of endpoints, each at a host of its own name. */
+function endpointsOf(given: Record<string, object>): WebhookEndpoints {
+  return readWebhookEndpoints(
+    Object.fromEntries(
+      Object.entries(given).map(([id, more]) => [id, { url: `https://${id}.example/`, secret, tenants: "*", ...more }]),
+    ),
+  );
+}
+
+function pairs(headers: readonly string[]): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (let at = 0; at < headers.length; at += 2) found[headers[at] as string] = headers[at + 1] as string;
+  return found;
+}

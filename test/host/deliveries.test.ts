@@ -1,0 +1,126 @@
+// What stands in the outbox of a server that is started, killed, started again, and told of other endpoints.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+import { migrate } from "../../storage/migrate.ts";
+import type { StoreConfig } from "../../storage/store/config.ts";
+import { type DeliveryState, deliveryStates, outboxOps } from "../../storage/tables/deliveries.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Env, startServer } from "../support/server.ts";
+import { runStore } from "../support/stores.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+import { type WebhookReceiver, webhookReceiver } from "../support/webhook-receiver.ts";
+
+const atEnd = cleanup();
+const secret = `whsec_${Buffer.from("unguessable 5b1f0e77c2 of this test").toString("base64")}`;
+
+function envFor(receiver: WebhookReceiver, more: object = {}): Env {
+  const ops = { url: `${receiver.url}?token=of-the-url`, secret, tenants: ["acme"], private: true, ...more };
+  return { SVC_ALLOW_INSECURE: "true", SVC_WEBHOOK_ENDPOINTS: JSON.stringify({ ops }) };
+}
+
+const configOf = (dataDir: string): StoreConfig => ({ engine: "sqlite", path: join(dataDir, "svc.db") });
+
+/** A data directory of a server that does not run, with something in its outbox. */
+async function outbox(source: string, body: string): Promise<string> {
+  const dataDir = tempDir(atEnd);
+  await migrate(configOf(dataDir), { target: "head", downgrade: false });
+  const { store } = await runStore(configOf(dataDir), atEnd);
+  const acme = store.tenant("acme");
+  await acme.write(outboxOps(acme, { source, type: "run.completed", body, endpoints: ["ops"] }));
+  return dataDir;
+}
+
+/** Waits until the delivery is where it is to be. */
+async function reached(dataDir: string, source: string, state: DeliveryState): Promise<void> {
+  const { store } = await runStore(configOf(dataDir), atEnd);
+  const acme = store.tenant("acme");
+  await eventually(state, async () => ((await deliveryStates(acme, source)).ops === state ? true : undefined));
+}
+
+test("a server that is killed while it sends sends the same again when it is started, at once", async () => {
+  const receiver = await webhookReceiver(atEnd);
+  receiver.answer = (index) => (index === 0 ? "hang" : 200);
+  const dataDir = await outbox("run_1", '{"text":"grüße"}');
+  const server = await startServer({ atEnd, dataDir, env: envFor(receiver) });
+  await receiver.nth(0);
+
+  await server.kill();
+  await server.restart();
+  const second = await receiver.nth(1);
+  await reached(dataDir, "run_1", "delivered");
+
+  assert.deepEqual(
+    receiver.received.map(({ headers, body }) => [headers["webhook-id"], body]),
+    [
+      ["run_1_ops", '{"text":"grüße"}'],
+      ["run_1_ops", '{"text":"grüße"}'],
+    ],
+  );
+  assert.match(second.headers["user-agent"] ?? "", /^svc-webhooks\/\d+\.\d+\.\d+/);
+  const { text } = await server.get("/metrics");
+  assert.match(text, /^svc_webhook_deliveries_total\{type="run.completed",endpoint="ops",outcome="delivered"\} 1$/m);
+  assert.match(text, /^svc_webhook_oldest_seconds 0$/m);
+});
+
+test("HOOK-010 a receiver that fails, redirects or breaks is tried later, and neither its address nor a secret is logged", async () => {
+  const receiver = await webhookReceiver(atEnd);
+  for (const [answer, reason] of [
+    [500, "status 500"],
+    [302, "status 302"],
+    ["reset", "lost"],
+  ] as const) {
+    receiver.answer = () => answer;
+    const before = receiver.received.length;
+    const server = await startServer({ atEnd, dataDir: await outbox("run_1", "{}"), env: envFor(receiver) });
+
+    await receiver.nth(before);
+    const line = await eventually("a line", async () =>
+      server.logs.find(({ webhook_id }) => webhook_id === "run_1_ops"),
+    );
+    const { text } = await server.get("/metrics");
+    await server.stop();
+
+    assert.deepEqual([line.reason, line.outcome, line.attempts], [reason, "retry", 1]);
+    assert.match(text, /^svc_webhook_oldest_seconds (?!0$)/m);
+    assert.equal(receiver.received.length, before + 1);
+    for (const hidden of [secret, secret.slice(6), "of-the-url", receiver.url])
+      assert.ok(!server.output.includes(hidden), server.output);
+  }
+});
+
+test("HOOK-016 after a registry that has narrowed the endpoint, what waits is dead and nothing is sent", async () => {
+  const receiver = await webhookReceiver(atEnd);
+  const dataDir = await outbox("run_1", "{}");
+
+  const server = await startServer({ atEnd, dataDir, env: envFor(receiver, { tenants: ["globex"] }) });
+  await reached(dataDir, "run_1", "dead");
+
+  assert.equal(receiver.received.length, 0);
+  const { text } = await server.get("/metrics");
+  assert.match(text, /^svc_webhook_deliveries_total\{type="run.completed",endpoint="ops",outcome="dead"\} 1$/m);
+});
+
+test("an endpoint that is not private is not reached on this machine", async () => {
+  const receiver = await webhookReceiver(atEnd);
+  const env = envFor(receiver, { private: false });
+
+  const server = await startServer({ atEnd, dataDir: await outbox("run_1", "{}"), env });
+  const line = await eventually("a line", async () => server.logs.find(({ webhook_id }) => webhook_id === "run_1_ops"));
+
+  assert.equal(line.reason, "blocked");
+  assert.equal(receiver.received.length, 0);
+});
+
+test("a server does not start with an endpoint over http outside development, and says which", async () => {
+  const receiver = await webhookReceiver(atEnd);
+  const env = { ...envFor(receiver), SVC_ALLOW_INSECURE: "false" };
+
+  const server = await startServer({ atEnd, env, waitForReady: false });
+  await server.ready.catch(() => {});
+  const { code } = await server.exited;
+
+  assert.notEqual(code, 0);
+  assert.match(server.output, /SVC_WEBHOOK_ENDPOINTS: the url of ops is not https/);
+  assert.ok(!server.output.includes("of-the-url"));
+});
