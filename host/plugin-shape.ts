@@ -130,7 +130,7 @@ const kind = object({
   crashed: callable,
   on: map(/./, callable),
 });
-const provider = object({ name: form(/^[a-z][a-z0-9_-]{0,63}$/), open: callable });
+const provider = object({ name: form(/^[a-z][a-z0-9_-]{0,63}$/), open: callable, openEmbedder: optional(callable) });
 const task = object({ name: text, run: callable });
 const hook: Check = (value, where) => {
   const problems = object({ name: text, beforeTool: optional(callable), afterTool: optional(callable) })(value, where);

@@ -40,13 +40,23 @@ export interface ModelPrice {
 export type ModelParameter = (typeof modelParameters)[number];
 export const modelParameters = ["temperature", "max_tokens", "max_completion_tokens"] as const;
 
-/** Where a logical model id leads. */
-export interface ModelRoute {
+/** Whom a logical model id leads to. */
+export interface RouteTarget {
   /** The logical id, as manifests and requests name it. */
   readonly id: string;
   readonly provider: string;
   /** The provider's own name for the model. */
   readonly model: string;
+}
+
+/** Where the id of a model leads that makes vectors of texts. */
+export interface EmbeddingRoute extends RouteTarget {
+  /** Only `input` counts; null when no rates are known. */
+  readonly price: ModelPrice | null;
+}
+
+/** Where a logical model id leads. */
+export interface ModelRoute extends RouteTarget {
   readonly modalities: readonly ("text" | "image")[];
   /** Tokens. */
   readonly context_window: number;

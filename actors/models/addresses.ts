@@ -23,7 +23,7 @@ const patterns: readonly string[] = [
 
 /** Finds addresses in words, and the host and path of `target` wherever they stand. Take it out with `replaceAll`. */
 export function addressPattern(target: Target): RegExp {
-  const path = target.pathname.replace(/\/(?:chat\/completions|messages)$/, "");
+  const path = target.pathname.replace(/\/(?:chat\/completions|messages|embeddings)$/, "");
   const known = [target.host, target.hostname, ...(path.length > "/v1".length ? [path] : [])].map(
     (text) => String.raw`(?<![\w-])${text.replaceAll(/[^\w-]/g, String.raw`\$&`)}(?![\w-])`,
   );

@@ -43,7 +43,7 @@ export function anthropicProvider(config: WireConfig, env: Env, egress: Egress):
   return wireProvider(config, protocol, env, egress);
 }
 
-class AnthropicCall implements WireCall {
+class AnthropicCall implements WireCall<ModelReply> {
   readonly reader: AnthropicReader;
   readonly #request: ModelRequest;
   readonly #taken: Map<string, Taken>;

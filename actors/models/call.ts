@@ -1,6 +1,6 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { ModelRoute } from "../../manifests/registries.ts";
+import type { ModelRoute, RouteTarget } from "../../manifests/registries.ts";
 import type { Cancellation } from "../runtime/cancellation.ts";
 import {
   type ModelCall,
@@ -20,9 +20,9 @@ const patienceMs = 30_000;
 
 /** Told of what happens to a call, for metrics. */
 export interface CallObserver {
-  finished(route: ModelRoute, outcome: "ok" | "error" | "aborted", seconds: number): void;
-  retried(route: ModelRoute, status: number): void;
-  timedOut(route: ModelRoute): void;
+  finished(route: RouteTarget, outcome: "ok" | "error" | "aborted", seconds: number): void;
+  retried(route: RouteTarget, status: number): void;
+  timedOut(route: RouteTarget): void;
   switched(from: ModelRoute, to: ModelRoute): void;
 }
 
@@ -64,7 +64,8 @@ export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
       const provider = plan.provider(route);
       if (previous) plan.observer.switched(previous, route);
       previous = route;
-      return { reply: await attempt(plan, provider, route, env), route };
+      const start = (): ModelCall => provider.start(plan.request(route), plan.events);
+      return { reply: await callRoute({ ...plan, start }, route, env), route };
     } catch (error) {
       if (error instanceof ModelFailure) failure = error;
       else if (failure === null || !(error instanceof SvcError)) throw error;
@@ -75,11 +76,27 @@ export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
   throw failure ?? new ModelFailure("no model to call");
 }
 
-/** Calls one route until it answers or another try is of no use. */
-async function attempt(plan: CallPlan, provider: ModelProvider, route: ModelRoute, env: Env): Promise<ModelReply> {
+/** Something that a provider was asked. */
+interface StartedCall {
+  readonly reply: Promise<unknown>;
+  abort(): void;
+}
+
+/** What a call of one route needs. */
+export interface RouteCallPlan<Call> extends Pick<CallPlan, "cancellation" | "observer" | "isCut"> {
+  start(): Call;
+  onCall(call: Call | null): void;
+}
+
+/** Calls one route until it answers or another try is of no use. Rejects as `callModel` does. */
+export async function callRoute<Call extends StartedCall>(
+  plan: RouteCallPlan<Call>,
+  route: RouteTarget,
+  env: Env,
+): Promise<Awaited<Call["reply"]>> {
   for (let tries = 1; ; tries++) {
     try {
-      return await attemptOnce(plan, provider, route, env);
+      return await attemptOnce(plan, route, env);
     } catch (error) {
       if (!(error instanceof ModelFailure)) throw error;
       const again = error.retryable && error.partial === "" && tries < attemptsMax && !isStopped(plan);
@@ -92,13 +109,17 @@ async function attempt(plan: CallPlan, provider: ModelProvider, route: ModelRout
   }
 }
 
-async function attemptOnce(plan: CallPlan, provider: ModelProvider, route: ModelRoute, env: Env): Promise<ModelReply> {
+async function attemptOnce<Call extends StartedCall>(
+  plan: RouteCallPlan<Call>,
+  route: RouteTarget,
+  env: Env,
+): Promise<Awaited<Call["reply"]>> {
   const startedAt = env.monotonic();
-  const call = provider.start(plan.request(route), plan.events);
+  const call = plan.start();
   const stopListening = plan.cancellation.onCancel(() => call.abort());
   plan.onCall(call);
   try {
-    const reply = await call.reply;
+    const reply = (await call.reply) as Awaited<Call["reply"]>;
     plan.observer.finished(route, "ok", (env.monotonic() - startedAt) / 1000);
     return reply;
   } catch (error) {
@@ -112,7 +133,7 @@ async function attemptOnce(plan: CallPlan, provider: ModelProvider, route: Model
   }
 }
 
-function isStopped({ cancellation, isCut }: CallPlan): boolean {
+function isStopped({ cancellation, isCut }: Pick<CallPlan, "cancellation" | "isCut">): boolean {
   return cancellation.cancelled || isCut();
 }
 

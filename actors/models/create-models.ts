@@ -9,11 +9,13 @@ import {
 } from "../../governance/settings/model-options.ts";
 import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
 import { type Settings, SettingsError } from "../../governance/settings/settings.ts";
-import type { ModelRoute } from "../../manifests/registries.ts";
+import type { EmbeddingRoute, ModelRoute } from "../../manifests/registries.ts";
 import { anthropicProvider } from "./anthropic-provider.ts";
 import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import { builtInRoutes, demoRoute, unknownFigures } from "./built-in-routes.ts";
 import { demoProvider } from "./demo.ts";
+import type { Embedder } from "./embedder.ts";
+import { httpEmbedder } from "./http-embedder.ts";
 import { httpProvider } from "./http-provider.ts";
 import type { Models } from "./models.ts";
 import type { ModelProvider } from "./provider.ts";
@@ -41,18 +43,33 @@ export function createModels(
     throw refusal("SVC_DEFAULT_MODEL_ID", `names no model route; known are ${[...routes.keys()].join(", ")}`);
   }
   checkVision(settings, routes);
+  const embeddings = new Map(embeddingRoutes(settings, own).map((route) => [route.id, route]));
   const secrets = new Secrets(settings, mask);
   // Where models are is for the operator alone to say.
   const egress = new Egress("operator");
   const providers = new Map<string, ModelProvider>();
   if (routes.has(demoRoute.id)) providers.set(demoRoute.provider, demoProvider(env));
+  const embedders = new Map<string, Embedder>();
+  const deps: ProviderDeps = { settings, env, secrets, mask, egress };
   return {
     routes,
     defaultModelId,
+    embeddings,
+    memoryEmbedding: pickMemoryEmbedding(settings, embeddings, own),
+    embedder({ provider: name }) {
+      let embedder = embedders.get(name);
+      if (embedder === undefined) {
+        const ofPlugin = own.find((definition) => definition.name === name);
+        embedder =
+          ofPlugin?.openEmbedder?.({ ...deps, options: optionsOf(name, settings) }) ??
+          httpEmbedder(wireConfigOf(name, deps), env, egress);
+        embedders.set(name, embedder);
+      }
+      return embedder;
+    },
     provider(route) {
       let provider = providers.get(route.provider);
       if (provider === undefined) {
-        const deps: ProviderDeps = { settings, env, secrets, mask, egress };
         const ofPlugin = own.find(({ name }) => name === route.provider);
         provider = ofPlugin
           ? ofPlugin.open({ ...deps, options: optionsOf(route.provider, settings) })
@@ -80,7 +97,7 @@ export function describeDefault(settings: Settings, env: Env, own: readonly Prov
 /** The operator's routes in their order, then those that are built in and not replaced. */
 function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
   const builtIn = new Map(builtInRoutes.map((route) => [route.id, route]));
-  const own = Object.entries(settings.modelRoutes).map(([id, given]): ModelRoute => {
+  const own = Object.entries(settings.modelRoutes).flatMap(([id, given]): ModelRoute[] => {
     if (id === demoRoute.id)
       throw refusal("SVC_MODEL_ROUTES", `${id}: this is the built-in offline model; use another id`);
     if (!known.includes(given.provider)) {
@@ -88,7 +105,8 @@ function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
     }
     const figures = builtIn.get(id) ?? unknownFigures;
     builtIn.delete(id);
-    return {
+    if (given.kind === "embedding") return [];
+    const route = {
       id,
       provider: given.provider,
       model: given.model,
@@ -98,8 +116,40 @@ function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
       parameters: given.parameters ?? figures.parameters,
       price: given.price ?? figures.price,
     };
+    return [route];
   });
   return [...own, ...builtIn.values()];
+}
+
+/** The routes that make vectors: none is built in. Throws a SettingsError for one whose provider makes none. */
+function embeddingRoutes(settings: Settings, plugins: readonly ProviderDefinition[]): EmbeddingRoute[] {
+  return Object.entries(settings.modelRoutes).flatMap(([id, { kind, provider, model, price = null }]) => {
+    if (kind !== "embedding") return [];
+    const ofPlugin = plugins.find(({ name }) => name === provider);
+    const makesNone = ofPlugin ? !ofPlugin.openEmbedder : provider === "anthropic" && settings.litellmBaseUrl === "";
+    if (makesNone) throw refusal("SVC_MODEL_ROUTES", `${id}: ${provider} has no embeddings`);
+    return [{ id, provider, model, price }];
+  });
+}
+
+/** What SVC_MEMORY_EMBEDDER says; `auto` is for nobody to have to say it. */
+function pickMemoryEmbedding(
+  settings: Settings,
+  embeddings: ReadonlyMap<string, EmbeddingRoute>,
+  own: readonly ProviderDefinition[],
+): EmbeddingRoute | null {
+  const { memoryEmbedder: wanted } = settings;
+  if (wanted === "none") return null;
+  const all = [...embeddings.values()];
+  const isOwn = (provider: string): boolean => own.some(({ name }) => name === provider);
+  if (wanted === "auto") return all.find(({ provider }) => isOwn(provider) || isConfigured(provider, settings)) ?? null;
+  const found = embeddings.get(wanted) ?? all.find(({ provider }) => provider === wanted);
+  if (found !== undefined) return found;
+  if (wanted === "sentence_transformers")
+    throw refusal("SVC_MEMORY_EMBEDDER", "sentence_transformers is not supported by this version; name a route");
+  const known =
+    all.length === 0 ? "there is none in SVC_MODEL_ROUTES" : `known are ${all.map(({ id }) => id).join(", ")}`;
+  throw refusal("SVC_MEMORY_EMBEDDER", `names no embedding route and no provider of one; ${known}`);
 }
 
 /** Decision 6: what the operator says, else the first route that can be called, else the offline model. */
@@ -153,20 +203,27 @@ function missingSetting(provider: string, settings: Settings): string {
   return "its account_id in SVC_MODEL_PROVIDER_OPTIONS";
 }
 
-function openProvider(name: string, { settings, env, secrets, mask, egress }: ProviderDeps): ModelProvider {
+/** Where a built-in provider is and as whom it is called. Refuses with model_not_configured. */
+function wireConfigOf(name: string, { settings, secrets, mask }: ProviderDeps): WireConfig {
   if (!isProvider(name) || !isConfigured(name, settings)) throw new SvcError("model_not_configured", { subject: name });
   const options = optionsOf(name, settings);
   const key = keyOf(name, settings);
-  const builtIn = builtInProviders[name];
-  const gateway = settings.litellmBaseUrl;
-  const ownUrl = gateway || options.base_url;
-  const config: WireConfig = {
+  const ownUrl = settings.litellmBaseUrl || options.base_url;
+  return {
     name,
-    baseUrl: ownUrl ?? builtIn.baseUrl ?? workersAiUrl(options.account_id ?? "", options.gateway_id),
+    baseUrl: ownUrl ?? builtInProviders[name].baseUrl ?? workersAiUrl(options.account_id ?? "", options.gateway_id),
     apiKey: key === undefined ? null : key.startsWith("secret:") ? () => secrets.resolve(key) : key,
     timeoutMs: (options.timeout ?? settings.modelTimeoutSeconds) * 1000,
     mask,
   };
+}
+
+function openProvider(name: string, deps: ProviderDeps): ModelProvider {
+  const { settings, env, egress } = deps;
+  const config = wireConfigOf(name, deps);
+  const builtIn = builtInProviders[name as ModelProviderName];
+  const gateway = settings.litellmBaseUrl;
+  const ownUrl = gateway || optionsOf(name, settings).base_url;
   // A gateway speaks for all providers alike.
   if (name === "anthropic" && gateway === "") return anthropicProvider(config, env, egress);
   return httpProvider(

@@ -1,3 +1,4 @@
+import type { AnswerReader } from "./answer-reader.ts";
 import { ChunkError } from "./chunk.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
 import { SoundPieces } from "./sound-text.ts";
@@ -38,7 +39,9 @@ interface Frame {
 }
 
 /** Reads one streamed answer, a chunk of bytes at a time, and tells its events in the order in which they stand there. */
-export abstract class EventStream {
+export abstract class EventStream implements AnswerReader<ModelReply> {
+  readonly isStreamed = true;
+  readonly documentBytesMax = eventMax;
   readonly #events: ModelEvents;
   /** What came after the last line break: the first bytes of a buffer that grows. */
   #carry: Buffer = none;

@@ -1,33 +1,32 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { ResponseControl, ResponseHandler } from "../../governance/egress/egress.ts";
+import type { AnswerReader } from "./answer-reader.ts";
 import { ChunkError } from "./chunk.ts";
-import type { EventStream } from "./event-stream.ts";
 import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
-import { type ModelCall, ModelFailure, type ModelReply } from "./provider.ts";
+import { ModelFailure } from "./provider.ts";
 
-/** Of an error body, and of an answer that was not streamed. */
+/** Of an error body. */
 const errorBytesMax = 64 * 1024;
-const wholeBytesMax = 16 * 1024 * 1024;
 
-interface CallContext {
+interface CallContext<Reply> {
   readonly env: Env;
   readonly discretion: Discretion;
   readonly timeoutMs: number;
   /** Reads the answer. */
-  readonly reader: EventStream;
+  readonly reader: AnswerReader<Reply>;
   /** Asked when the provider refuses: true when the request was changed and sent again, as the same call. */
   sendDifferently(failure: ModelFailure): boolean;
   /** Asked when an answer is read: true when it goes on in the answer to another request, which was sent. */
-  sendOn(reply: ModelReply): boolean;
+  sendOn(reply: Reply): boolean;
 }
 
 /** One call over HTTP, as the egress drives it. */
-export class HttpCall implements ModelCall, ResponseHandler {
-  readonly reply: Promise<ModelReply>;
-  readonly #context: CallContext;
-  readonly #reader: EventStream;
-  #resolve!: (reply: ModelReply) => void;
+export class HttpCall<Reply> implements ResponseHandler {
+  readonly reply: Promise<Reply>;
+  readonly #context: CallContext<Reply>;
+  readonly #reader: AnswerReader<Reply>;
+  #resolve!: (reply: Reply) => void;
   #reject!: (failure: Error) => void;
   #controller: ResponseControl | null = null;
   #settled = false;
@@ -38,7 +37,7 @@ export class HttpCall implements ModelCall, ResponseHandler {
   #whole: Buffer[] | null = null;
   #wholeBytes = 0;
 
-  constructor(context: CallContext) {
+  constructor(context: CallContext<Reply>) {
     this.#context = context;
     this.#reader = context.reader;
     this.reply = new Promise((resolve, reject) => {
@@ -84,7 +83,8 @@ export class HttpCall implements ModelCall, ResponseHandler {
     this.#status = statusCode;
     this.#retryAfterMs = retryAfterMs(headers, this.#context.env.now());
     const type = String(headers["content-type"] ?? "");
-    if (statusCode !== 200 || (type !== "" && !type.includes("text/event-stream"))) this.#whole = [];
+    const isDocument = !this.#reader.isStreamed || (type !== "" && !type.includes("text/event-stream"));
+    if (statusCode !== 200 || isDocument) this.#whole = [];
   }
 
   onResponseData(_controller: ResponseControl, chunk: Buffer): void {
@@ -126,7 +126,8 @@ export class HttpCall implements ModelCall, ResponseHandler {
 
   #collect(whole: Buffer[], chunk: Buffer): void {
     this.#wholeBytes += chunk.length;
-    if (this.#status === 200 && this.#wholeBytes > wholeBytesMax) this.#break(new ChunkError("the answer is too long"));
+    if (this.#status === 200 && this.#wholeBytes > this.#reader.documentBytesMax)
+      this.#break(new ChunkError("the answer is too long"));
     else if (this.#status !== 200 && this.#wholeBytes > errorBytesMax) this.#fail(this.#refusal());
     else whole.push(Buffer.from(chunk));
   }

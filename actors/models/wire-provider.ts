@@ -3,7 +3,7 @@ import type { Egress } from "../../governance/egress/egress.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import { addressPattern } from "./addresses.ts";
-import type { EventStream } from "./event-stream.ts";
+import type { AnswerReader } from "./answer-reader.ts";
 import { HttpCall } from "./http-call.ts";
 import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest } from "./provider.ts";
 
@@ -20,75 +20,85 @@ export interface WireConfig {
   readonly mask: SecretMask;
 }
 
-/** What a provider speaks: how a request is written and an answer read. */
-export interface WireProtocol {
+/** What a provider speaks to those who talk to a model. */
+export interface WireProtocol extends WireCaller {
+  begin(request: ModelRequest, events: ModelEvents): WireCall<ModelReply>;
+}
+
+/** Where a provider hears its protocol, and as whom. */
+export interface WireCaller {
   /** Behind the base URL. */
   readonly path: string;
   /** Names and values in turn, beside those that every request has. */
   headers(apiKey: string | null): readonly string[];
-  begin(request: ModelRequest, events: ModelEvents): WireCall;
 }
 
 /** One request on its way, as its protocol sees it. */
-export interface WireCall {
-  readonly reader: EventStream;
+export interface WireCall<Reply> {
+  readonly reader: AnswerReader<Reply>;
   /** The body of the request that is to be sent now. */
   body(): string;
   /** Whether what was refused is to be sent again: `body` is another one then. */
   adapt(failure: ModelFailure): boolean;
   /** Whether the answer goes on when `body`, another one then, is sent. */
-  goesOn(reply: ModelReply): boolean;
+  goesOn(reply: Reply): boolean;
 }
 
 /** Calls a provider over HTTP, through the given egress, in its protocol. */
 export function wireProvider(config: WireConfig, protocol: WireProtocol, env: Env, egress: Egress): ModelProvider {
+  const call = wireCalls(config, protocol, env, egress, "text/event-stream");
+  return { name: config.name, start: (request, events) => call(protocol.begin(request, events)) };
+}
+
+/** What makes calls in a protocol: each is begun with what it sends and how its answer is read. */
+export function wireCalls(
+  config: WireConfig,
+  protocol: WireCaller,
+  env: Env,
+  egress: Egress,
+  accept: "text/event-stream" | "application/json",
+): <Reply>(wire: WireCall<Reply>) => HttpCall<Reply> {
   const { apiKey, mask, timeoutMs } = config;
+  const commonHeaders = ["content-type", "application/json", "accept", accept, "user-agent", "svc"];
   const target = readTarget(`${config.baseUrl.replace(/\/+$/, "")}${protocol.path}`);
   const addresses = addressPattern(target);
   const headersWith = (key: string | null): string[] => [...commonHeaders, ...protocol.headers(key)];
   const literalHeaders = apiKey === null || typeof apiKey === "string" ? headersWith(apiKey) : null;
 
-  return {
-    name: config.name,
-    start(request, events) {
-      const wire = protocol.begin(request, events);
-      let sentKey = typeof apiKey === "string" ? apiKey : "";
-      // Providers repeat the key that they refuse, however short it is.
-      const conceal = (words: string) =>
-        mask.told.text(sentKey === "" ? words : words.replaceAll(sentKey, "[REDACTED]"));
-      const call = new HttpCall({
-        env,
-        discretion: { conceal, addresses },
-        timeoutMs,
-        reader: wire.reader,
-        sendDifferently(failure) {
-          const isChanged = wire.adapt(failure);
-          if (isChanged) send();
-          return isChanged;
-        },
-        sendOn(reply) {
-          const goesOn = wire.goesOn(reply);
-          if (goesOn) send();
-          return goesOn;
-        },
-      });
-      const dispatch = (headers: string[]): void =>
-        egress.dispatch(target, { method: "POST", headers, body: wire.body(), silenceMs: timeoutMs }, call);
-      const send = (): void => {
-        if (literalHeaders !== null) dispatch(literalHeaders);
-        else if (typeof apiKey === "function")
-          apiKey().then(
-            (key) => {
-              sentKey = key;
-              dispatch(headersWith(key));
-            },
-            (error) => call.giveUp(error),
-          );
-      };
-      send();
-      return call;
-    },
+  return (wire) => {
+    let sentKey = typeof apiKey === "string" ? apiKey : "";
+    // Providers repeat the key that they refuse, however short it is.
+    const conceal = (words: string) => mask.told.text(sentKey === "" ? words : words.replaceAll(sentKey, "[REDACTED]"));
+    const call = new HttpCall({
+      env,
+      discretion: { conceal, addresses },
+      timeoutMs,
+      reader: wire.reader,
+      sendDifferently(failure) {
+        const isChanged = wire.adapt(failure);
+        if (isChanged) send();
+        return isChanged;
+      },
+      sendOn(reply) {
+        const goesOn = wire.goesOn(reply);
+        if (goesOn) send();
+        return goesOn;
+      },
+    });
+    const dispatch = (headers: string[]): void =>
+      egress.dispatch(target, { method: "POST", headers, body: wire.body(), silenceMs: timeoutMs }, call);
+    const send = (): void => {
+      if (literalHeaders !== null) dispatch(literalHeaders);
+      else if (typeof apiKey === "function")
+        apiKey().then(
+          (key) => {
+            sentKey = key;
+            dispatch(headersWith(key));
+          },
+          (error) => call.giveUp(error),
+        );
+    };
+    send();
+    return call;
   };
 }
-
-const commonHeaders = ["content-type", "application/json", "accept", "text/event-stream", "user-agent", "svc"] as const;

@@ -21,10 +21,16 @@ export const modelProviders = [
 /** A provider that routes may name. */
 export type ModelProviderName = (typeof modelProviders)[number];
 
+/** What a route's model does: it answers, or makes vectors of texts. */
+export type RouteKind = (typeof routeKinds)[number];
+const routeKinds = ["chat", "embedding"] as const;
+
 /** A route as SVC_MODEL_ROUTES gives it, under its logical id. What is absent keeps the value of the built-in route, if there is one. */
 export interface RouteOverride {
   readonly provider: string;
   readonly model: string;
+  /** `chat`, which is meant where nothing is said, or `embedding`: such a route has a price and no other figure. */
+  readonly kind?: RouteKind;
   readonly modalities?: readonly ("text" | "image")[];
   /** Tokens. */
   readonly context_window?: number;
@@ -48,15 +54,24 @@ export interface ProviderOptions {
 
 const usdPerMillionMax = 100_000;
 
-const figures = ["modalities", "context_window", "max_output_tokens", "parameters", "price"] as const;
+const figuresOf: Readonly<Record<RouteKind, readonly string[]>> = {
+  chat: ["modalities", "context_window", "max_output_tokens", "parameters", "price"],
+  embedding: ["price"],
+};
 
-/** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model} with any of the figures of a route. */
+/** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model, kind?} with any of the figures of such a route. */
 export function readModelRoutes(document: unknown): Readonly<Record<string, RouteOverride>> {
   return mapEntries(document, (value, where) => {
-    const route = readObject(value, where, ["provider", "model"], figures);
-    return {
+    const kind = readKind(value, where);
+    const route = readObject(value, where, ["provider", "model"], ["kind", ...figuresOf[kind]]);
+    const target = {
       provider: readString(route.provider, `${where}: provider`),
       model: readString(route.model, `${where}: model`),
+    };
+    if (kind === "embedding")
+      return { ...target, kind, ...(route.price !== undefined && { price: readInputPrice(route.price, where) }) };
+    return {
+      ...target,
       ...(route.modalities !== undefined && { modalities: readModalities(route.modalities, where) }),
       ...(route.context_window !== undefined && {
         context_window: readIntegerField(route.context_window, `${where}: context_window`, 1024, 1e9),
@@ -68,6 +83,13 @@ export function readModelRoutes(document: unknown): Readonly<Record<string, Rout
       ...(route.price !== undefined && { price: readPrice(route.price, where) }),
     };
   });
+}
+
+function readKind(value: unknown, where: string): RouteKind {
+  const kind = typeof value === "object" && value !== null && "kind" in value ? value.kind : "chat";
+  const found = routeKinds.find((known) => known === kind);
+  if (found === undefined) throw new Error(`${where}: kind is one of ${routeKinds.join(", ")}`);
+  return found;
 }
 
 function readModalities(value: unknown, where: string): readonly ("text" | "image")[] {
@@ -99,6 +121,13 @@ function readPrice(value: unknown, where: string): ModelPrice {
     cache_read: price.cache_read === undefined ? input : rate("cache_read"),
     cache_write: price.cache_write === undefined ? input : rate("cache_write"),
   };
+}
+
+/** Vectors are not paid for, nor does anybody cache them. */
+function readInputPrice(value: unknown, where: string): ModelPrice {
+  const price = readObject(value, `${where}: price`, ["input"], []);
+  const input = readNumberField(price.input, `${where}: price.input`, 0, usdPerMillionMax);
+  return { input, output: 0, cache_read: input, cache_write: input };
 }
 
 /** Reads SVC_MODEL_PROVIDER_OPTIONS: a map of provider to {base_url?, api_key?, timeout?, account_id?, gateway_id?}. */

@@ -15,7 +15,7 @@ export const modelSettings = {
   modelRoutes: json<Readonly<Record<string, RouteOverride>>>(
     "MODEL_ROUTES",
     {},
-    "Map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, parameters?, price?}, over the built-in routes.",
+    "Map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, parameters?, price?}, over the built-in routes; with kind: embedding to {provider, model, price?}.",
     readModelRoutes,
   ),
   modelProviderOptions: json<Readonly<Record<string, ProviderOptions>>>(
@@ -24,6 +24,11 @@ export const modelSettings = {
     "Map of provider to {base_url?, api_key?, timeout?}; workers_ai also {account_id?, gateway_id?}.",
     readProviderOptions,
     { secret: true },
+  ),
+  memoryEmbedder: text(
+    "MEMORY_EMBEDDER",
+    "auto",
+    "What `semantic:N` compares messages by: an embedding route, a provider that has one, auto (the first) or none (words).",
   ),
   litellmBaseUrl: url("LITELLM_BASE_URL", "A local gateway that all model calls go to."),
   modelTimeoutSeconds: seconds(

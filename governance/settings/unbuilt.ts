@@ -127,12 +127,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
 
   ...unset("deciders", "DECISION_ROUTES"),
   ...unset("a list of allowed models", "MODEL_ALLOWLIST"),
-  {
-    name: "SVC_MEMORY_EMBEDDER",
-    default: "auto",
-    harmless: ["none"],
-    help: "memory",
-  },
   ...withDefaults("memory", {
     MEMORY_EMBEDDING_MODEL: "bge-base-en-v1.5",
     MEMORY_EMBEDDING_DIM: "768",

@@ -64,11 +64,6 @@ test("SET-002 a registry of behaviour that this version lacks stops the boot, we
   }
 });
 
-test("SET-012 SVC_MEMORY_EMBEDDER is auto by default, may be none, and an unknown one stops the boot", () => {
-  for (const value of ["", "auto", "none"]) assert.deepEqual(refusedNames({ SVC_MEMORY_EMBEDDER: value }), []);
-  assert.deepEqual(refusedNames({ SVC_MEMORY_EMBEDDER: "nobody" }), ["SVC_MEMORY_EMBEDDER"]);
-});
-
 test("LIM-007 the database pool has 10 connections, 20 beyond them, waits 30 s and tries each before use", () => {
   const settings = loadSettings({ SVC_DATABASE_URL: "postgres://db/svc" });
   const changed = loadSettings({

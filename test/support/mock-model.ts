@@ -4,6 +4,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { type Answer, type Asked, jsonScript, renderAnswer } from "./mock-model/answer.ts";
 import { type Behaviour, behaviourNames, behaviourOf, failure, type Reply } from "./mock-model/behaviours.ts";
+import { embeddingScript } from "./mock-model/embeddings.ts";
 import { type RawRequest, RequestReader } from "./mock-model/http.ts";
 import { type Ending, playOps } from "./mock-model/play.ts";
 import { compileScript, type Script } from "./mock-model/script.ts";
@@ -12,7 +13,7 @@ export interface MockModel {
   readonly port: number;
   /** The base URL for a client, `/v1` included. */
   readonly url: string;
-  /** Every chat request so far, oldest first. */
+  /** Every request for an answer or for vectors so far, oldest first. */
   readonly requests: readonly RecordedRequest[];
   /** Connections that are open now. */
   readonly connections: number;
@@ -102,11 +103,25 @@ class State {
       const data = names.map((id) => ({ id, object: "model", created: 0, owned_by: "mock" }));
       return { script: raw.method === "GET" ? jsonScript(200, { object: "list", data }) : failure(405) };
     }
-    if (raw.path !== "/v1/chat/completions") return { script: failure(404) };
+    const isEmbedding = raw.path === "/v1/embeddings";
+    if (!isEmbedding && raw.path !== "/v1/chat/completions") return { script: failure(404) };
     if (raw.method !== "POST") return { script: failure(405) };
     const body = parseBody(raw.body);
     if (body === undefined) return { script: failure(400) };
-    return this.#chat(raw, body);
+    return isEmbedding ? this.#embed(raw, body) : this.#chat(raw, body);
+  }
+
+  /** A scripted answer goes before the true one; a function may look at what is asked. */
+  #embed(raw: RawRequest, body: Record<string, unknown>): { script: Script; ended?: (ending: Ending) => void } {
+    const model = String(body.model);
+    const earlier = this.#seen.get(model) ?? 0;
+    this.#seen.set(model, earlier + 1);
+    const scripted = this.scripted.get(model);
+    const behaviour = scripted?.[earlier] ?? scripted?.at(-1);
+    const ended = this.#record ? this.#keep(raw, model, body) : undefined;
+    const reply = typeof behaviour === "function" ? behaviour({ model, body, earlier }) : behaviour;
+    const script = reply !== undefined && "steps" in reply ? reply : embeddingScript(body);
+    return { script, ...(ended && { ended }) };
   }
 
   #chat(raw: RawRequest, body: Record<string, unknown>): { script: Script; ended?: (ending: Ending) => void } {

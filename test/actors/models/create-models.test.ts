@@ -232,7 +232,66 @@ test("SPEC-023 a route to a provider that is not registered fails the start", ()
   assert.match(message, /SVC_MODEL_ROUTES r: names an unknown provider; known are openai, anthropic/);
 });
 
+const embedding = (provider: string, more: object = {}) => ({ provider, model: "m", kind: "embedding", ...more });
+const routesOf = (routes: object) => ({ SVC_MODEL_ROUTES: JSON.stringify(routes) });
+
+test("a route of kind embedding is no model of agents, also where it takes the id of a built-in one", () => {
+  const models = modelsOf({
+    ...routesOf({ "gpt-4.1": embedding("openai", { price: { input: 2 } }), other: embedding("groq") }),
+    OPENAI_API_KEY: "key",
+  });
+
+  assert.deepEqual([...models.embeddings.keys()], ["gpt-4.1", "other"]);
+  assert.deepEqual(
+    ["gpt-4.1", "other"].filter((id) => models.routes.has(id)),
+    [],
+  );
+  assert.equal(models.defaultModelId, "gpt-4.1-mini");
+  assert.deepEqual(models.embeddings.get("gpt-4.1")?.price, { input: 2, output: 0, cache_read: 2, cache_write: 2 });
+  assert.equal(models.embeddings.get("other")?.price, null);
+});
+
+test("SET-012 SVC_MEMORY_EMBEDDER is auto by default: the first route whose provider can be called, else none", () => {
+  const routes = routesOf({ first: embedding("groq"), second: embedding("openai"), third: embedding("openai") });
+  const chosen = (environment: Record<string, string>) => modelsOf(environment).memoryEmbedding?.id ?? null;
+
+  assert.equal(chosen({}), null);
+  assert.equal(chosen(routes), null);
+  assert.equal(chosen({ ...routes, OPENAI_API_KEY: "key" }), "second");
+  assert.equal(chosen({ ...routes, OPENAI_API_KEY: "key", SVC_MEMORY_EMBEDDER: "auto" }), "second");
+  assert.equal(chosen({ ...routes, OPENAI_API_KEY: "key", SVC_MEMORY_EMBEDDER: "none" }), null);
+  assert.equal(chosen({ ...routes, SVC_MEMORY_EMBEDDER: "third" }), "third");
+  assert.equal(chosen({ ...routes, SVC_MEMORY_EMBEDDER: "openai" }), "second");
+});
+
+test("the embeddings of a gateway are asked for under any provider's name", () => {
+  const models = modelsOf({ ...routesOf({ e: embedding("anthropic") }), SVC_LITELLM_BASE_URL: "http://gateway.test" });
+
+  assert.equal(models.memoryEmbedding?.id, "e");
+});
+
 for (const [name, environment, wanted] of [
+  [
+    "SET-012 an embedder that nobody has",
+    { SVC_MEMORY_EMBEDDER: "nobody" },
+    /SVC_MEMORY_EMBEDDER names no embedding route and no provider of one; there is none in SVC_MODEL_ROUTES/,
+  ],
+  [
+    "SET-012 an embedder that is a chat route",
+    { ...routesOf({ e: embedding("openai") }), SVC_MEMORY_EMBEDDER: "gpt-4.1" },
+    /SVC_MEMORY_EMBEDDER names no embedding route and no provider of one; known are e/,
+  ],
+  [
+    "SET-012 an embedder that is not built",
+    { SVC_MEMORY_EMBEDDER: "sentence_transformers" },
+    /SVC_MEMORY_EMBEDDER sentence_transformers is not supported by this version/,
+  ],
+  [
+    "an embedding route of a provider without embeddings",
+    routesOf({ e: embedding("anthropic") }),
+    /SVC_MODEL_ROUTES e: anthropic has no embeddings/,
+  ],
+  ["an embedding route of nobody", routesOf({ e: embedding("nope") }), /SVC_MODEL_ROUTES e: names an unknown provider/],
   ["options of an unknown provider", options({ nope: { base_url: "http://x" } }), /nope: is an unknown provider/],
   ["a gateway without an account", options({ workers_ai: { gateway_id: "g" } }), /gateway_id needs account_id/],
   [

@@ -323,6 +323,21 @@ describe("registries in JSON", () => {
       '{"m": {"provider": "openai", "model": "x", "parameters": ["max_tokens", "max_completion_tokens"]}}',
       /m: parameters has one of/,
     ],
+    [
+      "SVC_MODEL_ROUTES",
+      '{"m": {"provider": "openai", "model": "x", "kind": "rerank"}}',
+      /m: kind is one of chat, emb/,
+    ],
+    [
+      "SVC_MODEL_ROUTES",
+      '{"m": {"provider": "openai", "model": "x", "kind": "embedding", "context_window": 4096}}',
+      /m has a key other than provider, model, kind, price$/,
+    ],
+    [
+      "SVC_MODEL_ROUTES",
+      '{"m": {"provider": "openai", "model": "x", "kind": "embedding", "price": {"input": 1, "output": 1}}}',
+      /m: price has a key other than input$/,
+    ],
     ["SVC_MODEL_ROUTES", '{"a b": {"provider": "openai", "model": "x"}}', /entry 1: an id has/],
     ["SVC_MODEL_ROUTES", '"m"', /JSON object/],
     ["SVC_MODEL_PROVIDER_OPTIONS", '{"openai": {"base_url": "nowhere"}}', /base_url must be an http or https URL/],

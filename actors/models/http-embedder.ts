@@ -1,0 +1,49 @@
+import type { Env } from "../../bus/env.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
+import type { Embedder, EmbeddingReply, EmbeddingRequest } from "./embedder.ts";
+import { EmbeddingReader } from "./embedding-reader.ts";
+import type { ModelFailure } from "./provider.ts";
+import { type WireCall, type WireCaller, type WireConfig, wireCalls } from "./wire-provider.ts";
+
+const protocol: WireCaller = {
+  path: "/embeddings",
+  headers: (apiKey) => (apiKey === null ? [] : ["authorization", `Bearer ${apiKey}`]),
+};
+
+/**
+ * Makes vectors behind an OpenAI-compatible endpoint, through the given egress. Bytes are asked for, which are a quarter as long as
+ * digits and quick to read; a provider that refuses that is asked for digits from then on, and one that sends digits all the same is
+ * understood.
+ */
+export function httpEmbedder(config: WireConfig, env: Env, egress: Egress): Embedder {
+  const call = wireCalls(config, protocol, env, egress, "application/json");
+  /** Wire models that are not to be told how to write. */
+  const untold = new Set<string>();
+  return { start: (request) => call(begin(request, untold)) };
+}
+
+function begin(request: EmbeddingRequest, untold: Set<string>): WireCall<EmbeddingReply> {
+  const { model } = request.route;
+  let tellsFormat = !untold.has(model);
+  return {
+    reader: new EmbeddingReader(request),
+    body: () => requestBody(request, tellsFormat),
+    adapt({ status, message }: ModelFailure) {
+      const isRefused = (status === 400 || status === 422) && /encoding_format|base64/i.test(message);
+      if (!isRefused || !tellsFormat) return false;
+      tellsFormat = false;
+      untold.add(model);
+      return true;
+    },
+    goesOn: () => false,
+  };
+}
+
+function requestBody({ route, inputs, dimensions }: EmbeddingRequest, tellsFormat: boolean): string {
+  return JSON.stringify({
+    model: route.model,
+    input: inputs,
+    ...(tellsFormat && { encoding_format: "base64" }),
+    ...(dimensions !== null && { dimensions }),
+  });
+}
