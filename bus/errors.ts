@@ -89,6 +89,8 @@ export const errorTable = {
   model_provider_error: { status: 502, retryable: true, help: "The model provider failed." },
   model_not_configured: { status: 503, help: "No credential is configured for the model's provider." },
   tool_failed: { status: 502, help: "A tool has failed without which the run is not to go on; detail says why." },
+  unknown_embedding_model: { status: 404, help: "SVC_MODEL_ROUTES has no route of this id with kind embedding." },
+  embedding_refused: { status: 400, help: "The provider does not take these inputs; the message says why." },
   // Files
   invalid_base64: { status: 400, help: "data is not base64 in its one canonical form, padded and without blanks." },
   empty_data: { status: 400, help: "The file has no bytes." },

@@ -1,6 +1,8 @@
 import { deliveryActor } from "../actors/delivery/delivery-actor.ts";
 import type { DeliveryDeps } from "../actors/delivery/deps.ts";
 import { DeliverySlots } from "../actors/delivery/slots.ts";
+import { embedderActor } from "../actors/embedder/embedder-actor.ts";
+import type { EmbedderDeps } from "../actors/embedder/page.ts";
 import { ManifestLibrary } from "../actors/library/manifest-library.ts";
 import { type LimiterDeps, limiterActor } from "../actors/limiter/limiter-actor.ts";
 import { type ManifestsDeps, manifestsActor } from "../actors/manifests/manifests-actor.ts";
@@ -59,6 +61,7 @@ export interface NodeConfig {
 
 /** What the actors of one thread need, each kind its part of it. */
 export type ActorDeps = DeliveryDeps &
+  EmbedderDeps &
   LimiterDeps &
   ManifestsDeps &
   NodeDeps &
@@ -69,6 +72,7 @@ export type ActorDeps = DeliveryDeps &
 /** Every kind of actor that a node can hold. */
 export const actorKinds = [
   deliveryActor,
+  embedderActor,
   limiterActor,
   manifestsActor,
   nodeActor,

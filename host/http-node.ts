@@ -13,6 +13,7 @@ import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { createApp } from "../http/app.ts";
 import type { HttpContext } from "../http/context.ts";
+import { EmbeddingLine } from "../http/embedding-line.ts";
 import { chooseEngine } from "../http/engines/choose.ts";
 import type { Listener } from "../http/engines/engine.ts";
 import { StreamRegistry } from "../http/exchange/sse.ts";
@@ -109,6 +110,7 @@ export function createHttpNode(
     streams,
     hubs: new ThreadHubs(bus),
     pasts,
+    embeddings: new EmbeddingLine(env),
     turns: new Set(),
     reattached: new Set(),
     metrics,

@@ -9,6 +9,7 @@ import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store/store.ts";
+import type { EmbeddingLine } from "./embedding-line.ts";
 import type { StreamRegistry } from "./exchange/sse.ts";
 import type { Pasts } from "./past/pasts.ts";
 import type { Probe } from "./probe.ts";
@@ -34,6 +35,8 @@ export interface HttpContext {
   readonly hubs: ThreadHubs;
   /** Where what threads have said is read from, by all who come late to it. */
   readonly pasts: Pasts;
+  /** Who may ask for vectors now. */
+  readonly embeddings: EmbeddingLine;
   /** Turns under way that this thread has started. */
   readonly turns: Set<LiveTurn>;
   /** Streams that listen to a conversation without having started its turn. */

@@ -43,7 +43,7 @@ const files = globSync("test/**/*.test.ts", { cwd: root })
 
 /** The files in which requests, streams and their connections are tried: what an engine could get wrong. */
 const onBothEngines =
-  /^test\/(?:faults\/disconnects|http\/(?:early-answers|every-route|intake|large-heads|long-answers|middleware|one-thread|origin|reattach-crowds|responses|slow-)|security\/(?:crowds|framing|headers|paths)|spec\/(?:chat|idempotency|reattach|stream))/;
+  /^test\/(?:faults\/disconnects|http\/(?:early-answers|embeddings|every-route|intake|large-heads|long-answers|middleware|one-thread|origin|reattach-crowds|responses|slow-)|security\/(?:crowds|framing|headers|paths)|spec\/(?:chat|idempotency|reattach|stream))/;
 
 /** Files that are run on an engine, one after the other with those on the other one. */
 interface Pass {

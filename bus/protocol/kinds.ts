@@ -1,4 +1,5 @@
 import type { DeliveryMessages } from "./delivery.ts";
+import type { EmbedderMessages } from "./embedder.ts";
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
 import type { NodeMessages } from "./node.ts";
@@ -12,6 +13,7 @@ import type { WorkspaceMessages } from "./workspace.ts";
  */
 export interface Protocols {
   delivery: DeliveryMessages;
+  embedder: EmbedderMessages;
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
   node: NodeMessages;

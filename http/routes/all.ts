@@ -7,6 +7,7 @@ import { auditRoutes } from "./audit.ts";
 import { chatRoutes } from "./chat.ts";
 import { compactRoutes } from "./compact.ts";
 import { docsRoutes } from "./docs.ts";
+import { embeddingRoutes } from "./embeddings.ts";
 import { fileRoutes } from "./files.ts";
 import { leaseRoutes } from "./leases.ts";
 import { manifestRoutes } from "./manifests.ts";
@@ -49,6 +50,7 @@ export function allRoutes(
     ...workspaceRoutes,
     ...openAiRoutes,
     ...responseRoutes,
+    ...embeddingRoutes,
     ...fileRoutes,
     ...approvalRoutes,
     ...planRoutes,

@@ -65,6 +65,7 @@ export const folders = [
   "actors/run",
   "actors/run/patterns",
   "actors/delivery",
+  "actors/embedder",
   "actors/limiter",
   "actors/manifests",
   "actors/node",
@@ -85,6 +86,7 @@ export const folders = [
 /** The folders that hold a kind of actor each. They know each other's words, in bus/protocol, and nothing else of each other. */
 export const kinds = [
   "actors/delivery",
+  "actors/embedder",
   "actors/limiter",
   "actors/manifests",
   "actors/node",

@@ -1,0 +1,44 @@
+import { SvcError } from "../../bus/errors.ts";
+import { Cancellation } from "../runtime/cancellation.ts";
+import { defineActor } from "../runtime/define.ts";
+import { type EmbedderDeps, makePage } from "./page.ts";
+
+/** Pages of a tenant that may be under way on one node. */
+const pagesMax = 256;
+
+/** The pages under way, by their ids. */
+export interface EmbedderState {
+  readonly pages: Map<string, Cancellation>;
+}
+
+/** Asks providers for vectors on behalf of one tenant, whose requests its key names. It keeps nothing. */
+export const embedderActor = defineActor<"embedder", EmbedderState, EmbedderDeps>({
+  kind: "embedder",
+  mailboxLimit: 256,
+  interleaves: [],
+  reserved: ["stop"],
+  passivateAfterMs: 30_000,
+  load: () => ({ pages: new Map() }),
+  idle: ({ pages }) => pages.size === 0,
+  crashed: ({ pages }) => {
+    for (const page of pages.values()) page.cancel();
+  },
+  on: {
+    embed({ pages }, asked, context) {
+      if (pages.size >= pagesMax) throw new SvcError("mailbox_full");
+      const { models } = context.deps;
+      const route = models.embeddings.get(asked.model);
+      if (route === undefined) throw new SvcError("unknown_embedding_model", { subject: asked.model });
+      const embedder = models.embedder(route);
+      const cancellation = new Cancellation();
+      pages.set(asked.id, cancellation);
+      void makePage({ tenantId: context.key, asked, route, embedder, cancellation }, context).finally(() =>
+        pages.delete(asked.id),
+      );
+      return {};
+    },
+    stop({ pages }, { id }) {
+      pages.get(id)?.cancel();
+    },
+  },
+});

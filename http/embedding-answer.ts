@@ -1,0 +1,88 @@
+import type { HttpContext } from "./context.ts";
+import { EmbeddingPages, type EmbeddingTask, type VectorPage } from "./embedding-pages.ts";
+import type { Pieces } from "./exchange/reply.ts";
+
+/** How vectors are written. */
+export type VectorFormat = "float" | "base64";
+
+const floatBytes = 4;
+/** Bytes of vectors that are held, so that what fails by then is answered like every refusal: the answer to nearly every request. */
+const heldBytesMax = 8 * 1024 * 1024;
+/** Characters that are made before others have their turn: some milliseconds of work. */
+const pieceChars = 128 * 1024;
+
+/**
+ * The body of the answer, made as the client takes it once the first vectors are there. The provider is asked no further when the client
+ * goes away. Refuses with mailbox_full, and with what the provider's failure means.
+ */
+export function embeddingPieces(context: HttpContext, task: EmbeddingTask, format: VectorFormat): Pieces {
+  const { embeddings, env } = context;
+  const place = embeddings.enter(task.tenantId);
+  const pages = new EmbeddingPages(context, task);
+  let isOver = false;
+  const over = (): void => {
+    if (isOver) return;
+    isOver = true;
+    pages.stop();
+    embeddings.leave(place);
+  };
+  const made = write();
+
+  return {
+    async next() {
+      try {
+        const piece = await made.next();
+        if (piece.done) over();
+        return piece;
+      } catch (error) {
+        over();
+        throw error;
+      }
+    },
+    async return() {
+      over();
+      return { done: true, value: undefined };
+    },
+  };
+
+  async function* write(): AsyncGenerator<string, void, undefined> {
+    if (!(await place.turn())) return;
+    const held: VectorPage[] = [];
+    let heldBytes = 0;
+    let page = await pages.next();
+    for (; page !== null; page = await pages.next()) {
+      held.push(page);
+      heldBytes += page.bytes.length;
+      if (heldBytes >= heldBytesMax) break;
+    }
+    let text = '{"object":"list","data":[';
+    let index = 0;
+    for (;;) {
+      const next = held.shift() ?? (await pages.next());
+      if (next === null) break;
+      for (const vector of vectorsOf(next)) {
+        text += `${index === 0 ? "" : ","}{"object":"embedding","index":${index},"embedding":${textOf(vector, format)}}`;
+        index++;
+        if (text.length < pieceChars) continue;
+        yield text;
+        text = "";
+        await new Promise<void>((resolve) => env.defer(resolve));
+      }
+    }
+    const { tokens } = pages;
+    const usage = { prompt_tokens: tokens, total_tokens: tokens };
+    yield `${text}],"model":${JSON.stringify(task.model)},"usage":${JSON.stringify(usage)}}`;
+  }
+}
+
+function* vectorsOf({ bytes, dimensions }: VectorPage): Generator<Buffer> {
+  const length = dimensions * floatBytes;
+  for (let from = 0; from < bytes.length; from += length) yield bytes.subarray(from, from + length);
+}
+
+function textOf(vector: Buffer, format: VectorFormat): string {
+  if (format === "base64") return `"${vector.toString("base64")}"`;
+  let text = "[";
+  for (let at = 0; at < vector.length; at += floatBytes) text += `${at === 0 ? "" : ","}${vector.readFloatLE(at)}`;
+  return `${text}]`;
+}
