@@ -10,6 +10,7 @@ import { ModelCards } from "../actors/manifests/model-cards.ts";
 import { createModels } from "../actors/models/create-models.ts";
 import { TokenCounter } from "../actors/models/token-counter.ts";
 import { type NodeDeps, nodeActor } from "../actors/node/node-actor.ts";
+import { VectorMemory } from "../actors/run/context/vector-memory.ts";
 import { TextPace } from "../actors/run/output/text-pace.ts";
 import type { PatternDeps } from "../actors/run/pattern.ts";
 import { patterns as builtInPatterns } from "../actors/run/patterns/patterns.ts";
@@ -123,6 +124,7 @@ export function createActorDeps(
     store,
     models,
     tokens: new TokenCounter(),
+    vectors: new VectorMemory(),
     toolSources,
     controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,

@@ -1,6 +1,8 @@
 import { type ContextMessage, contextMessage } from "../log/message.ts";
 import { compactAtOverflow, compactionDue } from "./compaction-rules.ts";
-import { chooseSimilar } from "./context/semantic.ts";
+import { type Compare, chooseSimilar } from "./context/semantic.ts";
+import { similarities } from "./context/similar.ts";
+import { likenesses } from "./likeness.ts";
 import { modelStep, type StepOutcome } from "./model-step.ts";
 import type { RunScope } from "./scope.ts";
 import { shownOf } from "./shown.ts";
@@ -45,7 +47,9 @@ function choiceDue(scope: RunScope): Promise<void> | null {
 async function choose(scope: RunScope, count: number): Promise<void> {
   const { plan, deps } = scope;
   const pause = () => new Promise<void>((resolve) => deps.env.defer(resolve));
-  scope.chosen = await chooseSimilar(plan.branch, plan.turnStart, count, pause);
+  const compare: Compare = async (messages, query) =>
+    (await likenesses(scope, messages, query, pause)) ?? similarities(messages, query, pause);
+  scope.chosen = await chooseSimilar(plan.branch, plan.turnStart, count, compare);
 }
 
 async function mendOverflow(scope: RunScope): Promise<readonly ContextMessage[] | null> {

@@ -13,6 +13,7 @@ import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
 import type { TokenCounter } from "../models/token-counter.ts";
 import type { ToolSource } from "../tools/source.ts";
+import type { VectorMemory } from "./context/vector-memory.ts";
 import type { TextPace } from "./output/text-pace.ts";
 
 /** What the parts of a run need. Made once, at the start of the thread. */
@@ -25,6 +26,8 @@ export interface RunDeps {
   readonly files: FileStore;
   readonly models: Models;
   readonly tokens: TokenCounter;
+  /** Vectors of messages that `semantic:N` has compared. */
+  readonly vectors: VectorMemory;
   /** Where runs get their tools from. */
   readonly toolSources: readonly ToolSource[];
   /** What stands around the calls and replies of every run. */

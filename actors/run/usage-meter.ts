@@ -2,7 +2,7 @@ import type { Env } from "../../bus/env.ts";
 import type { TurnUsage } from "../../bus/frames/output.ts";
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 import { costOf } from "../../governance/usage.ts";
-import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+import type { ModelPrice, RouteTarget } from "../../manifests/registries.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { insertUsageOp, type UsageRow, usageMeta } from "../../storage/tables/usage.ts";
 
@@ -26,7 +26,7 @@ export class UsageMeter {
   add(call: {
     readonly env: Env;
     readonly manifestId: string;
-    readonly route: ModelRoute;
+    readonly route: RouteTarget;
     readonly price: ModelPrice | null;
     readonly threadId: string;
     readonly requestId: string;

@@ -1,6 +1,5 @@
 import { isSummary } from "../../log/compaction.ts";
 import type { ContextMessage } from "../../log/message.ts";
-import { similarities } from "./similar.ts";
 import { groupStart } from "./working-set.ts";
 
 /** Messages that are shown before the running turn whatever they are about. */
@@ -13,6 +12,9 @@ export interface Chosen {
   readonly from: number;
 }
 
+/** A score for each message: the more like the query, the higher, and not above 0 for what has nothing in common with it. */
+export type Compare = (messages: readonly ContextMessage[], query: string) => Promise<number[]>;
+
 /**
  * The `count` messages before the newest ones that are most like what the running turn asks, in their order. Groups are chosen whole: a
  * call is never parted from its results.
@@ -21,13 +23,13 @@ export async function chooseSimilar(
   branch: readonly ContextMessage[],
   turnStart: number,
   count: number,
-  pause: () => Promise<void>,
+  compare: Compare,
 ): Promise<Chosen> {
   const from = groupStart(branch, Math.max(0, Math.min(turnStart, branch.length - recentMessages)));
   const summary = isSummary(branch[0]) && from > 0 ? branch.slice(0, 1) : [];
   const searched = branch.slice(summary.length, from);
   const query = branch.slice(turnStart).flatMap(({ role, content }) => (role === "user" ? [content] : []));
-  const scores = await similarities(searched, query.join("\n"), pause);
+  const scores = await compare(searched, query.join("\n"));
   const groups: { readonly start: number; readonly end: number; readonly score: number }[] = [];
   for (let end = searched.length; end > 0; ) {
     const start = groupStart(searched, end - 1);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { summaryMessage } from "../../../actors/log/compaction.ts";
 import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";
-import { chooseSimilar } from "../../../actors/run/context/semantic.ts";
+import { type Compare, chooseSimilar } from "../../../actors/run/context/semantic.ts";
 import { similarities } from "../../../actors/run/context/similar.ts";
 
 const user = (content: string) => contextMessage({ role: "user", content });
@@ -13,6 +13,7 @@ const asks = (id: string) =>
   contextMessage({ role: "assistant", content: "", tool_calls: [{ id, name: "look", args: {} }] });
 const result = (id: string, content: string) => contextMessage({ role: "tool", content, tool_call_id: id });
 const noPause = async () => {};
+const byWords: Compare = (messages, query) => similarities(messages, query, noPause);
 const words = (messages: readonly ContextMessage[]) => messages.map(({ content }) => content);
 
 test("SESS-025 rare words count for more than frequent ones, and more of them for more", async () => {
@@ -38,7 +39,7 @@ test("SESS-025 whole groups are chosen, in their order, with the summary before 
     user("the zeppelin?"),
   ];
 
-  const { earlier, from } = await chooseSimilar(branch, branch.length - 1, 3, noPause);
+  const { earlier, from } = await chooseSimilar(branch, branch.length - 1, 3, byWords);
 
   assert.deepEqual(words(branch.slice(from)), ["Yes.", "butter", "No.", "the zeppelin?"]);
   assert.deepEqual(words(earlier).slice(1), ["look at the zeppelin", "", "a red zeppelin"]);
@@ -62,7 +63,7 @@ test("SESS-025 no call is parted from its result, no more is chosen than asked f
         branch.push(user(q));
         const turnStart = branch.length - 1;
 
-        const { earlier, from } = await chooseSimilar(branch, turnStart, count, noPause);
+        const { earlier, from } = await chooseSimilar(branch, turnStart, count, byWords);
 
         assert.ok(from <= turnStart && earlier.length <= count);
         const open = new Set<string>();
