@@ -12,6 +12,7 @@ import { loadDeployment } from "../plugins.ts";
 import { type Command, type CommandArgs, failed, type Outcome, UsageError } from "./command.ts";
 import type { RegistriesOf } from "./doctor.ts";
 import { readTenant } from "./keys.ts";
+import { checkMembers } from "./known-members.ts";
 import { objectSourceOf } from "./object-source.ts";
 
 /** `svc validate-manifest`: parses and compiles a manifest as the server would. */
@@ -35,8 +36,12 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
       try {
         const manifest = readManifestFile(path, io.env.now);
         if (manifest === null) return failed(2, "unreadable", `${path} is not a file`);
-        const texts = await readTexts(objectSourceOf(deployment.settings, io.env), neededTexts(manifest, tenantId));
-        return accepted(compile(manifest, await registriesOf(deployment), { tenantId, version: null, texts }));
+        const { settings } = deployment;
+        const objects = objectSourceOf(settings, io.env);
+        const registries = await registriesOf(deployment);
+        const texts = await readTexts(objects, neededTexts(manifest, tenantId));
+        const agent = compile(manifest, registries, { tenantId, version: null, texts });
+        return accepted(agent, await checkMembers(agent, { tenantId, settings, registries, objects, env: io.env }));
       } catch (error) {
         if (error instanceof SvcError && error.code === "invalid_manifest") return refused(path, error);
         throw error;
@@ -54,7 +59,7 @@ function environmentOption({ options: { environment } }: CommandArgs): { SVC_ENV
   }
 }
 
-function accepted(agent: CompiledAgent): Outcome {
+function accepted(agent: CompiledAgent, unseen: readonly string[]): Outcome {
   const json = {
     ok: true,
     name: agent.name,
@@ -62,11 +67,13 @@ function accepted(agent: CompiledAgent): Outcome {
     tools: agent.tools.map(({ name }) => name),
     digest: agent.digest,
     empty_rules: agent.emptyRules,
+    unseen_sub_agents: unseen,
     unbuilt_defaults: unbuiltDefaults,
   };
   const lines = [
     `${agent.name} is valid: model ${json.model}, tools ${json.tools.join(", ") || "none"}.`,
     ...agent.emptyRules.map(({ rule, kind }) => `Selects nothing: ${kind} ${rule}.`),
+    ...unseen.map((name) => `Is in no file, so that only the server knows whether it is stored: sub-agent ${name}.`),
     "Defaults that this version does not carry out yet:",
     ...unbuiltDefaults.map(({ path, note }) => `  ${path}: ${note}`),
   ];

@@ -76,6 +76,35 @@ describe("svc validate-manifest", () => {
     assert.equal((await run(validate, [path, "--tenant", "globex"], environment)).code, 1);
   });
 
+  test("looks up what an agent is made of, all the way down, in the files that the server has", async (context) => {
+    const directory = temporaryDirectory(context);
+    const others = temporaryDirectory(context);
+    const environment = { SVC_MANIFEST_DIR: others };
+    const made = (...names: string[]) =>
+      manifestFile(directory, `metadata: {name: helper}\nspec: {pattern: router, sub_agents: [${names.join(", ")}]}\n`);
+    const other = (name: string, spec: string) =>
+      writeFileSync(join(others, `${name}.yaml`), `metadata: {name: ${name}}\nspec: ${spec}\n`);
+    other("broken", "{tools: [nothing]}");
+    other("back", "{pattern: router, sub_agents: [helper]}");
+    other("deep", "{pattern: router, sub_agents: [broken]}");
+    other("open", "{pattern: router, sub_agents: [stored]}");
+    const problem = async (...names: string[]) => {
+      const { code, answer } = await runJson(validate, [made(...names)], environment);
+      return code === 0 ? null : (answer.detail as { msg: string }[])[0]?.msg;
+    };
+
+    assert.equal(await problem("quick"), null);
+    assert.match((await problem("quick", "broken")) ?? "", /sub_agents\[1\]: broken is refused: .*nothing/);
+    assert.match((await problem("deep")) ?? "", /sub_agents\[0\]: deep > broken is refused/);
+    assert.match((await problem("back")) ?? "", /sub_agents\[0\]: back > helper is a circle/);
+    // A tenant may have stored what is in no file.
+    const { code, answer } = await runJson(validate, [made("open", "stored", "mine")], environment);
+    assert.deepEqual([code, answer.unseen_sub_agents], [0, ["stored", "mine"]]);
+    assert.match((await run(validate, [made("mine")], environment)).stdout, /^Is in no file, .* sub-agent mine\.$/m);
+    const bundledOnly = await runJson(validate, [made("mine")], { ...environment, SVC_MANIFEST_SOURCE: "bundled" });
+    assert.equal(bundledOnly.code, 1);
+  });
+
   test("checks as in the environment of -e", async (context) => {
     const path = manifestFile(temporaryDirectory(context), "metadata: {name: helper}\n");
     seen.length = 0;
