@@ -1,7 +1,9 @@
 import { list, text } from "../fields/fields.ts";
+import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
 import type { Registries, ToolSpec } from "../registries.ts";
 import { type DelegationSpec, taskToolOf } from "./delegation.ts";
+import type { PatternSpec } from "./pattern.ts";
 import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
@@ -9,6 +11,13 @@ const fields = {
 };
 
 type Spec = SpecOf<typeof fields>;
+
+const rules: readonly Rule<Spec & PatternSpec>[] = [
+  {
+    says: "does not go with the pattern router, whose sub-agents answer with tools of their own",
+    broken: (spec) => when(spec.pattern === "router" && spec.tools.length > 0, "spec.tools"),
+  },
+];
 
 /** What the model is told of. */
 interface CompiledTools {
@@ -18,7 +27,8 @@ interface CompiledTools {
 
 export const tools = defineSection({
   fields,
-  compile: (_spec: Spec, context): CompiledTools => ({ tools: context.tools }),
+  rules,
+  compile: (_spec: Spec & PatternSpec, context): CompiledTools => ({ tools: context.tools }),
 });
 
 /** Tools that come with a pattern, whatever spec.tools names. */

@@ -59,6 +59,11 @@ test("SPEC-019 confidence_escalation is for react and deep only", () => {
     holds([[{ pattern, sub_agents: ["y"], model }, ["conflict spec.model.confidence_escalation"]]]);
 });
 
+test("a router has no tools of its own: who answers in its place has its own", () => {
+  for (const pattern of ["parallel", "groupchat"]) holds([[{ pattern, sub_agents: ["y"], tools: ["calculator"] }, []]]);
+  holds([[{ pattern: "router", sub_agents: ["y"], tools: ["calculator"] }, ["conflict spec.tools"]]]);
+});
+
 test("ERR-014 422 for an unknown key, an invalid field, router with output_styles, browser_tools with network, escalation on a composite", () => {
   const styles = { styles: [{ name: "short", prompt: "Be short." }] };
   const browser_tools = [{ name: "b", binding: "b" }];
