@@ -151,10 +151,12 @@ const model = route({
   },
 });
 
-/** The manifests that this caller may talk to. */
-async function modelsOf(principal: Principal, { bus, mask, startedAt }: HttpContext) {
+/** The manifests that this caller may talk to: the default one before all others, which are in the order of their names. */
+async function modelsOf(principal: Principal, { bus, mask, startedAt, settings }: HttpContext) {
   const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", { models: true });
-  return items.flatMap(({ name, source, pointer, model: card }) => {
+  const isDefault = ({ name }: { readonly name: string }): number => (name === settings.defaultManifest ? 0 : 1);
+  const ordered = items.toSorted((a, b) => isDefault(a) - isDefault(b));
+  return ordered.flatMap(({ name, source, pointer, model: card }) => {
     // A manifest that does not compile cannot be talked to, nor one that is not for this caller.
     if (card === null || (isAnonymous(principal) && !card.allowAnonymous)) return [];
     const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);

@@ -32,6 +32,9 @@ const quickly = "You are svc's quick agent";
 /** The model with open weights that the bundled oss-only names. */
 const openModel = "gpt-oss-120b-cf";
 
+/** The cheap model that the bundled hybrid-router chooses with. */
+const smallModel = "claude-haiku";
+
 const verdict = (score: number) => ({ text: JSON.stringify({ score, feedback: "Shorter." }) });
 const plan = (...titles: string[]) => ({
   text: JSON.stringify({ subtasks: titles.map((title) => ({ title, task: `Work out ${title}.` })) }),
@@ -45,7 +48,7 @@ describe("examples", () => {
   before(async () => {
     workspaces = tempDir(atEnd);
     ({ server, mock } = await startChat(atEnd, {
-      models: ["scripted", openModel],
+      models: ["scripted", openModel, smallModel],
       env: { SVC_MANIFEST_DIR: directory, SVC_WORKSPACE_ROOT: workspaces },
     }));
   });
@@ -278,5 +281,18 @@ describe("examples", () => {
       systemOf(mock.requests.find(({ model }) => model === openModel)) ?? "",
       /^You are svc's oss-only agent/,
     );
+  });
+
+  test("the bundled hybrid-router chooses with a small model, and without a word of it that can be read quick answers", async () => {
+    const go = async () =>
+      (await server.post("/chat", { manifest: "hybrid-router", messages: [{ role: "user", content: "Go." }] })).json;
+    script({ [quickly]: { text: "Quick." } });
+    mock.answer(openModel, { text: "Open." });
+    mock.answer(smallModel, { text: '{"agent":"oss-only"}' }, { text: "Well." });
+
+    assert.equal((await go()).final.content, "Open.");
+    assert.equal((await go()).final.content, "Quick.");
+
+    assert.match(systemOf(mock.requests.find(({ model }) => model === smallModel)) ?? "", /when in doubt/);
   });
 });

@@ -411,6 +411,7 @@ describe("where a manifest comes from", () => {
     assert.deepEqual(Object.keys(paths["/manifests/{name}"]), ["get"]);
     assert.ok(!("/manifests/{name}/canary" in paths) && !("/manifests/{name}/rollback" in paths));
     assert.deepEqual((await server.get("/manifests", as)).json.items, [
+      { name: "hybrid-router", version: null, source: "bundled" },
       { name: "oss-only", version: null, source: "bundled" },
       { name: "quick", version: null, source: "bundled" },
       { name: "router", version: null, source: "bundled" },

@@ -182,6 +182,7 @@ test("a tenant sees nothing of another's, and its owner says so", async () => {
 
   assert.deepEqual(await listed("acme"), [
     "helper 1 store",
+    "hybrid-router - bundled",
     "operators - directory",
     "oss-only - bundled",
     "quick - bundled",
@@ -189,6 +190,7 @@ test("a tenant sees nothing of another's, and its owner says so", async () => {
   ]);
   assert.deepEqual(await listed("globex"), [
     "helper 1 store",
+    "hybrid-router - bundled",
     "operators - directory",
     "oss-only - bundled",
     "own 1 store",
@@ -221,6 +223,7 @@ test("who looks is answered while a version is being written, with what is in ef
     listed.items.map(({ name, version }) => [name, version]),
     [
       ["helper", 1],
+      ["hybrid-router", null],
       ["operators", null],
       ["oss-only", null],
       ["quick", null],
@@ -262,6 +265,7 @@ test("a manifest that no longer compiles is listed without its card, and hides n
   assert.deepEqual(cards, [
     "broken none",
     "helper small-wire",
+    "hybrid-router none",
     "operators small-wire",
     "oss-only none",
     "quick small-wire",

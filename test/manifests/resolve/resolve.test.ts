@@ -188,6 +188,7 @@ test("the list has each name once, from the layer that decides, in order", async
       ["b", null, "object", undefined],
       ["c", null, "object", undefined],
       ["d", null, "directory", undefined],
+      ["hybrid-router", null, "bundled", undefined],
       ["oss-only", null, "bundled", undefined],
       ["quick", null, "bundled", undefined],
       ["router", null, "bundled", undefined],
@@ -204,6 +205,7 @@ test("without store and objects there are the directory and the bundled manifest
   assert.deepEqual(
     (await listManifests("acme")).map(({ name, source }) => [name, source]),
     [
+      ["hybrid-router", "bundled"],
       ["mine", "directory"],
       ["oss-only", "bundled"],
       ["quick", "bundled"],
