@@ -52,6 +52,16 @@ export const metricTable = {
     help: "Times that a governance control let something pass because it could not judge it.",
     labels: ["control", "manifest_id", "reason"],
   },
+  svc_decisions_total: {
+    type: "counter",
+    help: "Questions to deciders.",
+    labels: ["decider", "purpose", "outcome"],
+  },
+  svc_escalation_check_total: {
+    type: "counter",
+    help: "Answers that were looked at for whether a stronger model has to be asked.",
+    labels: ["manifest_id", "method"],
+  },
   svc_router_choice_total: {
     type: "counter",
     help: "Choices of agents with the pattern router.",

@@ -1,7 +1,7 @@
 import { demoRoute } from "../actors/models/built-in-routes.ts";
 import { patterns } from "../actors/run/patterns/patterns.ts";
 import { builtInTools, sectionTools } from "../actors/tools/registry/built-in.ts";
-import { modelProviders } from "../governance/settings/model-options.ts";
+import { keyedProviders } from "../governance/settings/model-options.ts";
 import { type SettingIssue, settingNames } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
 import { allRoutes } from "../http/routes/all.ts";
@@ -50,7 +50,7 @@ function builtInClaims(): Claims {
     tool: [...[...builtInTools, ...sectionTools].map(({ name }) => name), taskToolName],
     "actor kind": actorKinds.map(({ kind }) => kind),
     pattern: [...new Set([...specifiedPatterns, ...patterns.keys()])],
-    "model provider": [...modelProviders, demoRoute.provider],
+    "model provider": [...keyedProviders, demoRoute.provider],
     task: taskNames,
   };
 }

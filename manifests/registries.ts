@@ -66,12 +66,23 @@ export interface ModelRoute extends RouteTarget {
   readonly parameters: readonly ModelParameter[] | null;
   /** Null when no rates are known. */
   readonly price: ModelPrice | null;
+  /** It answers questions with options and says how sure it is, and cannot be talked to. */
+  readonly decides?: true;
+}
+
+/** Where the id of a decider leads. */
+export interface DecisionRoute {
+  readonly id: string;
+  /** What is asked: a model that is made for it, a chat model, or null for a comparison of words that asks nobody. */
+  readonly route: ModelRoute | null;
 }
 
 /** What a manifest may name: it is given by the layers above. */
 export interface Registries {
   readonly tools: ReadonlyMap<string, ToolSpec>;
   readonly routes: ReadonlyMap<string, ModelRoute>;
+  /** Deciders by their ids. */
+  readonly decisions: ReadonlyMap<string, DecisionRoute>;
   /** Names of the loops that an agent can have. */
   readonly patterns: ReadonlySet<string>;
   /** The route of a manifest that names none. */

@@ -4,7 +4,7 @@ import { relative } from "node:path";
 import { type EventData, run } from "node:test";
 import { fileURLToPath } from "node:url";
 import { inspect, parseArgs } from "node:util";
-import { modelProviders } from "../governance/settings/model-options.ts";
+import { keyedProviders } from "../governance/settings/model-options.ts";
 import { providerKeyNames } from "../governance/settings/provider-keys.ts";
 import { busInBytes } from "./support/bus-in-bytes.ts";
 
@@ -155,7 +155,7 @@ async function runPass({ engine, files }: Pass, concurrency: number): Promise<vo
 
 /** What the shell has set for a server of its user's is not meant for the servers of the tests. */
 function forgetSettings(): void {
-  const providerKeys = new Set(modelProviders.flatMap(providerKeyNames));
+  const providerKeys = new Set(keyedProviders.flatMap(providerKeyNames));
   for (const name of Object.keys(process.env))
     if (providerKeys.has(name) || (name.startsWith("SVC_") && !name.startsWith("SVC_TEST_"))) delete process.env[name];
 }

@@ -3,6 +3,8 @@ import { SvcError } from "../../bus/errors.ts";
 import { Egress } from "../../governance/egress/egress.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import {
+  type KeyedProviderName,
+  keyedProviders,
   type ModelProviderName,
   modelProviders,
   type ProviderOptions,
@@ -13,6 +15,8 @@ import type { EmbeddingRoute, ModelRoute } from "../../manifests/registries.ts";
 import { anthropicProvider } from "./anthropic-provider.ts";
 import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import { builtInRoutes, demoRoute, unknownFigures } from "./built-in-routes.ts";
+import { decisionAddress, decisionProvider } from "./decision-provider.ts";
+import { decisionRoutes } from "./decision-routes.ts";
 import { demoProvider } from "./demo.ts";
 import type { Embedder } from "./embedder.ts";
 import { httpEmbedder } from "./http-embedder.ts";
@@ -33,7 +37,7 @@ export function createModels(
   own: readonly ProviderDefinition[] = [],
 ): Models {
   const known = [...modelProviders, ...own.map(({ name }) => name)];
-  checkOptions(settings, known);
+  checkOptions(settings, [...keyedProviders, ...own.map(({ name }) => name)]);
   const routes = new Map(allRoutes(settings, known).map((route) => [route.id, route]));
   const defaultModelId = pickDefault(settings, routes, own);
   if (demoAllowed(settings) && (settings.demoModel || defaultModelId === demoRoute.id)) {
@@ -44,6 +48,9 @@ export function createModels(
   }
   checkVision(settings, routes);
   const embeddings = new Map(embeddingRoutes(settings, own).map((route) => [route.id, route]));
+  const decisions = decisionRoutes(settings.decisionRoutes, routes, defaultModelId, (reason) =>
+    refusal("SVC_DECISION_ROUTES", reason),
+  );
   const secrets = new Secrets(settings, mask);
   // Where models are is for the operator alone to say.
   const egress = new Egress("operator");
@@ -53,6 +60,7 @@ export function createModels(
   const deps: ProviderDeps = { settings, env, secrets, mask, egress };
   return {
     routes,
+    decisions,
     defaultModelId,
     embeddings,
     memoryEmbedding: pickMemoryEmbedding(settings, embeddings, own),
@@ -68,13 +76,15 @@ export function createModels(
       return embedder;
     },
     provider(route) {
-      let provider = providers.get(route.provider);
+      // A model that decides has an address of its own.
+      const name = route.decides ? `${route.provider} ${route.model}` : route.provider;
+      let provider = providers.get(name);
       if (provider === undefined) {
         const ofPlugin = own.find(({ name }) => name === route.provider);
         provider = ofPlugin
           ? ofPlugin.open({ ...deps, options: optionsOf(route.provider, settings) })
-          : openProvider(route.provider, deps);
-        providers.set(route.provider, provider);
+          : openProvider(route, deps);
+        providers.set(name, provider);
       }
       return provider;
     },
@@ -203,23 +213,39 @@ function missingSetting(provider: string, settings: Settings): string {
   return "its account_id in SVC_MODEL_PROVIDER_OPTIONS";
 }
 
-/** Where a built-in provider is and as whom it is called. Refuses with model_not_configured. */
-function wireConfigOf(name: string, { settings, secrets, mask }: ProviderDeps): WireConfig {
-  if (!isProvider(name) || !isConfigured(name, settings)) throw new SvcError("model_not_configured", { subject: name });
-  const options = optionsOf(name, settings);
+/** As whom a provider is called. */
+function callerOf(name: string, { settings, secrets, mask }: ProviderDeps): Omit<WireConfig, "baseUrl"> {
   const key = keyOf(name, settings);
-  const ownUrl = settings.litellmBaseUrl || options.base_url;
   return {
     name,
-    baseUrl: ownUrl ?? builtInProviders[name].baseUrl ?? workersAiUrl(options.account_id ?? "", options.gateway_id),
     apiKey: key === undefined ? null : key.startsWith("secret:") ? () => secrets.resolve(key) : key,
-    timeoutMs: (options.timeout ?? settings.modelTimeoutSeconds) * 1000,
+    timeoutMs: (optionsOf(name, settings).timeout ?? settings.modelTimeoutSeconds) * 1000,
     mask,
   };
 }
 
-function openProvider(name: string, deps: ProviderDeps): ModelProvider {
+/** Where a built-in provider is and as whom it is called. Refuses with model_not_configured. */
+function wireConfigOf(name: string, deps: ProviderDeps): WireConfig {
+  const { settings } = deps;
+  if (!isProvider(name) || !isConfigured(name, settings)) throw new SvcError("model_not_configured", { subject: name });
+  const { base_url, account_id = "", gateway_id } = optionsOf(name, settings);
+  const ownUrl = settings.litellmBaseUrl || base_url;
+  return {
+    ...callerOf(name, deps),
+    baseUrl: ownUrl ?? builtInProviders[name].baseUrl ?? workersAiUrl(account_id, gateway_id),
+  };
+}
+
+function openProvider(route: ModelRoute, deps: ProviderDeps): ModelProvider {
   const { settings, env, egress } = deps;
+  const { provider: name } = route;
+  if (route.decides) {
+    const address = isConfigured(name, settings)
+      ? decisionAddress(route, optionsOf(name, settings), settings.litellmBaseUrl)
+      : null;
+    if (address === null) throw new SvcError("model_not_configured", { subject: name });
+    return decisionProvider({ ...callerOf(name, deps), ...address }, env, egress);
+  }
   const config = wireConfigOf(name, deps);
   const builtIn = builtInProviders[name as ModelProviderName];
   const gateway = settings.litellmBaseUrl;
@@ -240,7 +266,7 @@ function openProvider(name: string, deps: ProviderDeps): ModelProvider {
 
 /** The key as it was given: a literal, or secret:NAME. */
 function keyOf(provider: string, settings: Settings): string | undefined {
-  return optionsOf(provider, settings).api_key ?? settings.providerApiKeys[provider as ModelProviderName];
+  return optionsOf(provider, settings).api_key ?? settings.providerApiKeys[provider as KeyedProviderName];
 }
 
 function optionsOf(provider: string, { modelProviderOptions }: Settings): ProviderOptions {

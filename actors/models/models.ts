@@ -1,4 +1,4 @@
-import type { EmbeddingRoute, ModelRoute } from "../../manifests/registries.ts";
+import type { DecisionRoute, EmbeddingRoute, ModelRoute } from "../../manifests/registries.ts";
 import type { Embedder } from "./embedder.ts";
 import type { ModelProvider } from "./provider.ts";
 
@@ -6,6 +6,8 @@ import type { ModelProvider } from "./provider.ts";
 export interface Models {
   /** By logical id, in the order of the data file, with the operator's own routes in front. */
   readonly routes: ReadonlyMap<string, ModelRoute>;
+  /** The deciders, by their ids. */
+  readonly decisions: ReadonlyMap<string, DecisionRoute>;
   /** What a manifest without a model gets. */
   readonly defaultModelId: string;
   /** The provider of a route. Refuses with model_not_configured when no credential is set for it. */

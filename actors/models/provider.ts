@@ -33,6 +33,17 @@ export interface ModelRequest {
   readonly stop?: readonly string[];
   /** What the caller says of the tools; absent leaves it to the model. */
   readonly choice?: ToolUse;
+  /** What a model that decides is asked in the place of all this; absent for other models. */
+  readonly decision?: DecisionAsked;
+}
+
+/** A question with options, of which one is to be chosen. */
+export interface DecisionAsked {
+  readonly instructions: string;
+  /** What it is decided by: JSON. */
+  readonly state: Readonly<Record<string, unknown>>;
+  /** What each option means; null where its name says it. */
+  readonly options: Readonly<Record<string, string | null>>;
 }
 
 /** Which tools a model may or must call, and whether several at once; null leaves either to the model. */

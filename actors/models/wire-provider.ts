@@ -22,6 +22,8 @@ export interface WireConfig {
 
 /** What a provider speaks to those who talk to a model. */
 export interface WireProtocol extends WireCaller {
+  /** The type of its answers. Default: an event stream. */
+  readonly accept?: "application/json";
   begin(request: ModelRequest, events: ModelEvents): WireCall<ModelReply>;
 }
 
@@ -46,7 +48,7 @@ export interface WireCall<Reply> {
 
 /** Calls a provider over HTTP, through the given egress, in its protocol. */
 export function wireProvider(config: WireConfig, protocol: WireProtocol, env: Env, egress: Egress): ModelProvider {
-  const call = wireCalls(config, protocol, env, egress, "text/event-stream");
+  const call = wireCalls(config, protocol, env, egress, protocol.accept ?? "text/event-stream");
   return { name: config.name, start: (request, events) => call(protocol.begin(request, events)) };
 }
 

@@ -5,7 +5,16 @@ import { joinedParts } from "../../manifests/sections/system-prompt.ts";
 /** The agent as it answers a question beside its conversation: with one call of its model, and without tools. */
 export function asideAgent(agent: CompiledAgent): CompiledAgent {
   const { manifest } = agent;
+  const model = { ...agent.model, escalation: null };
   const spec = { ...manifest.spec, pattern: "react" as const };
   const systemPrompt = joinedParts([agent.systemPrompt, asideTask]);
-  return { ...agent, manifest: { ...manifest, spec }, tools: [], recursion_limit: 1, systemPrompt, outputSchema: null };
+  return {
+    ...agent,
+    model,
+    manifest: { ...manifest, spec },
+    tools: [],
+    recursion_limit: 1,
+    systemPrompt,
+    outputSchema: null,
+  };
 }

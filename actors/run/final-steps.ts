@@ -12,7 +12,8 @@ import type { ToolRunner } from "./tool-runner.ts";
 /** How often an answer is asked for that does not fit. */
 const triesMax = 2;
 
-type FinalSteps = Omit<Steps<never>, "answer">;
+/** How steps are made whose answer is that of the turn. */
+export type FinalSteps = Omit<Steps<never>, "answer">;
 
 /** Steps until the turn is over. */
 export function finalSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {

@@ -2,6 +2,7 @@ import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 import { type Breach, isBreach, type Reservation } from "../../governance/budget.ts";
 import { OutputCount } from "../../governance/output-count.ts";
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
+import type { UsageRow } from "../../storage/tables/usage.ts";
 import type { ModelReply } from "../models/provider.ts";
 import type { RunPlan } from "./plan.ts";
 import type { RunScope } from "./scope.ts";
@@ -148,6 +149,7 @@ export class MeteredCall {
       tokens,
       estimated,
       aside: this.#asked.aside === true,
+      ...(this.#asked.kind && { kind: this.#asked.kind }),
     });
   }
 
@@ -164,6 +166,8 @@ export interface CallBounds {
   readonly max_tokens: number | null;
   /** Whether it is a question beside the conversation. */
   readonly aside?: boolean;
+  /** What its row of usage says that it is. */
+  readonly kind?: UsageRow["kind"];
 }
 
 /** A call of one route. */
@@ -189,7 +193,7 @@ function boundFor(route: ModelRoute, wanted: number | null, reserved: Reservatio
 
 /** The rates of a route in this run: the manifest's own prices are for the manifest's own model. */
 function priceOf(plan: RunPlan, route: ModelRoute): ModelPrice | null {
-  return route.id === plan.agent.model.route.id ? plan.agent.model.price : route.price;
+  return route.id === plan.agent.model.route.id && !route.decides ? plan.agent.model.price : route.price;
 }
 
 /** The rates to set money aside by: whoever answers, it will not cost more. */

@@ -4,8 +4,10 @@ import type { ModelRoute } from "../../manifests/registries.ts";
 import type { ContextMessage } from "../log/message.ts";
 import { callModel } from "../models/call.ts";
 import type { ImagesOfCall } from "../models/images.ts";
+import type { DecisionAsked } from "../models/provider.ts";
+import type { Cancellation } from "../runtime/cancellation.ts";
 import { wireMessages } from "./context/working-set.ts";
-import { LimitReached, MeteredCall } from "./metered-call.ts";
+import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
 import { callObserver } from "./model-step.ts";
 import type { RunScope } from "./scope.ts";
 
@@ -21,6 +23,12 @@ export interface QuietCall {
   readonly answer?: AnswerSchema;
   /** Whether it is a question beside the conversation. */
   readonly aside?: boolean;
+  /** What its rows of usage say that it is. */
+  readonly kind?: CallBounds["kind"];
+  /** What a model that decides is asked. */
+  readonly decision?: DecisionAsked;
+  /** Ends it, with the run's own switch behind it; absent where that alone does. */
+  readonly until?: Cancellation;
 }
 
 const noImages: ImagesOfCall = new Map();
@@ -31,9 +39,9 @@ const noImages: ImagesOfCall = new Map();
  */
 export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<string> {
   const { deps, budget, cancellation } = scope;
-  const { routes, task, shown, temperature, max_tokens, answer, aside } = asked;
+  const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
   const messages = wireMessages(task, shown);
-  const bounds = { routes, max_tokens, ...(aside && { aside }) };
+  const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };
   const metered = new MeteredCall(scope, estimatedTokens(messages.length), bounds);
   const count = (characters: number, pieces?: number): void => void metered.takeCharacters(characters, pieces);
   try {
@@ -55,13 +63,14 @@ export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<st
           thinking: null,
           cache: false,
           ...(answer && { answer }),
+          ...(decision && { decision }),
         }),
         events: {
           text: (delta, pieces) => count(delta.length, pieces),
           reasoning: (delta, pieces) => count(delta.length, pieces),
           calls: count,
         },
-        cancellation,
+        cancellation: until ?? cancellation,
         observer: callObserver(scope),
         isCut: () => metered.breach !== null,
         onCall: (call) => {

@@ -1,5 +1,6 @@
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { Decisions } from "./decisions.ts";
 import type { RunPlan } from "./plan.ts";
 import type { TaskFamily } from "./task-family.ts";
 
@@ -17,6 +18,8 @@ export class RunState {
   hasAsked: boolean;
   /** The tasks that the run has handed out; null while there are none. */
   tasks: TaskFamily | null = null;
+  /** What deciders of the run were asked; null while none was. */
+  decisions: Decisions | null = null;
   /** Ids of calls that the run has made: a model that uses one again gets another. */
   readonly callIds: Set<string>;
   /** Of events below it the one who has started the turn was told, as far as frames tell of events. */

@@ -5,7 +5,7 @@ import { type ContextMessage, contextMessage } from "../log/message.ts";
 import { ModelFailure } from "../models/provider.ts";
 import { LimitReached } from "./metered-call.ts";
 import type { StepOutcome } from "./model-step.ts";
-import { callQuietly } from "./quiet-call.ts";
+import { callQuietly, type QuietCall } from "./quiet-call.ts";
 import type { RunScope } from "./scope.ts";
 
 // A question that a pattern asks a model for itself: to judge an answer, to make a plan, to choose. It has words of its own, no
@@ -19,6 +19,9 @@ export interface SideQuestion {
   /** What it is to do it with. JSON, so that nobody's words in it can pass for the task. */
   readonly given: unknown;
   readonly answer: AnswerSchema;
+  /** See `QuietCall`. */
+  readonly kind?: QuietCall["kind"];
+  readonly until?: QuietCall["until"];
 }
 
 /** What came of it: the answer, that there is none of the asked form, or why the run cannot go on as before. */
@@ -71,10 +74,16 @@ export function givenMessages(
 
 async function call(
   scope: RunScope,
-  { routes, task, answer }: SideQuestion,
+  { routes, task, answer, kind, until }: SideQuestion,
   shown: readonly ContextMessage[],
 ): Promise<{ kind: "said"; text: string } | Exclude<StepOutcome, { readonly kind: "reply" }>> {
-  const bounds = { temperature: 0, max_tokens: outputTokensMax, aside: true };
+  const bounds = {
+    temperature: 0,
+    max_tokens: outputTokensMax,
+    aside: true,
+    ...(kind && { kind }),
+    ...(until && { until }),
+  };
   try {
     return { kind: "said", text: await callQuietly(scope, { routes, task, shown, answer, ...bounds }) };
   } catch (error) {

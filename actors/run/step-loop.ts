@@ -17,6 +17,8 @@ export interface Steps<E> {
   readonly limit: number;
   /** Metadata of the messages that ask for tools. */
   readonly marks?: Readonly<Record<string, unknown>>;
+  /** How the run ends where the model was asked in vain; null, and absent, for the way that it always does. */
+  unanswered?(outcome: NoReply): Ending | null;
   /** What becomes of the model's answer, which is not in the log yet. */
   answer(reply: ReleasedReply): E;
 }
@@ -36,7 +38,7 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     scope.step = step;
     if (scope.steering.isDue && !scope.cancellation.cancelled) await takeInputs(scope, "step");
     const outcome = await branchStep(scope, steps.nudge(step));
-    if (outcome.kind !== "reply") return notAnswered(scope, outcome);
+    if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(scope, outcome);
     const { reply } = outcome;
     if (reply.tool_calls.length === 0) return steps.answer(reply);
 
@@ -65,8 +67,11 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
   }
 }
 
-/** How the run ends by a model call that has not come to a reply. */
-export function notAnswered(scope: RunScope, outcome: Exclude<StepOutcome, { readonly kind: "reply" }>): Ending {
+/** A model call that has not come to a reply. */
+export type NoReply = Exclude<StepOutcome, { readonly kind: "reply" }>;
+
+/** How the run ends by it. */
+export function notAnswered(scope: RunScope, outcome: NoReply): Ending {
   if (outcome.kind === "breach") return limited(scope, outcome.breach, outcome.partial);
   if (outcome.kind === "stopped") return stopped(scope, outcome.partial);
   return failedCall(scope, outcome.failure, outcome.partial);

@@ -35,6 +35,8 @@ export class UsageMeter {
     readonly estimated: boolean;
     /** The call was not shown the conversation: it says nothing of how full its window is. */
     readonly aside?: boolean;
+    /** What it was for; absent for what a model was asked. */
+    readonly kind?: UsageRow["kind"];
   }): void {
     const { env, route, tokens, estimated } = call;
     const cost = costOf(tokens, call.price);
@@ -45,7 +47,7 @@ export class UsageMeter {
       manifest_id: call.manifestId,
       model_id: route.id,
       wire_model_id: route.model,
-      kind: "tokens",
+      kind: call.kind ?? "tokens",
       tokens_input: tokens.input,
       tokens_output: tokens.output,
       cache_creation: tokens.cacheWrite,

@@ -1,5 +1,6 @@
+import { decisionProviders } from "./decision-options.ts";
 import { isLoopback } from "./hosts.ts";
-import { modelProviders } from "./model-options.ts";
+import { keyedProviders, modelProviders } from "./model-options.ts";
 import type { Settings } from "./settings.ts";
 import { secretReferences } from "./webhook-endpoints.ts";
 
@@ -39,9 +40,16 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
       refusals.push(`SVC_MODEL_ROUTES: ${id} names an unknown provider; known are ${providers.join(", ")}.`);
     }
   }
+  const deciding: readonly string[] = decisionProviders;
+  for (const [id, { provider }] of Object.entries(settings.decisionRoutes)) {
+    if (!deciding.includes(provider)) {
+      refusals.push(`SVC_DECISION_ROUTES: ${id} names an unknown provider; known are ${deciding.join(", ")}.`);
+    }
+  }
+  const keyed: readonly string[] = [...keyedProviders, ...own];
   for (const provider of Object.keys(settings.modelProviderOptions)) {
-    if (!providers.includes(provider)) {
-      refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${providers.join(", ")}.`);
+    if (!keyed.includes(provider)) {
+      refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${keyed.join(", ")}.`);
     }
   }
   const mayBePlain = settings.environment === "development" && settings.allowInsecure;

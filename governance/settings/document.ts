@@ -1,4 +1,4 @@
-import { modelProviders } from "./model-options.ts";
+import { keyedProviders } from "./model-options.ts";
 import { providerKeyNames } from "./provider-keys.ts";
 import { defaultText, type Setting } from "./setting.ts";
 import { settingsSections } from "./settings.ts";
@@ -24,7 +24,7 @@ The first name that is set counts.
 
 ${rows(
   ["Provider", "Setting", "Else"],
-  modelProviders.map((provider) => [provider, ...providerKeyNames(provider).map(code)]),
+  keyedProviders.map((provider) => [provider, ...providerKeyNames(provider).map(code)]),
 )}
 
 \`SVC_SECRET_<NAME>\` is what \`secret:NAME\` means with \`SVC_SECRETS_BACKEND=env\`.

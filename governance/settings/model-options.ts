@@ -25,6 +25,12 @@ export type ModelProviderName = (typeof modelProviders)[number];
 export type RouteKind = (typeof routeKinds)[number];
 const routeKinds = ["chat", "embedding"] as const;
 
+/** All hosted providers that have a key: those of models, and one that only decides. */
+export const keyedProviders = [...modelProviders, "typesafe"] as const;
+
+/** A provider with a key. */
+export type KeyedProviderName = (typeof keyedProviders)[number];
+
 /** A route as SVC_MODEL_ROUTES gives it, under its logical id. What is absent keeps the value of the built-in route, if there is one. */
 export interface RouteOverride {
   readonly provider: string;
@@ -110,8 +116,8 @@ function readParameters(value: unknown, where: string): readonly ModelParameter[
   return words as ModelParameter[];
 }
 
-/** Cached tokens without a rate of their own cost what uncached ones cost: a price is never read too low. */
-function readPrice(value: unknown, where: string): ModelPrice {
+/** Reads rates. Cached tokens without a rate of their own cost what uncached ones cost: a price is never read too low. */
+export function readPrice(value: unknown, where: string): ModelPrice {
   const price = readObject(value, `${where}: price`, ["input", "output"], ["cache_read", "cache_write"]);
   const rate = (key: string): number => readNumberField(price[key], `${where}: price.${key}`, 0, usdPerMillionMax);
   const input = rate("input");
@@ -156,7 +162,11 @@ function readBaseUrl(value: string, where: string): string {
   }
 }
 
-function mapEntries<T>(document: unknown, read: (value: unknown, where: string, key: string) => T): Record<string, T> {
+/** Reads a map of ids to entries, each of which `read` makes. */
+export function mapEntries<T>(
+  document: unknown,
+  read: (value: unknown, where: string, key: string) => T,
+): Record<string, T> {
   return Object.fromEntries(
     Object.entries(readMap(document, "the value")).map(([key, value], index) => {
       if (!/^[\w.:@/-]{1,128}$/.test(key)) {

@@ -1,3 +1,4 @@
+import { type DecisionOverride, readDecisionRoutes } from "./decision-options.ts";
 import { type ProviderOptions, type RouteOverride, readModelRoutes, readProviderOptions } from "./model-options.ts";
 import { bool, json, seconds, text, url } from "./setting.ts";
 
@@ -17,6 +18,12 @@ export const modelSettings = {
     {},
     "Map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, parameters?, price?}, over the built-in routes; with kind: embedding to {provider, model, price?}.",
     readModelRoutes,
+  ),
+  decisionRoutes: json<Readonly<Record<string, DecisionOverride>>>(
+    "DECISION_ROUTES",
+    {},
+    "Map of a decider's id to {provider, model, price?}, over the built-in ones; the provider is workers_ai, typesafe or llm.",
+    readDecisionRoutes,
   ),
   modelProviderOptions: json<Readonly<Record<string, ProviderOptions>>>(
     "MODEL_PROVIDER_OPTIONS",

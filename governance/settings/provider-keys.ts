@@ -1,19 +1,19 @@
-import { type ModelProviderName, modelProviders } from "./model-options.ts";
+import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 
 /** The names that a provider's key is looked up under, the first that is set wins. */
-export function providerKeyNames(provider: ModelProviderName): readonly [string, string] {
+export function providerKeyNames(provider: KeyedProviderName): readonly [string, string] {
   const name = `${provider.toUpperCase()}_API_KEY`;
   return [`SVC_${name}`, name];
 }
 
 /** The keys that the environment has, and the names they were found under. */
 export function readProviderKeys(environment: Readonly<Record<string, string | undefined>>): {
-  keys: Readonly<Partial<Record<ModelProviderName, string>>>;
+  keys: Readonly<Partial<Record<KeyedProviderName, string>>>;
   names: readonly string[];
 } {
-  const keys: Partial<Record<ModelProviderName, string>> = {};
+  const keys: Partial<Record<KeyedProviderName, string>> = {};
   const names: string[] = [];
-  for (const provider of modelProviders) {
+  for (const provider of keyedProviders) {
     const name = providerKeyNames(provider).find((candidate) => environment[candidate]?.trim());
     const key = name && environment[name]?.trim();
     if (!name || !key) continue;

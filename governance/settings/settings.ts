@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { accessSettings } from "./access-settings.ts";
 import { dataSettings } from "./data-settings.ts";
 import { headerHost } from "./hosts.ts";
-import { type ModelProviderName, modelProviders } from "./model-options.ts";
+import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 import { modelSettings } from "./model-settings.ts";
 import { providerKeyNames, readProviderKeys } from "./provider-keys.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
@@ -41,7 +41,7 @@ export interface Settings extends Values {
   /** Those of the plugins, by their names in the environment; `settingOf` reads them. */
   readonly pluginSettings: Readonly<Record<string, unknown>>;
   /** What the providers' keys are, where the environment has one. */
-  readonly providerApiKeys: Readonly<Partial<Record<ModelProviderName, string>>>;
+  readonly providerApiKeys: Readonly<Partial<Record<KeyedProviderName, string>>>;
   /** What secret:NAME means with SVC_SECRETS_BACKEND=env. */
   readonly secrets: Readonly<Record<string, string>>;
   /** Every value above that must never be printed, for the mask. */
@@ -161,7 +161,7 @@ export function settingNames(): string[] {
   return [
     ...Object.values<Setting<unknown>>(table).map(({ name }) => name),
     ...unbuiltSettings.map(({ name }) => name),
-    ...modelProviders.flatMap(providerKeyNames),
+    ...keyedProviders.flatMap(providerKeyNames),
   ];
 }
 

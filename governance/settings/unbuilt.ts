@@ -125,7 +125,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...withDefaults("web search", { SEARCH_BACKEND: "none", SEARCH_TIMEOUT_SECONDS: "15" }),
   ...unset("web search", "SEARCH_URL", "SEARCH_API_KEY"),
 
-  ...unset("deciders", "DECISION_ROUTES"),
   ...unset("a list of allowed models", "MODEL_ALLOWLIST"),
   ...withDefaults("memory", {
     MEMORY_EMBEDDING_MODEL: "bge-base-en-v1.5",

@@ -3,7 +3,7 @@ import { access, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Env } from "../../bus/env.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
-import type { ModelProviderName } from "../../governance/settings/model-options.ts";
+import type { KeyedProviderName } from "../../governance/settings/model-options.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
@@ -122,7 +122,7 @@ async function checkModel(
   if (route.provider === "demo")
     return { status: "warning", detail: "demo answers offline: no provider has a credential" };
   const options = settings.modelProviderOptions[route.provider];
-  const key = options?.api_key ?? settings.providerApiKeys[route.provider as ModelProviderName];
+  const key = options?.api_key ?? settings.providerApiKeys[route.provider as KeyedProviderName];
   // A server of one's own may need no key; Workers AI is found through the account's id.
   const missing =
     key === undefined && options?.base_url === undefined

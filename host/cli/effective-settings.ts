@@ -1,4 +1,4 @@
-import { modelProviders } from "../../governance/settings/model-options.ts";
+import { keyedProviders } from "../../governance/settings/model-options.ts";
 import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
 import type { Setting } from "../../governance/settings/setting.ts";
 import { type Settings, settingsSections } from "../../governance/settings/settings.ts";
@@ -30,7 +30,7 @@ export function effectiveSettings(
     ),
   );
   const ofPlugins = own.map((setting) => show(setting, settings.pluginSettings[setting.name]));
-  const keys = modelProviders.map((provider): EffectiveSetting => {
+  const keys = keyedProviders.map((provider): EffectiveSetting => {
     const [own, common] = providerKeyNames(provider);
     const name = given.has(own) || !given.has(common) ? own : common;
     return secretSetting(name, given.has(name));

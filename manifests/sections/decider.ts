@@ -1,23 +1,59 @@
-import { optionalText, section, share, unbuilt } from "../fields/fields.ts";
+import { optionalText, section, share } from "../fields/fields.ts";
 import type { Rule } from "../fields/rules.ts";
-import { defineSection, type SpecOf } from "../fields/section.ts";
+import { type CompileContext, defineSection, type SpecOf } from "../fields/section.ts";
 import type { Path } from "../problems.ts";
+import type { DecisionRoute } from "../registries.ts";
+import type { AuthSpec } from "./auth.ts";
+import type { LimitsSpec } from "./limits.ts";
+import { checkProvider, checkRates } from "./model-routes.ts";
 
 const fields = {
-  decider: unbuilt(
-    section("A small model that decides between choices.", {
-      id: optionalText("Id of a decision route; empty is off.", { maxLength: 128 }),
-      min_confidence: share("Less sure decisions are not followed.", 0.5),
-    }),
-  ),
+  decider: section("A small model that decides between choices.", {
+    id: optionalText("Id of a decision route; empty is off.", { maxLength: 128 }),
+    min_confidence: share("Less sure decisions are not followed.", 0.5),
+  }),
 };
 
 /** What of `spec` is declared here. */
 export type DeciderSpec = SpecOf<typeof fields>;
 
-export const decider = defineSection({ fields });
+/** Who decides. */
+interface CompiledDecider {
+  /** Null where nobody does. */
+  readonly decider: { readonly route: DecisionRoute; readonly min_confidence: number } | null;
+}
+
+export const decider = defineSection({
+  fields,
+  compile(spec: DeciderSpec & AuthSpec & LimitsSpec, context): CompiledDecider {
+    const { id, min_confidence } = spec.decider;
+    if (id === "") return { decider: null };
+    const loc: Path = ["spec", "decider", "id"];
+    const route = context.registries.decisions.get(id);
+    if (route === undefined) {
+      context.refuse(loc, `leads to the decider ${id}, which is not there`, "unresolved");
+      return { decider: null };
+    }
+    if (route.route !== null) {
+      checkProvider(spec, route.route, loc, context);
+      checkRates(spec, route.route, false, loc, context);
+    }
+    return { decider: { route, min_confidence } };
+  },
+});
 
 /** What `asked` finds lets the decider judge, so there must be one. */
 export function needsDecider<S extends DeciderSpec>(asked: (spec: S) => readonly Path[]): Rule<S> {
   return { says: "needs spec.decider.id", broken: (spec) => (spec.decider.id === "" ? asked(spec) : []) };
+}
+
+/** Refuses `loc`, which lets the decider judge an answer, where the decider can do nothing but compare words. */
+export function refuseWordsAlone(
+  spec: DeciderSpec,
+  loc: Path,
+  { registries, refuse }: Pick<CompileContext, "registries" | "refuse">,
+): void {
+  const { id } = spec.decider;
+  if (registries.decisions.get(id)?.route === null)
+    refuse(loc, `needs a decider that judges; ${id} compares words alone`, "conflict");
 }

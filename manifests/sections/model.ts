@@ -11,15 +11,15 @@ import {
   section,
   text,
   texts,
-  unbuilt,
 } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { type CompileContext, defineSection, type SpecOf } from "../fields/section.ts";
-import { type Path, writePath } from "../problems.ts";
+import type { Path } from "../problems.ts";
 import type { ModelPrice, ModelRoute } from "../registries.ts";
 import type { AuthSpec } from "./auth.ts";
-import { type DeciderSpec, needsDecider } from "./decider.ts";
+import { type DeciderSpec, needsDecider, refuseWordsAlone } from "./decider.ts";
 import type { LimitsSpec } from "./limits.ts";
+import { checkProvider, checkRates, findRoute, namedRoute } from "./model-routes.ts";
 import { loopOnly, type PatternSpec } from "./pattern.ts";
 
 /** Phrases of a reply that is not sure of itself. */
@@ -39,18 +39,16 @@ const fields = {
         maxLength: 256,
       }),
     ),
-    confidence_escalation: unbuilt(
-      section("Asks a stronger model when the reply is not sure of itself.", {
-        enabled: flag("Switches it on."),
-        escalate_to: optionalText(modelIdHelp, { maxLength: 256 }),
-        low_confidence_markers: Type.Array(Type.String({ minLength: 1 }), {
-          description: "Phrases that make a reply doubtful.",
-          default: [...hedges],
-        }),
-        min_response_chars: integer("A shorter reply is doubtful.", { minimum: 0, default: 40 }),
-        decider: flag("Lets the decider judge instead."),
+    confidence_escalation: section("Asks a stronger model when the reply is not sure of itself.", {
+      enabled: flag("Switches it on."),
+      escalate_to: optionalText(modelIdHelp, { maxLength: 256 }),
+      low_confidence_markers: Type.Array(Type.String({ minLength: 1 }), {
+        description: "Phrases that make a reply doubtful.",
+        default: [...hedges],
       }),
-    ),
+      min_response_chars: integer("A shorter reply is doubtful.", { minimum: 0, default: 40 }),
+      decider: flag("Lets the decider judge instead."),
+    }),
     price: section("Rates in the place of the built-in ones.", {
       input: rate("Input tokens"),
       output: rate("Output tokens"),
@@ -93,9 +91,19 @@ interface CompiledModel {
     readonly cache: boolean;
     readonly thinking_budget: number | null;
     readonly thinking_level: ThinkingLevel | null;
+    /** What becomes of answers that are not sure of themselves; null where nothing does. */
+    readonly escalation: CompiledEscalation | null;
     /** spec.model.price, merged over the route's own rates; for the manifest's own route only. */
     readonly price: ModelPrice | null;
   };
+}
+
+/** When a stronger model is asked. */
+export interface CompiledEscalation {
+  readonly route: ModelRoute;
+  readonly markers: readonly string[];
+  readonly min_response_chars: number;
+  readonly decides: boolean;
 }
 
 export const model = defineSection({
@@ -113,6 +121,7 @@ export const model = defineSection({
       checkRates(spec, route, at === 0 && Object.keys(price).length > 0, loc, context);
     }
     const vision = visionRoute(spec, context);
+    const escalation = escalationOf(spec, own, context);
     if (own === null) return null;
     return {
       model: {
@@ -124,6 +133,7 @@ export const model = defineSection({
         cache,
         thinking_budget,
         thinking_level,
+        escalation,
         price: mergePrice(spec, own, context),
       },
     };
@@ -151,43 +161,17 @@ function visionRoute(spec: Spec, context: CompileContext): ModelRoute | null {
   return mayBeCalled && (spec.limits.max_cost_usd === null || route.price !== null) ? route : null;
 }
 
-/** A route that a field of another section names; null where it was refused. */
-export function namedRoute(
-  spec: AuthSpec & LimitsSpec,
-  id: string | null,
-  loc: Path,
-  context: CompileContext,
-): ModelRoute | null {
-  const route = id === null ? null : findRoute(id, loc, context);
+function escalationOf(spec: Spec, own: ModelRoute | null, context: CompileContext): CompiledEscalation | null {
+  const { enabled, escalate_to, low_confidence_markers, min_response_chars, decider } =
+    spec.model.confidence_escalation;
+  // Without escalate_to a rule has refused it already.
+  if (!enabled || escalate_to === "") return null;
+  const loc: Path = ["spec", "model", "confidence_escalation", "escalate_to"];
+  const route = namedRoute(spec, escalate_to, loc, context);
+  if (decider) refuseWordsAlone(spec, ["spec", "model", "confidence_escalation", "decider"], context);
   if (route === null) return null;
-  checkProvider(spec, route, loc, context);
-  checkRates(spec, route, false, loc, context);
-  return route;
-}
-
-function findRoute(id: string, loc: Path, { registries, refuse }: CompileContext): ModelRoute | null {
-  const route = registries.routes.get(id);
-  if (route === undefined) refuse(loc, `leads to the model route ${id}, which is not there`, "unresolved");
-  return route ?? null;
-}
-
-function checkProvider({ auth }: AuthSpec, route: ModelRoute, loc: Path, { refuse }: CompileContext): void {
-  const allowed = auth.outbound.providers;
-  if (allowed.length === 0 || allowed.includes(route.provider)) return;
-  refuse(loc, `leads to the provider ${route.provider}, which spec.auth.outbound.providers does not list`, "conflict");
-}
-
-/** A declared cap on cost means nothing on a route whose calls cannot be priced. */
-function checkRates(
-  { limits }: LimitsSpec,
-  route: ModelRoute,
-  priced: boolean,
-  loc: Path,
-  { refuse }: CompileContext,
-): void {
-  if (limits.max_cost_usd === null || route.price !== null || priced) return;
-  const says = `cannot be held: ${writePath(loc)} leads to the route ${route.id}, whose rates are not known`;
-  refuse(["spec", "limits", "max_cost_usd"], says, "conflict");
+  if (route.id === own?.id) context.refuse(loc, "is the model that the manifest has already", "conflict");
+  return { route, markers: low_confidence_markers, min_response_chars, decides: decider };
 }
 
 /** The manifest's rates over the route's. Without rates of the route, input and output must be given; the cache costs as input. */

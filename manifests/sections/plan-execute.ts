@@ -3,7 +3,7 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 import type { ModelRoute } from "../registries.ts";
 import type { AuthSpec } from "./auth.ts";
 import type { LimitsSpec } from "./limits.ts";
-import { namedRoute } from "./model.ts";
+import { namedRoute } from "./model-routes.ts";
 
 const modelId = () => nullable(text(`${modelIdHelp} Null is the agent's own.`, { maxLength: 256 }));
 

@@ -1,11 +1,11 @@
-import { flag, integer, modelIdHelp, nullable, optionalText, section, share, text, unbuilt } from "../fields/fields.ts";
+import { flag, integer, modelIdHelp, nullable, optionalText, section, share, text } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import type { ModelRoute } from "../registries.ts";
 import type { AuthSpec } from "./auth.ts";
-import { type DeciderSpec, needsDecider } from "./decider.ts";
+import { type DeciderSpec, needsDecider, refuseWordsAlone } from "./decider.ts";
 import type { LimitsSpec } from "./limits.ts";
-import { namedRoute } from "./model.ts";
+import { namedRoute } from "./model-routes.ts";
 
 const fields = {
   reflect: section("Settings of the pattern reflect.", {
@@ -13,7 +13,7 @@ const fields = {
     threshold: share("A reply below this score is tried again.", 0.7),
     max_iterations: integer("Most tries.", { minimum: 1, maximum: 5, default: 2 }),
     criteria: optionalText("What the verifier looks for."),
-    decider: unbuilt(flag("Lets the decider judge.")),
+    decider: flag("Lets the decider judge."),
   }),
 };
 
@@ -29,6 +29,8 @@ interface CompiledReflect {
     readonly threshold: number;
     readonly max_iterations: number;
     readonly criteria: string;
+    /** Whether the decider judges, and the verifier only where that is not sure. */
+    readonly decides: boolean;
   };
 }
 
@@ -36,8 +38,9 @@ export const reflect = defineSection({
   fields,
   rules,
   compile(spec: Spec, context): CompiledReflect {
-    const { verifier_model, threshold, max_iterations, criteria } = spec.reflect;
+    const { verifier_model, threshold, max_iterations, criteria, decider } = spec.reflect;
     const verifier = namedRoute(spec, verifier_model, ["spec", "reflect", "verifier_model"], context);
-    return { reflect: { verifier, threshold, max_iterations, criteria } };
+    if (decider) refuseWordsAlone(spec, ["spec", "reflect", "decider"], context);
+    return { reflect: { verifier, threshold, max_iterations, criteria, decides: decider } };
   },
 });

@@ -10,7 +10,8 @@ const usageTable = table("usage", {
   /** The route; `wire_model_id` is the provider's own name. */
   model_id: text,
   wire_model_id: text,
-  kind: oneOf("tokens"),
+  /** A question to a decider is `decider`, whatever model it is of; any other call is `tokens`. */
+  kind: oneOf("tokens", "decider"),
   /** Without cached tokens. */
   tokens_input: integer,
   tokens_output: integer,

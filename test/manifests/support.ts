@@ -75,6 +75,11 @@ export function registries(given: Partial<Registries> = {}): Registries {
   return {
     tools: new Map(tools.map((spec) => [spec.name, spec])),
     routes: new Map(routes.map((each) => [each.id, each])),
+    decisions: new Map([
+      ["sure", { id: "sure", route: { ...route("sure", "workers_ai"), decides: true } }],
+      ["free", { id: "free", route: { ...route("free", "workers_ai", null), decides: true } }],
+      ["keyword", { id: "keyword", route: null }],
+    ]),
     patterns: new Set(["react"]),
     defaultModelId: "small",
     defaultVisionModelId: "",

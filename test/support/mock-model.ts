@@ -104,7 +104,7 @@ class State {
       return { script: raw.method === "GET" ? jsonScript(200, { object: "list", data }) : failure(405) };
     }
     const isEmbedding = raw.path === "/v1/embeddings";
-    if (!isEmbedding && raw.path !== "/v1/chat/completions") return { script: failure(404) };
+    if (!isEmbedding && raw.path !== "/v1/chat/completions" && !isDecision(raw.path)) return { script: failure(404) };
     if (raw.method !== "POST") return { script: failure(405) };
     const body = parseBody(raw.body);
     if (body === undefined) return { script: failure(400) };
@@ -202,6 +202,11 @@ function serve(socket: Socket, state: State): void {
       returned = true;
     }
   }
+}
+
+/** Whether a model that decides is asked: by its own protocol, under its own address or that of an account. */
+function isDecision(path: string): boolean {
+  return path === "/v1/systemone" || path.startsWith("/run/");
 }
 
 function askedBy(model: string, body: Record<string, unknown>, bodyBytes: number): Asked {

@@ -1,8 +1,11 @@
-import { finalSteps } from "../final-steps.ts";
+import { escalatingSteps } from "../escalation.ts";
+import { type FinalSteps, finalSteps } from "../final-steps.ts";
 import type { Pattern } from "../pattern.ts";
 
 /** The loop of one agent: steps until it answers. */
 export const react: Pattern = (scope, tools) => {
   const { agent, nudge } = scope.plan;
-  return finalSteps(scope, tools, { nudge: (step) => (step === 1 ? nudge : null), limit: agent.recursion_limit });
+  const { escalation } = agent.model;
+  const steps: FinalSteps = { nudge: (step) => (step === 1 ? nudge : null), limit: agent.recursion_limit };
+  return escalation === null ? finalSteps(scope, tools, steps) : escalatingSteps(scope, tools, steps, escalation);
 };

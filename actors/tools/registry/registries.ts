@@ -16,6 +16,7 @@ export function registriesOf(settings: Settings, { models, toolSources, patterns
   return {
     tools: offeredTools(toolSources),
     routes: models.routes,
+    decisions: models.decisions,
     patterns: new Set(patterns.keys()),
     defaultModelId: models.defaultModelId,
     defaultVisionModelId: settings.defaultVisionModelId,

@@ -497,10 +497,11 @@ test("a key by name in a file is looked up for every call, and masked from then 
 });
 
 function compileWith(environment: Environment, spec: object) {
-  const { routes, defaultModelId } = modelsOf(environment);
+  const { routes, decisions, defaultModelId } = modelsOf(environment);
   const registries = {
     tools: new Map(),
     routes,
+    decisions,
     patterns: new Set(["react"]),
     defaultModelId,
     defaultVisionModelId: "",

@@ -106,6 +106,38 @@ const cases: Readonly<Record<string, Case>> = {
     read: "Sorry.",
     unread: ["FAILED"],
   },
+  escalation: {
+    manifest: { ...me, tools, model: { confidence_escalation: { enabled: true, escalate_to: "gpt-4.1" } } },
+    script: {
+      "Me.": [
+        asks("a"),
+        says("I don't know."),
+        asks("b", "Let me see. "),
+        says("This is what the stronger one says of it."),
+      ],
+    },
+    waits: 2,
+    final: "This is what the stronger one says of it.",
+    read: "Let me see. This is what the stronger one says of it.",
+    unread: ["know"],
+  },
+  "escalation by a decider": {
+    manifest: {
+      ...me,
+      tools,
+      pattern: "deep",
+      model: { confidence_escalation: { enabled: true, escalate_to: "gpt-4.1", decider: true } },
+      decider: { id: "small-llm" },
+    },
+    script: {
+      "Me.": [asks("a"), says("Of all this there is nothing that I could doubt."), asks("b"), says("Stronger.")],
+      "You are given what a user": [says('{"choice":"doubtful"}')],
+    },
+    waits: 2,
+    final: "Stronger.",
+    read: "Stronger.",
+    unread: ["nothing"],
+  },
   router: {
     manifest: { system_prompt: { inline: "Route." }, pattern: "router", sub_agents: ["r-one", "r-two"] },
     others: { "r-one": { system_prompt: { inline: "One." } }, "r-two": { system_prompt: { inline: "Two." }, tools } },

@@ -37,6 +37,11 @@ describe("boot refusals", () => {
       { SVC_MODEL_ROUTES: '{"m": {"provider": "nobody", "model": "x"}}' },
       /SVC_MODEL_ROUTES: m names an unknown provider/,
     ],
+    [
+      "a decider of an unknown provider",
+      { SVC_DECISION_ROUTES: '{"d": {"provider": "openai", "model": "x"}}' },
+      /SVC_DECISION_ROUTES: d names an unknown provider; known are workers_ai, typesafe, llm/,
+    ],
     ["options of an unknown provider", { SVC_MODEL_PROVIDER_OPTIONS: '{"nobody": {}}' }, /SVC_MODEL_PROVIDER_OPTIONS/],
     [
       "a key of a tenant that is not allowed",

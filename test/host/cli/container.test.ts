@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { parse } from "yaml";
 import { bootRefusals } from "../../../governance/settings/boot-refusals.ts";
-import { modelProviders } from "../../../governance/settings/model-options.ts";
+import { keyedProviders } from "../../../governance/settings/model-options.ts";
 import { providerKeyNames } from "../../../governance/settings/provider-keys.ts";
 import { readSettings } from "../../../governance/settings/settings.ts";
 import { layers, root } from "../../support/source.ts";
@@ -188,7 +188,7 @@ test("compose.yaml hands the keys of all providers through", () => {
 
   assert.deepEqual(
     handed,
-    modelProviders.map((provider) => providerKeyNames(provider)[1]),
+    keyedProviders.map((provider) => providerKeyNames(provider)[1]),
   );
 });
 

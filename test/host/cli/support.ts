@@ -61,6 +61,7 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
       ["hosted", route("hosted", "openai")],
       ["demo", route("demo", "demo")],
     ]),
+    decisions: new Map(),
     patterns: new Set(["react"]),
     defaultModelId,
     defaultVisionModelId: "",

@@ -1,0 +1,48 @@
+import type { CompileContext } from "../fields/section.ts";
+import { type Path, writePath } from "../problems.ts";
+import type { ModelRoute } from "../registries.ts";
+import type { AuthSpec } from "./auth.ts";
+import type { LimitsSpec } from "./limits.ts";
+
+// What every route that a manifest names is held against.
+
+/** A route that a field of another section names; null where it was refused. */
+export function namedRoute(
+  spec: AuthSpec & LimitsSpec,
+  id: string | null,
+  loc: Path,
+  context: CompileContext,
+): ModelRoute | null {
+  const route = id === null ? null : findRoute(id, loc, context);
+  if (route === null) return null;
+  checkProvider(spec, route, loc, context);
+  checkRates(spec, route, false, loc, context);
+  return route;
+}
+
+/** The route with this id; null where there is none, which is refused. */
+export function findRoute(id: string, loc: Path, { registries, refuse }: CompileContext): ModelRoute | null {
+  const route = registries.routes.get(id);
+  if (route === undefined) refuse(loc, `leads to the model route ${id}, which is not there`, "unresolved");
+  return route ?? null;
+}
+
+/** Refuses a route of a provider that the manifest does not let be called. */
+export function checkProvider({ auth }: AuthSpec, route: ModelRoute, loc: Path, { refuse }: CompileContext): void {
+  const allowed = auth.outbound.providers;
+  if (allowed.length === 0 || allowed.includes(route.provider)) return;
+  refuse(loc, `leads to the provider ${route.provider}, which spec.auth.outbound.providers does not list`, "conflict");
+}
+
+/** A declared cap on cost means nothing on a route whose calls cannot be priced; `priced` says that the manifest has rates of its own. */
+export function checkRates(
+  { limits }: LimitsSpec,
+  route: ModelRoute,
+  priced: boolean,
+  loc: Path,
+  { refuse }: CompileContext,
+): void {
+  if (limits.max_cost_usd === null || route.price !== null || priced) return;
+  const says = `cannot be held: ${writePath(loc)} leads to the route ${route.id}, whose rates are not known`;
+  refuse(["spec", "limits", "max_cost_usd"], says, "conflict");
+}
