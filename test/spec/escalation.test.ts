@@ -45,6 +45,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
         terse: escalating({ min_response_chars: 0, low_confidence_markers: ["Perhaps"] }),
         deep: escalating({}, { pattern: "deep" }),
         poor: escalating({}, { limits: { max_cost_usd: 0.0005 } }),
+        three: escalating({}, { recursion_limit: 3 }),
         brief: escalating({}, { recursion_limit: 1 }),
         shaped: escalating(
           {},
@@ -158,9 +159,14 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     ]);
     assert.ok(items.every(({ kind }: { kind: string }) => kind === "tokens"));
 
-    script({ weak: [{ text: [hedged] }], strong: [calls(["calculator", { expression: "1" }])] });
-    const { json } = await ask("brief");
-    assert.equal(json.stop_reason, "max_turns");
+    const sum = calls(["calculator", { expression: "1" }]);
+    const spent = script({ weak: [inTurn(sum, { text: [hedged] })], strong: [sum] });
+    assert.equal((await ask("three")).json.stop_reason, "max_turns");
+    assert.deepEqual(spent(), [2, 1]);
+    // One step at least.
+    const least = script({ weak: [{ text: [hedged] }], strong: [sum] });
+    assert.equal((await ask("brief")).json.stop_reason, "max_turns");
+    assert.deepEqual(least(), [1, 1]);
   });
 
   test("where the stronger model fails, has no credential or may not be paid for, the first answer stands", async () => {
