@@ -1,8 +1,11 @@
 // The rules of streams themselves: recorded streams satisfy them, and one that is spoilt in any small way does not.
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, says, startChat, turn } from "../support/chat.ts";
 import { type FrameMachine, frameMachine } from "../support/frame-machine.ts";
+import { HttpClient } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
 import { type Frame, FrameReader } from "../support/sse-frames.ts";
@@ -128,6 +131,37 @@ describe("the rules of streams", () => {
           frame.id === null ? changed(frame, /^/, "id: 3\n") : changed(frame, /^id: \d+\n/, at % 2 ? "" : "id: 0\n");
         assert.ok(refusal(machine(), frames.with(at, spoilt)) !== null, `${name}: ${spoilt.raw}`);
       }
+  });
+
+  test("the client of the tests holds every stream against them: of a turn, asked for again, and of one who listens", async () => {
+    let text = "";
+    let headers: Readonly<Record<string, string>> = {};
+    const spoilt = createServer((_request, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream", ...headers }).end(text);
+    });
+    await new Promise<void>((resolve) => spoilt.listen(0, "127.0.0.1", resolve));
+    atEnd.after(() => void spoilt.close());
+    const client = new HttpClient(() => `http://127.0.0.1:${(spoilt.address() as AddressInfo).port}`);
+    atEnd.after(() => client.close());
+    const raw = (name: string) => of(name).frames.map((frame) => frame.raw);
+    const turnOf = async (thread_id: string | null) => (await client.stream("/chat/stream", { thread_id })).rest();
+
+    text = raw("turn").toSpliced(3, 1).join("");
+    await assert.rejects(turnOf("tools"), /breaks its rules/);
+    text = raw("turn").slice(0, -1).join("");
+    await assert.rejects(turnOf("tools"), /ends without/);
+    // A turn without a thread has no ids, and one with a thread has.
+    text = raw("turn").join("");
+    await assert.rejects(turnOf(null), /has an id/);
+    await turnOf("tools");
+    headers = { "idempotent-replayed": "true" };
+    await assert.rejects(turnOf("tools"), /in a replay/);
+    headers = {};
+    text = raw("events").join("");
+    await (await client.listen("/chat/stream/tools?last_event_id=1")).rest();
+    await (await client.listen("/chat/stream/tools", { headers: { "last-event-id": "1" } })).rest();
+    for (const query of ["", "?last_event_id=2"])
+      await assert.rejects((await client.listen(`/chat/stream/tools${query}`)).rest(), /breaks its rules/);
   });
 
   test("data that is not of its row, and a text that is not derived from it, break them", () => {
