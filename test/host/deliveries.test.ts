@@ -42,12 +42,14 @@ test("a server that is killed while it sends sends the same again when it is sta
   const receiver = await webhookReceiver(atEnd);
   receiver.answer = (index) => (index === 0 ? "hang" : 200);
   const dataDir = await outbox("run_1", '{"text":"grüße"}');
-  const server = await startServer({ atEnd, dataDir, env: envFor(receiver) });
+  // So long that nobody waits here until the claim has run out.
+  const env = { ...envFor(receiver), SVC_WEBHOOK_TIMEOUT_SECONDS: "60" };
+  const server = await startServer({ atEnd, dataDir, env });
   await receiver.nth(0);
 
   await server.kill();
   await server.restart();
-  const second = await receiver.nth(1);
+  const second = await eventually("the second attempt", async () => receiver.received[1]);
   await reached(dataDir, "run_1", "delivered");
 
   assert.deepEqual(
