@@ -112,9 +112,18 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
       hostile: { model: { id: "hostile" }, tools: ["calculator", "todo_write", ...workspace], recursion_limit: 4 },
     };
     const models = modelEnv(mock, ["plain", "hostile", "mock-status-400"]);
+    // Under the name that requests have for a model.
+    const vectors = { agent: { provider: "openai", model: "vectors", kind: "embedding" } };
+    const routes = JSON.stringify({ ...JSON.parse(models.SVC_MODEL_ROUTES ?? "{}"), ...vectors });
     server = await startServer({
       atEnd,
-      env: { ...models, ...manifestEnv(atEnd, manifests), ...env, SVC_WORKSPACE_ROOT: tempDir(atEnd) },
+      env: {
+        ...models,
+        SVC_MODEL_ROUTES: routes,
+        ...manifestEnv(atEnd, manifests),
+        ...env,
+        SVC_WORKSPACE_ROOT: tempDir(atEnd),
+      },
     });
     mock.answer("plain", { text: ["The", " answer."] });
     mock.answer("hostile", ({ earlier }) => hostileAnswers[earlier % hostileAnswers.length] as Answer);

@@ -101,6 +101,7 @@ const samples: readonly Sample[] = [
   thread("POST /chat/workspace/rename_folder", { body: (id) => ({ thread_id: id, path: "b", to_path: "c" }) }),
   manifest("POST /v1/chat/completions", { body: (id) => ({ model: id, messages }) }),
   manifest("GET /v1/models/{name}"),
+  manifest("POST /v1/embeddings", { body: (id) => ({ model: id, input: "hi" }) }),
   manifest("POST /v1/responses", { body: (id) => ({ model: id, input: "hi" }) }),
   {
     route: "POST /v1/responses",

@@ -38,7 +38,10 @@ describe("what a plugin brings", () => {
         parrots: { model: { id: "polly" } },
         misnamed: { pattern: "unsigned" },
       },
-      routes: { polly: { provider: "parrot", model: "polly" } },
+      routes: {
+        polly: { provider: "parrot", model: "polly" },
+        lengths: { provider: "parrot", model: "lengths", kind: "embedding" },
+      },
       providers: { parrot: { timeout: 2 } },
       env: { ...loaded, SVC_HTTP_THREADS: "2", SVC_ACTOR_THREADS: "2" },
     }));
@@ -134,6 +137,20 @@ describe("what a plugin brings", () => {
 
     assert.equal(json.final.content, "Pretty bird. Pretty bird.");
     assert.equal(json.model, "polly");
+  });
+
+  test("SPEC-022 a model provider makes vectors for the embedding routes that lead to it, with its options", async () => {
+    const asked = { model: "lengths", input: ["Pretty", "bird."] };
+    const { json } = await server.post("/v1/embeddings", asked, { key: keys.writer });
+
+    assert.deepEqual(
+      json.data.map(({ embedding }: { embedding: readonly number[] }) => embedding),
+      [
+        [6, 2],
+        [5, 2],
+      ],
+    );
+    assert.equal(json.usage.prompt_tokens, 7);
   });
 
   test("a task does its work again and again", async () => {

@@ -126,6 +126,10 @@ test("what a plugin exports is looked at, field by field", async () => {
     ["kinds: [{ ...kind('x'), on: { a: 1 } }]", "plugin.kinds[0].on.a must be a function"],
     ["patterns: { Loud: () => {} }", "plugin.patterns has the name Loud, not of the form ^[a-z][a-z0-9_]{0,63}$"],
     ["modelProviders: [{ name: 'x' }]", "plugin.modelProviders[0].open must be a function"],
+    [
+      "modelProviders: [{ name: 'x', open() {}, openEmbedder: 1 }]",
+      "plugin.modelProviders[0].openEmbedder must be a function",
+    ],
     ["tasks: [{ name: '', run() {} }]", "plugin.tasks[0].name must be a text"],
     ["hooks: [{ name: 'x' }]", "plugin.hooks[0] must have beforeTool or afterTool"],
     ["description: ''", "plugin.description must be a text"],

@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import type { Embedder } from "../../actors/models/embedder.ts";
 import type { ModelProvider } from "../../actors/models/provider.ts";
 import { workingSet } from "../../actors/run/context/working-set.ts";
 import { answered, failedCall, limited, stopped } from "../../actors/run/endings.ts";
@@ -149,6 +150,17 @@ function parrot(times: number): ModelProvider {
   };
 }
 
+/** Vectors of two numbers: how long a text is, and what its options say in seconds. */
+function measure(times: number): Embedder {
+  return {
+    start({ inputs }) {
+      const numbers = Float32Array.from(inputs.flatMap((input) => [input.length, times]));
+      const reply = { vectors: new Uint8Array(numbers.buffer), dimensions: 2, tokens: 7, isBinary: true };
+      return { reply: Promise.resolve(reply), abort() {} };
+    },
+  };
+}
+
 /** Uses every seam that there is. */
 export const plugin = definePlugin({
   name: "notes",
@@ -177,7 +189,13 @@ export const plugin = definePlugin({
   tools: [addNote, countNotes],
   kinds: [notesActor],
   patterns: { signed },
-  modelProviders: [{ name: "parrot", open: ({ options }) => parrot(options.timeout ?? 1) }],
+  modelProviders: [
+    {
+      name: "parrot",
+      open: ({ options }) => parrot(options.timeout ?? 1),
+      openEmbedder: ({ options }) => measure(options.timeout ?? 1),
+    },
+  ],
   tasks: [
     {
       name: "notes_rubbish",
