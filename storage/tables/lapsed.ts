@@ -1,5 +1,6 @@
 import type { Store } from "../store/store.ts";
 import { deleteEndedDeliveries } from "./deliveries.ts";
+import { deleteEndedFibers } from "./fibers.ts";
 import { deleteLapsedKeys } from "./idempotency.ts";
 import { deleteLapsedEntries } from "./kv.ts";
 import { deleteLapsedPlans } from "./plans.ts";
@@ -28,7 +29,8 @@ export async function deleteLapsed(
 }
 
 /** Deletes the rows of runs that ended at or before a time, in batches. Answers how many there were. */
-export function deleteOldRuns(store: Store, until: number): Promise<number> {
+export async function deleteOldRuns(store: Store, until: number): Promise<number> {
+  await inBatches((limit) => deleteEndedFibers(store.system, until, limit));
   return inBatches((limit) => deleteEndedRuns(store.system, until, limit));
 }
 

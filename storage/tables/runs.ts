@@ -41,6 +41,14 @@ export interface RunAsked {
   readonly response?: ResponseAsked;
   /** Of the OpenAI surface; absent where the request had none. */
   readonly options?: TurnOptions;
+  /** Of a durable run only: see storage/tables/fibers.ts. */
+  readonly durable?: DurableAsked;
+}
+
+/** What a durable run was accepted with. */
+export interface DurableAsked {
+  /** How long it may wait behind its last step, in milliseconds. */
+  readonly ttl_ms: number;
 }
 
 /** What a run has used of its limits. */
@@ -53,6 +61,9 @@ export interface RunSpent {
   readonly permission_mode?: PermissionMode;
   /** Tasks that it has handed out, or that were handed out below it; absent for none. */
   readonly hops?: number;
+  /** Of a durable run: the step that it is at, and milliseconds that it was at work. */
+  readonly step?: number;
+  readonly active_ms?: number;
   /** What its model calls reported, as its answer will say; null when none did. */
   readonly usage: TurnUsage | null;
 }
@@ -70,7 +81,7 @@ const runTable = table("runs", {
   run_key: integer,
   run_id: text,
   thread_key: nullable(integer),
-  status: oneOf("running", "waiting", "completed", "failed", "expired", "dead"),
+  status: oneOf("accepted", "running", "waiting", "completed", "failed", "expired", "dead"),
   /** The host and the worker that run it, or ran it last. */
   owner: text,
   epoch: integer,
@@ -139,6 +150,8 @@ export interface InterruptedRun {
   readonly run_id: string;
   readonly epoch: number;
   readonly idempotency_scope: string | null;
+  /** It is taken up again, and not closed. */
+  readonly durable: boolean;
 }
 
 const insertRun = insertInto(runTable);
@@ -157,15 +170,20 @@ const parkRun = tenantSql(
   `UPDATE runs SET status = 'waiting', spent = ?
    WHERE tenant_id = :tenant AND run_key = ? AND epoch = ? AND status = 'running'`,
 );
+const suspendRun = tenantSql(
+  "run_suspend",
+  "UPDATE runs SET status = 'waiting' WHERE tenant_id = :tenant AND run_key = ? AND epoch = ? AND status = 'running'",
+);
+const keepSpent = tenantSql("run_spent", "UPDATE runs SET spent = ? WHERE tenant_id = :tenant AND run_key = ?");
 const selectWaiting = tenantSql(
   "run_waiting",
   `SELECT ${columns} FROM runs
-   WHERE tenant_id = :tenant AND thread_key = ? AND status = 'waiting' AND ended_at IS NULL`,
+   WHERE tenant_id = :tenant AND thread_key = ? AND status IN ('accepted', 'waiting') AND ended_at IS NULL`,
 );
 const resumeRun = tenantSql(
   "run_resume",
   `UPDATE runs SET status = 'running', owner = ?, epoch = ?
-   WHERE tenant_id = :tenant AND run_key = ? AND epoch = ? AND status = 'waiting'`,
+   WHERE tenant_id = :tenant AND run_key = ? AND epoch = ? AND status IN ('accepted', 'waiting')`,
 );
 const endRun = tenantSql(
   "run_end",
@@ -186,9 +204,10 @@ const selectAnyRun = tenantSql(
 );
 const selectInterrupted = tenantSql(
   "run_interrupted",
-  `SELECT run_key, run_id, epoch, idempotency_scope FROM runs
+  `SELECT run_key, run_id, epoch, idempotency_scope,
+       EXISTS (SELECT 1 FROM fibers f WHERE f.run_key = runs.run_key) AS durable FROM runs
      WHERE tenant_id = :tenant AND thread_key = ? AND status = 'running' AND ended_at IS NULL
-   UNION ALL SELECT NULL, run_id, 0, idempotency_scope FROM live_runs WHERE tenant_id = :tenant AND thread_key = ?`,
+   UNION ALL SELECT NULL, run_id, 0, idempotency_scope, NULL FROM live_runs WHERE tenant_id = :tenant AND thread_key = ?`,
 );
 const selectOfLapsed = systemSql(
   "runs_of_lapsed_hosts",
@@ -221,13 +240,17 @@ export function runNumber(key: number): number {
 /** A run of a tenant by its key. */
 export const runByKey = selectOne(runTable, ["run_key"]);
 
-/** A run begins on a thread. Refuses with conflict when one runs there already. */
-export function insertRunOp(store: TenantStore, run: NewRun, { thread_key, epoch, first_seq }: RunPlace): WriteOp {
-  return insertRun(store, {
+/** The row of a run that begins on a thread, or is accepted to begin later. */
+export function runBegun(
+  run: NewRun,
+  { thread_key, epoch, first_seq }: RunPlace,
+  status: "accepted" | "running" = "running",
+): RunRow {
+  return {
     ...run,
     run_key: runKey(thread_key, epoch),
     thread_key,
-    status: "running",
+    status,
     epoch,
     ended_at: null,
     first_seq,
@@ -235,7 +258,25 @@ export function insertRunOp(store: TenantStore, run: NewRun, { thread_key, epoch
     spent: null,
     result: null,
     format,
-  });
+  };
+}
+
+/** Adds the row of a run. Refuses with conflict when its thread has one that is not over. */
+export const beginRunOp: (store: TenantStore, run: RunRow) => WriteOp = insertRun;
+
+/** A run begins on a thread. Refuses with conflict when one runs there already. */
+export function insertRunOp(store: TenantStore, run: NewRun, place: RunPlace): WriteOp {
+  return insertRun(store, runBegun(run, place));
+}
+
+/** A run that nobody runs any more is put aside. Refuses with conflict when it is another's, or does not run. */
+export function suspendRunOp(store: TenantStore, { run_key, epoch }: HeldRun): WriteOp {
+  return store.op(suspendRun, [run_key, epoch], 1);
+}
+
+/** What a run has used by now. Beside an operation that is guarded by the claim of the run. */
+export function spentOp(store: TenantStore, runKey: number, spent: RunSpent): WriteOp {
+  return store.op(keepSpent, [JSON.stringify(spent), runKey], 1);
 }
 
 /** A run without a thread, which is written when it is over. */
@@ -303,7 +344,7 @@ export function deleteRunsOp(store: TenantStore, threadKey: number, range: SeqRa
 /** The run that is marked as running on a thread, of which whoever loads the thread knows that it does not. */
 export async function interruptedRun(store: TenantStore, threadKey: number): Promise<InterruptedRun | undefined> {
   const [row] = await store.read(selectInterrupted, threadKey, threadKey);
-  return row as unknown as InterruptedRun | undefined;
+  return row && ({ ...row, durable: Boolean(row.durable) } as unknown as InterruptedRun);
 }
 
 /** The run of a thread that is put aside, if it has one. */

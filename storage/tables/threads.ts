@@ -1,4 +1,4 @@
-import { isTaskSuffix } from "../../bus/address.ts";
+import { isHiddenSuffix, isTaskSuffix } from "../../bus/address.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
@@ -146,8 +146,8 @@ export async function threadToLoad(
 
 /** Refuses with conflict when the tenant has a thread of this suffix. */
 export function insertThreadOp(store: TenantStore, thread: ThreadRow): WriteOp {
-  // What tasks say is found by nobody.
-  return insertThread(store, { ...thread, indexed_seq: isTaskSuffix(thread.suffix) ? Number.MAX_SAFE_INTEGER : 0 });
+  // What tasks and runs without a conversation say is found by nobody.
+  return insertThread(store, { ...thread, indexed_seq: isHiddenSuffix(thread.suffix) ? Number.MAX_SAFE_INTEGER : 0 });
 }
 
 /**

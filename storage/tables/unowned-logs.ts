@@ -3,6 +3,7 @@ import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, table } from "../store/table.ts";
 import { deleteMarksOps } from "./event-marks.ts";
 import { deleteEventsOp, type SeqRange } from "./events.ts";
+import { deleteFibersOp } from "./fibers.ts";
 import { deleteKeysOfRunsOp } from "./idempotency.ts";
 import { deleteRunsOp } from "./runs.ts";
 import { deleteWordsOp } from "./search.ts";
@@ -106,5 +107,9 @@ function pageOps(store: TenantStore, threadKey: number, range: SeqRange): WriteO
 
 /** The keys first: the runs say which there are. */
 function runsOps(store: TenantStore, threadKey: number, range: SeqRange): WriteOp[] {
-  return [deleteKeysOfRunsOp(store, threadKey, range), deleteRunsOp(store, threadKey, range)];
+  return [
+    deleteKeysOfRunsOp(store, threadKey, range),
+    deleteFibersOp(store, threadKey, range),
+    deleteRunsOp(store, threadKey, range),
+  ];
 }

@@ -10,13 +10,14 @@ import { insertAuditOp } from "../../storage/tables/audit.ts";
 import { outboxOps } from "../../storage/tables/deliveries.ts";
 import { feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
 import { appendOp } from "../../storage/tables/events.ts";
+import { acceptFiberOp, endFiberOp } from "../../storage/tables/fibers.ts";
 import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tables/files.ts";
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
 import { writePlan } from "../../storage/tables/plans.ts";
 import { queueInputOp } from "../../storage/tables/queued-inputs.ts";
-import { insertRunOp, parkRunOp, runKey } from "../../storage/tables/runs.ts";
+import { insertRunOp, parkRunOp, runBegun, runKey } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
 import "../support/all-tables.ts";
@@ -78,6 +79,8 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       }),
       { thread_key: threadKey, epoch: 0, first_seq: 0 },
     ),
+    acceptFiberOp(tenant, runBegun(newRun("run"), { thread_key: threadKey, epoch: 0, first_seq: 0 }), "t1", 5),
+    endFiberOp(tenant, "run", { final: text, error: text }),
     // Another thread's, that waits.
     insertRunOp(tenant, newRun("run", { asked: { ...newRun("run").asked, request_id: text } }), {
       thread_key: threadKey - 2,
@@ -223,7 +226,22 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
 const victimKey = 7;
 // The victim's words as they stand in the index, which an attacker who knows how they are made can ask for.
 const indexed = markWords("victim", ["canary"]).map((word) => `"${word}"`);
-const texts = ["t1", "m", "k", "row", "run", "scope", "tool_call", "user_input", "ok", "denied", ...indexed, "", null];
+const texts = [
+  "t1",
+  "m",
+  "k",
+  "row",
+  "run",
+  "scope",
+  "tool_call",
+  "user_input",
+  "ok",
+  "denied",
+  "running",
+  ...indexed,
+  "",
+  null,
+];
 /** What columns hold that lists are filtered by. */
 const likely = ["t1", "m", "tool_call", "user_input", "ok", "denied"];
 const numbers = [0, 1, 5, victimKey, victimKey * span, (victimKey + 1) * span, Number.MAX_SAFE_INTEGER];
@@ -253,6 +271,7 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "threads",
     "events",
     "runs",
+    "fibers",
     "waits",
     "queued_inputs",
     "idempotency",
@@ -380,6 +399,8 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "event_run",
     "event_sizes_backward",
     "event_sizes_forward",
+    "fiber_has_expired",
+    "fibers_queued_nth",
     "plans_nth",
     "run_any",
     "search_few_hits",

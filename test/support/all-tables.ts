@@ -5,6 +5,7 @@ import "../../storage/tables/audit.ts";
 import "../../storage/tables/deliveries.ts";
 import "../../storage/tables/event-marks.ts";
 import "../../storage/tables/events.ts";
+import "../../storage/tables/fibers.ts";
 import "../../storage/tables/files.ts";
 import "../../storage/tables/hosts.ts";
 import "../../storage/tables/idempotency.ts";

@@ -84,7 +84,13 @@ for (const dialect of dialects)
       await tenant.write([endRunOp(tenant, held, end)]);
 
       assert.deepEqual(running, begun);
-      assert.deepEqual(interrupted, { run_key: held.run_key, run_id: "r1", epoch: 3, idempotency_scope: "scope" });
+      assert.deepEqual(interrupted, {
+        run_key: held.run_key,
+        run_id: "r1",
+        epoch: 3,
+        idempotency_scope: "scope",
+        durable: false,
+      });
       assert.deepEqual(await runByKey(tenant, held.run_key), {
         ...begun,
         status: "completed",

@@ -1,0 +1,14 @@
+import type { WaitingOn } from "../../bus/frames/run-status.ts";
+import type { WaitRow } from "../tables/waits.ts";
+
+/** What a run waits for, as it is told of durable runs. */
+export function waitingOn({
+  kind,
+  wait_id,
+  approval_id,
+  asked_as,
+  deadline,
+}: Pick<WaitRow, "kind" | "wait_id" | "approval_id" | "asked_as" | "deadline">): WaitingOn {
+  if (kind === "approval") return { kind, id: approval_id ?? wait_id, until: deadline };
+  return { kind: kind === "client_tool" ? "tool" : "ui", id: asked_as ?? wait_id, until: deadline };
+}

@@ -1,0 +1,265 @@
+import { readCursor, writeCursor } from "../store/cursor.ts";
+import type { Param } from "../store/statements.ts";
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
+import { integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
+import type { SeqRange } from "./events.ts";
+import { type RunRow, runKeys } from "./runs.ts";
+
+// What only durable runs have: a row beside that in `runs`, from the batch that accepts the run until its thread is deleted or it is
+// swept. It says when the run is to be taken up, how often its step has failed or was lost, and how long it may wait. Times are the
+// store's. Who runs it is said by the row in `runs`: what is written here stands in one batch with something that is guarded by it.
+
+const fiberColumns = {
+  /** Also the resume token. */
+  run_id: text,
+  run_key: integer,
+  suffix: text,
+  accepted_at: integer,
+  /** When its first step has begun. */
+  begun_at: nullable(integer),
+  ttl_ms: integer,
+  expires_at: integer,
+  /** When it is to be taken up; null while it runs, while it waits for somebody outside, and when it is over. */
+  wake_at: nullable(integer),
+  /** Failures of the step that it is at. */
+  attempts: integer,
+  /** How often that step was lost with its process. */
+  lost: integer,
+  updated_at: integer,
+  ended_at: nullable(integer),
+  /** What it has answered. */
+  final: nullable(text),
+  /** Why there is no answer, as `code` or `code: message`. */
+  error: nullable(text),
+};
+const fiberTable = table("fibers", fiberColumns);
+
+/** What only durable runs have, as it is stored. */
+export type FiberRow = RowIn<typeof fiberTable>;
+
+/** Where a durable run lives. */
+export interface FiberPlace {
+  readonly tenant_id: string;
+  readonly suffix: string;
+  readonly run_id: string;
+}
+
+/** What came of a durable run. */
+export type FiberEnd = Pick<FiberRow, "final" | "error">;
+
+/** Runs of one tenant that wait for their first step (decision 105). */
+const queuedMax = 10_000;
+/** How long behind its acceptance a run may go on waiting, if nothing that it waits for has a later deadline. */
+const lifeMsMax = 7 * 86_400_000;
+/** How long a run stays behind the deadline of what it waits for. */
+const graceMs = 60_000;
+/** How long a run may wait for a slot. */
+const queuedMsMax = 86_400_000;
+
+const { columns } = fiberTable;
+const ofRun = "tenant_id = :tenant AND run_id = ?";
+/** Behind a step: its time again, within its life. */
+const renewed = { sqlite: "min(:now + ttl_ms, accepted_at + ?)", postgres: "LEAST(:now + ttl_ms, accepted_at + ?)" };
+const openDeadline = `(SELECT COALESCE(MAX(w.deadline), 0) + ${graceMs} FROM waits w
+     WHERE w.tenant_id = :tenant AND w.run_id = ? AND w.state = 'open')`;
+
+const insertFiber = tenantSql(
+  "fiber_insert",
+  `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, NULL, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL)`,
+);
+const claimFiber = tenantSql(
+  "fiber_claim",
+  `UPDATE fibers SET wake_at = NULL, begun_at = COALESCE(begun_at, :now), updated_at = :now WHERE ${ofRun}`,
+);
+const stepFiber = tenantSql("fiber_step", {
+  sqlite: `UPDATE fibers SET attempts = 0, lost = 0, expires_at = ${renewed.sqlite}, updated_at = :now WHERE ${ofRun}`,
+  postgres: `UPDATE fibers SET attempts = 0, lost = 0, expires_at = ${renewed.postgres}, updated_at = :now WHERE ${ofRun}`,
+});
+const parkFiber = tenantSql("fiber_park", {
+  sqlite: `UPDATE fibers SET wake_at = NULL, expires_at = max(${renewed.sqlite}, ${openDeadline}), updated_at = :now
+   WHERE ${ofRun}`,
+  postgres: `UPDATE fibers SET wake_at = NULL, expires_at = GREATEST(${renewed.postgres}, ${openDeadline}), updated_at = :now
+   WHERE ${ofRun}`,
+});
+const putOff = tenantSql("fiber_put_off", {
+  sqlite: `UPDATE fibers SET wake_at = :now + ?, attempts = attempts + ?,
+     expires_at = max(${renewed.sqlite}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
+  postgres: `UPDATE fibers SET wake_at = :now + ?, attempts = attempts + ?,
+     expires_at = GREATEST(${renewed.postgres}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
+});
+const loseFiber = tenantSql("fiber_lose", {
+  sqlite: `UPDATE fibers SET wake_at = :now, lost = lost + 1, expires_at = max(expires_at, ${renewed.sqlite}),
+     updated_at = :now WHERE ${ofRun}`,
+  postgres: `UPDATE fibers SET wake_at = :now, lost = lost + 1, expires_at = GREATEST(expires_at, ${renewed.postgres}),
+     updated_at = :now WHERE ${ofRun}`,
+});
+const wakeFiber = tenantSql(
+  "fiber_wake",
+  `UPDATE fibers SET wake_at = :now WHERE ${ofRun} AND ended_at IS NULL AND (wake_at IS NULL OR wake_at > :now)`,
+);
+const endFiber = tenantSql(
+  "fiber_end",
+  `UPDATE fibers SET wake_at = NULL, ended_at = :now, updated_at = :now, final = ?, error = ? WHERE ${ofRun}`,
+);
+const selectQueuedNth = tenantSql(
+  "fibers_queued_nth",
+  `SELECT 1 AS is_there FROM fibers WHERE tenant_id = :tenant AND begun_at IS NULL AND ended_at IS NULL LIMIT 1 OFFSET ?`,
+);
+const deleteOfRuns = tenantSql(
+  "fibers_delete",
+  "DELETE FROM fibers WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ?",
+);
+const selectDue = systemSql(
+  "fibers_due",
+  `SELECT tenant_id, suffix, run_id, wake_at FROM fibers
+   WHERE wake_at IS NOT NULL AND wake_at <= :now AND (wake_at, run_id) > (?, ?) ORDER BY wake_at, run_id LIMIT ?`,
+);
+const selectExpired = systemSql(
+  "fibers_expired",
+  `SELECT f.tenant_id, f.suffix, f.run_id FROM fibers f JOIN runs r ON r.run_key = f.run_key
+   WHERE f.ended_at IS NULL AND f.wake_at IS NULL AND f.expires_at <= :now AND r.status = 'waiting'
+   ORDER BY f.expires_at LIMIT ?`,
+);
+const selectHasExpired = tenantSql(
+  "fiber_has_expired",
+  `SELECT 1 AS is_there FROM fibers WHERE ${ofRun} AND ended_at IS NULL AND
+     ((wake_at IS NULL AND expires_at <= :now AND NOT EXISTS
+        (SELECT 1 FROM waits w WHERE w.tenant_id = :tenant AND w.run_id = fibers.run_id AND w.state = 'answered'))
+      OR wake_at + ${queuedMsMax} <= :now)`,
+);
+
+const selectEndedAlone = systemSql(
+  "fibers_ended_alone",
+  `SELECT tenant_id, suffix, run_id FROM fibers WHERE ended_at <= ? AND suffix LIKE 'fiber:%' ORDER BY ended_at LIMIT ?`,
+);
+const deleteEnded = systemSql(
+  "fibers_delete_ended",
+  `DELETE FROM fibers WHERE run_key IN (SELECT run_key FROM fibers WHERE ended_at <= ? ORDER BY ended_at LIMIT ?)
+   RETURNING run_key`,
+);
+
+/** Runs without a conversation that ended at or before a time: their logs go with them. */
+export async function endedAlone(store: Scope, until: number, limit: number): Promise<FiberPlace[]> {
+  return (await store.read(selectEndedAlone, until, limit)) as unknown as FiberPlace[];
+}
+
+/** Deletes at most `limit` rows of runs that ended at or before a time; answers how many. */
+export async function deleteEndedFibers(store: Scope, until: number, limit: number): Promise<number> {
+  const [rows] = await store.write([store.op(deleteEnded, [until, limit])]);
+  return rows?.length ?? 0;
+}
+
+const listedTable = table("fibers", {
+  ...fiberColumns,
+  status: text,
+  manifest: text,
+});
+/** A durable run as lists show it. */
+export type ListedFiber = RowIn<typeof listedTable>;
+
+const listed = `SELECT ${columns.replace(/\w+/g, "f.$&")}, r.status, r.manifest FROM fibers f JOIN runs r ON r.run_key = f.run_key
+   WHERE f.tenant_id = :tenant AND (f.accepted_at, f.run_id) < (?, ?)`;
+const newestFirst = "ORDER BY f.accepted_at DESC, f.run_id DESC LIMIT ?";
+const selectPage = tenantSql("fibers_page", `${listed} ${newestFirst}`);
+const selectPageOfStatus = tenantSql("fibers_page_status", `${listed} AND r.status = ? ${newestFirst}`);
+
+/** One page of durable runs, newest first, all or those of one status. Refuses with invalid_cursor. */
+export async function fiberPage(
+  store: TenantStore,
+  status: string | null,
+  cursor: string | null,
+  limit: number,
+): Promise<{ rows: ListedFiber[]; next_cursor: string | null }> {
+  const before = cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
+  // The row after the page, if there is one, says that there is another page.
+  const found =
+    status === null
+      ? await store.read(selectPage, ...before, limit + 1)
+      : await store.readLong(selectPageOfStatus, ...before, status, limit + 1);
+  const rows = found.map((row) => listedTable.decode(row));
+  const more = rows.length > limit;
+  if (more) rows.pop();
+  const last = rows.at(-1);
+  return { rows, next_cursor: more && last ? writeCursor([last.accepted_at, last.run_id]) : null };
+}
+
+/** The durable run of a resume token, if the tenant has it. */
+export const fiberById = selectOne(fiberTable, ["run_id"]);
+
+/** A durable run is accepted. `at` is when, by the clock of who accepts it: it is told when the run expires. */
+export function acceptFiberOp(
+  store: TenantStore,
+  { run_id, run_key, asked }: RunRow,
+  suffix: string,
+  at: number,
+): WriteOp {
+  const ttlMs = asked.durable?.ttl_ms ?? 0;
+  return store.op(insertFiber, [run_id, run_key, suffix, at, ttlMs, at + ttlMs, at]);
+}
+
+/** It is taken up. */
+export function claimFiberOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(claimFiber, [runId], 1);
+}
+
+/** A step of it is in the log. */
+export function stepFiberOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(stepFiber, [lifeMsMax, runId]);
+}
+
+/** It waits for somebody outside: until a minute after the last of them may answer, at least. */
+export function parkFiberOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(parkFiber, [lifeMsMax, runId, runId]);
+}
+
+/** It is put aside for so long: since its step has `failed`, or to let others go first. */
+export function putOffFiberOp(store: TenantStore, runId: string, ms: number, failed: boolean): WriteOp {
+  return store.op(putOff, [ms, failed ? 1 : 0, lifeMsMax, ms, runId]);
+}
+
+/** Who ran it is gone: it is to be taken up at once. */
+export function loseFiberOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(loseFiber, [lifeMsMax, runId]);
+}
+
+/** It is to be taken up at once. Changes nothing when it is over, or due already. */
+export function wakeFiberOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(wakeFiber, [runId]);
+}
+
+/** It is over. */
+export function endFiberOp(store: TenantStore, runId: string, { final, error }: FiberEnd): WriteOp {
+  return store.op(endFiber, [final, error, runId]);
+}
+
+/** Deletes what the durable runs of a thread with numbers in a range have. Goes with `deleteRunsOp`. */
+export function deleteFibersOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
+  return store.op(deleteOfRuns, runKeys(threadKey, range));
+}
+
+/** Whether as many runs of the tenant wait for their first step as may. */
+export async function fibersAreFull(store: TenantStore): Promise<boolean> {
+  return (await store.read(selectQueuedNth, queuedMax - 1)).length > 0;
+}
+
+/** Whether the time of a run that waits is over; never while it is due for less than a day. */
+export async function hasExpired(store: TenantStore, runId: string): Promise<boolean> {
+  return (await store.read(selectHasExpired, runId)).length > 0;
+}
+
+/** Runs that are to be taken up, the longest waiting first, in pages. */
+export async function dueFibers(
+  store: Scope,
+  after: { readonly wake_at: number; readonly run_id: string },
+  limit: number,
+): Promise<(FiberPlace & { readonly wake_at: number })[]> {
+  const rows = await store.read(selectDue, after.wake_at, after.run_id, limit);
+  return rows as unknown as (FiberPlace & { wake_at: number })[];
+}
+
+/** Runs that wait for somebody outside, and have waited too long. */
+export async function expiredFibers(store: Scope, limit: number): Promise<FiberPlace[]> {
+  const rows: Record<string, Param>[] = await store.read(selectExpired, limit);
+  return rows as unknown as FiberPlace[];
+}
