@@ -13,7 +13,7 @@ export interface AnyAddress {
   readonly key: string;
 }
 
-/** One conversation. Neither part may hold a colon; both are checked where they enter. */
+/** One conversation. What clients name has no colon in it: both parts are checked where they enter. */
 export function threadAddress(tenantId: string, suffix: string): Address<"thread"> {
   return { kind: "thread", key: `${tenantId}:${suffix}` };
 }
@@ -47,6 +47,26 @@ export function taskSuffix(taskId: string): string {
 /** Whether a suffix is one of those. */
 export function isTaskSuffix(suffix: string): boolean {
   return suffix.startsWith("task-") && /^task-[0-9a-f]{16}$/.test(suffix);
+}
+
+/** Where a durable run keeps its log that was asked for without a conversation. No client can name it. */
+export function fiberSuffix(runId: string): string {
+  return `fiber:${runId}`;
+}
+
+/** Whether a suffix is one of those. */
+export function isFiberSuffix(suffix: string): boolean {
+  return suffix.startsWith("fiber:");
+}
+
+/** Whether a thread is in no list and no search. */
+export function isHiddenSuffix(suffix: string): boolean {
+  return isTaskSuffix(suffix) || isFiberSuffix(suffix);
+}
+
+/** The durable runs of a host. */
+export function fibersAddress(host: string): Address<"fibers"> {
+  return { kind: "fibers", key: host };
 }
 
 /** One run: of a conversation, or of its own. */

@@ -51,6 +51,17 @@ export const errorTable = {
   idempotency_key_reused: { status: 422, help: "The key was used with another body." },
   idempotency_in_progress: { status: 409, retryable: true, help: "The first request with this key is still running." },
   run_in_progress: { status: 409, retryable: true, help: "The thread has a live run." },
+  run_not_found: { status: 404, help: "No durable run of this token or id." },
+  run_finished: { status: 409, help: "The run is over." },
+  run_queue_full: {
+    status: 429,
+    retryable: true,
+    help: "As many durable runs of the tenant wait for their first step as may.",
+  },
+  durable_not_supported: {
+    status: 400,
+    help: "A manifest with spec.execution.mode durable runs by POST /chat, /chat/stream and /chat/continue.",
+  },
   lease_held: { status: 409, retryable: true, help: "Another client drives the thread." },
   lease_read_only: { status: 409, help: "The lease only watches; one that is exclusive drives." },
   lease_contended: { status: 409, retryable: true, help: "The lease was changed by others each time it was tried." },

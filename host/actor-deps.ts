@@ -3,6 +3,7 @@ import type { DeliveryDeps } from "../actors/delivery/deps.ts";
 import { DeliverySlots } from "../actors/delivery/slots.ts";
 import { embedderActor } from "../actors/embedder/embedder-actor.ts";
 import type { EmbedderDeps } from "../actors/embedder/page.ts";
+import { type FibersDeps, fibersActor } from "../actors/fibers/fibers-actor.ts";
 import { ManifestLibrary } from "../actors/library/manifest-library.ts";
 import { type LimiterDeps, limiterActor } from "../actors/limiter/limiter-actor.ts";
 import { type ManifestsDeps, manifestsActor } from "../actors/manifests/manifests-actor.ts";
@@ -63,6 +64,7 @@ export interface NodeConfig {
 /** What the actors of one thread need, each kind its part of it. */
 export type ActorDeps = DeliveryDeps &
   EmbedderDeps &
+  FibersDeps &
   LimiterDeps &
   ManifestsDeps &
   NodeDeps &
@@ -74,6 +76,7 @@ export type ActorDeps = DeliveryDeps &
 export const actorKinds = [
   deliveryActor,
   embedderActor,
+  fibersActor,
   limiterActor,
   manifestsActor,
   nodeActor,
@@ -152,6 +155,7 @@ export function createActorDeps(
     slots: new DeliverySlots(deliveriesMax, deliveriesOfTenantMax),
     liveRuns: new Set(),
     sliceHolders: new Set(),
+    host: config.bootId,
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,
   };
 }

@@ -1,6 +1,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import { ActorHost } from "../actors/runtime/host.ts";
+import { fibersAddress } from "../bus/address.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { portTransport } from "../bus/ports.ts";
@@ -101,14 +102,17 @@ export function startActors(
 }
 
 async function drain(
-  { liveRuns, audit, sliceHolders, slots }: ActorDeps,
+  { liveRuns, audit, sliceHolders, slots, bus, host: hostId }: ActorDeps,
   host: ActorHost,
   env: Env,
   graceMs: number,
 ): Promise<void> {
   slots.stopped = true;
+  bus.tell(fibersAddress(hostId), "drain", {});
   // A turn that was asked for before the signal may still become a run.
   const isQuiet = (): boolean => {
+    // Durable ones are put aside behind the step that they are at.
+    for (const run of liveRuns) run.drain?.();
     for (const holder of sliceHolders) void holder.leave();
     return liveRuns.size === 0 && host.busyCount() === 0;
   };

@@ -1,10 +1,12 @@
 import type { Logger } from "pino";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
+import { fibersAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
+import { endedAlone } from "../storage/tables/fibers.ts";
 import { deleteLapsed, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
@@ -30,13 +32,20 @@ const waitsMs = 1_000;
 /** How long what a fork or a deletion has left may stay beyond the time after which it counts as abandoned. */
 const unownedMs = 30_000;
 const dayMs = 24 * hourMs;
+/** Logs that are deleted at once. */
+const logsAtOnce = 50;
 const afterFailureMs = 60_000;
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
 /** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
 const indexPause = 20;
 
-interface TaskDeps extends Pick<Settings, "workspaceRoot" | "fiberRetentionDays"> {
+/** The settings that tasks go by. */
+export type TaskSettings = Pick<Settings, "workspaceRoot" | "fiberRetentionDays" | "fiberPollSeconds">;
+
+interface TaskDeps extends TaskSettings {
+  /** This process among the hosts. */
+  readonly host: string;
   readonly store: Store;
   readonly lease: HostLease;
   readonly env: Env;
@@ -58,6 +67,15 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     done.add("webhook_delivery");
     return minuteMs;
   },
+  async fiber_poll({ bus, host, fiberPollSeconds }) {
+    if (fiberPollSeconds === 0) return hourMs;
+    bus.tell(fibersAddress(host), "look", { all: false });
+    return fiberPollSeconds * 1_000;
+  },
+  async fiber_scheduler({ bus, host }) {
+    bus.tell(fibersAddress(host), "look", { all: true });
+    return minuteMs;
+  },
   async search_index({ store, env }) {
     const startedAt = env.monotonic();
     if (await indexEvents(store, 1)) return indexIdleMs;
@@ -67,12 +85,12 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     await deleteLapsed(store, env.now());
     return hourMs;
   },
-  async old_runs({ store, env, fiberRetentionDays }) {
+  async old_runs({ store, bus, env, fiberRetentionDays }) {
+    if (fiberRetentionDays === 0) return hourMs;
     const until = env.now() - fiberRetentionDays * dayMs;
-    if (fiberRetentionDays > 0) {
-      await deleteOldRuns(store, until);
-      await deleteOldDeliveries(store, until);
-    }
+    await eraseOldLogs(store, bus, until);
+    await deleteOldRuns(store, until);
+    await deleteOldDeliveries(store, until);
     return hourMs;
   },
   async dropped_files({ files, store }) {
@@ -87,6 +105,15 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     return hourMs;
   },
 };
+/** Deletes the logs of durable runs that had no conversation, and ended at or before a time. */
+async function eraseOldLogs(store: Store, bus: Bus, until: number): Promise<void> {
+  for (;;) {
+    const page = await endedAlone(store.system, until, logsAtOnce);
+    await Promise.all(page.map(({ tenant_id, suffix }) => bus.ask(threadAddress(tenant_id, suffix), "erase", {})));
+    if (page.length < logsAtOnce) return;
+  }
+}
+
 /** What goes on while the process drains. */
 const whileDraining: readonly string[] = ["host_lease"];
 
@@ -96,13 +123,17 @@ export const taskNames: readonly string[] = Object.keys(builtInTasks);
 /** The tasks that every process has. */
 export function periodicTasks(
   store: Store,
-  { workspaceRoot, fiberRetentionDays }: Pick<Settings, "workspaceRoot" | "fiberRetentionDays">,
+  { workspaceRoot, fiberRetentionDays, fiberPollSeconds }: TaskSettings,
   lease: HostLease,
   env: Env,
   bus: Bus,
   files: FileStore,
+  host: string,
 ): PeriodicTask[] {
-  const deps: TaskDeps = { store, workspaceRoot, fiberRetentionDays, lease, env, bus, files, done: new Set() };
+  const deps: TaskDeps = {
+    ...{ workspaceRoot, fiberRetentionDays, fiberPollSeconds },
+    ...{ store, lease, env, bus, files, host, done: new Set<string>() },
+  };
   return Object.entries(builtInTasks).map(([name, run]) => ({
     name,
     whileDraining: whileDraining.includes(name),

@@ -174,7 +174,7 @@ async function run(
   const services = { env, settings, store: main.context.store, bus: main.bus, log };
   const { files } = main.context;
   const tasks = [
-    ...periodicTasks(services.store, settings, lease, env, main.bus, files),
+    ...periodicTasks(services.store, settings, lease, env, main.bus, files, bootId),
     ...pluginTasks(plugins, services),
   ];
   const stopTasks = startTasks(tasks, env, log);

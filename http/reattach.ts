@@ -16,6 +16,16 @@ import { cut } from "./past/shared-pages.ts";
 import { SnapshotMaker, type SnapshotOf, snapshotState } from "./snapshot.ts";
 import type { ThreadListener } from "./thread-hubs.ts";
 
+/** What a stream of one durable run does beside those of its conversation. */
+export interface OneRun {
+  /** Called before its past is sent: the sequence number behind its last event, null while it goes on. */
+  endSeq(): Promise<number | null>;
+  /** What of the frames of the conversation is for the stream. */
+  heard(frames: string): string;
+  /** Called when all that was said has been sent, and when frames were heard. */
+  caughtUp(): void;
+}
+
 /** How long a reader waits before it asks the successor of an actor that is gone. */
 const againMs = 100;
 
@@ -43,9 +53,19 @@ export class Reattachment implements ThreadListener {
   readonly #asked: AskedFrames;
   /** Null while the thread is not there. */
   #threadKey: number | null = null;
+  /** Null for a stream of all that happens. */
+  readonly #oneRun: OneRun | null;
 
-  constructor(context: HttpContext, principal: Principal, suffix: string, cursor: number | null, stream: EventStream) {
+  constructor(
+    context: HttpContext,
+    principal: Principal,
+    suffix: string,
+    cursor: number | null,
+    stream: EventStream,
+    oneRun: OneRun | null = null,
+  ) {
     this.#context = context;
+    this.#oneRun = oneRun;
     this.#address = threadAddress(principal.tenant_id, suffix);
     this.#asked = new AskedFrames(hasScopes(principal, ["approvals:read"]));
     this.#stream = stream;
@@ -62,7 +82,7 @@ export class Reattachment implements ThreadListener {
 
   frames(text: string, cursor: number | null): void {
     if (this.#held === null) {
-      this.#stream.write(this.#asked.heard(text));
+      this.#pass(text);
       if (cursor !== null) this.#cursor = cursor;
     } else {
       this.#held += text;
@@ -71,6 +91,12 @@ export class Reattachment implements ThreadListener {
       // Who takes nothing of the past would let what happens meanwhile pile up.
       this.#stream.hold(this.#heldBytes);
     }
+  }
+
+  #pass(text: string): void {
+    const heard = this.#asked.heard(text);
+    this.#stream.write(this.#oneRun?.heard(heard) ?? heard);
+    this.#oneRun?.caughtUp();
   }
 
   forget(): void {
@@ -103,7 +129,12 @@ export class Reattachment implements ThreadListener {
   /** Ends the stream when nothing has happened for the set time and no run is live; to be called now and then. */
   async endWhenIdle(): Promise<void> {
     const { env, settings, bus } = this.#context;
-    if (this.#held !== null || env.monotonic() - this.#stream.lastFrameAt < settings.streamResumeIdleSeconds * 1000)
+    // That of a run ends with the run.
+    if (
+      this.#oneRun !== null ||
+      this.#held !== null ||
+      env.monotonic() - this.#stream.lastFrameAt < settings.streamResumeIdleSeconds * 1000
+    )
       return;
     // Asked before it is ended: a tool may be at work for longer than that without a word.
     const { run_id } = await bus.ask(this.#address, "attach", {}).catch(() => ({ run_id: null }));
@@ -126,15 +157,18 @@ export class Reattachment implements ThreadListener {
       // Nothing is heard before it is this one's turn: it would have to be kept as long.
       if (!(await place.turn()) || this.#stream.closed) return;
       hubs.join(this.#address, this);
-      const { live, ...position } = await hubs.position(this.#address, this);
+      const { live, ...at } = await hubs.position(this.#address, this);
+      const endSeq = (await this.#oneRun?.endSeq()) ?? null;
+      const position = { ...at, next_seq: Math.min(at.next_seq, endSeq ?? at.next_seq) };
       await this.#sendPast(place, { ...position, isLive: live !== null });
       if (this.#stale) return this.#followLater();
-      if (live !== null) await this.#sendLive(place, live);
-      const asked = await this.#openQuestions();
+      // What is said and asked behind the end of a run is another's.
+      if (live !== null && endSeq === null) await this.#sendLive(place, live);
+      const asked = endSeq === null ? await this.#openQuestions() : [];
       if (this.#stale) return this.#followLater();
       this.#stream.write(this.#asked.open(asked, position.next_seq));
       this.#stream.hold(0);
-      this.#stream.write(this.#asked.heard(this.#held ?? ""));
+      this.#pass(this.#held ?? "");
       this.#cursor = this.#heldCursor ?? this.#cursor;
       this.#held = null;
       this.#heldCursor = null;
@@ -180,7 +214,10 @@ export class Reattachment implements ThreadListener {
         true,
       );
     }
-    if (from === null || from > next_seq || from <= (thread?.meta.rewound_at ?? -1)) {
+    // The events of one run are what they are, on whatever branch.
+    if (this.#oneRun !== null) {
+      this.#isRewound = false;
+    } else if (from === null || from > next_seq || from <= (thread?.meta.rewound_at ?? -1)) {
       this.#isRewound = false;
       const before = `id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`;
       const held = thread === null ? null : await heldThread(tenant, thread);

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Address, runAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
+import { frame } from "../bus/frames/frames.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
 import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
@@ -8,9 +9,10 @@ import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protoco
 import { admitAnonymousTurn } from "../governance/auth/anonymous.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
-import { jsonText, type Reply } from "./exchange/reply.ts";
+import { json, jsonText, type Reply } from "./exchange/reply.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import type { RouteRequest } from "./route.ts";
+import { openRunStream } from "./run-stream.ts";
 
 // A turn as its http thread sees it: opens a channel, asks the thread's actor to run the turn, and hands what comes over the
 // channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.
@@ -33,6 +35,7 @@ export async function answerTurn(
 ): Promise<Reply> {
   const turn = new Turn(request, fields, context);
   const accepted = await turn.submit();
+  if (accepted.kind === "accepted") return json(accepted.run, 202, accepted.replayed ? replayedHeader : undefined);
   if (accepted.kind === "answer") return jsonText(accepted.body, accepted.status, replayedHeader);
   const { status, body } = decodeAnswer(await turn.answer());
   return jsonText(body, status);
@@ -57,6 +60,13 @@ export async function streamTurn(
 ): Promise<Reply> {
   const turn = new Turn(request, fields, context);
   const accepted = await turn.submit();
+  if (accepted.kind === "accepted") {
+    const { run, replayed } = accepted;
+    const opened = await openRunStream(context, request.principal, run.resume_token, {
+      opening: frame("run_accepted", run, -1),
+    });
+    return replayed ? { ...opened, headers: replayedHeader } : opened;
+  }
   if (accepted.kind === "replay")
     return { kind: "stream", headers: replayedHeader, open: (stream) => stream.end(accepted.frames) };
   return { kind: "stream", open: (stream) => turn.streamTo(stream) };

@@ -1,5 +1,5 @@
 import { SvcError } from "../../bus/errors.ts";
-import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
+import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { idempotencyKey } from "../../storage/tables/idempotency.ts";
 import type { AskedKey } from "./messages.ts";
@@ -15,6 +15,8 @@ export interface StreamAnswer {
   readonly to_seq: number;
   /** The frame that the stream ended in, when it ended in an error. */
   readonly error: string | null;
+  /** Of a durable run only: its stream is joined again. */
+  readonly accepted?: AcceptedRun;
 }
 
 /** What a JSON answer's key remembers. */

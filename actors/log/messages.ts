@@ -33,7 +33,7 @@ declare module "../../bus/protocol/thread.ts" {
     /** Puts the run aside: it is not live any more, and the thread is not free either. */
     park: { body: ParkRun; reply: LogPosition };
     /** Makes a run that was put aside the live one again, and says where it stood. */
-    take: { body: { readonly run_id: string; readonly owner: string }; reply: TakenRun };
+    take: { body: TakeRun; reply: TakenRun };
     /** Keeps what a branch that was left was summed up to. Null when the conversation has gone elsewhere meanwhile. */
     summarized: { body: SummedUp; reply: { readonly event_id: string | null } };
     /** A run that has opened the log does not begin, or one that has begun is gone without an end: then it is closed. */
@@ -107,6 +107,8 @@ export interface BeginRun {
   readonly kept?: KeptByThread;
   /** Of a task only: the full id of the conversation that it belongs to. */
   readonly parent_session_id?: string;
+  /** Of a durable run only: it is put aside as soon as it is accepted. */
+  readonly accepted?: true;
 }
 
 /** A later batch of a run. */
@@ -184,6 +186,15 @@ export type EndedRun =
 export interface ParkRun {
   readonly run_id: string;
   readonly spent: RunSpent;
+  readonly ops: readonly WriteOp[];
+}
+
+/** A run that is to go on. */
+export interface TakeRun {
+  readonly run_id: string;
+  readonly owner: string;
+  /** Whether it has a slot, as durable runs need one, or needs none as it is to end. */
+  readonly slot: boolean;
 }
 
 /** What a branch was summed up to, and after which rewind. */
@@ -204,6 +215,8 @@ export type TakenRun =
       readonly run: RunRow;
       readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode">;
     }
+  /** It waits, and goes on when it has a slot. */
+  | { readonly kind: "needs_slot" }
   /** It does not wait: it runs, is over, or never was. */
   | { readonly kind: "not_waiting" };
 

@@ -1,5 +1,6 @@
 import type { ControlName } from "../../governance/controls/order.ts";
 import type { Wait } from "../../governance/controls/verdicts.ts";
+import { waitingOn } from "../../storage/frames/waiting-on.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { leaveOps } from "../../storage/tables/approvals.ts";
 import { tenantWaitsAreFull } from "../../storage/tables/asked-waits.ts";
@@ -19,6 +20,9 @@ import type { JournalEntry } from "../log/entry.ts";
 import type { WaitOutcome } from "../tools/tool.ts";
 import type { RunScope } from "./scope.ts";
 import { openedWait, openOps, outcomeOf } from "./waits.ts";
+
+/** How long after its beginning a durable run may still wait for somebody. */
+const durableWaitMsMax = 30 * 86_400_000;
 
 /** The questions that the calls of one run have put to the outside. */
 export class CallWaits {
@@ -51,14 +55,17 @@ export class CallWaits {
       control: by?.control ?? null,
       ...(by && { rule: by.rule }),
     };
-    return openedWait(wait, asking, {
+    const opened = openedWait(wait, asking, {
       wait_id: deps.env.id(),
       thread_key: plan.thread_suffix === null ? noThread : plan.thread_key,
       suffix: plan.thread_suffix ?? "",
       run_id: plan.run_id,
       opened_at: deps.env.now(),
-      latest: budget.deadline,
+      // Its time is what it works, not what it waits (decision 88).
+      latest: plan.fiber === null ? budget.deadline : plan.startedAt + durableWaitMsMax,
     });
+    scope.run.waitingOn = waitingOn(opened.row);
+    return opened;
   }
 
   /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
@@ -86,7 +93,10 @@ export class CallWaits {
   takeUp(wait: WaitRow): WaitEnd {
     const { cancellation, store } = this.#scope;
     const outcome = cancellation.cancelled ? null : outcomeOf(wait);
-    if (outcome === null) this.#openCount++;
+    if (outcome === null) {
+      this.#openCount++;
+      this.#scope.run.waitingOn = waitingOn(wait);
+    }
     return { wait, outcome, ops: this.#endOps(wait, outcome, closeWaitOp(store, wait.wait_id)) };
   }
 

@@ -28,6 +28,8 @@ export interface Finished {
   readonly failure: string | null;
   /** The failure is that of a tool. */
   readonly failedTool?: true;
+  /** The failure may be over when the step is tried again later. */
+  readonly mayPass?: true;
   /** A limit of the run was in the way. */
   readonly limited?: true;
   readonly entries: readonly JournalEntry[];
@@ -98,6 +100,7 @@ export function failedCall(scope: RunScope, failure: ModelFailure, partial: stri
     final: partial === "" ? null : partial,
     stop_reason: "unknown",
     failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
+    mayPass: true,
     entries: partialEntries(scope, partial, "error"),
     ok: false,
   };

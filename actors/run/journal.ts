@@ -21,8 +21,8 @@ export interface Journal {
    * name, while `durableSeq` may have gone on. Refuses with storage_unavailable or conflict.
    */
   append(entries: readonly JournalEntry[], ops?: readonly WriteOp[], kept?: KeptByThread): Promise<number>;
-  /** Puts the run aside. Only for a run on a thread. */
-  park(spent: RunSpent): Promise<void>;
+  /** Puts the run aside, `ops` with it. Only for a run on a thread. */
+  park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void>;
   /** Moves what waits for the run into the log. */
   takeInputs(asked: Omit<TakeInputs, "run_id">): Promise<TakenInputs>;
   /**

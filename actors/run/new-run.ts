@@ -1,9 +1,9 @@
 import type { ResponseAsked } from "../../bus/protocol/run.ts";
-import type { NewRun } from "../../storage/tables/runs.ts";
+import type { DurableAsked, NewRun } from "../../storage/tables/runs.ts";
 import type { RunPlan } from "./plan.ts";
 
 /** The row that a turn begins with. */
-export function newRun(plan: RunPlan, owner: string): NewRun {
+export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | null = null): NewRun {
   const {
     run_id,
     request_id,
@@ -38,8 +38,10 @@ export function newRun(plan: RunPlan, owner: string): NewRun {
       ...(plan.parent !== null && { parent: plan.parent }),
       ...(response !== null && { response: askedOf(response) }),
       ...(options !== null && { options }),
+      ...(durable !== null && { durable }),
     },
-    idempotency_scope: plan.idempotency?.scope ?? null,
+    // That of a durable run is settled as it is accepted.
+    idempotency_scope: durable === null ? (plan.idempotency?.scope ?? null) : null,
     started_at: startedAt,
   };
 }

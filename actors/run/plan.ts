@@ -5,13 +5,14 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import type { ParentRun, ResponseAsked, Surface } from "../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
-import type { ModelRoute } from "../../manifests/registries.ts";
+import type { ModelRoute, ToolEffect } from "../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
 import type { RunSpent } from "../../storage/tables/runs.ts";
 import type { WaitRow } from "../../storage/tables/waits.ts";
 import type { ContextMessage } from "../log/message.ts";
 import type { AskedKey, QueuedCount } from "../log/messages.ts";
 import type { Thinking } from "../models/thinking.ts";
+import type { Fiber } from "./fiber.ts";
 import type { RunNote } from "./notes.ts";
 
 /** A turn that was admitted: everything about it is known and allowed. */
@@ -53,6 +54,8 @@ export interface RunPlan {
   readonly origin: string | null;
   /** Where its rows belong in the store, -1 without a thread. */
   readonly thread_key: number;
+  /** What a durable run does besides; null for every other. */
+  readonly fiber: Fiber | null;
   /** What a run that was put aside goes on with; null for one that begins. */
   readonly resumed: Resumed | null;
   /** What waited for the run as it began or was taken up; null for nothing. */
@@ -89,7 +92,16 @@ export interface PendingCall {
   readonly argumentsText?: string;
   /** It was handed to the client of the request before the run was put aside. */
   readonly isHanded?: boolean;
+  /** Its process ended while it was being made. */
+  readonly begun?: BegunCall;
   readonly wait: WaitRow | null;
+}
+
+/** A call of which it is not known how far it has come. */
+export interface BegunCall {
+  readonly effect: ToolEffect;
+  /** As the controls have made them; undefined where they are the model's own. */
+  readonly args: ToolCall["args"] | undefined;
 }
 
 /** How a run is over: with a result, be it an aborted one, or without one, because the server stops or refuses something on the way. */

@@ -1,147 +1,144 @@
 import { threadAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
+import { statusFrame } from "../../bus/frames/run-status.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
-import type { AbortReason } from "../../bus/protocol/run.ts";
-import type { ModelRoute } from "../../manifests/registries.ts";
-import { styledPrompt } from "../../manifests/sections/output-styles.ts";
+import type { AbortReason, RunPlace } from "../../bus/protocol/run.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { readEvents } from "../../storage/tables/events.ts";
+import { fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
-import { approvalsOfRun, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
-import { loadBranch } from "../log/branch.ts";
-import type { OpenThread } from "../log/messages.ts";
+import { closeWaitsOp, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
+import { interruptedEntry } from "../log/entry.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { thinkingFor } from "./admission.ts";
-import { lastUserMessage, messagesNeeded, turnStartOfRun } from "./context/working-set.ts";
+import { Fiber } from "./fiber.ts";
 import { isAlive, taskOutput } from "./parent-link.ts";
 import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
-import { agentFor } from "./request-tools.ts";
+import { resumedPlan } from "./resumed-plan.ts";
 import { Run } from "./run.ts";
-import { resumeMode } from "./run-mode.ts";
-import { Tail } from "./tail.ts";
 import { ThreadLink } from "./thread-link.ts";
 
 // A run that was put aside begins again at the step that its log says, in this process or in another: its plan is made from its row,
 // what it was told from its log, what it waits for from the rows of its waits.
 
-/** Which run of which conversation. */
-export interface RunPlace {
-  readonly tenantId: string;
-  readonly suffix: string;
-  readonly runId: string;
-}
-
-/** Why a run is taken up: `due` when the time of a wait may be over, `stop` when it is to end as soon as it is there. */
+/**
+ * Why a run is taken up: `due` when the time of a wait may be over, `slot` when it has a slot as durable runs need one, `stop` when it
+ * is to end as soon as it is there.
+ */
 export interface WhyResume {
   readonly due: boolean;
+  readonly slot: boolean;
   readonly stop: AbortReason | null;
 }
 
-/** The run, or null when it does not wait, or has nothing to go on with. */
+/** A run that goes on. */
+export interface ResumedRun {
+  readonly run: Run;
+  readonly log: ThreadLink;
+  readonly plan: RunPlan;
+}
+
+/** The run; `needs_slot` for a durable one that has none; null when it does not wait, is over now, or has nothing to go on with. */
 export async function resumeRun(
-  { tenantId, suffix, runId }: RunPlace,
+  place: RunPlace,
   output: RunOutput | null,
-  { due, stop }: WhyResume,
+  { due, slot, stop }: WhyResume,
   { deps, bus }: ActorContext<PatternDeps>,
-): Promise<{ run: Run; log: ThreadLink; plan: RunPlan } | null> {
-  const store = deps.store.tenant(tenantId);
-  if (due) await store.write([expireWaitsOp(store, runId)]);
-  const waits = await waitsOfRun(store, runId);
+): Promise<ResumedRun | "needs_slot" | null> {
+  const { tenant_id, suffix, run_id } = place;
+  const store = deps.store.tenant(tenant_id);
+  const isOver = slot && (await hasExpired(store, run_id));
+  if (due && !isOver) await store.write([expireWaitsOp(store, run_id)]);
+  const waits = await waitsOfRun(store, run_id);
   // A hint may come late, or for a wait that was taken up already.
-  if (stop === null && waits.every(({ state }) => state === "open")) return null;
-  const log = new ThreadLink(bus, threadAddress(tenantId, suffix), runId);
-  const taken = await log.take(deps.owner);
+  if (stop === null && !slot && waits.every(({ state }) => state === "open")) return null;
+  const log = new ThreadLink(bus, threadAddress(tenant_id, suffix), run_id);
+  const taken = await log.take(deps.owner, slot || stop !== null);
+  if (taken.kind === "needs_slot") return "needs_slot";
   if (taken.kind !== "taken") return null;
+  let fiber: Fiber | null = null;
   try {
-    const plan = await planOf(taken.run, taken.thread, waits, { tenantId, suffix, runId }, store, deps);
-    const isOrphan = plan.parent !== null && !(await isAlive(plan.parent, tenantId, bus));
-    const told = output ?? (plan.parent ? taskOutput(plan.parent, tenantId, bus) : silentOutput);
+    if (taken.run.asked.durable !== undefined) {
+      const durable = await durableRun(taken.run, place, store, { isOver, stop }, { deps, bus });
+      if ("status" in durable) return await endDurable(log, durable, place, taken.run, store, deps);
+      fiber = durable;
+      log.follow(fiber);
+    }
+    const plan = await resumedPlan(taken.run, taken.thread, waits, place, fiber, store, deps);
+    const isOrphan = plan.parent !== null && !(await isAlive(plan.parent, tenant_id, bus));
+    const told = output ?? (plan.parent ? taskOutput(plan.parent, tenant_id, bus) : silentOutput);
     const run = new Run(plan, log, told, deps);
     if (stop !== null) run.abort(stop);
     else if (isOrphan) run.abort("worker_lost");
     return { run, log, plan };
   } catch (error) {
     // It cannot go on: its manifest is gone, or its model.
+    const { code } = SvcError.from(error);
+    if (fiber !== null && code !== "internal_error" && !isPassing(code)) {
+      const ended = { status: "failed", error: code } as const;
+      await endDurable(log, ended, place, taken.run, store, deps).catch(() => log.release());
+      return null;
+    }
     log.release();
     throw error;
   }
 }
 
-type Waits = Awaited<ReturnType<typeof waitsOfRun>>;
-
-async function planOf(
-  row: RunRow,
-  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued">,
-  waits: Waits,
-  { tenantId, suffix, runId }: RunPlace,
-  store: TenantStore,
-  deps: PatternDeps,
-): Promise<RunPlan> {
-  const { asked } = row;
-  const { options = null } = asked;
-  const principal = { ...asked.principal, tenant_id: tenantId };
-  const resolved = agentFor(await deps.manifests.resolve(tenantId, row.manifest, suffix), options);
-  const { mode, agent } = resumeMode(resolved, row, principal);
-  const fromSeq = row.first_seq ?? 0;
-  const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
-  // A client's results go on with the turn that they are of.
-  const continues = asked.surface === "continue" || tail.userMessages === 0;
-  const needed = messagesNeeded(agent.session) + tail.messages;
-  const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
-  const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);
-  deps.models.provider((routes[0] ?? agent.model.route) as ModelRoute);
-  const key = row.idempotency_scope;
-  const outputStyle = asked.output_style ?? null;
-  return {
-    run_id: runId,
-    request_id: asked.request_id,
-    surface: asked.surface,
-    principal,
-    agent,
-    mode,
-    outputStyle,
-    systemPrompt: styledPrompt(agent, outputStyle),
-    routes: routes.length > 0 ? routes : [agent.model.route],
-    temperature: asked.temperature,
-    max_tokens: asked.max_tokens,
-    thinking: thinkingFor(agent, thread.thinking_level),
-    thread_suffix: suffix,
-    thread_key: thread.thread_key,
-    branch,
-    turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
-    nudge: null,
-    parent: asked.parent ?? null,
-    response: asked.response ?? null,
-    options,
-    userText: null,
-    startedAt: row.started_at,
-    origin: key === null ? null : runId,
-    idempotency: key === null ? null : { scope: key, fingerprint: "", stream: key.startsWith('["stream"') },
-    fromSeq,
-    queued: thread.queued,
-    resumed: {
-      step: tail.steps,
-      calls: tail.open(waits),
-      callIds: tail.callIds,
-      spent: row.spent,
-      notes: tail.notes,
-      ofMembers: tail.ofMembers,
-      waits,
-      approvals: await approvalsOfRun(store, runId),
-    },
-  };
+/** Whether a refusal says nothing of the run: who asked for it again might not meet it. */
+export function isPassing(code: SvcError["code"]): boolean {
+  return ["storage_unavailable", "actor_lost", "deadline_exceeded", "mailbox_full"].includes(code);
 }
 
-/** What a run has in its log. */
-async function readTail(store: TenantStore, threadKey: number, fromSeq: number, nextSeq: number): Promise<Tail> {
-  const tail = new Tail();
-  for (let seq = fromSeq; seq < nextSeq; ) {
-    const page = await readEvents(store, threadKey, seq, nextSeq);
-    for (const event of page) tail.take(event);
-    const last = page.at(-1);
-    if (!last) break;
-    seq = last.seq + 1;
-  }
-  return tail;
+/** A step of a durable run may be lost with its process so often. */
+const lostMax = 20;
+
+interface EndedDurable {
+  readonly status: "failed" | "expired" | "dead";
+  readonly error: string;
+}
+
+/** What a durable run goes on with, or why it does not. */
+async function durableRun(
+  row: RunRow,
+  place: RunPlace,
+  store: TenantStore,
+  { isOver, stop }: { readonly isOver: boolean; readonly stop: AbortReason | null },
+  { deps, bus }: Pick<ActorContext<PatternDeps>, "deps" | "bus">,
+): Promise<Fiber | EndedDurable> {
+  const { attempts = 0, lost = 0 } = (await fiberById(store, place.run_id)) ?? {};
+  const fiber = new Fiber(row, place, attempts, { store, bus, host: deps.host, env: deps.env });
+  if (stop !== null) return fiber;
+  if (isOver) return { status: "expired", error: "run_expired" };
+  if (lost >= lostMax) return { status: "dead", error: `step_lost: its process has ended ${lost} times in one step` };
+  if (isRevoked(row, place, deps)) return { status: "failed", error: "principal_revoked" };
+  return fiber;
+}
+
+/** Whether who has asked for a run could not ask for it any more (decision 100). */
+function isRevoked({ asked }: RunRow, { tenant_id }: RunPlace, { settings }: PatternDeps): boolean {
+  const { authMode, authApiKeys, allowedTenants } = settings;
+  const { scheme, sub } = asked.principal;
+  if (scheme === "api_key" && authMode === "api_key")
+    if (!authApiKeys.some((key) => key.tenant_id === tenant_id && key.sub === sub)) return true;
+  return scheme !== "none" && allowedTenants.length > 0 && !allowedTenants.includes(tenant_id);
+}
+
+/** Ends a durable run that does not go on. */
+async function endDurable(
+  log: ThreadLink,
+  { status, error }: EndedDurable,
+  place: RunPlace,
+  row: RunRow,
+  store: TenantStore,
+  { env, bus, host }: PatternDeps,
+): Promise<null> {
+  const { run_id } = place;
+  const { usage = null, step = 0 } = row.spent ?? {};
+  const fiber = new Fiber(row, place, 0, { store, bus, host, env });
+  const ops = () => [closeWaitsOp(store, run_id), ...fiber.endOps({ final: null, error })];
+  const ending = { status, stop_reason: null, error: error.split(":", 1)[0] as string, usage } as const;
+  await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
+  const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: env.now() };
+  log.publish(() => statusFrame(standing));
+  return null;
 }

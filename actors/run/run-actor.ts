@@ -2,8 +2,9 @@ import { splitRunKey } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
+import { askForSlot } from "./durable.ts";
 import type { PatternDeps } from "./pattern.ts";
-import { resumeRun, type WhyResume } from "./resume.ts";
+import { isPassing, resumeRun, type WhyResume } from "./resume.ts";
 import type { Run } from "./run.ts";
 import { ownRun, type RunState, startRun } from "./start.ts";
 import type { TaskFamily } from "./task-family.ts";
@@ -18,9 +19,9 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
   kind: "run",
   mailboxLimit: 64,
   interleaves: ["abort", "detach", "status", "answer", "lend", "repay", "count", "relay", "taskEnded", "alive"],
-  reserved: ["abort", "detach", "resume", "repay", "taskEnded"],
+  reserved: ["abort", "detach", "resume", "work", "repay", "taskEnded"],
   passivateAfterMs: 10_000,
-  load: () => ({ run: null, output: null, parked: false, log: null, key: null, accepted: false }),
+  load: () => ({ run: null, output: null, parked: false, log: null, key: null, taking: null, accepted: null }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
   idle: ({ run, parked, output }) => run === null && !(parked && output !== null),
 
@@ -34,7 +35,9 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     async abort(state, { reason }, context) {
       for (;;) {
-        const run = state.run ?? (await takeUp(state, { due: false, stop: reason }, context));
+        // It has its slot, and is not there yet.
+        await state.taking?.catch(() => {});
+        const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: reason }, context));
         // Somebody else has taken it up meanwhile.
         if (run === null && state.run !== null) continue;
         if (run === null) return { aborted: false };
@@ -62,13 +65,18 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     async resume(state, { due }, context) {
       const { tenantId, suffix, runId } = splitRunKey(context.key);
       if (suffix !== null) {
-        if (state.run === null) await takeUp(state, { due, stop: null }, context);
+        if (state.run === null) await takeUp(state, { due, slot: false, stop: null }, context);
       } else if (state.run !== null) await state.run.look();
       else {
         // It was lost with its process, and nobody will take up what it has asked.
         const store = context.deps.store.tenant(tenantId);
         await store.write([deleteWaitsOfRunOp(store, runId)]);
       }
+    },
+
+    async work(state, _body, context) {
+      if (splitRunKey(context.key).suffix === null || state.run !== null) return { taken: false };
+      return { taken: (await takeUp(state, { due: true, slot: true, stop: null }, context)) !== null };
     },
 
     steer: ({ run }, hint) => run?.steered(hint),
@@ -83,7 +91,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
       return {};
     },
 
-    alive: ({ run, parked }) => ({ alive: run !== null || parked }),
+    alive: ({ run, parked }) => ({ alive: run !== null || parked, runs: run !== null }),
 
     status({ run, log }) {
       const since_seq = log?.durableSeq ?? -1;
@@ -98,20 +106,25 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 async function takeUp(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
   const { tenantId, suffix, runId } = splitRunKey(context.key);
   if (suffix === null) return null;
-  const place = { tenantId, suffix, runId };
+  const place = { tenant_id: tenantId, suffix, run_id: runId };
   try {
-    const taken = await context.deps.resumes.run(() => resumeRun(place, state.output, why, context));
-    if (taken === null) return null;
+    const taking = context.deps.resumes.run(() => resumeRun(place, state.output, why, context));
+    state.taking = taking;
+    const taken = await taking.finally(() => {
+      if (state.taking === taking) state.taking = null;
+    });
+    if (taken === "needs_slot") await askForSlot(place, context);
+    if (taken === null || taken === "needs_slot") return null;
     const { run, log, plan } = taken;
     state.log = log;
     state.key = plan.idempotency;
-    state.accepted = true;
+    state.accepted ??= { kind: "started" };
     ownRun(state, run, log, context);
     return run;
   } catch (error) {
     const refusal = SvcError.from(error);
     // Nobody knows yet whether it goes on when the store or its thread was away; any other refusal is its end.
-    if (!["storage_unavailable", "actor_lost", "deadline_exceeded", "mailbox_full"].includes(refusal.code)) {
+    if (!isPassing(refusal.code)) {
       state.output?.failed(refusal);
       state.output = null;
       state.parked = false;

@@ -1,3 +1,4 @@
+import type { WaitingOn } from "../../bus/frames/run-status.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../bus/protocol/run.ts";
 import type { Decisions } from "./decisions.ts";
@@ -20,6 +21,10 @@ export class RunState {
   tasks: TaskFamily | null = null;
   /** What deciders of the run were asked; null while none was. */
   decisions: Decisions | null = null;
+  /** Calls that controls are being asked of: they may be counted, and nothing of them is in the log. */
+  admitting = 0;
+  /** What the run has asked last that is not answered; null for nothing. */
+  waitingOn: WaitingOn | null = null;
   /** Ids of calls that the run has made: a model that uses one again gets another. */
   readonly callIds: Set<string>;
   /** Of events below it the one who has started the turn was told, as far as frames tell of events. */

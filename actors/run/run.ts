@@ -10,6 +10,7 @@ import { askedApprovals } from "./asked-approvals.ts";
 import { compactThread } from "./compact-thread.ts";
 import { compactAfterTurn } from "./compaction-rules.ts";
 import { clientMessages } from "./context/working-set.ts";
+import { DurableSteps } from "./durable-steps.ts";
 import type { Finished } from "./endings.ts";
 import type { Journal } from "./journal.ts";
 import type { PatternDeps } from "./pattern.ts";
@@ -40,11 +41,16 @@ export class Run {
   /** The branch is compacted after the turn. */
   #isTidying = false;
   #lateReason: AbortReason | null = null;
+  /** Null for every run that is not durable. */
+  readonly #durable: DurableSteps | null;
+  /** The step of a durable run has failed as often as it may. */
+  #isDead = false;
 
   constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: PatternDeps) {
     this.#scope = new RunScope(plan, journal, output, deps);
     this.#output = output;
     this.#patterns = deps.patterns;
+    this.#durable = plan.fiber && new DurableSteps(this.#scope, plan.fiber);
     deps.liveRuns.add(this);
     this.ended = this.#run();
   }
@@ -64,8 +70,18 @@ export class Run {
     return this.#scope.run.tasks;
   }
 
+  get isDurable(): boolean {
+    return this.#durable !== null;
+  }
+
+  /** Whether a drain need not wait for the run: a durable one goes on in the next process, behind the step that it is at. */
+  drain(): void {
+    this.#scope.plan.fiber?.drain();
+  }
+
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
   abort(reason: AbortReason): void {
+    if (reason === "shutdown" || reason === "worker_lost") this.#scope.plan.fiber?.cut();
     if (this.#isEnding) {
       // The turn has its reply; what stops now is only what is done after it.
       if (this.#isTidying) this.#scope.cancellation.cancel();
@@ -108,17 +124,21 @@ export class Run {
       if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
       if (plan.resumed === null) this.#output.started();
       if (plan.surface !== "compact") journal.publish(() => turnStartedFrame);
+      this.#durable?.tell("running");
       const { pattern } = plan.agent.manifest.spec;
       const loop = plan.surface === "compact" ? compactThread : this.#patterns.get(pattern);
       if (!loop) throw new Error(`no pattern is called ${pattern}`);
       const tools = new ToolRunner(this.#scope);
       for (;;) {
         const ending = await loop(this.#scope, tools);
+        if (plan.fiber?.isCut) return "lost";
         if (ending.kind === "suspended") await this.#park();
+        else if (await this.#triesAgain(ending)) return "suspended";
         else if (!(await this.#finish(ending))) continue;
         return ending.kind;
       }
     } catch (error) {
+      if (this.#durable !== null) return this.#durable.failed(error);
       const refusal = SvcError.from(error);
       deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
       metrics.count("svc_runs_total", { outcome: "failed" });
@@ -151,7 +171,18 @@ export class Run {
   async #park(): Promise<void> {
     const { budget, meter, journal, mode } = this.#scope;
     this.#isEnding = true;
-    await journal.park({ ...budget.spent, permission_mode: mode, usage: meter.total });
+    if (this.#durable !== null) await this.#durable.park();
+    else await journal.park({ ...budget.spent, permission_mode: mode, usage: meter.total }, none);
+  }
+
+  /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
+  async #triesAgain(ending: Finished): Promise<boolean> {
+    const verdict = this.#durable?.verdictOn(ending) ?? null;
+    this.#isDead = verdict === "dead";
+    if (verdict !== "again") return false;
+    this.#isEnding = true;
+    await this.#durable?.putOff(ending.failure ?? "");
+    return true;
   }
 
   /** Makes the reply durable, and the next turn's way to the model shorter. What is then left to be written. */
@@ -216,13 +247,16 @@ export class Run {
     const billed = scope.billing();
     const label = outcomeLabel(ending, scope.abortReason);
     const isDone = label === "ok" || label === "limited";
+    const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
+    const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
+    const ofFiber = plan.fiber?.endOps({ final: ending.final, error }) ?? none;
     // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
     const closed = scope.run.hasAsked && journal.threadId !== "" ? [closeWaitsOp(scope.store, plan.run_id)] : [];
     const isWritten = await journal.end(
       ending.entries,
-      () => [...closed, ...billed, ...settled()],
+      () => [...closed, ...billed, ...settled(), ...ofFiber],
       {
-        status: isDone ? "completed" : "failed",
+        status,
         stop_reason: ending.stop_reason,
         error: isDone ? null : label,
         usage: scope.meter.total,
@@ -231,6 +265,7 @@ export class Run {
     );
     if (!isWritten) return this.#goOn(ending, billed);
     scope.committed();
+    this.#durable?.tell(status);
 
     if (ending.stop_reason === "max_turns")
       scope.frame("max_turns", { limit: scope.speaking.plan.agent.recursion_limit });

@@ -126,7 +126,8 @@ export class RunScope {
     this.hasCalledModel = plan.resumed !== null;
     const spent = plan.resumed?.spent ?? null;
     this.attended = isAttended(plan);
-    this.budget = over?.budget ?? new RunBudget(plan.agent.limits, plan.startedAt, spent, this.#lender());
+    this.budget =
+      over?.budget ?? new RunBudget(plan.agent.limits, plan.fiber?.startedAt ?? plan.startedAt, spent, this.#lender());
     this.meter = over?.meter ?? new UsageMeter(spent?.usage ?? null);
     this.waits = over?.waits ?? new MemoryWaits(deps.env);
     this.steering = of?.speaks ? of.over.steering : new Steering(plan);

@@ -1,4 +1,4 @@
-import { threadAddress } from "../../bus/address.ts";
+import { fiberSuffix, runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
@@ -6,12 +6,9 @@ import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
-import type { TenantStore } from "../../storage/store/store.ts";
-import { attachmentsOf } from "../log/attachment.ts";
-import { branchEvents, inCallOrder } from "../log/branch.ts";
+import type { DurableAsked } from "../../storage/tables/runs.ts";
+import { inCallOrder } from "../log/branch.ts";
 import { askedKey } from "../log/earlier-answer.ts";
-import type { JournalEntry } from "../log/entry.ts";
-import { type ContextMessage, contextMessage } from "../log/message.ts";
 import type { AskedKey, OpenThread } from "../log/messages.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -19,9 +16,20 @@ import { admitCaller, admitMaxTokens, admitModel, routesThatSee, thinkingFor } f
 import { unthreadedLog } from "./aside-log.ts";
 import { releasedResults } from "./client-results.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
+import {
+  acceptedBefore,
+  acceptedRun,
+  checkQueue,
+  durableAsked,
+  settleAcceptedOps,
+  tellDue,
+  tellLeft,
+} from "./durable.ts";
 import { findFiles } from "./files.ts";
-import { type Intake, takeMessages } from "./intake.ts";
+import { messagesOf, previewOf } from "./first-words.ts";
+import { takeMessages } from "./intake.ts";
 import { newRun } from "./new-run.ts";
+import { nudgeFor } from "./nudge.ts";
 import { taskOutput } from "./parent-link.ts";
 import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
@@ -36,9 +44,6 @@ import { withManifest } from "./turn-manifest.ts";
 // From a request to a live run: who may, whether it was asked before, whether the thread is free, what it says, and then one
 // batch that makes the caller's messages durable together with the row of the run and the claim of its key.
 
-/** Characters of the first user message that the list of sessions shows. */
-const previewMax = 120;
-
 /** A run actor's state: empty until its turn is accepted, and after it is over. */
 export interface RunState {
   run: Run | null;
@@ -48,8 +53,13 @@ export interface RunState {
   parked: boolean;
   log: RunLog | null;
   key: AskedKey | null;
-  accepted: boolean;
+  /** The run is being taken up. */
+  taking: Promise<unknown> | null;
+  /** What who has asked for the turn was told; null before. */
+  accepted: TurnAccepted | null;
 }
+
+const started: TurnAccepted = { kind: "started" };
 
 /**
  * Takes a turn, or refuses it before anything was changed. Asked again with the same run id, it answers the same and
@@ -60,12 +70,15 @@ export async function startRun(
   sent: SubmitTurn,
   context: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
-  if (state.accepted) return { kind: "started" };
+  if (state.accepted !== null) return state.accepted;
   const { deps, env, bus } = context;
   const { tenant_id } = sent.principal;
   const store = deps.store.tenant(tenant_id);
   const turn = await withManifest(sent, store);
   const agent = agentFor(await admitCaller(turn, deps), turn.options);
+  const durable = durableAsked(agent, turn.surface, deps.settings);
+  // A durable run always has a log; without a conversation it is one that is nobody else's.
+  if (durable !== null && turn.thread_suffix === null) return bus.ask(...elsewhere(turn));
   const key = askedKey(turn);
   const log =
     turn.thread_suffix === null
@@ -76,16 +89,28 @@ export async function startRun(
   const opened = await log.open(key, messagesNeeded(agent.session), goesOn(turn), turn.lease);
   if (opened.kind === "earlier") return opened.accepted;
   if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
+  let answer = started;
   if (opened.kind === "open") {
     try {
-      await begin(state, withoutAnswered(turn, opened.thread), { agent, key, log, thread: opened.thread }, context);
+      const { thread } = opened;
+      answer = await begin(state, withoutAnswered(turn, thread), { agent, key, log, thread, durable }, context);
     } catch (error) {
       log.release(key);
       throw error;
     }
-  }
-  state.accepted = true;
-  return { kind: "started" };
+  } else if (durable !== null) answer = await acceptedBefore(turn, store);
+  state.accepted = answer;
+  return answer;
+}
+
+/** The same turn with the log of its own. */
+function elsewhere(turn: SubmitTurn) {
+  const thread_suffix = fiberSuffix(turn.run_id);
+  return [
+    runAddress(turn.principal.tenant_id, thread_suffix, turn.run_id),
+    "start",
+    { ...turn, thread_suffix },
+  ] as const;
 }
 
 /** What is known of a turn when its log is open. */
@@ -94,14 +119,16 @@ interface Admitted {
   readonly key: AskedKey | null;
   readonly log: RunLog;
   readonly thread: OpenThread;
+  /** With what a durable run is accepted; null for a turn that begins at once. */
+  readonly durable: DurableAsked | null;
 }
 
 async function begin(
   state: RunState,
   turn: SubmitTurn,
-  { agent, key, log, thread }: Admitted,
+  { agent, key, log, thread, durable }: Admitted,
   context: ActorContext<PatternDeps>,
-): Promise<void> {
+): Promise<TurnAccepted> {
   const { deps, env, bus } = context;
   checkFollows(turn, thread);
   const store = deps.store.tenant(turn.principal.tenant_id);
@@ -159,25 +186,39 @@ async function begin(
     origin: turn.idempotency !== null && thread.thread_key >= 0 ? turn.run_id : null,
     thread_key: thread.thread_key,
     resumed: null,
+    fiber: null,
     queued: thread.queued,
     idempotency: key,
     fromSeq: Math.max(0, thread.next_seq),
   };
+  const place = { tenant_id: turn.principal.tenant_id, suffix: turn.thread_suffix ?? "", run_id: turn.run_id };
+  const accepting = durable && acceptedRun(place, startedAt + durable.ttl_ms);
+  if (durable !== null) await checkQueue(store);
   const begun = log.begin({
     entries: [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
-    ops: claimOps(store, plan, {
-      owner: deps.owner,
-      now: startedAt,
-      ttlSeconds: deps.settings.idempotencyTtlSeconds,
-      fromSeq: plan.fromSeq,
-    }),
-    run: newRun(plan, deps.owner),
+    ops: [
+      ...claimOps(store, plan, {
+        owner: deps.owner,
+        now: startedAt,
+        ttlSeconds: deps.settings.idempotencyTtlSeconds,
+        fromSeq: plan.fromSeq,
+      }),
+      ...(accepting ? settleAcceptedOps(store, key, accepting, plan.fromSeq) : []),
+    ],
+    run: newRun(plan, deps.owner, durable),
     manifest: agent.name,
     model_id: routes[0]?.id ?? "",
-    preview: previewOf(intake, deps),
+    preview: previewOf(intake, deps.mask),
     ...(kept !== null && { kept }),
     ...(turn.parent && { parent_session_id: turn.parent.root_thread_id }),
+    ...(accepting && { accepted: true }),
   });
+  if (accepting) {
+    await accepted(begun, key);
+    state.parked = true;
+    tellDue(place, context);
+    return { kind: "accepted", run: accepting, replayed: false };
+  }
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
   // nothing is shown before the write is acknowledged.
   if (key !== null) await accepted(begun, key);
@@ -187,6 +228,7 @@ async function begin(
   const run = new Run(plan, log, state.output, deps);
   ownRun(state, run, log, context);
   await accepted(begun, key, run);
+  return started;
 }
 
 /** The state follows the run. One that is put aside is looked at once more: somebody may have answered meanwhile. */
@@ -198,6 +240,7 @@ export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorCon
     state.parked = exit === "suspended";
     if (state.parked) context.bus.tell({ kind: "run", key: context.key }, "resume", { due: false });
     else state.output = null;
+    if (run.isDurable) tellLeft(context);
     if (exit === "lost") log.release(state.key);
     // Whoever asks for it again is answered by its thread, which knows its last run.
     if (exit === "finished" && log.threadId !== "") context.leave();
@@ -246,45 +289,4 @@ function withoutAnswered(turn: SubmitTurn, { exists }: OpenThread): SubmitTurn {
   if (!exists || (turn.surface !== "openai" && turn.surface !== "openai_stream")) return turn;
   const lastAssistant = turn.messages.findLastIndex((message) => message.role === "assistant");
   return { ...turn, messages: turn.messages.slice(lastAssistant + 1) };
-}
-
-function previewOf(intake: Intake | null, { mask }: PatternDeps): string | null {
-  if (intake === null || intake.userText === null) return null;
-  return mask.forms
-    .text(intake.userText)
-    .slice(0, previewMax * 4)
-    .replace(/\s+/g, " ")
-    .trim()
-    .slice(0, previewMax)
-    .toWellFormed();
-}
-
-function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
-  return entries.map((entry) =>
-    contextMessage({
-      role: entry.role ?? "user",
-      content: entry.content,
-      name: entry.kind === "tool_result" ? undefined : entry.extra?.name,
-      tool_calls: entry.extra?.tool_calls,
-      tool_call_id: entry.extra?.tool_call_id,
-      attachments: attachmentsOf(entry.extra),
-    }),
-  );
-}
-
-/**
- * What a continuation says to the model: nothing after a user's message, which only waits for its answer; a word after calls, and
- * after an answer that was cut off. Refuses with nothing_to_continue and already_complete.
- */
-async function nudgeFor(store: TenantStore, thread: OpenThread): Promise<string | null> {
-  const last = thread.branch.at(-1);
-  if (!last || !thread.exists) throw new SvcError("nothing_to_continue");
-  if (last.role === "tool" || last.tool_calls !== null) return "[continue]";
-  if (last.role !== "assistant") return null;
-  for await (const { kind, role, extra } of branchEvents(store, thread.thread_key, thread.leaf_seq, 16)) {
-    if (kind !== "message" || role !== "assistant") continue;
-    if (extra?.metadata?.status === undefined) break;
-    return "Continue.";
-  }
-  throw new SvcError("already_complete");
 }

@@ -1,5 +1,14 @@
 import { branchStep } from "./branch-step.ts";
-import { assistantEntry, assistantMessage, type Ending, failedCall, limited, outOfSteps, stopped } from "./endings.ts";
+import {
+  assistantEntry,
+  assistantMessage,
+  type Ending,
+  failedCall,
+  limited,
+  outOfSteps,
+  stopped,
+  suspended,
+} from "./endings.ts";
 import { type ReleasedReply, tellReply } from "./held-reply.ts";
 import type { StepOutcome } from "./model-step.ts";
 import type { RunScope } from "./scope.ts";
@@ -34,8 +43,12 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     const ending = await runTools(scope, tools, resumed.calls);
     if (ending !== null) return ending;
   }
-  for (let step = (resumed?.step ?? scope.stepsBefore) + 1; ; step++) {
+  const first = (resumed?.step ?? scope.stepsBefore) + 1;
+  for (let step = first; ; step++) {
     scope.step = step;
+    // A durable run gives its slot up between two steps where others are to have it.
+    const { fiber } = scope.plan;
+    if (fiber !== null && step > first && scope.memberOf === null && !(await fiber.mayStep())) return suspended;
     if (scope.steering.isDue && !scope.cancellation.cancelled) await takeInputs(scope, "step");
     const outcome = await branchStep(scope, steps.nudge(step));
     if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(scope, outcome);

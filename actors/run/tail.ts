@@ -1,9 +1,10 @@
+import type { ToolEffect } from "../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
 import type { WaitRow } from "../../storage/tables/waits.ts";
 import { messageOf } from "../log/message.ts";
 import { isOfMember } from "./member-journal.ts";
 import { noteOf, type RunNote } from "./notes.ts";
-import type { PendingCall } from "./plan.ts";
+import type { BegunCall, PendingCall } from "./plan.ts";
 
 /** What an agent has in the log of its run: its notes, how often it has asked its model since, and which calls have no result. */
 export class Tail {
@@ -11,6 +12,8 @@ export class Tail {
   steps = 0;
   messages = 0;
   userMessages = 0;
+  /** What its caller has said first; null when nothing. */
+  userText: string | null = null;
   /** Of the agent and of its members: no id is used twice in a run. */
   readonly callIds: string[] = [];
   readonly notes: RunNote[] = [];
@@ -18,6 +21,8 @@ export class Tail {
   readonly ofMembers: LogEvent[] = [];
   #calls: readonly ToolCall[] = [];
   readonly #ended = new Set<string | undefined>();
+  /** Calls that were begun. */
+  readonly #begun = new Map<string | undefined, BegunCall>();
   /** Calls that were given to a client, with their arguments then. */
   readonly #handed = new Map<string | undefined, ToolCall["args"]>();
 
@@ -30,9 +35,17 @@ export class Tail {
     }
     const { kind, role, extra } = event;
     if (messageOf(event) !== null) this.messages++;
-    if (kind === "message" && role === "user") this.userMessages++;
+    if (kind === "message" && role === "user") {
+      this.userMessages++;
+      this.userText ??= event.content;
+    }
     if (kind === "tool_call" && extra?.metadata?.handed !== undefined)
       this.#handed.set(extra.tool_call_id, extra.metadata.args);
+    else if (kind === "tool_call")
+      this.#begun.set(extra?.tool_call_id, {
+        effect: extra?.metadata?.effect as ToolEffect,
+        args: extra?.metadata?.args as ToolCall["args"] | undefined,
+      });
     if (event.kind === "tool_result") this.#ended.add(event.extra?.tool_call_id);
     const note = noteOf(event);
     if (note !== null) {
@@ -59,6 +72,8 @@ export class Tail {
     return this.#calls.flatMap((call) => {
       if (this.#ended.has(call.id)) return [];
       const wait = waits.find(({ call: { tool_call_id } }) => tool_call_id === call.id) ?? null;
+      const begun = wait === null ? this.#begun.get(call.id) : undefined;
+      if (begun !== undefined) return [{ call, wait, begun }];
       if (!this.#handed.has(call.id)) return [{ call, wait }];
       return [{ call: { ...call, args: this.#handed.get(call.id) ?? call.args }, wait, isHanded: true }];
     });

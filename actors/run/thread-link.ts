@@ -18,6 +18,7 @@ import type {
   TakenInputs,
   TakenRun,
 } from "../log/messages.ts";
+import type { Fiber } from "./fiber.ts";
 import type { RunLog } from "./run-log.ts";
 
 /** What a run writes waits as long as the store does, and for nothing else. */
@@ -39,6 +40,8 @@ export class ThreadLink implements RunLog {
   /** Events of the log since the run has opened it that are not its own. */
   #notes = 0;
   #begun: Promise<void> = Promise.resolve();
+  /** Of a durable run; null for every other. */
+  #fiber: Fiber | null = null;
   /** What the run says while its first events are being written; null when they are durable. */
   #early: (() => string)[] | null = [];
 
@@ -102,16 +105,24 @@ export class ThreadLink implements RunLog {
   }
 
   async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
+    this.#checkClaim();
     const ready = this.#ready(entries);
     if (ready !== null) await ready;
     const expected = this.#expected();
-    const asked = { run_id: this.#runId, entries, ops, kept };
+    const fiber = this.#fiber;
+    const asked = {
+      run_id: this.#runId,
+      entries,
+      ops: fiber === null ? ops : [...ops, ...fiber.opsWith(entries)],
+      kept,
+    };
     const position = await this.#bus.ask(this.#address, "append", asked, written);
     this.#durable(position, expected);
     return position.durable_seq;
   }
 
   async takeInputs(asked: Omit<TakeInputs, "run_id">): Promise<TakenInputs> {
+    this.#checkClaim();
     // The thread has a run only when it has begun.
     if (this.#early !== null) await this.#begun;
     const expected = this.#expected();
@@ -126,6 +137,7 @@ export class ThreadLink implements RunLog {
     ending: RunEnding,
     unless: AtEnd | null,
   ): Promise<boolean> {
+    this.#checkClaim();
     const ready = this.#ready([]);
     if (ready !== null) await ready;
     for (;;) {
@@ -142,17 +154,24 @@ export class ThreadLink implements RunLog {
     }
   }
 
-  /** Takes up a run that was put aside. */
-  async take(owner: string): Promise<TakenRun> {
-    const taken = await this.#bus.ask(this.#address, "take", { run_id: this.#runId, owner }, { prompt: true });
+  /** Takes up a run that was put aside. `slot`: it has one, or needs none. */
+  async take(owner: string, slot: boolean): Promise<TakenRun> {
+    const asked = { run_id: this.#runId, owner, slot };
+    const taken = await this.#bus.ask(this.#address, "take", asked, { prompt: true });
     if (taken.kind !== "taken") return taken;
     this.#opened(taken.thread);
     this.#early = null;
     return taken;
   }
 
-  async park(spent: RunSpent): Promise<void> {
-    await this.#bus.ask(this.#address, "park", { run_id: this.#runId, spent }, written);
+  async park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
+    this.#checkClaim();
+    await this.#bus.ask(this.#address, "park", { run_id: this.#runId, spent, ops }, written);
+  }
+
+  /** The run is a durable one: what it writes says where it is, until it is cut off. */
+  follow(fiber: Fiber): void {
+    this.#fiber = fiber;
   }
 
   release(): void {
@@ -162,6 +181,11 @@ export class ThreadLink implements RunLog {
   publish(frames: () => string): void {
     if (this.#early !== null) this.#early.push(frames);
     else if (this.#bus.hasSubscribers(this.#topic)) this.#bus.publish(this.#topic, frames());
+  }
+
+  /** Refuses with actor_lost when another goes on with the run. */
+  #checkClaim(): void {
+    if (this.#fiber?.isCut) throw new SvcError("actor_lost");
   }
 
   /**

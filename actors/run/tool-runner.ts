@@ -2,7 +2,7 @@ import { argumentsProblem } from "../../governance/arguments-problem.ts";
 import type { GovernedCall } from "../../governance/controls/control.ts";
 import { denialOf } from "../../governance/controls/denial.ts";
 import type { ControlName } from "../../governance/controls/order.ts";
-import type { Admission, Pipeline } from "../../governance/controls/pipeline.ts";
+import type { Pipeline } from "../../governance/controls/pipeline.ts";
 import type { Spoken, Wait } from "../../governance/controls/verdicts.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { consumeGrantOp } from "../../storage/tables/approvals.ts";
@@ -17,7 +17,8 @@ import { type Tool, type ToolResult, toolError, type WaitOutcome } from "../tool
 import { claimGrant, decisionOf } from "./call-approval.ts";
 import { CallRecorder } from "./call-recorder.ts";
 import { type AskedBy, CallWaits } from "./call-waits.ts";
-import type { PendingCall } from "./plan.ts";
+import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
+import type { BegunCall, PendingCall } from "./plan.ts";
 import { isOfRequest, withRequestTools } from "./request-tools.ts";
 import { identifyCalls, writtenArguments } from "./requested-calls.ts";
 import { leavePlan, tellMode } from "./run-mode.ts";
@@ -105,12 +106,13 @@ export class ToolRunner {
   }
 
   /** Null while the call waits. */
-  async #run({ call, argumentsText, wait, isHanded }: PendingCall): Promise<Made> {
+  async #run({ call, argumentsText, wait, isHanded, begun }: PendingCall): Promise<Made> {
     const scope = this.#scope;
     if (isHanded === true) return { handed: call };
     if (wait !== null) return this.#goOn(call, wait);
     if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
     if (scope.steering.interrupts) return this.#recorder.superseded(call);
+    if (begun !== undefined) return this.#again(call, begun);
     const tool = this.#bound.get(call.name);
     const checked = tool ? checkArguments(tool, argumentsText ?? writtenArguments(call)) : unbound;
     if (!tool || !checked.ok) {
@@ -118,7 +120,9 @@ export class ToolRunner {
       return this.#recorder.made(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
     }
     const governed = this.#governed(call, tool, checked.args);
+    scope.run.admitting++;
     const admission = await scope.cancellation.orStopped(this.#pipeline.admit(governed));
+    scope.run.admitting--;
     if (admission === null) return this.#recorder.stopped(call);
     const { args, spoken } = admission;
     // From here on the call is what the controls have made of it; what the model wrote is in the log.
@@ -132,12 +136,30 @@ export class ToolRunner {
     return this.#wait(made, admission.wait, { control: admission.after, rule: admission.rule });
   }
 
+  /**
+   * A call whose process has ended while it was being made. One that does no harm a second time is made again, with the key that it
+   * had; of every other the model is told that nobody knows. Its limits were counted, and the people asked who had to be.
+   */
+  async #again(call: ToolCall, { effect, args = call.args }: BegunCall): Promise<Made> {
+    const tool = this.#bound.get(call.name);
+    if (effect === "once" || tool === undefined) return this.#recorder.recalled(call, effect, [], []);
+    const made = { ...call, args };
+    const governed = this.#governed(made, tool, args);
+    const admission = await this.#scope.cancellation.orStopped(this.#pipeline.admit(governed, { after: "approvals" }));
+    if (admission === null) return this.#recorder.stopped(made);
+    const { spoken } = admission;
+    if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, spoken);
+    return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, isAgain: true });
+  }
+
   /** Makes a call that may be made. */
   async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
     const { scope, pipeline } = { scope: this.#scope, pipeline: this.#pipeline };
     const { spoken, grant, entries = [], ops = [], isReplaced } = how;
     const used = grant === null ? ops : [...ops, consumeGrantOp(scope.store, grant)];
-    const at = await scope.journal.append([...entries, intentEntry(scope, call, tool, isReplaced)], used);
+    const at = how.isAgain
+      ? scope.journal.durableSeq
+      : await scope.journal.append([...entries, intentEntry(scope, call, tool, isReplaced)], used);
     if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
     if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
     this.#recorder.started(call, at);
@@ -274,26 +296,3 @@ export class ToolRunner {
     };
   }
 }
-
-/** What has come of a call: an outcome, or that the client of the request is to make it; null while it waits. */
-type Made = ToolOutcome | { readonly handed: ToolCall } | null;
-
-/** How a call is made. */
-interface HowMade {
-  readonly spoken: readonly Spoken[];
-  /** The approval that it needs. */
-  readonly grant: string | null;
-  /** Whether its arguments are not those in the log. */
-  readonly isReplaced: boolean;
-  /** Written with its intent. */
-  readonly entries?: readonly JournalEntry[];
-  readonly ops?: readonly WriteOp[];
-}
-
-/** What the model is told when a control has put arguments into its call that the tool would not take. */
-function misfit({ by, problem }: Extract<Admission, { kind: "misfit" }>): ToolResult {
-  return toolError("invalid_arguments", `changed by ${by}: ${problem}`);
-}
-
-/** A model may ask for a tool that exists and is not this agent's; it is told no more than for one that does not exist. */
-const unbound = { ok: false, refusal: toolError("permission_denied", "no tool of this name is bound") } as const;

@@ -18,6 +18,8 @@ export interface ThreadDeps {
   readonly metrics: Metrics;
   readonly mask: SecretMask;
   readonly log: Logger;
+  /** The host that this thread is of. */
+  readonly host: string;
   /** What a drain waits for and stops: runs, and summaries that are being made. */
-  readonly liveRuns: Set<{ abort(reason: AbortReason): void }>;
+  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void }>;
 }

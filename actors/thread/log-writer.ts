@@ -5,15 +5,17 @@ import type { Surface } from "../../bus/protocol/run.ts";
 import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { appendOp, eventsMax, type LogEvent } from "../../storage/tables/events.ts";
+import { acceptFiberOp, claimFiberOp } from "../../storage/tables/fibers.ts";
 import {
+  beginRunOp,
   endRunOp,
   type HeldRun,
-  insertRunOp,
   parkRunOp,
   type RunEnding,
   type RunRow,
   type RunSpent,
   resumeRunOp,
+  runBegun,
   runKey,
   runNumber,
   runsMax,
@@ -38,6 +40,8 @@ export class LogWriter {
   #epoch = 0;
   /** The epoch as the run has begun, which is its number in the thread. */
   #number = 0;
+  /** The row of a durable run as it was accepted; null for every other. */
+  begun: RunRow | null = null;
   #broken: SvcError | null = null;
   /** The batch before: where the store does not keep the order by itself, and for who waits until all is written. */
   #before: Promise<unknown> = Promise.resolve();
@@ -67,7 +71,7 @@ export class LogWriter {
   /** The first batch of a turn takes the thread: what the caller said, and the row of the run. `created` is a thread to be made. */
   begin(
     created: ThreadRow | null,
-    { entries, ops, run, manifest, model_id, preview, kept }: BeginRun,
+    { entries, ops, run, manifest, model_id, preview, kept, accepted }: BeginRun,
   ): Promise<LogPosition> {
     const { store } = this.#log;
     this.surface = run.asked.surface;
@@ -85,8 +89,14 @@ export class LogWriter {
     const { thread_key } = head;
     const thread = created === null ? progressOp(store, head, before.epoch) : insertThreadOp(store, head);
     const first = created === null && isFirst ? [previewOp(store, head, preview)] : [];
-    const row = insertRunOp(store, run, { thread_key, epoch, first_seq: before.next_seq });
-    return this.#write([...ops, thread, ...first, ...keeping, row, ...this.#appends(events)], events, requestMs);
+    const place = { thread_key, epoch, first_seq: before.next_seq };
+    const row = runBegun(run, place, accepted ? "accepted" : "running");
+    const rows = [beginRunOp(store, row)];
+    if (accepted) {
+      this.begun = row;
+      rows.push(acceptFiberOp(store, row, before.suffix, run.started_at));
+    }
+    return this.#write([...ops, thread, ...first, ...keeping, ...rows, ...this.#appends(events)], events, requestMs);
   }
 
   append(entries: readonly JournalEntry[], ops: readonly WriteOp[], kept?: KeptByThread): Promise<LogPosition> {
@@ -131,6 +141,7 @@ export class LogWriter {
     this.#epoch = epoch;
     this.#number = runNumber(run.run_key);
     const taken = [progressOp(store, this.#head(), before.epoch), resumeRunOp(store, run, { owner, epoch })];
+    if (run.asked.durable !== undefined) taken.push(claimFiberOp(store, run.run_id));
     await this.#write(taken, [], requestMs);
   }
 

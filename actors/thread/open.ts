@@ -1,3 +1,4 @@
+import { isHiddenSuffix } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { threadUid } from "../../storage/tables/events.ts";
@@ -5,7 +6,7 @@ import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { earlierAnswer, storedAnswer } from "../log/earlier-answer.ts";
 import type { ContextMessage } from "../log/message.ts";
-import type { BeginRun, LogPosition, OpenedLog, OpenLog, TakenRun } from "../log/messages.ts";
+import type { BeginRun, LogPosition, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -13,7 +14,7 @@ import { LogWriter } from "./log-writer.ts";
 import { closeOpenCalls, hasOpenCalls } from "./open-calls.ts";
 import { Opening } from "./opening.ts";
 import { replayStream } from "./replay.ts";
-import { branchOf, type ThreadState } from "./thread-state.ts";
+import { branchOf, forgetBranch, type ThreadState } from "./thread-state.ts";
 
 /** How long the run before is waited for: who has waited longer is not there any more to begin. */
 const patienceMs = 9_000;
@@ -73,7 +74,14 @@ export async function beginRun(
   const writer = new LogWriter(first.run_id, state, env, bus);
   state.live = writer;
   try {
-    return await writer.begin(state.head === null ? newThread(state, first, env.now()) : null, first);
+    const position = await writer.begin(state.head === null ? newThread(state, first, env.now()) : null, first);
+    if (first.accepted) {
+      state.parked = writer.begun;
+      state.live = null;
+      // It reads its branch itself.
+      forgetBranch(state);
+    }
+    return position;
   } catch (error) {
     dropState(state, context);
     throw error;
@@ -86,13 +94,14 @@ export async function beginRun(
 /** Makes a run that was put aside the live one again. */
 export async function takeRun(
   state: ThreadState,
-  { run_id, owner }: { readonly run_id: string; readonly owner: string },
+  { run_id, owner, slot }: TakeRun,
   context: ActorContext<ThreadDeps>,
 ): Promise<TakenRun> {
   if (state.noting !== null) await state.noting.catch(() => {});
   if (state.replaced) throw new SvcError("actor_lost");
   const { parked, head } = state;
   if (parked?.run_id !== run_id || head === null) return { kind: "not_waiting" };
+  if (parked.asked.durable !== undefined && !slot) return { kind: "needs_slot" };
   const writer = new LogWriter(run_id, state, context.env, context.bus);
   state.live = writer;
   state.parked = null;
@@ -129,8 +138,7 @@ async function openCallsClosed(
 function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
   if (unborn === null) throw new Error("a thread without a number");
   const { manifest, model_id, preview, parent_session_id = null } = first;
-  // A task is in no list.
-  const updated_at = parent_session_id === null ? now : 0;
+  const updated_at = isHiddenSuffix(suffix) ? 0 : now;
   return { ...emptyThread(unborn, suffix, now), updated_at, manifest, model_id, preview, parent_session_id };
 }
 

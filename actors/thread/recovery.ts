@@ -1,9 +1,19 @@
+import { fibersAddress } from "../../bus/address.ts";
+import { publishStatus } from "../../bus/frames/run-status.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
+import { loseFiberOp } from "../../storage/tables/fibers.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { deleteLiveRunOp } from "../../storage/tables/live-runs.ts";
-import { endRunOp, type InterruptedRun, interruptedRun, runNumber } from "../../storage/tables/runs.ts";
+import {
+  endRunOp,
+  type InterruptedRun,
+  interruptedRun,
+  runNumber,
+  suspendRunOp,
+  waitingRun,
+} from "../../storage/tables/runs.ts";
 import { progressOp } from "../../storage/tables/threads.ts";
 import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedFrame, type StreamAnswer } from "../log/earlier-answer.ts";
@@ -13,7 +23,7 @@ import type { ThreadDeps } from "./deps.ts";
 import { publishEvents } from "./log-writer.ts";
 import { closeOpenCalls } from "./open-calls.ts";
 import { appendAll } from "./thread-log.ts";
-import type { ThreadState } from "./thread-state.ts";
+import { forgetBranch, type ThreadState } from "./thread-state.ts";
 
 /** Closes a run that is gone without an end while its thread is in memory. False when the store knows of none that runs. */
 export async function closeLost(state: ThreadState, context: ActorContext<ThreadDeps>): Promise<boolean> {
@@ -23,16 +33,44 @@ export async function closeLost(state: ThreadState, context: ActorContext<Thread
 }
 
 /**
+ * Puts a durable run aside that was cut off: what it has in the log it does not do again. The thread is taken from whoever may still
+ * believe to have it, and stays the run's.
+ */
+async function suspendLost(
+  state: ThreadState,
+  left: InterruptedRun & { readonly run_key: number },
+  { deps, env, bus }: ActorContext<ThreadDeps>,
+): Promise<void> {
+  const { store, head, tenantId, suffix } = state;
+  if (head === null) return;
+  const taken = { ...head, epoch: head.epoch + 1 };
+  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id), progressOp(store, taken, head.epoch)]);
+  state.head = taken;
+  state.parked = (await waitingRun(store, head.thread_key)) ?? null;
+  forgetBranch(state);
+  const status = { run_id: left.run_id, status: "waiting", attempt: 0, step: state.parked?.spent?.step ?? 0 } as const;
+  publishStatus(bus, state.topic, { ...status, waiting_on: null, updated_at: env.now() });
+  bus.tell(fibersAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
+}
+
+/** Whether a run that is gone goes on: it is durable. */
+function isDurable(left: InterruptedRun): left is InterruptedRun & { readonly run_key: number } {
+  return left.durable && left.run_key !== null;
+}
+
+/**
  * Closes a run that a crash has cut off: each of its calls gets a result, the log and its row say that it was interrupted, its
  * idempotency key is settled, and the thread is free and taken from whoever may still believe to have it.
  */
 export async function closeInterrupted(
   state: ThreadState,
   left: InterruptedRun,
-  { deps, env, bus }: ActorContext<ThreadDeps>,
+  context: ActorContext<ThreadDeps>,
 ): Promise<void> {
   const { store } = state;
   if (state.head === null) return;
+  if (isDurable(left)) return suspendLost(state, left, context);
+  const { deps, env, bus } = context;
   const { thread_key, manifest, epoch } = state.head;
   const origin = left.idempotency_scope === null ? null : left.run_id;
   const closing = await closeOpenCalls(store, thread_key, state.head, origin);

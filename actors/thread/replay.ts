@@ -10,7 +10,8 @@ export async function replayStream(
   state: ThreadState,
   earlier: { readonly run_id: string; readonly answer: string },
 ): Promise<TurnAccepted> {
-  const { from_seq, to_seq, error } = JSON.parse(earlier.answer) as StreamAnswer;
+  const { from_seq, to_seq, error, accepted } = JSON.parse(earlier.answer) as StreamAnswer;
+  if (accepted !== undefined) return { kind: "accepted", run: accepted, replayed: true };
   const { head } = state;
   let frames = "";
   for (let seq = from_seq; head !== null && seq < to_seq; ) {

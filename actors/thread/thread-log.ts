@@ -1,4 +1,4 @@
-import { isTaskSuffix } from "../../bus/address.ts";
+import { isHiddenSuffix } from "../../bus/address.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { LogEvent } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
@@ -39,6 +39,6 @@ export function appendAll(
     return event;
   });
   if (events.length === 0) return { head, events };
-  const updated_at = isTaskSuffix(head.suffix) ? 0 : ts;
+  const updated_at = isHiddenSuffix(head.suffix) ? 0 : ts;
   return { head: { ...head, next_seq, leaf_seq, updated_at }, events };
 }

@@ -62,7 +62,12 @@ export function frameOfJson(name: string, dataJson: string, id: number): string 
 
 /** Tells of a failure after the 200 was sent that is not the model's; the message is cut to what a person can read. */
 export function errorFrame(message: string): string {
-  return `event: error\ndata: ${JSON.stringify({ error: { message: message.slice(0, 200), type: "stream_error" } })}\n\n`;
+  return errorFrameOf(message, "stream_error");
+}
+
+/** The same with another word for what it is. */
+export function errorFrameOf(message: string, type: string): string {
+  return `event: error\ndata: ${JSON.stringify({ error: { message: message.slice(0, 200), type } })}\n\n`;
 }
 
 function textOf(data: unknown): string {

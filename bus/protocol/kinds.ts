@@ -1,5 +1,6 @@
 import type { DeliveryMessages } from "./delivery.ts";
 import type { EmbedderMessages } from "./embedder.ts";
+import type { FibersMessages } from "./fibers.ts";
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
 import type { NodeMessages } from "./node.ts";
@@ -14,6 +15,7 @@ import type { WorkspaceMessages } from "./workspace.ts";
 export interface Protocols {
   delivery: DeliveryMessages;
   embedder: EmbedderMessages;
+  fibers: FibersMessages;
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
   node: NodeMessages;

@@ -18,6 +18,8 @@ export interface RunMessages {
   answer: { body: AnswerToWait | AnswerAsAsked; reply: { outcome: AnswerOutcome } };
   /** Something that the run waits for may have come, or its time be over (`due`): it looks. */
   resume: { body: { readonly due: boolean } };
+  /** A durable run has a slot, and goes on. False when there is nothing to be done. Told of it is `left` when it does not need it any more. */
+  work: { body: Record<string, never>; reply: { readonly taken: boolean } };
   /** Something waits in its conversation, under this number; a message that `interrupts` keeps calls from being begun. */
   steer: { body: InputHint };
   /** A task of this run asks for what its next model call may use. Answered when there is something, or when nothing is left. */
@@ -30,10 +32,17 @@ export interface RunMessages {
   relay: { body: { readonly name: string; readonly data: unknown } };
   /** A task of this run is over. */
   taskEnded: { body: { readonly task_id: string; readonly outcome: TaskOutcome }; reply: Record<string, never> };
-  /** Whether the run goes on or waits. */
-  alive: { body: Record<string, never>; reply: { readonly alive: boolean } };
+  /** Whether the run goes on or waits, and which of both. */
+  alive: { body: Record<string, never>; reply: { readonly alive: boolean; readonly runs: boolean } };
   /** What the run has said since its last durable event. */
   status: { body: Record<string, never>; reply: RunStatus };
+}
+
+/** Which run of which conversation. */
+export interface RunPlace {
+  readonly tenant_id: string;
+  readonly suffix: string;
+  readonly run_id: string;
 }
 
 /** That something waits for a run. */
@@ -175,10 +184,23 @@ export interface ClientMessage {
 export type TurnAccepted =
   /** A run has started; frames or the answer follow on the channel. */
   | { readonly kind: "started" }
+  /** A durable run is in the store, and goes on by itself. `replayed` when that was said before. */
+  | { readonly kind: "accepted"; readonly run: AcceptedRun; readonly replayed: boolean }
   /** POST /chat sent again: the answer of the first time, as it was. */
   | { readonly kind: "answer"; readonly status: number; readonly body: string }
   /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */
   | { readonly kind: "replay"; readonly frames: string };
+
+/** What is said of a durable run as it is accepted. */
+export interface AcceptedRun {
+  readonly status: "accepted";
+  readonly resume_token: string;
+  readonly fiber_id: string;
+  /** ISO 8601. */
+  readonly expires_at: string;
+  /** Null where the run has no conversation that a client could name. */
+  readonly thread_id: string | null;
+}
 
 /** An answer to a wait, and who gives it. */
 export interface AnswerToWait {

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { accessSettings } from "./access-settings.ts";
 import { dataSettings } from "./data-settings.ts";
+import { durableSettings } from "./durable-settings.ts";
 import { headerHost } from "./hosts.ts";
 import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 import { modelSettings } from "./model-settings.ts";
@@ -20,6 +21,7 @@ export const settingsSections = [
   { title: "Limits", settings: limitSettings },
   { title: "Access and secrets", settings: accessSettings },
   { title: "Data", settings: dataSettings },
+  { title: "Durable runs", settings: durableSettings },
   { title: "Models", settings: modelSettings },
   { title: "Webhooks", settings: webhookSettings },
 ] as const;
@@ -29,6 +31,7 @@ const table = {
   ...limitSettings,
   ...accessSettings,
   ...dataSettings,
+  ...durableSettings,
   ...modelSettings,
   ...webhookSettings,
 };

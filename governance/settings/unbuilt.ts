@@ -132,12 +132,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     MEMORY_RECALL_LIMIT: "8",
   }),
 
-  ...withDefaults("durable runs", {
-    FIBER_MAX_ATTEMPTS: "5",
-    FIBER_POLL_SECONDS: "1",
-    FIBER_CONCURRENCY: "8",
-    HIBERNATE_AFTER_SECONDS: "300",
-  }),
   ...unset("webhooks of skills", "SKILL_UPDATE_WEBHOOKS"),
   ...unset("inbound triggers", "TRIGGERS"),
   ...unset("channels", "CHANNELS", "SLACK_API_URL"),

@@ -15,6 +15,7 @@ import { openAiRoutes } from "./openai.ts";
 import { planRoutes } from "./plans.ts";
 import { preferenceRoutes } from "./preferences.ts";
 import { responseRoutes } from "./responses.ts";
+import { runRoutes } from "./runs.ts";
 import { sessionNoteRoutes } from "./session-notes.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { signInRoutes } from "./sign-in.ts";
@@ -38,6 +39,7 @@ export function allRoutes(
 ): readonly Route[] {
   const routes: readonly Route[] = [
     ...chatRoutes,
+    ...runRoutes,
     ...answerRoutes,
     ...preferenceRoutes,
     ...steeringRoutes,

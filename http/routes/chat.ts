@@ -3,7 +3,8 @@ import type { ErrorCode } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { Reattachment } from "../reattach.ts";
 import { actorFails, route } from "../route.ts";
-import { ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
+import { openRunStream, readEventId } from "../run-stream.ts";
+import { AcceptedRun, ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { checkReadSuffix, checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
@@ -46,6 +47,12 @@ const IdempotencyHeaders = Type.Object({
   ),
 });
 
+const accepted = {
+  status: 202,
+  description: "Of a manifest with spec.execution.mode durable: the run is stored, and goes on by itself.",
+  schema: AcceptedRun,
+};
+
 const chat = route({
   method: "POST",
   path: "/chat",
@@ -57,7 +64,8 @@ const chat = route({
   headers: IdempotencyHeaders,
   body: ChatRequest,
   reply: { description: "The reply and the messages that led to it.", schema: ChatAnswer },
-  fails: [...turnFails, ...idempotencyFails, "model_provider_error", "tool_failed"],
+  otherReplies: [accepted],
+  fails: [...turnFails, ...idempotencyFails, "run_queue_full", "model_provider_error", "tool_failed"],
   handle(request, context) {
     const { body, exchange } = request;
     const suffix = optionalThreadSuffix(body.thread_id);
@@ -77,7 +85,7 @@ const chatStream = route({
   headers: IdempotencyHeaders,
   body: ChatRequest,
   reply: { description: "Frames of the turn, ended by `data: [DONE]`.", contentType: "text/event-stream" },
-  fails: [...turnFails, ...idempotencyFails, "idempotency_key_requires_thread_id"],
+  fails: [...turnFails, ...idempotencyFails, "idempotency_key_requires_thread_id", "run_queue_full", "run_not_found"],
   handle(request, context) {
     const { body, exchange } = request;
     const suffix = optionalThreadSuffix(body.thread_id);
@@ -102,7 +110,15 @@ const chatContinue = route({
     { additionalProperties: false },
   ),
   reply: { description: "The reply.", schema: ChatAnswer },
-  fails: [...turnFails, "nothing_to_continue", "already_complete", "model_provider_error", "tool_failed"],
+  otherReplies: [accepted],
+  fails: [
+    ...turnFails,
+    "run_queue_full",
+    "nothing_to_continue",
+    "already_complete",
+    "model_provider_error",
+    "tool_failed",
+  ],
   handle(request, context) {
     const { thread_id, manifest, model } = request.body;
     const suffix = checkThreadSuffix(thread_id);
@@ -151,26 +167,29 @@ const chatReattach = route({
   params: ThreadParams,
   query: Type.Object({
     last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
+    resume_token: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: "Of a durable run of the thread: the stream is of that run, and ends with it.",
+      }),
+    ),
   }),
   headers: Type.Object({
     "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last frame that was seen." })),
   }),
   reply: { description: "Frames, until nothing has happened for a while.", contentType: "text/event-stream" },
-  fails: ["invalid_thread_id"],
+  fails: ["invalid_thread_id", "run_not_found"],
   handle({ params, query, principal, exchange }, context) {
     const suffix = checkReadSuffix(params.thread_id);
-    const cursor = readCursor(exchange.head.headers["last-event-id"] ?? query.last_event_id);
+    const cursor = readEventId(exchange.head.headers["last-event-id"] ?? query.last_event_id);
+    if (query.resume_token !== undefined)
+      return openRunStream(context, principal, query.resume_token, { cursor, of: suffix });
     return {
       kind: "stream",
       open: (stream) => void new Reattachment(context, principal, suffix, cursor, stream),
     };
   },
 });
-
-/** What is not a sequence number counts as absent. */
-function readCursor(text: string | undefined): number | null {
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
-}
 
 type ChatFields = Pick<TurnFields, "manifest" | "messages"> & {
   readonly model?: string | null;

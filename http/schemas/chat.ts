@@ -68,6 +68,26 @@ const TokenUsage = Type.Object({
   ),
 });
 
+/** What is answered where a durable run was accepted. */
+export const AcceptedRun = Type.Object({
+  status: Type.Literal("accepted"),
+  resume_token: Type.String({ description: "Whoever of the tenant has it may ask for the run." }),
+  fiber_id: Type.String(),
+  expires_at: Type.String({ description: "ISO 8601; it moves on with each step of the run." }),
+  thread_id: nullable(Type.String({ description: "`{tenant}:{suffix}`; null without a conversation." })),
+});
+
+/** A durable run (document 1, "Run record"). */
+export const RunRecord = Type.Object({
+  status: Type.String({ description: "accepted, running, waiting; completed, failed, expired or dead at the end." }),
+  fiber_id: Type.String(),
+  resume_token: Type.String(),
+  expires_at: Type.String({ description: "ISO 8601." }),
+  final: nullable(Type.Object({ role: Type.String(), content: Type.String() })),
+  error: nullable(Type.String({ description: "`code` or `code: message`." })),
+  manifest_id: Type.String(),
+});
+
 /** Body of the answer to POST /chat. */
 export const ChatAnswer = Type.Object({
   messages: Type.Array(Message),

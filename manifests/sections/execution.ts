@@ -4,11 +4,12 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
   execution: section("How runs are carried out.", {
-    mode: unbuilt(
-      choice("transient answers at once; durable survives restarts.", ["transient", "durable"], "transient"),
-    ),
-    resume_token_ttl_seconds: unbuilt(
-      nullable(integer("How long the token of a durable run is good.", { minimum: 1, maximum: 86_400 })),
+    mode: choice("transient answers at once; durable survives restarts.", ["transient", "durable"], "transient"),
+    resume_token_ttl_seconds: nullable(
+      integer("How long a durable run may wait behind its last step; null is SVC_HIBERNATE_AFTER_SECONDS.", {
+        minimum: 1,
+        maximum: 86_400,
+      }),
     ),
     tools: choice("Whether calls of one reply run one after another.", ["sequential", "parallel"], "sequential"),
     webhooks: unbuilt(
@@ -30,5 +31,8 @@ const rules: readonly Rule<Spec>[] = [
 export const execution = defineSection({
   fields,
   rules,
-  compile: (spec: Spec) => ({ parallelTools: spec.execution.tools === "parallel" }),
+  compile: ({ execution }: Spec) => ({
+    parallelTools: execution.tools === "parallel",
+    durable: execution.mode === "durable" ? { ttlSeconds: execution.resume_token_ttl_seconds } : null,
+  }),
 });

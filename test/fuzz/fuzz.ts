@@ -32,6 +32,11 @@ const withToldIds: readonly string[] = [
   "POST /files",
   "GET /files/{file_id}",
   "POST /approvals/{approval_id}/decide",
+  "GET /chat/runs/{resume_token}",
+  "GET /chat/runs/{resume_token}/stream",
+  "GET /runs/{run_id}",
+  "POST /runs/{run_id}/cancel",
+  "POST /runs/{run_id}/retry",
   "GET /plans/{plan_id}",
   "DELETE /plans/{plan_id}",
 ];

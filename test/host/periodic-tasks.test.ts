@@ -104,7 +104,11 @@ test("rows of runs are deleted some days after their end, however many there are
   const node = nodeId("here", 0);
   const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
   const sweep = (fiberRetentionDays: number) =>
-    periodicTasks(store, { workspaceRoot: null, fiberRetentionDays }, lease, env, bus, new FileStore(null, env, 0))
+    periodicTasks(
+      ...([store, { workspaceRoot: null, fiberRetentionDays, fiberPollSeconds: 1 }, lease, env, bus] as const),
+      new FileStore(null, env, 0),
+      "here",
+    )
       .find(({ name }) => name === "old_runs")
       ?.run();
   const left = async () => {

@@ -17,6 +17,7 @@ const { env, keys } = apiKeys({
 // Of one length, so that even the lengths of answers can be compared.
 const ownersThread = "thread-of-acme-1";
 const ownersManifest = "agent-of-acme-01";
+const ownersDurable = "a-durable-of-acme";
 const ownersPlan = "a-plan-of-acme-1";
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
 /** Ids of responses say where they are. */
@@ -131,12 +132,19 @@ const samples: readonly Sample[] = [
   // A plan that nobody has read before would be made.
   { route: "PUT /plans/{plan_id}", theirs: ownersPlan, body: () => ({ plan: {}, expected_updated_at: 1 }) },
   { route: "DELETE /plans/{plan_id}", theirs: ownersPlan },
+  { route: "GET /chat/stream/{thread_id}", theirs: "run", query: (id) => `resume_token=${id}` },
+  { route: "GET /chat/runs/{resume_token}", theirs: "run" },
+  { route: "GET /chat/runs/{resume_token}/stream", theirs: "run" },
+  { route: "GET /runs/{run_id}", theirs: "run" },
+  { route: "POST /runs/{run_id}/cancel", theirs: "run" },
+  { route: "POST /runs/{run_id}/retry", theirs: "run" },
   { route: "GET /files/{file_id}", theirs: "file" },
   { route: "DELETE /files/{file_id}", theirs: "file" },
 ];
-/** Ids of files are random. */
-const nobodysFiles = ["0".repeat(32), "f".repeat(32)] as const;
-const idFields = /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id|plan_id)$/;
+/** Ids of files and of runs are random. */
+const nobodysIds = ["0".repeat(32), "f".repeat(32)] as const;
+const idFields =
+  /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id|plan_id|resume_token|run_id)$/;
 
 function takesId(route: Route): boolean {
   const fields = [route.params, route.query, route.body].flatMap((schema) =>
@@ -149,6 +157,7 @@ describe("another tenant's id", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let ownersFile: string;
+  let ownersRun: string;
   let ownersResponse: string;
   before(async () => {
     const root = tempDir(atEnd);
@@ -167,6 +176,10 @@ describe("another tenant's id", () => {
       body: { manifest: ownersManifest, thread_id: ownersThread, messages: secret },
     });
     assert.equal(turn.status, 200, turn.text);
+    const durable = { metadata: { name: ownersDurable }, spec: { execution: { mode: "durable" } } };
+    await server.request("PUT", `/manifests/${ownersDurable}`, { ...as, body: { manifest: durable } });
+    const run = { manifest: ownersDurable, messages: secret };
+    ownersRun = (await server.request("POST", "/chat", { ...as, body: run })).json.resume_token;
     const file = { data: gif.toString("base64"), media_type: "image/gif" };
     const plan = { plan: { secret: "the owner's" } };
     await server.request("PUT", `/plans/${ownersPlan}`, { ...as, body: plan });
@@ -203,11 +216,11 @@ describe("another tenant's id", () => {
     const { route, query } = sample;
     const what = sample.theirs === "response" && sample.body ? " after a response" : "";
     test(`AUTH-010 ${route}${query ? `?${query("")}` : ""}${what} answers it byte for byte as one that does not exist`, async () => {
-      const isFile = sample.theirs === "file";
+      const told: Readonly<Record<string, string>> = { file: ownersFile, run: ownersRun, response: ownersResponse };
       const isResponse = sample.theirs === "response";
-      const [nobodys1, nobodys2] = isFile ? nobodysFiles : isResponse ? nobodysResponses : nobodys;
+      const [nobodys1, nobodys2] = isResponse ? nobodysResponses : sample.theirs in told ? nobodysIds : nobodys;
       const nobodysAnswer = await ask(sample, nobodys1);
-      const theirAnswer = await ask(sample, isFile ? ownersFile : isResponse ? ownersResponse : sample.theirs);
+      const theirAnswer = await ask(sample, told[sample.theirs] ?? sample.theirs);
       const again = await ask(sample, nobodys2);
 
       assert.deepEqual(theirAnswer, nobodysAnswer);
@@ -229,6 +242,10 @@ describe("another tenant's id", () => {
 
     const plan = await server.get(`/plans/${ownersPlan}`, as);
 
+    const run = await server.get(`/chat/runs/${ownersRun}`, as);
+
+    assert.equal(run.json.manifest_id, ownersDurable);
+    assert.notEqual(run.json.error, "aborted");
     assert.equal(plan.json.plan.secret, "the owner's");
     assert.equal(response.status, 200, response.text);
     assert.equal(file.json.data, gif.toString("base64"));

@@ -38,6 +38,7 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
       detach() {},
       answer: () => ({ outcome: "over" }),
       resume() {},
+      work: () => ({ taken: false }),
       steer() {},
       status: () => ({ live: null, since_seq: -1 }),
       lend: () => ({ breach: { limit: "max_tool_calls", detail: "" } }),
@@ -45,7 +46,7 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
       count: () => ({ breach: null }),
       relay() {},
       taskEnded: () => ({}),
-      alive: () => ({ alive: false }),
+      alive: () => ({ alive: false, runs: false }),
     },
   });
   const net = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] });

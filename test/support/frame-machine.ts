@@ -19,10 +19,12 @@ export function frameMachine(
   stream:
     | { readonly kind: "turn"; readonly threaded: boolean }
     | { readonly kind: "replay" }
+    | { readonly kind: "run" }
     | { readonly kind: "tail"; readonly cursor: number | null },
 ): FrameMachine {
-  if (stream.kind === "turn") return new TurnMachine(stream.threaded);
-  return stream.kind === "replay" ? new ReplayMachine() : new TailMachine(stream.cursor);
+  if (stream.kind === "run") return new RunMachine();
+  if (stream.kind === "turn") return orOfRun(new TurnMachine(stream.threaded));
+  return stream.kind === "replay" ? orOfRun(new ReplayMachine()) : new TailMachine(stream.cursor);
 }
 
 /** Frames that come behind the one that they go with, and nowhere else. */
@@ -370,5 +372,75 @@ class TailMachine extends Machine {
     const key = [name, ...asked].join(" ");
     if (this.#questions.has(key)) this.fail(`${key} is told twice`);
     this.#questions.add(key);
+  }
+}
+
+/** What is asked for at the same place is the stream of a durable run where the manifest says so: its first frame tells. */
+function orOfRun(otherwise: FrameMachine): FrameMachine {
+  let machine: FrameMachine | null = null;
+  return {
+    take(frame) {
+      if (frame.name !== ":") machine ??= frame.name === "run_accepted" ? new RunMachine() : otherwise;
+      machine?.take(frame);
+    },
+    end: () => (machine ?? otherwise).end(),
+  };
+}
+
+/** The stream of a durable run: its transcript, where it stands, and how it has ended. */
+class RunMachine extends Machine {
+  #isFirst = true;
+  #lastSeq: number | null = null;
+  #status = "";
+  #isEnded = false;
+  readonly #questions = new Set<string>();
+
+  protected follow(frame: Frame): void {
+    const { name, id, json } = frame;
+    if (this.#isEnded) this.fail(`${name} behind the end of the run`);
+    if (name === "run_accepted" && !this.#isFirst) this.fail("accepted twice");
+    this.#isFirst = false;
+    if (withoutId.has(name) !== (id === null)) this.fail(`${name} has the id ${id}`);
+    if (this.isSecond || this.spoken(frame) !== null) return;
+    if (name === "final" || name === "error") this.#ended(name, json);
+    else if (name === "run_status") this.#stands(json.data);
+    else if (name === "session_event") this.#event(frame);
+    else if (name === "approval_required" || name === "ui_request" || name === "tool_request") {
+      const key = JSON.stringify([
+        name,
+        json.data.approval_id,
+        json.data.tool_call_id,
+        json.data.request_id,
+        json.data.id,
+      ]);
+      if (this.#questions.has(key)) this.fail(`${key} is told twice`);
+      this.#questions.add(key);
+    }
+  }
+
+  protected over(): void {
+    if (!this.#isEnded) this.fail("the stream of a run ends before the run");
+  }
+
+  #event({ id, json }: Frame): void {
+    const { seq } = json.data;
+    if (id !== String(seq + 1)) this.fail(`${seq} has the id ${id}`);
+    if (this.#lastSeq !== null && seq !== this.#lastSeq + 1) this.fail(`the event ${seq} behind ${this.#lastSeq}`);
+    this.#lastSeq = seq;
+  }
+
+  #stands({ status, attempt, step, waiting_on }: Frame["json"]): void {
+    const told = JSON.stringify([status, attempt, step, waiting_on]);
+    if (told === this.#status) this.fail("a status is told twice");
+    if (["completed", "failed", "expired", "dead"].includes(JSON.parse(this.#status || '[""]')[0]))
+      this.fail(`${status} behind the end`);
+    this.#status = told;
+  }
+
+  #ended(name: string, json: Frame["json"]): void {
+    const status = JSON.parse(this.#status || '[""]')[0];
+    if ((name === "final") !== (status === "completed")) this.fail(`${name} of a run that is ${status}`);
+    if (name === "error" && json.error.type !== "run_error") this.fail(`the failure ${json.error.type}`);
+    this.#isEnded = true;
   }
 }

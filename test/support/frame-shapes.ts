@@ -1,7 +1,6 @@
 import type { Frame } from "./sse-frames.ts";
 
-// The rows of the frame table (document 1, "SSE stream frames"; shapes, 2.1 and 2.2): what each frame's data has. Of run_accepted,
-// run_status and final there is none yet: no run is durable.
+// The rows of the frame table (document 1, "SSE stream frames"; shapes, 2.1 and 2.2): what each frame's data has.
 
 type Json = Readonly<Record<string, unknown>>;
 type Check = (value: unknown) => boolean;
@@ -48,6 +47,11 @@ function problemOf(shape: Shape, value: Json): string | null {
   return other === undefined ? null : `${other} is no field of it`;
 }
 
+const isIso: Check = (value) => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(String(value));
+const isToken: Check = (value) => /^[0-9a-f]{32}$/.test(String(value));
+const token = { resume_token: isToken, fiber_id: isToken };
+const reply = { role: isOneOf("assistant"), content: isText };
+const runStatuses = ["accepted", "running", "waiting", "completed", "failed", "expired", "dead"];
 const call = { name: isText, id: isWord };
 const delta = { chunk: isShape({ content: isText }), delta: isText };
 const attachment = isShape({
@@ -135,6 +139,26 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
       "usage?": isShape({ ...sums, totalTokens: isCount, cost: isShape({ ...sums, total: isAmount }) }),
     },
   ],
+  run_accepted: [{ ...token, status: isOneOf("accepted"), expires_at: isIso, thread_id: orNull(isWord) }],
+  run_status: [
+    {
+      ...{ ...token, status: isOneOf(...runStatuses), attempt: isCount, step: isCount, updated_at: isCount },
+      waiting_on: orNull(
+        isShape({ kind: isOneOf("approval", "tool", "ui", "retry"), id: isWord, until: orNull(isCount) }),
+      ),
+    },
+  ],
+  final: [
+    {
+      ...{ status: isOneOf("completed"), final: orNull(isShape(reply)), error: isOneOf(null) },
+      stop_reason: isOneOf(...stopReasons),
+      "usage?": isShape({ ...sums, totalTokens: isCount, cost: isShape({ ...sums, total: isAmount }) }),
+      run: isShape({
+        ...{ ...token, status: isOneOf("completed"), expires_at: isIso, final: orNull(isShape(reply)) },
+        ...{ error: isOneOf(null), manifest_id: isWord },
+      }),
+    },
+  ],
   session_event: [
     {
       ...{ id: (id) => /^[0-9a-f]{32}$/.test(String(id)), seq: isCount, kind: isOneOf(...kinds) },
@@ -147,13 +171,13 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
 
 /** Frames without an id on any stream: those of tokens, of progress and of failures. */
 export const withoutId: ReadonlySet<string> = new Set([
-  ...["session_progress", "text_delta", "thinking_delta", "on_error", "error"],
+  ...["session_progress", "text_delta", "thinking_delta", "on_error", "error", "run_accepted", "run_status", "final"],
 ]);
 
 /** What is wrong with a frame by itself: its envelope, its text, the fields of its data. Null when nothing is. */
 export function frameProblem({ name, event, json, raw, id, data }: Frame): string | null {
   if (name === "error") {
-    const isRight = isShape({ error: isShape({ message: isWord, type: isOneOf("stream_error") }) })(json);
+    const isRight = isShape({ error: isShape({ message: isWord, type: isOneOf("stream_error", "run_error") }) })(json);
     if (!isRight || event !== "error" || id !== null || json.error.message.length > 200) return "it is no error frame";
     return null;
   }

@@ -128,6 +128,7 @@ function machineFor(
     const fields = typeof body === "object" && body !== null ? (body as { thread_id?: unknown }) : {};
     return frameMachine({ kind: "turn", threaded: (fields.thread_id ?? null) !== null });
   }
+  if (pathname.startsWith("/chat/runs/") || searchParams.has("resume_token")) return frameMachine({ kind: "run" });
   if (!pathname.startsWith("/chat/stream/")) return null;
   const given = sent["last-event-id"] ?? searchParams.get("last_event_id");
   const cursor = /^\d{1,15}$/.test(String(given)) ? Number(given) : null;

@@ -66,6 +66,7 @@ export const folders = [
   "actors/run/patterns",
   "actors/delivery",
   "actors/embedder",
+  "actors/fibers",
   "actors/limiter",
   "actors/manifests",
   "actors/node",
@@ -87,6 +88,7 @@ export const folders = [
 export const kinds = [
   "actors/delivery",
   "actors/embedder",
+  "actors/fibers",
   "actors/limiter",
   "actors/manifests",
   "actors/node",

@@ -100,6 +100,8 @@ const built = [
   "spec.limits.max_output_tokens",
   "spec.limits.max_cost_usd",
   "spec.limits.precount",
+  "spec.execution.mode",
+  "spec.execution.resume_token_ttl_seconds",
   "spec.execution.tools",
   "spec.observability.trace",
   "spec.observability.metrics",

@@ -1,0 +1,29 @@
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { defineActor } from "../runtime/define.ts";
+import { Slots } from "./slots.ts";
+
+/** What the slots of durable runs need. */
+export interface FibersDeps {
+  readonly settings: Pick<Settings, "fiberConcurrency" | "fiberPollSeconds">;
+  readonly store: Pick<Store, "system">;
+}
+
+/** Gives the slots of one host to its durable runs. */
+export const fibersActor = defineActor<"fibers", Slots, FibersDeps>({
+  kind: "fibers",
+  mailboxLimit: 65_536,
+  interleaves: ["wake", "step", "left", "drain"],
+  reserved: ["wake", "left", "drain"],
+  passivateAfterMs: 300_000,
+  load: ({ bus, env, deps }) => new Slots(bus, env, deps.store.system, deps.settings.fiberConcurrency),
+  idle: (slots) => slots.isIdle,
+  crashed: (slots) => slots.drain(),
+  on: {
+    wake: (slots, place) => slots.add(place),
+    step: (slots, place) => ({ go: slots.mayStep(place) }),
+    left: (slots, place) => slots.free(place),
+    look: (slots, { all }) => slots.look(all),
+    drain: (slots) => slots.drain(),
+  },
+});

@@ -1,0 +1,154 @@
+import { runAddress } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
+import type { Env } from "../../bus/env.ts";
+import type { RunPlace } from "../../bus/protocol/run.ts";
+import type { Scope } from "../../storage/store/store.ts";
+import { dueFibers, expiredFibers } from "../../storage/tables/fibers.ts";
+
+// Durable runs wait here for a slot, those of one tenant in the order in which they have become due. A slot goes to the tenant with
+// the fewest runs at work, so that one with ten thousand of them keeps nobody waiting for longer than a step. All of this may be
+// forgotten: the store says which runs are due, and a run that was not told of is found when it is looked for.
+
+/** Rows that are read at once. */
+const pageRows = 500;
+/** How far back it is looked for runs that have become due: what was being written then may have been seen by nobody. */
+const overlapMs = 5_000;
+/** How long a run is left alone that could not be taken up. */
+const againMs = 1_000;
+
+/** How long a run may need to be taken up before it is asked whether it is at work. */
+const settledMs = 10_000;
+
+/** What waits of one tenant. */
+interface Line {
+  /** Places by run. */
+  readonly waiting: Map<string, RunPlace>;
+  atWork: number;
+}
+
+/** The slots of one host, and who waits for them. */
+export class Slots {
+  readonly #bus: Bus;
+  readonly #env: Env;
+  readonly #store: Scope;
+  readonly #slots: number;
+  readonly #lines = new Map<string, Line>();
+  /** Runs that have a slot, and since when, on the monotonic clock. */
+  readonly #atWork = new Map<string, { readonly place: RunPlace; readonly since: number }>();
+  #seenUntil = 0;
+  #isDraining = false;
+
+  constructor(bus: Bus, env: Env, store: Scope, slots: number) {
+    this.#bus = bus;
+    this.#env = env;
+    this.#store = store;
+    this.#slots = slots;
+  }
+
+  get isIdle(): boolean {
+    return this.#atWork.size === 0 && this.#lines.size === 0;
+  }
+
+  /** A run is due. */
+  add(place: RunPlace): void {
+    if (this.#isDraining || this.#atWork.has(place.run_id)) return;
+    this.#lineOf(place.tenant_id).waiting.set(place.run_id, place);
+    this.#serve();
+  }
+
+  /** Whether a run may begin another step; it is put aside where a tenant waits that has fewer runs at work. */
+  mayStep({ tenant_id }: RunPlace): boolean {
+    if (this.#isDraining) return false;
+    const own = this.#lines.get(tenant_id)?.atWork ?? 0;
+    if (this.#atWork.size < this.#slots) return true;
+    for (const { waiting, atWork } of this.#lines.values()) if (waiting.size > 0 && atWork < own) return false;
+    return true;
+  }
+
+  /** A run has no use for its slot any more. */
+  free({ tenant_id, run_id }: RunPlace): void {
+    if (!this.#atWork.delete(run_id)) return;
+    const line = this.#lineOf(tenant_id);
+    line.atWork--;
+    this.#tidy(tenant_id, line);
+    this.#serve();
+  }
+
+  /** Looks for runs that are due; for those since the last time, or for `all`. Takes slots back of runs that are gone. */
+  async look(all: boolean): Promise<void> {
+    if (this.#isDraining) return;
+    await this.#takeBack();
+    for (const place of await expiredFibers(this.#store, pageRows)) this.add(place);
+    let after = { wake_at: all ? -1 : this.#seenUntil - overlapMs, run_id: "" };
+    for (;;) {
+      const page = await dueFibers(this.#store, after, pageRows);
+      for (const { tenant_id, suffix, run_id } of page) this.add({ tenant_id, suffix, run_id });
+      const last = page.at(-1);
+      if (last === undefined) return;
+      this.#seenUntil = Math.max(this.#seenUntil, last.wake_at);
+      if (page.length < pageRows) return;
+      after = { wake_at: last.wake_at, run_id: last.run_id };
+    }
+  }
+
+  /** The process is about to end: nothing more is taken up, and runs are put aside behind their steps. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const line of this.#lines.values()) line.waiting.clear();
+  }
+
+  #serve(): void {
+    while (!this.#isDraining && this.#atWork.size < this.#slots) {
+      let next: Line | null = null;
+      for (const line of this.#lines.values())
+        if (line.waiting.size > 0 && (next === null || line.atWork < next.atWork)) next = line;
+      const place = next?.waiting.values().next().value;
+      if (next === null || place === undefined) return;
+      next.waiting.delete(place.run_id);
+      next.atWork++;
+      this.#atWork.set(place.run_id, { place, since: this.#env.monotonic() });
+      void this.#work(place);
+    }
+  }
+
+  async #work(place: RunPlace): Promise<void> {
+    try {
+      const { taken } = await this.#bus.ask(addressOf(place), "work", {});
+      if (!taken) this.free(place);
+    } catch {
+      // Its thread or the store is away: it is due as before.
+      this.free(place);
+      this.#env.timer(againMs, () => this.add(place));
+    }
+  }
+
+  /** What was told of a run that has left may have been lost, and so may the run with its thread. */
+  async #takeBack(): Promise<void> {
+    const until = this.#env.monotonic() - settledMs;
+    await Promise.all(
+      [...this.#atWork.values()].map(async (taken) => {
+        const { place, since } = taken;
+        if (since > until) return;
+        const { runs } = await this.#bus.ask(addressOf(place), "alive", {}).catch(() => ({ runs: false }));
+        if (!runs && this.#atWork.get(place.run_id) === taken) this.free(place);
+      }),
+    );
+  }
+
+  #lineOf(tenantId: string): Line {
+    let line = this.#lines.get(tenantId);
+    if (line === undefined) {
+      line = { waiting: new Map(), atWork: 0 };
+      this.#lines.set(tenantId, line);
+    }
+    return line;
+  }
+
+  #tidy(tenantId: string, { waiting, atWork }: Line): void {
+    if (waiting.size === 0 && atWork <= 0) this.#lines.delete(tenantId);
+  }
+}
+
+function addressOf({ tenant_id, suffix, run_id }: RunPlace) {
+  return runAddress(tenant_id, suffix, run_id);
+}

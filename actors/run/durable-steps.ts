@@ -1,0 +1,91 @@
+import { SvcError } from "../../bus/errors.ts";
+import { frame } from "../../bus/frames/frames.ts";
+import { statusFrame, type WaitingOn } from "../../bus/frames/run-status.ts";
+import type { RunSpent } from "../../storage/tables/runs.ts";
+import { closeWaitsOp } from "../../storage/tables/waits.ts";
+import { interruptedEntry } from "../log/entry.ts";
+import type { Finished } from "./endings.ts";
+import type { Fiber } from "./fiber.ts";
+import type { RunScope } from "./scope.ts";
+
+/** What becomes of a step of a durable run that has failed: it is tried again, or was tried as often as it may be. */
+export type StepVerdict = "again" | "dead" | null;
+
+/** What a durable run does where another one ends: its steps are tried again, and those who listen are told where it stands. */
+export class DurableSteps {
+  readonly #scope: RunScope;
+  readonly #fiber: Fiber;
+
+  constructor(scope: RunScope, fiber: Fiber) {
+    this.#scope = scope;
+    this.#fiber = fiber;
+    fiber.bind(() => this.spent);
+  }
+
+  /** What the run has used by now, and where it is. */
+  get spent(): RunSpent {
+    const { budget, meter, mode, step, run } = this.#scope;
+    const active_ms = this.#fiber.activeMs;
+    const { spent } = budget;
+    // What goes on with the run counts those calls again of which nothing is in the log.
+    const tool_calls = spent.tool_calls - run.admitting;
+    return { ...spent, tool_calls, permission_mode: mode, usage: meter.total, step, active_ms };
+  }
+
+  /** Tells those who listen to its thread where it stands. */
+  tell(status: string, attempt: number = this.#fiber.attempts, waiting_on: WaitingOn | null = null): void {
+    const { journal, plan, deps, step } = this.#scope;
+    const { run_id } = plan;
+    journal.publish(() => statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }));
+  }
+
+  /** Puts the run aside: all that it has is in the store. */
+  async park(): Promise<void> {
+    const { journal, run } = this.#scope;
+    await journal.park(this.spent, this.#fiber.parkOps());
+    this.tell("waiting", this.#fiber.attempts, this.#fiber.givesWay ? null : run.waitingOn);
+  }
+
+  /** What an ending means: a model call that has failed is tried again. Null for every ending that stands. */
+  verdictOn({ mayPass, failure }: Finished): StepVerdict {
+    if (!mayPass || failure === null || this.#scope.abortReason !== null) return null;
+    return this.#hasTries ? "again" : "dead";
+  }
+
+  /** Puts the run aside, to try its step again in a while. */
+  async putOff(why: string): Promise<void> {
+    const { journal, deps, plan } = this.#scope;
+    const until = deps.env.now() + this.#fiber.backOffMs;
+    await journal.park(this.spent, [...this.#scope.billing(), ...this.#fiber.putOffOps()]);
+    journal.publish(() => frame("on_error", { message: why }, -1));
+    this.tell("waiting", this.#fiber.attempts + 1, { kind: "retry", id: plan.run_id, until });
+  }
+
+  /**
+   * The run has met what nobody has foreseen, or has lost its store. `suspended` when it tries again, `lost` when that could not be
+   * written: then its thread goes on with it.
+   */
+  async failed(error: unknown): Promise<"finished" | "suspended" | "lost"> {
+    const { deps, plan, journal, meter, store } = this.#scope;
+    if (this.#fiber.isCut) return "lost";
+    deps.log.error({ err: error, run_id: plan.run_id }, "the step of a durable run failed");
+    const { code } = SvcError.from(error);
+    try {
+      if (this.#hasTries) {
+        await this.putOff(code);
+        return "suspended";
+      }
+      const ending = { status: "dead", stop_reason: null, error: code, usage: meter.total } as const;
+      const ops = () => [closeWaitsOp(store, plan.run_id), ...this.#fiber.endOps({ final: null, error: code })];
+      await journal.end([interruptedEntry(plan.run_id, code)], ops, ending, null);
+      this.tell("dead", this.#fiber.attempts + 1);
+      return "finished";
+    } catch {
+      return "lost";
+    }
+  }
+
+  get #hasTries(): boolean {
+    return this.#fiber.attempts + 1 < this.#scope.deps.settings.fiberMaxAttempts;
+  }
+}

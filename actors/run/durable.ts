@@ -1,0 +1,89 @@
+import { fibersAddress, isFiberSuffix, splitRunKey } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { AcceptedRun, RunPlace, SubmitTurn, Surface, TurnAccepted } from "../../bus/protocol/run.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { fiberById, fibersAreFull, wakeFiberOp } from "../../storage/tables/fibers.ts";
+import { settleKeyOp } from "../../storage/tables/idempotency.ts";
+import type { DurableAsked } from "../../storage/tables/runs.ts";
+import type { JsonAnswer, StreamAnswer } from "../log/earlier-answer.ts";
+import type { AskedKey } from "../log/messages.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import type { RunDeps } from "./deps.ts";
+
+// How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
+
+/** Where turns of a durable agent are durable runs. */
+const durableOn: readonly Surface[] = ["chat", "chat_stream", "continue"];
+/** What is no turn of the conversation, or one within the run of another agent. */
+const besideTurns: readonly Surface[] = ["ask", "compact", "task"];
+
+/** With what a turn is accepted as a durable run; null where it is none. Refuses with durable_not_supported. */
+export function durableAsked(
+  { durable }: CompiledAgent,
+  surface: Surface,
+  { hibernateAfterSeconds }: RunDeps["settings"],
+): DurableAsked | null {
+  if (durable === null || besideTurns.includes(surface)) return null;
+  if (!durableOn.includes(surface)) throw new SvcError("durable_not_supported");
+  return { ttl_ms: (durable.ttlSeconds ?? hibernateAfterSeconds) * 1_000 };
+}
+
+/** Refuses with run_queue_full. */
+export async function checkQueue(store: TenantStore): Promise<void> {
+  if (await fibersAreFull(store)) throw new SvcError("run_queue_full", { retryAfterSeconds: 60 });
+}
+
+/** What is told of a run that was accepted. `expiresAt` is epoch milliseconds. */
+export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: number): AcceptedRun {
+  return {
+    status: "accepted",
+    resume_token: run_id,
+    fiber_id: run_id,
+    expires_at: new Date(expiresAt).toISOString(),
+    thread_id: isFiberSuffix(suffix) ? null : `${tenant_id}:${suffix}`,
+  };
+}
+
+/** The key of a request is settled as the run is accepted: that is its answer. */
+export function settleAcceptedOps(
+  store: TenantStore,
+  key: AskedKey | null,
+  run: AcceptedRun,
+  fromSeq: number,
+): WriteOp[] {
+  if (key === null) return [];
+  const stream: StreamAnswer = { from_seq: fromSeq, to_seq: -1, error: null, accepted: run };
+  const answer: JsonAnswer = { status: 202, body: JSON.stringify(run) };
+  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(key.stream ? stream : answer))];
+}
+
+/** Tells who gives out the slots that a run is due, which the store says already. */
+export function tellDue(place: RunPlace, { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">): void {
+  if (deps.settings.fiberPollSeconds > 0) bus.tell(fibersAddress(deps.host), "wake", place);
+}
+
+/** Tells who gives out the slots that a run does not need its own any more. */
+export function tellLeft({ key, bus, deps }: Pick<ActorContext<RunDeps>, "key" | "bus" | "deps">): void {
+  const { tenantId, suffix, runId } = splitRunKey(key);
+  bus.tell(fibersAddress(deps.host), "left", { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId });
+}
+
+/** What was told of a run that was accepted before. */
+export async function acceptedBefore(
+  { principal, thread_suffix, run_id }: SubmitTurn,
+  store: TenantStore,
+): Promise<TurnAccepted> {
+  const row = await fiberById(store, run_id);
+  if (row === undefined) throw new SvcError("actor_lost");
+  const place = { tenant_id: principal.tenant_id, suffix: thread_suffix ?? "", run_id };
+  return { kind: "accepted", run: acceptedRun(place, row.expires_at), replayed: false };
+}
+
+/** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. */
+export async function askForSlot(place: RunPlace, context: ActorContext<RunDeps>): Promise<void> {
+  const { deps } = context;
+  if (deps.settings.fiberPollSeconds > 0) return tellDue(place, context);
+  const store = deps.store.tenant(place.tenant_id);
+  await store.write([wakeFiberOp(store, place.run_id)]);
+}

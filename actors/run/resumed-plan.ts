@@ -1,0 +1,103 @@
+import type { RunPlace } from "../../bus/protocol/run.ts";
+import { admit } from "../../governance/auth/inbound.ts";
+import type { ModelRoute } from "../../manifests/registries.ts";
+import { styledPrompt } from "../../manifests/sections/output-styles.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { readEvents } from "../../storage/tables/events.ts";
+import type { RunRow } from "../../storage/tables/runs.ts";
+import { approvalsOfRun, type WaitRow } from "../../storage/tables/waits.ts";
+import { loadBranch } from "../log/branch.ts";
+import type { OpenThread } from "../log/messages.ts";
+import { thinkingFor } from "./admission.ts";
+import { lastUserMessage, messagesNeeded, turnStartOfRun } from "./context/working-set.ts";
+import type { Fiber } from "./fiber.ts";
+import { nudgeBehind } from "./nudge.ts";
+import type { PatternDeps } from "./pattern.ts";
+import type { RunPlan } from "./plan.ts";
+import { agentFor } from "./request-tools.ts";
+import { resumeMode } from "./run-mode.ts";
+import { Tail } from "./tail.ts";
+
+/** The plan of a run that goes on: made from its row, its log and its waits. */
+export async function resumedPlan(
+  row: RunRow,
+  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued">,
+  waits: readonly WaitRow[],
+  { tenant_id: tenantId, suffix, run_id: runId }: RunPlace,
+  fiber: Fiber | null,
+  store: TenantStore,
+  deps: PatternDeps,
+): Promise<RunPlan> {
+  const { asked } = row;
+  // A durable run that was accepted and has done nothing yet.
+  const isFirst = row.status === "accepted";
+  const { options = null } = asked;
+  const principal = { ...asked.principal, tenant_id: tenantId };
+  const resolved = agentFor(await deps.manifests.resolve(tenantId, row.manifest, suffix), options);
+  if (fiber !== null) admit(principal, resolved.inbound);
+  const { mode, agent } = resumeMode(resolved, row, principal);
+  const fromSeq = row.first_seq ?? 0;
+  const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
+  // A client's results go on with the turn that they are of.
+  const continues = asked.surface === "continue" || tail.userMessages === 0;
+  const needed = messagesNeeded(agent.session) + tail.messages;
+  const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
+  const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);
+  deps.models.provider((routes[0] ?? agent.model.route) as ModelRoute);
+  const key = row.idempotency_scope;
+  const outputStyle = asked.output_style ?? null;
+  return {
+    run_id: runId,
+    request_id: asked.request_id,
+    surface: asked.surface,
+    principal,
+    agent,
+    mode,
+    outputStyle,
+    systemPrompt: styledPrompt(agent, outputStyle),
+    routes: routes.length > 0 ? routes : [agent.model.route],
+    temperature: asked.temperature,
+    max_tokens: asked.max_tokens,
+    thinking: thinkingFor(agent, thread.thinking_level),
+    thread_suffix: suffix,
+    thread_key: thread.thread_key,
+    branch,
+    turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
+    nudge: asked.surface === "continue" && isFirst ? nudgeBehind(branch.at(-1)) : null,
+    parent: asked.parent ?? null,
+    response: asked.response ?? null,
+    options,
+    userText: isFirst ? tail.userText : null,
+    startedAt: row.started_at,
+    origin: key === null ? null : runId,
+    idempotency: key === null ? null : { scope: key, fingerprint: "", stream: key.startsWith('["stream"') },
+    fromSeq,
+    queued: thread.queued,
+    fiber,
+    resumed: isFirst
+      ? null
+      : {
+          step: tail.steps,
+          calls: tail.open(waits),
+          callIds: tail.callIds,
+          spent: row.spent,
+          notes: tail.notes,
+          ofMembers: tail.ofMembers,
+          waits,
+          approvals: await approvalsOfRun(store, runId),
+        },
+  };
+}
+
+/** What a run has in its log. */
+async function readTail(store: TenantStore, threadKey: number, fromSeq: number, nextSeq: number): Promise<Tail> {
+  const tail = new Tail();
+  for (let seq = fromSeq; seq < nextSeq; ) {
+    const page = await readEvents(store, threadKey, seq, nextSeq);
+    for (const event of page) tail.take(event);
+    const last = page.at(-1);
+    if (!last) break;
+    seq = last.seq + 1;
+  }
+  return tail;
+}

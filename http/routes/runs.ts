@@ -1,0 +1,221 @@
+import { runAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
+import { requestMs, type TenantStore } from "../../storage/store/store.ts";
+import { fiberPage, wakeFiberOp } from "../../storage/tables/fibers.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { type DurableRun, durableRun, publicThread, runRecord, standingOf } from "../run-record.ts";
+import { openRunStream, readEventId } from "../run-stream.ts";
+import { RunRecord } from "../schemas/chat.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
+
+// Durable runs: by their token, for whoever has it; and all of a tenant's, for its operators.
+
+const tag = "Durable runs";
+/** How long a run that is stopped gets to write its last batch. */
+const cancelMs = 60_000;
+
+const TokenParams = Type.Object({ resume_token: Type.String({ maxLength: 64 }) });
+const RunParams = Type.Object({
+  run_id: Type.String({ maxLength: 64, description: "The run's id, which is its token." }),
+});
+
+const runByToken = route({
+  method: "GET",
+  path: "/chat/runs/{resume_token}",
+  summary: "Where a durable run stands, and what came of it.",
+  tag,
+  access: "chat:read",
+  params: TokenParams,
+  reply: { description: "The run record.", schema: RunRecord },
+  fails: ["run_not_found", "storage_unavailable"],
+  async handle({ params, principal }, { store }) {
+    return json(runRecord(await foundRun(store.tenant(principal.tenant_id), params.resume_token)));
+  },
+});
+
+const runStream = route({
+  method: "GET",
+  path: "/chat/runs/{resume_token}/stream",
+  summary: "The stream of a durable run, from its beginning or behind Last-Event-ID, also when it is over.",
+  tag,
+  access: "chat:read",
+  params: TokenParams,
+  query: Type.Object({
+    last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
+  }),
+  headers: Type.Object({
+    "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last frame that was seen." })),
+  }),
+  reply: {
+    description: "What the run says, where it stands, and how it has ended.",
+    contentType: "text/event-stream",
+  },
+  fails: ["run_not_found", "storage_unavailable"],
+  handle({ params, query, principal, exchange }, context) {
+    const cursor = readEventId(exchange.head.headers["last-event-id"] ?? query.last_event_id);
+    return openRunStream(context, principal, params.resume_token, { cursor });
+  },
+});
+
+const statuses = ["accepted", "running", "waiting", "completed", "failed", "expired", "dead"] as const;
+const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
+
+const ListedRun = Type.Object({
+  run_id: Type.String(),
+  status: Status,
+  manifest_id: Type.String(),
+  thread_id: nullable(Type.String()),
+  accepted_at: EpochMs,
+  begun_at: nullable(EpochMs),
+  ended_at: nullable(EpochMs),
+  attempts: Type.Integer({ description: "Failures of the step that it is at." }),
+  error: nullable(Type.String()),
+});
+
+const runList = route({
+  method: "GET",
+  path: "/runs",
+  summary: "The durable runs of the tenant, newest first.",
+  tag,
+  access: ["runs:read"],
+  query: Type.Object({
+    status: Type.Optional(Status),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Runs on a page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+  }),
+  reply: {
+    description: "A page of runs.",
+    schema: Type.Object({ items: Type.Array(ListedRun), next_cursor: nullable(Type.String()) }),
+  },
+  fails: ["invalid_cursor", "storage_unavailable"],
+  async handle({ query, principal }, { store }) {
+    const { status = null, cursor = null, limit } = query;
+    const { tenant_id } = principal;
+    const page = await fiberPage(store.tenant(tenant_id), status, cursor, limit);
+    const items = page.rows.map(({ run_id, suffix, manifest, ...row }) => ({
+      run_id,
+      status: row.status,
+      manifest_id: manifest,
+      thread_id: publicThread(tenant_id, suffix),
+      accepted_at: row.accepted_at,
+      begun_at: row.begun_at,
+      ended_at: row.ended_at,
+      attempts: row.attempts,
+      error: row.error,
+    }));
+    return json({ items, next_cursor: page.next_cursor });
+  },
+});
+
+const RunDetail = Type.Object({
+  ...RunRecord.properties,
+  run_id: Type.String(),
+  thread_id: nullable(Type.String()),
+  principal_subj: Type.String({ description: "Who has asked for it, and as whom it goes on." }),
+  step: Type.Integer({ description: "Model calls that it has made in its present turn." }),
+  attempts: Type.Integer(),
+  waiting_on: nullable(
+    Type.Object(
+      { kind: Type.String(), id: Type.String(), until: nullable(EpochMs) },
+      { description: "What it waits for." },
+    ),
+  ),
+  wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for somebody." })),
+  accepted_at: EpochMs,
+  begun_at: nullable(EpochMs),
+  ended_at: nullable(EpochMs),
+  stop_reason: nullable(Type.String()),
+});
+
+const runDetail = route({
+  method: "GET",
+  path: "/runs/{run_id}",
+  summary: "A durable run, with what it waits for and how often it has failed.",
+  tag,
+  access: ["runs:read"],
+  params: RunParams,
+  reply: { description: "The run.", schema: RunDetail },
+  fails: ["run_not_found", "storage_unavailable"],
+  async handle({ params, principal }, { store }) {
+    return json(await detailOf(store.tenant(principal.tenant_id), params.run_id));
+  },
+});
+
+const runCancel = route({
+  method: "POST",
+  path: "/runs/{run_id}/cancel",
+  summary: "Stops a durable run: it ends as failed, with the error aborted.",
+  tag,
+  access: ["runs:write"],
+  params: RunParams,
+  reply: { description: "The run as it is then.", schema: RunDetail },
+  fails: ["run_not_found", "run_finished", ...actorFails],
+  async handle({ params, principal }, { store, bus }) {
+    const { tenant_id } = principal;
+    const tenant = store.tenant(tenant_id);
+    const { fiber } = await liveRun(tenant, params.run_id);
+    const address = runAddress(tenant_id, fiber.suffix, fiber.run_id);
+    await bus.ask(address, "abort", { reason: "client" }, { deadlineMs: cancelMs });
+    return json(await detailOf(tenant, params.run_id));
+  },
+});
+
+const runRetry = route({
+  method: "POST",
+  path: "/runs/{run_id}/retry",
+  summary: "Ends the back-off of a durable run whose step has failed: it is tried again at once.",
+  tag,
+  access: ["runs:write"],
+  params: RunParams,
+  reply: {
+    description: "The run as it is then. `retried` is false when it was waiting for no retry.",
+    schema: Type.Object({ ...RunDetail.properties, retried: Type.Boolean() }),
+  },
+  fails: ["run_not_found", "run_finished", "storage_unavailable"],
+  async handle({ params, principal }, { store, env }) {
+    const tenant = store.tenant(principal.tenant_id);
+    const { fiber, run } = await liveRun(tenant, params.run_id);
+    const retried = run.status === "waiting" && fiber.wake_at !== null && fiber.wake_at > env.now();
+    // Who gives out the slots sees it when it looks for what is due.
+    if (retried) await tenant.write([wakeFiberOp(tenant, fiber.run_id)], requestMs);
+    return json({ ...(await detailOf(tenant, params.run_id)), retried });
+  },
+});
+
+/** Refuses with run_not_found. */
+async function foundRun(store: TenantStore, id: string): Promise<DurableRun> {
+  const found = await durableRun(store, id);
+  if (found === null) throw new SvcError("run_not_found");
+  return found;
+}
+
+/** The same for one that is not over. Refuses with run_finished as well. */
+async function liveRun(store: TenantStore, id: string): Promise<DurableRun> {
+  const found = await foundRun(store, id);
+  if (found.fiber.ended_at !== null) throw new SvcError("run_finished");
+  return found;
+}
+
+async function detailOf(store: TenantStore, id: string) {
+  const found = await foundRun(store, id);
+  const { fiber, run } = found;
+  const { attempt, step, waiting_on } = await standingOf(store, found);
+  return {
+    ...runRecord(found),
+    run_id: fiber.run_id,
+    thread_id: publicThread(store.tenantId, fiber.suffix),
+    principal_subj: run.asked.principal.sub,
+    step,
+    attempts: attempt,
+    waiting_on,
+    wake_at: fiber.wake_at,
+    accepted_at: fiber.accepted_at,
+    begun_at: fiber.begun_at,
+    ended_at: fiber.ended_at,
+    stop_reason: run.result?.stop_reason ?? null,
+  };
+}
+
+export const runRoutes = [runByToken, runStream, runList, runDetail, runCancel, runRetry];

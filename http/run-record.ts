@@ -1,0 +1,50 @@
+import { isFiberSuffix } from "../bus/address.ts";
+import type { RunStanding } from "../bus/frames/run-status.ts";
+import { waitingOn } from "../storage/frames/waiting-on.ts";
+import type { TenantStore } from "../storage/store/store.ts";
+import { type FiberRow, fiberById } from "../storage/tables/fibers.ts";
+import { type RunRow, runByKey } from "../storage/tables/runs.ts";
+import { waitsOfRun } from "../storage/tables/waits.ts";
+
+/** A durable run as it is stored. */
+export interface DurableRun {
+  readonly fiber: FiberRow;
+  readonly run: RunRow;
+}
+
+/** The durable run of a token, if the tenant has it. */
+export async function durableRun(store: TenantStore, token: string): Promise<DurableRun | null> {
+  const fiber = await fiberById(store, token);
+  const run = fiber && (await runByKey(store, fiber.run_key));
+  return fiber && run ? { fiber, run } : null;
+}
+
+/** What is told of it (document 1, "Run record"). */
+export function runRecord({ fiber, run }: DurableRun) {
+  return {
+    status: run.status,
+    fiber_id: fiber.run_id,
+    resume_token: fiber.run_id,
+    expires_at: new Date(fiber.expires_at).toISOString(),
+    final: fiber.final === null ? null : { role: "assistant", content: fiber.final },
+    error: fiber.error,
+    manifest_id: run.manifest,
+  };
+}
+
+/** Where it stands, as streams tell it. */
+export async function standingOf(store: TenantStore, { fiber, run }: DurableRun): Promise<RunStanding> {
+  const { run_id, attempts, wake_at, updated_at } = fiber;
+  const step = run.spent?.step ?? 0;
+  const told = { run_id, status: run.status, attempt: attempts, step, updated_at };
+  if (run.status !== "waiting") return { ...told, waiting_on: null };
+  if (wake_at !== null)
+    return { ...told, waiting_on: attempts === 0 ? null : { kind: "retry", id: run_id, until: wake_at } };
+  const open = (await waitsOfRun(store, run_id)).findLast(({ state }) => state === "open");
+  return { ...told, waiting_on: open === undefined ? null : waitingOn(open) };
+}
+
+/** The id of its thread, as far as clients can name one. */
+export function publicThread(tenantId: string, suffix: string): string | null {
+  return isFiberSuffix(suffix) ? null : `${tenantId}:${suffix}`;
+}

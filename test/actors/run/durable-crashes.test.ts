@@ -1,0 +1,168 @@
+// A durable run whose process dies after each of its batches, on both engines: its successor goes on, and does no step again that the log has.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { defineTool } from "../../../actors/tools/tool.ts";
+import { fibersAddress, threadAddress } from "../../../bus/address.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { Type } from "../../../bus/type.ts";
+import type { Store } from "../../../storage/store/store.ts";
+import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
+import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
+import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
+import { threadBySuffix } from "../../../storage/tables/threads.ts";
+import { usagePage } from "../../../storage/tables/usage.ts";
+import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
+import { eventually } from "../../support/eventually.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
+import { stoppingStore } from "../../support/stopping-store.ts";
+import { dialects, testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const env = systemEnv();
+const call = (id: string, name: string) => ({ id, name, arguments: JSON.stringify({ id }) });
+const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
+const replies: readonly ScriptedReply[] = [
+  { text: ["First."], usage, calls: [call("a", "note"), call("b", "look"), call("c", "no_such_tool")] },
+  { usage, calls: [call("d", "put"), call("e", "note")] },
+  { text: ["Done."], usage },
+];
+const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
+  replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
+
+for (const dialect of dialects) {
+  describe(`a process that dies after each batch of a durable run, on ${dialect}`, () => {
+    const atEnd = cleanup();
+    /** What the tools have done, in the world outside, and with which key. */
+    const effects: string[] = [];
+    let store: Store;
+    let settings: ReturnType<typeof processSettings>;
+
+    const tool = (name: string, effect: "read" | "idempotent" | "once") =>
+      defineTool({
+        name,
+        description: "Leaves a trace.",
+        parameters: Type.Object({ id: Type.String() }, { additionalProperties: false }),
+        effect,
+        risk: effect === "read" ? "reads" : "writes",
+        execute({ id }, { threadSuffix, toolCallId }) {
+          effects.push(`${threadSuffix} ${toolCallId}`);
+          return { text: `${name} ${id}` };
+        },
+      });
+    const tools = [tool("note", "once"), tool("look", "read"), tool("put", "idempotent")];
+
+    before(async () => {
+      const names = tools.map(({ name }) => name);
+      const durable = { mode: "durable" };
+      settings = processSettings(
+        atEnd,
+        {
+          sequential: { tools: names, execution: durable },
+          parallel: { tools: names, execution: { ...durable, tools: "parallel" } },
+        },
+        { SVC_AUDIT_FLUSH_SECONDS: "3600" },
+      );
+      ({ store } = await testStore(dialect, atEnd));
+    });
+
+    function start(of: Store, bootId: string) {
+      const model = new ScriptedModel(env, answer, () => 0);
+      const process = new ActorProcess({ env, store: of, settings, model, tools, bootId });
+      atEnd.after(() => process.close());
+      return { process, model };
+    }
+    async function logOf(suffix: string): Promise<LogEvent[]> {
+      const tenant = store.tenant(tenantId);
+      const head = await threadBySuffix(tenant, suffix);
+      return head ? readEvents(tenant, head.thread_key, 0, 1_000) : [];
+    }
+    async function ended(runId: string): Promise<{ fiber: FiberRow; run: RunRow }> {
+      const tenant = store.tenant(tenantId);
+      const fiber = await eventually(`the end of ${runId}`, async () => {
+        const row = await fiberById(tenant, runId);
+        return row?.ended_at != null ? row : undefined;
+      });
+      return { fiber, run: (await runByKey(tenant, fiber.run_key)) as RunRow };
+    }
+    const answersIn = (events: readonly LogEvent[]) =>
+      events.filter(({ kind, role }) => kind === "message" && role === "assistant").length;
+
+    for (const manifest of ["sequential", "parallel"]) {
+      test(`DUR-008 a ${manifest} run goes on behind what its log has, and makes no call with an effect twice`, async () => {
+        const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);
+        const uncut = start(whole, `uncut-${manifest}`).process.submit({
+          manifest,
+          thread_suffix: `uncut-${manifest}`,
+        });
+        assert.equal((await uncut.accepted).kind, "accepted");
+        await ended(uncut.runId);
+        assert.ok(whole.batches >= 9, `${whole.batches} batches`);
+        const seen = new Set<string>();
+
+        for (let batches = 1; batches <= whole.batches; batches++) {
+          for (const answered of [true, false]) {
+            const suffix = `${manifest}-${batches}-${answered}`;
+            const dying = stoppingStore(store, batches, answered);
+            const asked: AskedTurn = { manifest, thread_suffix: suffix };
+            const first = start(dying, `first-${suffix}`).process.submit(asked);
+            await (batches === whole.batches && answered ? ended(first.runId) : dying.stopped);
+            const before = await logOf(suffix);
+            const tenant = store.tenant(tenantId);
+            const wasOver = (await fiberById(tenant, first.runId))?.ended_at != null;
+
+            const { process, model } = start(store, `second-${suffix}`);
+            await process.bus.ask(threadAddress(tenantId, suffix), "recover", {});
+            process.bus.tell(fibersAddress(`second-${suffix}`), "look", { all: true });
+            const { fiber, run } = await ended(first.runId);
+
+            const events = await logOf(suffix);
+            assert.equal(run.status, "completed", suffix);
+            assert.equal(fiber.final, "Done.", suffix);
+            assert.equal(answersIn(events), 3, suffix);
+            assert.equal(
+              model.requests.length,
+              wasOver ? 0 : 3 - answersIn(before),
+              `${suffix}: answers are asked for once`,
+            );
+            assert.equal(events.filter(({ role }) => role === "user").length, 1, suffix);
+            const results = events.filter(({ kind }) => kind === "tool_result");
+            const ids = results.map(({ extra }) => extra?.tool_call_id ?? "");
+            assert.deepEqual([...ids].sort(), ["a", "b", "c", "d", "e"], `${suffix}: each call has one result`);
+            for (const { extra, content } of results) {
+              const id = extra?.tool_call_id as string;
+              const ran = effects.filter((effect) => effect === `${suffix} ${id}`).length;
+              if (extra?.name === "note") assert.ok(ran <= 1, `${suffix}: ${id} ran ${ran} times`);
+              if (content.includes("outcome unknown")) seen.add(ran === 0 ? "unknown, not run" : "unknown, run");
+              else if (extra?.name !== "no_such_tool") assert.ok(ran >= 1, `${suffix}: ${id} did not run`);
+              if (ran === 2) seen.add(`${extra?.name} again`);
+            }
+            const intents = events.filter(({ kind }) => kind === "tool_call").map(({ extra }) => extra?.tool_call_id);
+            assert.equal(new Set(intents).size, intents.length, `${suffix}: each intent stands once`);
+            assert.equal(run.spent?.tool_calls, 4, `${suffix}: calls count once`);
+            const { rows } = await usagePage(tenant, { thread_id: `${tenantId}:${suffix}` }, null, 9);
+            assert.equal(rows.length, 3, `${suffix}: each answer is billed once`);
+            assert.ok(fiber.lost <= 1, suffix);
+            process.close();
+          }
+        }
+
+        for (const met of ["unknown, run", "unknown, not run", "look again", "put again"])
+          assert.ok(seen.has(met), `no crash point has met "${met}": ${[...seen]}`);
+      });
+    }
+
+    test("DUR-008 a run that was accepted and not begun is begun by the next process", async () => {
+      const dying = stoppingStore(store, 1, false);
+      const first = start(dying, "first-accepted").process.submit({ manifest: "sequential", thread_suffix: null });
+      await dying.stopped;
+
+      const { process, model } = start(store, "second-accepted");
+      process.bus.tell(fibersAddress("second-accepted"), "look", { all: true });
+      const { run, fiber } = await ended(first.runId);
+
+      assert.equal(run.status, "completed");
+      assert.equal(fiber.suffix, `fiber:${first.runId}`);
+      assert.equal(model.requests.length, 3);
+    });
+  });
+}

@@ -1,0 +1,323 @@
+// What time does to durable runs: back-off, death, expiry, slots and who gets them. The clock is simulated, and the store's too.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { pino } from "pino";
+import { runAddress } from "../../../bus/address.ts";
+import { periodicTasks, startTasks } from "../../../host/periodic-tasks.ts";
+import { FileStore } from "../../../storage/files/file-store.ts";
+import { decideOps } from "../../../storage/tables/approvals.ts";
+import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
+import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
+import { threadBySuffix } from "../../../storage/tables/threads.ts";
+import { waitsOfRun } from "../../../storage/tables/waits.ts";
+import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
+import type { Env as Settable } from "../../support/server.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { Sim } from "../../support/sim-env.ts";
+import { type Cleanup, cleanup } from "../../support/temp.ts";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
+const done: ScriptedReply = { text: ["Done."], usage };
+const broken: ScriptedReply = { failure: "the provider is gone" };
+const tasks = ["fiber_poll", "fiber_scheduler", "due_waits", "old_runs"];
+const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
+
+/** One process after another on a disk, with the tasks that a server does for durable runs. */
+async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
+  const sim = new Sim(seed);
+  const disk = await SimDisk.open(atEnd);
+  const execution = { mode: "durable", resume_token_ttl_seconds: 30 };
+  const gate = { id: "sums", tools: ["calculator"], ttl_seconds: 600 };
+  const settings = processSettings(
+    atEnd,
+    {
+      agent: { tools: ["calculator"], execution },
+      gated: { tools: ["calculator"], execution, approvals: [gate] },
+      timed: { tools: ["calculator"], execution, approvals: [gate], limits: { max_wall_clock_seconds: 5 } },
+    },
+    { SVC_AUDIT_FLUSH_SECONDS: "3600", ...env },
+  );
+  let answer: (messages: readonly ShownMessage[]) => ScriptedReply = () => done;
+  let boots = 0;
+  const askedAt: number[] = [];
+
+  function boot() {
+    const env = sim.env();
+    const store = disk.store(sim, env);
+    const model = new ScriptedModel(
+      env,
+      (messages) => {
+        askedAt.push(sim.now);
+        return answer(messages);
+      },
+      () => 5,
+    );
+    const bootId = `host-${boots++}`;
+    const process = new ActorProcess({ env, store, settings, model, bootId });
+    const files = new FileStore(null, env, 0);
+    const made = periodicTasks(store, settings, null as never, env, process.bus, files, bootId);
+    const stop = startTasks(
+      made.filter(({ name }) => tasks.includes(name)),
+      env,
+      pino({ level: "silent" }),
+    );
+    return { env, store, process, stop, tenant: store.tenant(tenantId) };
+  }
+  let now = boot();
+  const world = {
+    sim,
+    askedAt,
+    says(to: typeof answer) {
+      answer = to;
+    },
+    get tenant() {
+      return now.tenant;
+    },
+    get process() {
+      return now.process;
+    },
+    /** The process ends without a word. */
+    crash() {
+      now.env.end();
+    },
+    boot() {
+      now = boot();
+    },
+    async accept(manifest: string, fields: Partial<AskedTurn> = {}): Promise<string> {
+      const turn = now.process.submit({ manifest, thread_suffix: null, principal, surface: "chat", ...fields });
+      const accepted = await sim.until(turn.accepted);
+      assert.equal(accepted.kind, "accepted");
+      return turn.runId;
+    },
+    async look(runId: string, tenant = tenantId): Promise<{ fiber: FiberRow; run: RunRow }> {
+      const store = now.store.tenant(tenant);
+      const fiber = (await sim.until(fiberById(store, runId))) as FiberRow;
+      return { fiber, run: (await sim.until(runByKey(store, fiber.run_key))) as RunRow };
+    },
+  };
+  return world;
+}
+
+describe("durable runs in time", () => {
+  const atEnd = cleanup();
+
+  test("DUR-012 DUR-013 a step that fails is tried again a minute later, then two, up to an hour, and then the run is dead", async () => {
+    const it = await world(atEnd, 1, { SVC_FIBER_MAX_ATTEMPTS: "9" });
+    it.says(() => broken);
+    const runId = await it.accept("agent");
+    await it.sim.advance(10_000);
+    const { fiber, run } = await it.look(runId);
+    assert.deepEqual([run.status, fiber.attempts], ["waiting", 1]);
+    assert.ok(fiber.expires_at >= (fiber.wake_at ?? 0) + minuteMs, "it does not expire before its next try");
+
+    await it.sim.advance(8 * hourMs);
+
+    // Each try is three requests of a provider that has said nothing.
+    const tries = it.askedAt.filter((at, n) => n === 0 || at - (it.askedAt[n - 1] as number) > 30_000);
+    const minutes = tries.slice(1).map((at, n) => Math.floor((at - (tries[n] as number)) / minuteMs));
+    assert.deepEqual(minutes, [1, 2, 4, 8, 16, 32, 60, 60]);
+    const dead = await it.look(runId);
+    assert.deepEqual([dead.run.status, dead.run.result?.error], ["dead", "model_failed"]);
+    assert.match(dead.fiber.error ?? "", /^model_failed: model provider failed/);
+  });
+
+  test("DUR-012 five failures in a row are the end, and a step that succeeds begins the count anew", async () => {
+    const it = await world(atEnd, 2);
+    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+    const from = it.sim.now;
+    // Four failures, a call, and then failures only.
+    it.says((messages) => {
+      if (messages.at(-1)?.role === "tool") return broken;
+      return it.sim.now < from + 10 * minuteMs ? broken : { calls: [call], usage };
+    });
+    const runId = await it.accept("agent");
+
+    await it.sim.advance(15 * minuteMs + 30_000);
+    const after = await it.look(runId);
+    await it.sim.advance(3 * hourMs);
+    const end = await it.look(runId);
+
+    assert.equal(after.run.spent?.tool_calls, 1, "its fifth try has succeeded");
+    assert.deepEqual([after.run.status, after.fiber.attempts], ["waiting", 1]);
+    assert.equal(end.run.status, "dead");
+  });
+
+  test("DUR-012 the tries and the wait between them outlive the process", async () => {
+    const it = await world(atEnd, 3);
+    it.says(() => broken);
+    const runId = await it.accept("agent");
+    await it.sim.advance(5_000);
+    it.crash();
+    it.says(() => done);
+    await it.sim.advance(20_000);
+    it.boot();
+
+    await it.sim.advance(20_000);
+    const before = await it.look(runId);
+    await it.sim.advance(30_000);
+    const { run, fiber } = await it.look(runId);
+
+    assert.deepEqual([before.run.status, before.fiber.attempts], ["waiting", 1]);
+    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+  });
+
+  test("DUR-009 DUR-006 a run whose person does not answer goes on at the deadline; one that nobody could carry on expires", async () => {
+    const it = await world(atEnd, 4);
+    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+    it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
+    const served = await it.accept("gated", { thread_suffix: "served" });
+    await it.sim.advance(5_000);
+    const { fiber, run } = await it.look(served);
+    const [wait] = await it.sim.until(waitsOfRun(it.tenant, served));
+    assert.equal(run.status, "waiting");
+    assert.equal(fiber.expires_at, (wait?.deadline ?? 0) + minuteMs, "longer than its 30 seconds");
+
+    await it.sim.advance(11 * minuteMs);
+    const onTime = await it.look(served);
+    const left = await it.accept("gated", { thread_suffix: "left" });
+    await it.sim.advance(5_000);
+    it.crash();
+    await it.sim.advance(hourMs);
+    it.boot();
+    await it.sim.advance(5_000);
+    const late = await it.look(left);
+
+    assert.deepEqual([onTime.run.status, onTime.fiber.final], ["completed", "Done."]);
+    assert.deepEqual([late.run.status, late.fiber.error], ["expired", "run_expired"]);
+    assert.deepEqual(await it.sim.until(waitsOfRun(it.tenant, left)), [], "what it has asked is closed");
+    it.says(() => done);
+    await it.accept("agent", { thread_suffix: "left" });
+  });
+
+  test("DUR-009 a run that was answered in time goes on however late its process comes", async () => {
+    const it = await world(atEnd, 5);
+    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+    it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
+    const runId = await it.accept("gated", { thread_suffix: "answered" });
+    await it.sim.advance(5_000);
+    const [wait] = await it.sim.until(waitsOfRun(it.tenant, runId));
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    const deciding = it.tenant.write(decideOps(it.tenant, wait?.approval_id ?? "", decision, "bob"));
+    await it.sim.until(deciding);
+    it.crash();
+    await it.sim.advance(dayMs);
+    it.boot();
+
+    await it.sim.advance(5_000);
+
+    assert.equal((await it.look(runId)).run.status, "completed");
+  });
+
+  test("DUR-009 a run that waits for a slot does not expire by its own time, and after a day in the queue it does", async () => {
+    const it = await world(atEnd, 6);
+    const soon = await it.accept("agent");
+    it.crash();
+    await it.sim.advance(hourMs);
+    it.boot();
+    await it.sim.advance(5_000);
+    const { run } = await it.look(soon);
+    const late = await it.accept("agent");
+    it.crash();
+    await it.sim.advance(dayMs);
+    it.boot();
+    await it.sim.advance(5_000);
+
+    assert.equal(run.status, "completed");
+    assert.equal((await it.look(late)).run.status, "expired");
+  });
+
+  test("DUR-009 the wall clock of a run counts what it works, and not what it waits", async () => {
+    const it = await world(atEnd, 7);
+    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+    it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
+    const runId = await it.accept("timed", { thread_suffix: "timed" });
+    await it.sim.advance(60_000);
+    const [wait] = await it.sim.until(waitsOfRun(it.tenant, runId));
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    await it.sim.until(it.tenant.write(decideOps(it.tenant, wait?.approval_id ?? "", decision, "bob")));
+    it.process.bus.tell(runAddress(tenantId, "timed", runId), "resume", { due: false });
+    await it.sim.advance(5_000);
+
+    const { run, fiber } = await it.look(runId);
+    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+    assert.ok((run.spent?.active_ms ?? 0) < 1_000, `${run.spent?.active_ms} ms`);
+  });
+
+  test("DUR-006 a run is on record for some days after its end, and its log too where it had no conversation", async () => {
+    const it = await world(atEnd, 10, { SVC_FIBER_RETENTION_DAYS: "2" });
+    const alone = await it.accept("agent");
+    const onThread = await it.accept("agent", { thread_suffix: "kept" });
+    const laterOn = async (ms: number) => {
+      await it.sim.advance(5_000);
+      it.crash();
+      await it.sim.advance(ms);
+      it.boot();
+      await it.sim.advance(5_000);
+    };
+    await laterOn(dayMs);
+    const before = [await it.look(alone), await it.look(onThread)].map(({ run }) => run.status);
+    await laterOn(dayMs);
+
+    const store = it.tenant;
+    assert.deepEqual(before, ["completed", "completed"]);
+    assert.equal(await it.sim.until(fiberById(store, alone)), undefined);
+    assert.equal(await it.sim.until(fiberById(store, onThread)), undefined);
+    assert.equal(await it.sim.until(threadBySuffix(store, `fiber:${alone}`)), undefined);
+    assert.equal((await it.sim.until(threadBySuffix(store, "kept")))?.next_seq, 2);
+  });
+
+  test("DUR-010 with SVC_FIBER_POLL_SECONDS=0 nothing wakes a run but the look that is taken each minute", async () => {
+    const it = await world(atEnd, 8, { SVC_FIBER_POLL_SECONDS: "0" });
+    await it.sim.advance(5_000);
+    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+    it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
+    const runId = await it.accept("gated", { thread_suffix: "swept" });
+    await it.sim.advance(50_000);
+    const queued = await it.look(runId);
+    await it.sim.advance(10_000);
+    const begun = await it.look(runId);
+    const [wait] = await it.sim.until(waitsOfRun(it.tenant, runId));
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    await it.sim.until(it.tenant.write(decideOps(it.tenant, wait?.approval_id ?? "", decision, "bob")));
+    await it.sim.advance(45_000);
+    const answered = await it.look(runId);
+    await it.sim.advance(15_000);
+
+    assert.equal(queued.run.status, "accepted");
+    assert.equal(begun.run.status, "waiting");
+    assert.equal(answered.run.status, "waiting");
+    assert.equal((await it.look(runId)).run.status, "completed");
+  });
+
+  test("DUR-011 so many runs are at work at once, and another tenant's begins within a step of the first one's", async () => {
+    const it = await world(atEnd, 9, { SVC_FIBER_CONCURRENCY: "2" });
+    let asked = 0;
+    let most = 0;
+    let theirs = 0;
+    it.says((messages) => {
+      asked++;
+      most = Math.max(most, it.process.deps.liveRuns.size);
+      if (messages.at(-1)?.content === "theirs") theirs = asked;
+      const call = { id: `c${asked}`, name: "calculator", arguments: '{"expression":"6*7"}' };
+      return messages.filter(({ role }) => role === "tool").length < 6 ? { calls: [call], usage } : done;
+    });
+    const ours = await Promise.all(Array.from({ length: 20 }, () => it.accept("agent")));
+    const turn = it.process.submit({
+      ...{ manifest: "agent", thread_suffix: null, surface: "chat", principal: { ...principal, tenant_id: "globex" } },
+      messages: [{ role: "user", content: "theirs" }],
+    });
+    await it.sim.until(turn.accepted);
+    const before = asked;
+    await it.sim.advance(hourMs);
+
+    assert.equal(most, 2);
+    for (const runId of ours) assert.equal((await it.look(runId)).run.status, "completed");
+    assert.equal((await it.look(turn.runId, "globex")).run.status, "completed");
+    assert.ok(before < 100, `${before} of 140 steps were made before the other tenant came`);
+    assert.ok(theirs - before <= 4, `${theirs - before} steps were made before its first`);
+  });
+});

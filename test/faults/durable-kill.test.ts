@@ -1,0 +1,180 @@
+// Durable runs whose server is killed at several moments, on both engines: the next one carries them to their end, once.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { calls, gate, inTurn, never, says, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { dialects } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+import { databaseOf, skipPostgres } from "./support.ts";
+
+const { env, keys } = apiKeys({
+  alice: { scopes: ["chat:write", "approvals:write", "runs:write", "spend"] },
+  bob: { scopes: ["chat:write"] },
+});
+const sum = ["calculator", { expression: "6*7" }] as const;
+const over = ["completed", "failed", "expired", "dead"];
+
+for (const dialect of dialects) {
+  describe(`durable runs and SIGKILL, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
+    const atEnd = cleanup();
+    const alice = { key: keys.alice };
+    let server: TestServer;
+    let mock: MockModel;
+    before(async () => {
+      mock = await startMockModel();
+      atEnd.after(() => mock.close());
+      const database = await databaseOf(dialect, atEnd);
+      const execution = { mode: "durable" };
+      server = await startServer({
+        atEnd,
+        env: {
+          ...modelEnv(mock, ["first", "second", "third", "fourth", "slow"]),
+          ...manifestEnv(atEnd, {
+            first: { model: { id: "first" }, tools: ["calculator"], execution },
+            second: { model: { id: "second" }, tools: ["calculator"], execution },
+            third: {
+              model: { id: "third" },
+              tools: ["calculator"],
+              execution,
+              approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }],
+            },
+            fourth: {
+              model: { id: "fourth" },
+              tools: ["calculator"],
+              execution,
+              policies: [{ id: "spends", tools: ["calculator"], required_scopes: ["spend"] }],
+            },
+            slow: { model: { id: "slow" }, execution },
+          }),
+          ...env,
+          ...database.env,
+        },
+      });
+    });
+
+    async function accept(manifest: string, fields: object = {}, key = keys.alice): Promise<string> {
+      const { status, json } = await server.post("/chat", turn(manifest, "sum", fields), { key });
+      assert.equal(status, 202, JSON.stringify(json));
+      return json.resume_token;
+    }
+    // biome-ignore lint/suspicious/noExplicitAny: looked into field by field
+    const until = (token: string, ...statuses: readonly string[]): Promise<any> =>
+      eventually(`${token} as ${statuses}`, async () => {
+        const { json } = await server.get(`/runs/${token}`, alice);
+        return statuses.includes(json.status) ? json : undefined;
+      });
+    const asked = (model: string) => mock.requests.filter((request) => request.model === model).length;
+    /** What the log of a run has, in words. */
+    async function eventsOf(token: string): Promise<string[]> {
+      const frames = await (await server.listen(`/chat/runs/${token}/stream`, alice)).rest();
+      return frames
+        .filter(({ name }) => name === "session_event")
+        .map(({ json }) => `${json.data.kind} ${json.data.role ?? ""} ${json.data.content}`.replace(/ +/g, " ").trim());
+    }
+
+    test("DUR-008 killed in its first and in its last model call, a run goes on where it was, without being looked for", async () => {
+      mock.answer("first", inTurn(calls(sum), says("It is", never)));
+      mock.answer("second", says("Hel", never));
+      const inLast = await accept("first", { thread_id: "in-last" });
+      const inFirst = await accept("second", { thread_id: "in-first" });
+      await eventually("both last calls", async () => (asked("first") === 2 && asked("second") === 1) || undefined);
+
+      await server.kill();
+      mock.answer("first", inTurn(calls(sum), says("It is 42.")));
+      mock.answer("second", says("Hello."));
+      // Nobody looks for what is due before a minute is over.
+      await server.restart({ SVC_FIBER_POLL_SECONDS: "60" });
+      await eventually("both calls again", async () => (asked("first") === 3 && asked("second") === 2) || undefined);
+      const ended = await Promise.all([inLast, inFirst].map((token) => until(token, ...over)));
+
+      assert.deepEqual(
+        ended.map(({ status, final }) => [status, final.content]),
+        [
+          ["completed", "It is 42."],
+          ["completed", "Hello."],
+        ],
+      );
+      assert.deepEqual(await eventsOf(inLast), [
+        "message user sum",
+        "message assistant",
+        "tool_call",
+        "tool_result tool 42",
+        "message assistant It is 42.",
+      ]);
+      assert.deepEqual(await eventsOf(inFirst), ["message user sum", "message assistant Hello."]);
+      assert.equal(asked("first"), 3, "the answer that the log has is not asked for again");
+    });
+
+    test("DUR-008 a run that waits for a person goes on when it is answered, by a server that it was not begun on", async () => {
+      mock.answer("third", inTurn(calls(sum), says("It is 42.")));
+      const token = await accept("third", { thread_id: "waits" });
+      const waiting = await until(token, "waiting");
+
+      await server.kill();
+      await server.restart();
+      const still = await until(token, "waiting");
+      await server.post(`/approvals/${waiting.waiting_on.id}/decide`, { decision: "approved" }, alice);
+      const ended = await until(token, ...over);
+
+      assert.deepEqual(still.waiting_on, waiting.waiting_on);
+      assert.equal(ended.final.content, "It is 42.");
+      assert.equal(asked("third"), 2);
+    });
+
+    test("DUR-007 a run goes on as who has asked for it, and not for somebody who could not ask any more", async () => {
+      const held = gate();
+      mock.answer("fourth", says("Hmm", held.opened));
+      const [ours, theirs] = [await accept("fourth"), await accept("fourth", {}, keys.bob)];
+      await eventually("both model calls", async () => asked("fourth") === 2 || undefined);
+
+      await server.kill();
+      mock.answer("fourth", inTurn(calls(sum), says("Done.")));
+      const left = JSON.parse(env.SVC_AUTH_API_KEYS as string);
+      delete left[keys.bob];
+      await server.restart({ SVC_AUTH_API_KEYS: JSON.stringify(left) });
+      const [done, gone] = [await until(ours, ...over), await until(theirs, ...over)];
+
+      assert.deepEqual([done.status, done.principal_subj], ["completed", "alice"]);
+      assert.ok((await eventsOf(ours)).includes("tool_result tool 42"), "the scope of the one who has asked holds");
+      assert.deepEqual([gone.status, gone.error], ["failed", "principal_revoked"]);
+    });
+
+    test("DUR-011 runs that were accepted and have no slot are begun by the next server, so many at once", async () => {
+      const held = gate();
+      mock.answer("slow", says("Hello", held.opened, "."));
+      await server.restart({ SVC_FIBER_CONCURRENCY: "2" });
+      const tokens = await Promise.all(Array.from({ length: 6 }, () => accept("slow")));
+      await eventually("two model calls", async () => asked("slow") === 2 || undefined);
+      const statuses = await Promise.all(
+        tokens.map(async (token) => (await until(token, "accepted", "running")).status),
+      );
+
+      await server.kill();
+      await server.restart();
+      await eventually("two again", async () => asked("slow") === 4 || undefined);
+      held.open();
+      const ended = await Promise.all(tokens.map((token) => until(token, ...over)));
+
+      assert.deepEqual(statuses.toSorted(), [...Array(4).fill("accepted"), "running", "running"]);
+      assert.ok(ended.every(({ status }) => status === "completed"));
+      assert.equal(asked("slow"), 8, "each is asked once, and twice where the server was killed in it");
+    });
+
+    test("DUR-008 a server that is asked to end puts runs aside behind their step, and the next one ends them", async () => {
+      mock.answer("first", inTurn({ ...calls(sum), wire: { gapMs: 300 } }, says("It is 42.")));
+      const before = asked("first");
+      const token = await accept("first", { thread_id: "drained" });
+      await eventually("its model call", async () => asked("first") === before + 1 || undefined);
+
+      const exit = await server.stop();
+      await server.restart();
+      const ended = await until(token, ...over);
+
+      assert.equal(exit.code, 0);
+      assert.equal(ended.final.content, "It is 42.");
+      assert.equal(asked("first"), before + 2);
+    });
+  });
+}
