@@ -55,7 +55,7 @@ export function fiberSuffix(runId: string): string {
 }
 
 /** Whether a suffix is one of those. */
-export function isFiberSuffix(suffix: string): boolean {
+function isFiberSuffix(suffix: string): boolean {
   return suffix.startsWith("fiber:");
 }
 
@@ -77,6 +77,11 @@ export function runAddress(tenantId: string, suffix: string | null, runId: strin
 /** The files of one conversation. */
 export function workspaceAddress(tenantId: string, suffix: string): Address<"workspace"> {
   return { kind: "workspace", key: `${tenantId}:${suffix}` };
+}
+
+/** The full id of the thread of a durable run, as far as clients can name one. */
+export function publicThread(tenantId: string, suffix: string): string | null {
+  return isFiberSuffix(suffix) ? null : `${tenantId}:${suffix}`;
 }
 
 /** What sends the webhooks of one tenant to one endpoint. */

@@ -1,7 +1,8 @@
-import { isFiberSuffix } from "../bus/address.ts";
 import type { RunStanding } from "../bus/frames/run-status.ts";
+import { deliverySource, type RunRecord, runRecord } from "../storage/frames/run-record.ts";
 import { waitingOn } from "../storage/frames/waiting-on.ts";
 import type { TenantStore } from "../storage/store/store.ts";
+import { type DeliveryState, deliveryStates } from "../storage/tables/deliveries.ts";
 import { type FiberRow, fiberById } from "../storage/tables/fibers.ts";
 import { type RunRow, runByKey } from "../storage/tables/runs.ts";
 import { waitsOfRun } from "../storage/tables/waits.ts";
@@ -10,26 +11,22 @@ import { waitsOfRun } from "../storage/tables/waits.ts";
 export interface DurableRun {
   readonly fiber: FiberRow;
   readonly run: RunRow;
+  /** How far the webhooks of its end are, by endpoint. */
+  readonly deliveries: Readonly<Record<string, DeliveryState>>;
 }
 
 /** The durable run of a token, if the tenant has it. */
 export async function durableRun(store: TenantStore, token: string): Promise<DurableRun | null> {
   const fiber = await fiberById(store, token);
   const run = fiber && (await runByKey(store, fiber.run_key));
-  return fiber && run ? { fiber, run } : null;
+  if (!fiber || !run) return null;
+  const deliveries = run.asked.durable?.webhooks ? await deliveryStates(store, deliverySource(token)) : {};
+  return { fiber, run, deliveries };
 }
 
-/** What is told of it (document 1, "Run record"). */
-export function runRecord({ fiber, run }: DurableRun) {
-  return {
-    status: run.status,
-    fiber_id: fiber.run_id,
-    resume_token: fiber.run_id,
-    expires_at: new Date(fiber.expires_at).toISOString(),
-    final: fiber.final === null ? null : { role: "assistant", content: fiber.final },
-    error: fiber.error,
-    manifest_id: run.manifest,
-  };
+/** What is told of it. */
+export function recordOf({ fiber, run, deliveries }: DurableRun): RunRecord {
+  return runRecord(run, fiber, deliveries);
 }
 
 /** Where it stands, as streams tell it. */
@@ -42,9 +39,4 @@ export async function standingOf(store: TenantStore, { fiber, run }: DurableRun)
     return { ...told, waiting_on: attempts === 0 ? null : { kind: "retry", id: run_id, until: wake_at } };
   const open = (await waitsOfRun(store, run_id)).findLast(({ state }) => state === "open");
   return { ...told, waiting_on: open === undefined ? null : waitingOn(open) };
-}
-
-/** The id of its thread, as far as clients can name one. */
-export function publicThread(tenantId: string, suffix: string): string | null {
-  return isFiberSuffix(suffix) ? null : `${tenantId}:${suffix}`;
 }

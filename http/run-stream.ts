@@ -13,7 +13,7 @@ import type { HttpContext } from "./context.ts";
 import type { Reply } from "./exchange/reply.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import { type OneRun, Reattachment } from "./reattach.ts";
-import { type DurableRun, durableRun, runRecord, standingOf } from "./run-record.ts";
+import { type DurableRun, durableRun, recordOf, standingOf } from "./run-record.ts";
 
 /** How long it is waited before a run is looked at again that could not be. */
 const againMs = 1_000;
@@ -142,7 +142,7 @@ function endOf(found: DurableRun): string {
   if (run.status === "expired") return runErrorFrame(`run_expired:${fiber.run_id}`);
   if (run.status !== "completed") return runErrorFrame(fiber.error ?? run.status);
   const { stop_reason = null, usage = null } = run.result ?? {};
-  const record = runRecord(found);
+  const record = recordOf(found);
   const { status, final, error } = record;
   return frame("final", { status, final, error, stop_reason, ...(usage !== null && { usage }), run: record }, -1);
 }

@@ -89,6 +89,8 @@ export interface Registries {
   readonly defaultModelId: string;
   /** The route of images where a manifest names none; empty for none. */
   readonly defaultVisionModelId: string;
+  /** Where webhooks may go: the tenants of each endpoint, `*` for every one. */
+  readonly webhookEndpoints: ReadonlyMap<string, readonly string[] | "*">;
   /** `deployment` workspaces are for these tenants only. */
   readonly workspaceDeploymentTenants: readonly string[];
 }

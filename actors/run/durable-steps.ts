@@ -76,9 +76,13 @@ export class DurableSteps {
         return "suspended";
       }
       const ending = { status: "dead", stop_reason: null, error: code, usage: meter.total } as const;
-      const ops = () => [closeWaitsOp(store, plan.run_id), ...this.#fiber.endOps({ final: null, error: code })];
+      const ops = () => [
+        closeWaitsOp(store, plan.run_id),
+        ...this.#fiber.endOps({ status: "dead", final: null, error: code }),
+      ];
       await journal.end([interruptedEntry(plan.run_id, code)], ops, ending, null);
       this.tell("dead", this.#fiber.attempts + 1);
+      this.#fiber.announceEnd();
       return "finished";
     } catch {
       return "lost";

@@ -1,4 +1,4 @@
-import { fibersAddress, isFiberSuffix, splitRunKey } from "../../bus/address.ts";
+import { fibersAddress, publicThread, splitRunKey } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AcceptedRun, RunPlace, SubmitTurn, Surface, TurnAccepted } from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
@@ -26,7 +26,8 @@ export function durableAsked(
 ): DurableAsked | null {
   if (durable === null || besideTurns.includes(surface)) return null;
   if (!durableOn.includes(surface)) throw new SvcError("durable_not_supported");
-  return { ttl_ms: (durable.ttlSeconds ?? hibernateAfterSeconds) * 1_000 };
+  const { ttlSeconds, webhooks } = durable;
+  return { ttl_ms: (ttlSeconds ?? hibernateAfterSeconds) * 1_000, ...(webhooks.length > 0 && { webhooks }) };
 }
 
 /** Refuses with run_queue_full. */
@@ -41,7 +42,7 @@ export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: 
     resume_token: run_id,
     fiber_id: run_id,
     expires_at: new Date(expiresAt).toISOString(),
-    thread_id: isFiberSuffix(suffix) ? null : `${tenant_id}:${suffix}`,
+    thread_id: publicThread(tenant_id, suffix),
   };
 }
 

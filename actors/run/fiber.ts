@@ -1,21 +1,38 @@
-import { fibersAddress } from "../../bus/address.ts";
+import { deliveryAddress, fibersAddress, publicThread } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import type { RunPlace } from "../../bus/protocol/run.ts";
+import { deliverySource, runRecord } from "../../storage/frames/run-record.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
-import { endFiberOp, type FiberEnd, parkFiberOp, putOffFiberOp, stepFiberOp } from "../../storage/tables/fibers.ts";
+import { outboxOps } from "../../storage/tables/deliveries.ts";
+import {
+  endFiberOp,
+  type FiberRow,
+  parkFiberOp,
+  putOffFiberOp,
+  renewedUntil,
+  stepFiberOp,
+} from "../../storage/tables/fibers.ts";
 import { type RunRow, type RunSpent, spentOp } from "../../storage/tables/runs.ts";
 import type { JournalEntry } from "../log/entry.ts";
 
 /** The first time that a step is put off when it has failed; then twice as long each time, up to the second. */
 const backOffMs = { first: 60_000, longest: 3_600_000 };
 
+/** How a durable run ends. */
+export interface FiberEnding {
+  readonly status: "completed" | "failed" | "expired" | "dead";
+  readonly final: string | null;
+  readonly error: string | null;
+}
+
 /** What a durable run does besides: it says where it is with everything that it writes, so that another process goes on from there. */
 export class Fiber {
   readonly place: RunPlace;
   /** Failures of the step that it is at. */
   attempts: number;
-  readonly #runKey: number;
+  readonly #row: RunRow;
+  readonly #stored: FiberRow;
   readonly #activeBefore: number;
   readonly #takenAt: number;
   readonly #store: TenantStore;
@@ -31,12 +48,13 @@ export class Fiber {
   constructor(
     row: RunRow,
     place: RunPlace,
-    attempts: number,
+    stored: FiberRow,
     deps: { readonly store: TenantStore; readonly bus: Bus; readonly host: string; readonly env: Env },
   ) {
     this.place = place;
-    this.attempts = attempts;
-    this.#runKey = row.run_key;
+    this.attempts = stored.attempts;
+    this.#row = row;
+    this.#stored = stored;
     this.#activeBefore = row.spent?.active_ms ?? 0;
     this.#env = deps.env;
     this.#takenAt = deps.env.monotonic();
@@ -90,7 +108,7 @@ export class Fiber {
   }
 
   #spentOps(): WriteOp[] {
-    return this.#spent === null ? [] : [spentOp(this.#store, this.#runKey, this.#spent())];
+    return this.#spent === null ? [] : [spentOp(this.#store, this.#row.run_key, this.#spent())];
   }
 
   /** Whether another step may be begun now. */
@@ -120,8 +138,27 @@ export class Fiber {
     return [putOffFiberOp(this.#store, this.place.run_id, this.backOffMs, true)];
   }
 
-  endOps(end: FiberEnd): WriteOp[] {
-    return [...this.#spentOps(), endFiberOp(this.#store, this.place.run_id, end)];
+  /** What ends the run, and tells those who are to hear of it. */
+  endOps({ status, final, error }: FiberEnding): WriteOp[] {
+    const { tenant_id, suffix, run_id } = this.place;
+    // Its answer is a step too; what ends without one has no more time than it had.
+    const expires_at = this.#spent === null ? this.#stored.expires_at : renewedUntil(this.#env.now(), this.#stored);
+    const ops = [...this.#spentOps(), endFiberOp(this.#store, run_id, { final, error, expires_at })];
+    const endpoints = this.#endpoints;
+    if (endpoints.length === 0) return ops;
+    const type = `run.${status}`;
+    const run = runRecord({ ...this.#row, status }, { run_id, expires_at, final, error }, {});
+    const body = JSON.stringify({ type, tenant_id, thread_id: publicThread(tenant_id, suffix), run });
+    return [...ops, ...outboxOps(this.#store, { source: deliverySource(run_id), type, body, endpoints })];
+  }
+
+  /** The end is written: whoever is to send word of it looks at once. */
+  announceEnd(): void {
+    for (const id of this.#endpoints) this.#bus.tell(deliveryAddress(this.place.tenant_id, id), "wake", {});
+  }
+
+  get #endpoints(): readonly string[] {
+    return this.#row.asked.durable?.webhooks ?? [];
   }
 }
 

@@ -5,7 +5,7 @@ import { statusFrame } from "../../bus/frames/run-status.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason, RunPlace } from "../../bus/protocol/run.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { fiberById, hasExpired } from "../../storage/tables/fibers.ts";
+import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
 import { closeWaitsOp, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
@@ -59,9 +59,12 @@ export async function resumeRun(
   let fiber: Fiber | null = null;
   try {
     if (taken.run.asked.durable !== undefined) {
-      const durable = await durableRun(taken.run, place, store, { isOver, stop }, { deps, bus });
-      if ("status" in durable) return await endDurable(log, durable, place, taken.run, store, deps);
-      fiber = durable;
+      const stored = await fiberById(store, run_id);
+      if (stored === undefined) throw new SvcError("run_not_found");
+      const own = new Fiber(taken.run, place, stored, { store, bus, host: deps.host, env: deps.env });
+      const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
+      if (end !== null) return await endDurable(log, end, own, taken.run, store, deps);
+      fiber = own;
       log.follow(fiber);
     }
     const plan = await resumedPlan(taken.run, taken.thread, waits, place, fiber, store, deps);
@@ -76,7 +79,7 @@ export async function resumeRun(
     const { code } = SvcError.from(error);
     if (fiber !== null && code !== "internal_error" && !isPassing(code)) {
       const ended = { status: "failed", error: code } as const;
-      await endDurable(log, ended, place, taken.run, store, deps).catch(() => log.release());
+      await endDurable(log, ended, fiber, taken.run, store, deps).catch(() => log.release());
       return null;
     }
     log.release();
@@ -97,21 +100,18 @@ interface EndedDurable {
   readonly error: string;
 }
 
-/** What a durable run goes on with, or why it does not. */
-async function durableRun(
+/** Why a durable run does not go on; null for one that does. */
+function endOf(
   row: RunRow,
   place: RunPlace,
-  store: TenantStore,
-  { isOver, stop }: { readonly isOver: boolean; readonly stop: AbortReason | null },
-  { deps, bus }: Pick<ActorContext<PatternDeps>, "deps" | "bus">,
-): Promise<Fiber | EndedDurable> {
-  const { attempts = 0, lost = 0 } = (await fiberById(store, place.run_id)) ?? {};
-  const fiber = new Fiber(row, place, attempts, { store, bus, host: deps.host, env: deps.env });
-  if (stop !== null) return fiber;
+  { lost }: FiberRow,
+  isOver: boolean,
+  deps: PatternDeps,
+): EndedDurable | null {
   if (isOver) return { status: "expired", error: "run_expired" };
   if (lost >= lostMax) return { status: "dead", error: `step_lost: its process has ended ${lost} times in one step` };
   if (isRevoked(row, place, deps)) return { status: "failed", error: "principal_revoked" };
-  return fiber;
+  return null;
 }
 
 /** Whether who has asked for a run could not ask for it any more (decision 100). */
@@ -127,18 +127,18 @@ function isRevoked({ asked }: RunRow, { tenant_id }: RunPlace, { settings }: Pat
 async function endDurable(
   log: ThreadLink,
   { status, error }: EndedDurable,
-  place: RunPlace,
+  fiber: Fiber,
   row: RunRow,
   store: TenantStore,
-  { env, bus, host }: PatternDeps,
+  { env }: PatternDeps,
 ): Promise<null> {
-  const { run_id } = place;
+  const { run_id } = fiber.place;
   const { usage = null, step = 0 } = row.spent ?? {};
-  const fiber = new Fiber(row, place, 0, { store, bus, host, env });
-  const ops = () => [closeWaitsOp(store, run_id), ...fiber.endOps({ final: null, error })];
+  const ops = () => [closeWaitsOp(store, run_id), ...fiber.endOps({ status, final: null, error })];
   const ending = { status, stop_reason: null, error: error.split(":", 1)[0] as string, usage } as const;
   await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: env.now() };
   log.publish(() => statusFrame(standing));
+  fiber.announceEnd();
   return null;
 }

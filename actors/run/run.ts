@@ -249,7 +249,7 @@ export class Run {
     const isDone = label === "ok" || label === "limited";
     const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
     const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
-    const ofFiber = plan.fiber?.endOps({ final: ending.final, error }) ?? none;
+    const ofFiber = plan.fiber?.endOps({ status, final: ending.final, error }) ?? none;
     // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
     const closed = scope.run.hasAsked && journal.threadId !== "" ? [closeWaitsOp(scope.store, plan.run_id)] : [];
     const isWritten = await journal.end(
@@ -266,6 +266,7 @@ export class Run {
     if (!isWritten) return this.#goOn(ending, billed);
     scope.committed();
     this.#durable?.tell(status);
+    plan.fiber?.announceEnd();
 
     if (ending.stop_reason === "max_turns")
       scope.frame("max_turns", { limit: scope.speaking.plan.agent.recursion_limit });

@@ -1,11 +1,11 @@
-import { runAddress } from "../../bus/address.ts";
+import { publicThread, runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { requestMs, type TenantStore } from "../../storage/store/store.ts";
 import { fiberPage, wakeFiberOp } from "../../storage/tables/fibers.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
-import { type DurableRun, durableRun, publicThread, runRecord, standingOf } from "../run-record.ts";
+import { type DurableRun, durableRun, recordOf, standingOf } from "../run-record.ts";
 import { openRunStream, readEventId } from "../run-stream.ts";
 import { RunRecord } from "../schemas/chat.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
@@ -31,7 +31,7 @@ const runByToken = route({
   reply: { description: "The run record.", schema: RunRecord },
   fails: ["run_not_found", "storage_unavailable"],
   async handle({ params, principal }, { store }) {
-    return json(runRecord(await foundRun(store.tenant(principal.tenant_id), params.resume_token)));
+    return json(recordOf(await foundRun(store.tenant(principal.tenant_id), params.resume_token)));
   },
 });
 
@@ -203,7 +203,7 @@ async function detailOf(store: TenantStore, id: string) {
   const { fiber, run } = found;
   const { attempt, step, waiting_on } = await standingOf(store, found);
   return {
-    ...runRecord(found),
+    ...recordOf(found),
     run_id: fiber.run_id,
     thread_id: publicThread(store.tenantId, fiber.suffix),
     principal_subj: run.asked.principal.sub,

@@ -86,6 +86,13 @@ export const RunRecord = Type.Object({
   final: nullable(Type.Object({ role: Type.String(), content: Type.String() })),
   error: nullable(Type.String({ description: "`code` or `code: message`." })),
   manifest_id: Type.String(),
+  webhooks: Type.Optional(
+    Type.Unsafe<Readonly<Record<string, string>>>({
+      type: "object",
+      additionalProperties: { type: "string", enum: ["pending", "delivered", "dead"] },
+      description: "How far the word of its end is, by endpoint; absent where nobody is told.",
+    }),
+  ),
 });
 
 /** Body of the answer to POST /chat. */

@@ -1,4 +1,4 @@
-import { choice, endpointId, integer, list, nullable, section, unbuilt } from "../fields/fields.ts";
+import { choice, endpointId, integer, list, nullable, section } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
@@ -12,9 +12,7 @@ const fields = {
       }),
     ),
     tools: choice("Whether calls of one reply run one after another.", ["sequential", "parallel"], "sequential"),
-    webhooks: unbuilt(
-      list("Endpoints told when a durable run ends.", endpointId("Id of an endpoint."), { maxItems: 8 }),
-    ),
+    webhooks: list("Endpoints told when a durable run ends.", endpointId("Id of an endpoint."), { maxItems: 8 }),
   }),
 };
 
@@ -31,8 +29,18 @@ const rules: readonly Rule<Spec>[] = [
 export const execution = defineSection({
   fields,
   rules,
-  compile: ({ execution }: Spec) => ({
-    parallelTools: execution.tools === "parallel",
-    durable: execution.mode === "durable" ? { ttlSeconds: execution.resume_token_ttl_seconds } : null,
-  }),
+  compile({ execution }: Spec, { registries, tenantId, refuse }) {
+    const webhooks = [...new Set(execution.webhooks)];
+    for (const id of webhooks) {
+      const tenants = registries.webhookEndpoints.get(id) ?? [];
+      // Whether it is missing or another tenant's is nobody's business.
+      if (tenants === "*" || tenants.includes(tenantId)) continue;
+      const at = ["spec", "execution", "webhooks", execution.webhooks.indexOf(id)];
+      refuse(at, `names an unknown webhook endpoint: ${id}`, "unresolved");
+    }
+    return {
+      parallelTools: execution.tools === "parallel",
+      durable: execution.mode === "durable" ? { ttlSeconds: execution.resume_token_ttl_seconds, webhooks } : null,
+    };
+  },
 });

@@ -46,7 +46,7 @@ export interface FiberPlace {
 }
 
 /** What came of a durable run. */
-export type FiberEnd = Pick<FiberRow, "final" | "error">;
+export type FiberEnd = Pick<FiberRow, "final" | "error" | "expires_at">;
 
 /** Runs of one tenant that wait for their first step (decision 105). */
 const queuedMax = 10_000;
@@ -100,7 +100,7 @@ const wakeFiber = tenantSql(
 );
 const endFiber = tenantSql(
   "fiber_end",
-  `UPDATE fibers SET wake_at = NULL, ended_at = :now, updated_at = :now, final = ?, error = ? WHERE ${ofRun}`,
+  `UPDATE fibers SET wake_at = NULL, ended_at = :now, updated_at = :now, final = ?, error = ?, expires_at = ? WHERE ${ofRun}`,
 );
 const selectQueuedNth = tenantSql(
   "fibers_queued_nth",
@@ -229,13 +229,18 @@ export function wakeFiberOp(store: TenantStore, runId: string): WriteOp {
 }
 
 /** It is over. */
-export function endFiberOp(store: TenantStore, runId: string, { final, error }: FiberEnd): WriteOp {
-  return store.op(endFiber, [final, error, runId]);
+export function endFiberOp(store: TenantStore, runId: string, { final, error, expires_at }: FiberEnd): WriteOp {
+  return store.op(endFiber, [final, error, expires_at, runId]);
 }
 
 /** Deletes what the durable runs of a thread with numbers in a range have. Goes with `deleteRunsOp`. */
 export function deleteFibersOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
   return store.op(deleteOfRuns, runKeys(threadKey, range));
+}
+
+/** Until when a run may wait whose step ends now, by the clock of who runs it. */
+export function renewedUntil(now: number, { ttl_ms, accepted_at }: Pick<FiberRow, "ttl_ms" | "accepted_at">): number {
+  return Math.min(now + ttl_ms, accepted_at + lifeMsMax);
 }
 
 /** Whether as many runs of the tenant wait for their first step as may. */

@@ -49,6 +49,8 @@ export interface RunAsked {
 export interface DurableAsked {
   /** How long it may wait behind its last step, in milliseconds. */
   readonly ttl_ms: number;
+  /** The endpoints that are told of its end; absent for none. */
+  readonly webhooks?: readonly string[];
 }
 
 /** What a run has used of its limits. */

@@ -83,6 +83,7 @@ export function registries(given: Partial<Registries> = {}): Registries {
     patterns: new Set(["react"]),
     defaultModelId: "small",
     defaultVisionModelId: "",
+    webhookEndpoints: new Map(),
     workspaceDeploymentTenants: ["default"],
     ...given,
   };

@@ -80,7 +80,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       { thread_key: threadKey, epoch: 0, first_seq: 0 },
     ),
     acceptFiberOp(tenant, runBegun(newRun("run"), { thread_key: threadKey, epoch: 0, first_seq: 0 }), "t1", 5),
-    endFiberOp(tenant, "run", { final: text, error: text }),
+    endFiberOp(tenant, "run", { final: text, error: text, expires_at: 5 }),
     // Another thread's, that waits.
     insertRunOp(tenant, newRun("run", { asked: { ...newRun("run").asked, request_id: text } }), {
       thread_key: threadKey - 2,

@@ -16,6 +16,10 @@ const isListOf =
   (each: Check): Check =>
   (value) =>
     Array.isArray(value) && value.every(each);
+const isMapOf =
+  (each: Check): Check =>
+  (value) =>
+    isObject(value) && Object.values(value as Json).every(each);
 const isOneOf =
   (...words: readonly unknown[]): Check =>
   (value) =>
@@ -155,7 +159,7 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
       "usage?": isShape({ ...sums, totalTokens: isCount, cost: isShape({ ...sums, total: isAmount }) }),
       run: isShape({
         ...{ ...token, status: isOneOf("completed"), expires_at: isIso, final: orNull(isShape(reply)) },
-        ...{ error: isOneOf(null), manifest_id: isWord },
+        ...{ error: isOneOf(null), manifest_id: isWord, "webhooks?": isMapOf(isOneOf("pending", "delivered", "dead")) },
       }),
     },
   ],

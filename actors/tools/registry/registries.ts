@@ -20,6 +20,7 @@ export function registriesOf(settings: Settings, { models, toolSources, patterns
     patterns: new Set(patterns.keys()),
     defaultModelId: models.defaultModelId,
     defaultVisionModelId: settings.defaultVisionModelId,
+    webhookEndpoints: new Map(Object.entries(settings.webhookEndpoints).map(([id, { tenants }]) => [id, tenants])),
     workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
   };
 }

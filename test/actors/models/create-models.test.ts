@@ -505,6 +505,7 @@ function compileWith(environment: Environment, spec: object) {
     patterns: new Set(["react"]),
     defaultModelId,
     defaultVisionModelId: "",
+    webhookEndpoints: new Map(),
     workspaceDeploymentTenants: [],
   };
   const manifest = parseManifest({ metadata: { name: "x" }, spec });

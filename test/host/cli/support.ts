@@ -65,6 +65,7 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
     patterns: new Set(["react"]),
     defaultModelId,
     defaultVisionModelId: "",
+    webhookEndpoints: new Map(),
     workspaceDeploymentTenants: ["default"],
   };
 }

@@ -101,6 +101,7 @@ const built = [
   "spec.limits.max_cost_usd",
   "spec.limits.precount",
   "spec.execution.mode",
+  "spec.execution.webhooks",
   "spec.execution.resume_token_ttl_seconds",
   "spec.execution.tools",
   "spec.observability.trace",
