@@ -62,6 +62,7 @@ const commands: Commands = {
     (await import("./host/cli/validate-manifest.ts")).validateManifestCommand(loadRegistries),
   "mint-jwt": async () => (await import("./host/cli/mint-jwt.ts")).mintJwtCommand,
   keys: async () => (await import("./host/cli/keys.ts")).keysCommand,
+  task: async () => (await import("./host/cli/task.ts")).taskCommand,
   version: async () => (await import("./host/cli/version.ts")).versionCommand(version),
 };
 

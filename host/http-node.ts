@@ -12,7 +12,7 @@ import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/ob
 import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { createApp } from "../http/app.ts";
-import type { HttpContext } from "../http/context.ts";
+import type { HttpContext, TaskAnswer } from "../http/context.ts";
 import { EmbeddingLine } from "../http/embedding-line.ts";
 import { chooseEngine } from "../http/engines/choose.ts";
 import type { Listener } from "../http/engines/engine.ts";
@@ -38,6 +38,12 @@ export interface HttpNodeConfig {
   readonly settings: Settings;
   readonly version: string;
   readonly startedAt: number;
+}
+
+/** What an http thread asks of the main thread. */
+export interface MainControl {
+  allMetrics(): Promise<readonly MetricSnapshot[]>;
+  runTask(name: string): Promise<TaskAnswer>;
 }
 
 /** A node that speaks HTTP. */
@@ -72,7 +78,7 @@ export function createHttpNode(
   env: Env,
   storePort: MessagePort,
   plugins: readonly LoadedPlugin[],
-  allMetrics: () => Promise<readonly MetricSnapshot[]>,
+  { allMetrics, runTask }: MainControl,
   deliver?: (delivery: Delivery) => void,
 ): HttpNode {
   const { settings } = config;
@@ -119,6 +125,7 @@ export function createHttpNode(
     startedAt: config.startedAt,
     version: config.version,
     allMetrics,
+    runTask,
     draining: () => draining,
     closing: () => closing,
     schemaBehind: () => isSchemaBehind(store.system, migrations),

@@ -2,8 +2,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { expose, type Remote, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { systemEnv } from "../bus/env.ts";
-import type { MetricSnapshot } from "../governance/metrics.ts";
-import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
+import { createHttpNode, type HttpNode, type HttpNodeConfig, type MainControl } from "./http-node.ts";
 import { importPlugins } from "./plugins.ts";
 
 // Entry of an http thread, when there are more of them than the main thread itself.
@@ -14,11 +13,6 @@ export type HttpControl = Pick<
   "connect" | "lost" | "listen" | "metrics" | "announceEnd" | "stopAccepting" | "close"
 >;
 
-/** What an http thread asks of the main thread. */
-export interface MainControl {
-  allMetrics(): Promise<readonly MetricSnapshot[]>;
-}
-
 const { config, storePort, mainPort } = workerData as {
   config: HttpNodeConfig;
   storePort: MessagePort;
@@ -27,7 +21,8 @@ const { config, storePort, mainPort } = workerData as {
 const plugins = await importPlugins(config.settings.plugins);
 if (parentPort) {
   const main: Remote<MainControl> = wrap<MainControl>(nodeEndpoint(mainPort));
-  const node = createHttpNode(config, systemEnv(), storePort, plugins, () => main.allMetrics());
+  const asked: MainControl = { allMetrics: () => main.allMetrics(), runTask: (name) => main.runTask(name) };
+  const node = createHttpNode(config, systemEnv(), storePort, plugins, asked);
   const { connect, lost, listen, metrics, announceEnd, stopAccepting, close } = node;
   const control: HttpControl = { connect, lost, listen, metrics, announceEnd, stopAccepting, close };
   expose(control, nodeEndpoint(parentPort));

@@ -4,6 +4,7 @@ import { fibersAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Settings } from "../governance/settings/settings.ts";
+import type { TaskAnswer } from "../http/context.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import { endedAlone } from "../storage/tables/fibers.ts";
@@ -141,19 +142,47 @@ export function periodicTasks(
   }));
 }
 
-/** Does each task now and whenever it is due again. Answers how to stop; what is under way then comes to its end. */
-export function startTasks(tasks: readonly PeriodicTask[], env: Env, log: Logger): () => void {
+/** Tasks that are done again and again. */
+export interface RunningTasks {
+  /** Begins nothing more; what is under way comes to its end. */
+  stop(): void;
+  /** Does a task now, behind one that is under way. Answers once it is done; rejects when it has failed. */
+  run(name: string): Promise<TaskAnswer>;
+}
+
+/** Does each task now and whenever it is due again. */
+export function startTasks(tasks: readonly PeriodicTask[], env: Env, log: Logger): RunningTasks {
   let stopped = false;
+  const underWay = new Map<PeriodicTask, Promise<number>>();
+  const once = (task: PeriodicTask): Promise<number> => {
+    const before = underWay.get(task);
+    const done = before === undefined ? task.run() : before.then(task.run, task.run);
+    underWay.set(task, done);
+    const over = () => {
+      if (underWay.get(task) === done) underWay.delete(task);
+    };
+    done.then(over, over);
+    return done;
+  };
   const repeat = async (task: PeriodicTask): Promise<void> => {
     if (stopped && !task.whileDraining) return;
-    const pauseMs = await task.run().catch((error: unknown) => {
+    const pauseMs = await once(task).catch((error: unknown) => {
       log.warn({ err: error, task: task.name }, "a periodic task failed");
       return afterFailureMs;
     });
     env.timer(pauseMs, () => void repeat(task));
   };
   for (const task of tasks) void repeat(task);
-  return () => {
-    stopped = true;
+  return {
+    stop() {
+      stopped = true;
+    },
+    async run(name) {
+      const task = tasks.find((known) => known.name === name);
+      if (task === undefined) return "unknown";
+      if (stopped) return "stopped";
+      await once(task);
+      return "done";
+    },
   };
 }

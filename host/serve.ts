@@ -23,9 +23,9 @@ import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
 import { type Actors, startActors } from "./actor-node.ts";
 import { warningOfAnonymous } from "./expecting-anonymous.ts";
 import { HostLease } from "./host-lease.ts";
-import { createHttpNode, type HttpNode, type HttpNodeConfig } from "./http-node.ts";
-import type { HttpControl, MainControl } from "./http-worker.ts";
-import { periodicTasks, startTasks } from "./periodic-tasks.ts";
+import { createHttpNode, type HttpNode, type HttpNodeConfig, type MainControl } from "./http-node.ts";
+import type { HttpControl } from "./http-worker.ts";
+import { periodicTasks, type RunningTasks, startTasks } from "./periodic-tasks.ts";
 import { allMigrations, type LoadedPlugin, pluginProviders, pluginTasks } from "./plugin-seams.ts";
 import { importPlugins } from "./plugins.ts";
 import { AbandonedRuns } from "./recovery.ts";
@@ -120,6 +120,11 @@ async function run(
       ...(await Promise.all(workers.map((worker) => worker.control.metrics()))),
     ];
   };
+  let tasks: RunningTasks | null = null;
+  const mainControl: MainControl = {
+    allMetrics,
+    runTask: async (name) => (tasks === null ? "stopped" : tasks.run(name)),
+  };
   const nodeConfig = (node: number): HttpNodeConfig => ({
     node,
     actorNodes,
@@ -129,7 +134,7 @@ async function run(
     version: options.version,
     startedAt: env.now(),
   });
-  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), plugins, allMetrics, (delivery) =>
+  const main = createHttpNode(nodeConfig(0), env, system.store.attach(), plugins, mainControl, (delivery) =>
     actors?.deliver(delivery),
   );
   const actors: Actors | null =
@@ -153,7 +158,7 @@ async function run(
   main.context.metrics.gauge("svc_webhook_oldest_seconds", () => oldestDelivery / 1000);
   system.join({ node: 0, connect: main.connect, lost: main.lost });
   for (let node = 1; node <= httpWorkers; node++)
-    workers.push(startHttpWorker(nodeConfig(node), system, { allMetrics }, (error) => fatal.reject(error)));
+    workers.push(startHttpWorker(nodeConfig(node), system, mainControl, (error) => fatal.reject(error)));
 
   if (await main.context.schemaBehind().catch(() => false))
     log.warn("the database lacks migrations of this version: run `svc migrate`; /ready is 503 until then");
@@ -173,11 +178,11 @@ async function run(
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
   const services = { env, settings, store: main.context.store, bus: main.bus, log };
   const { files } = main.context;
-  const tasks = [
+  const allTasks = [
     ...periodicTasks(services.store, settings, lease, env, main.bus, files, bootId),
     ...pluginTasks(plugins, services),
   ];
-  const stopTasks = startTasks(tasks, env, log);
+  tasks = startTasks(allTasks, env, log);
   log.info({ http_engine: engine.name }, engine.why);
   announce(url, settings, plugins, env, log, counts);
   void warningOfAnonymous(settings, services.store, () => env.now()).then(
@@ -203,7 +208,7 @@ async function run(
     throw error;
   }
   log.info("draining");
-  stopTasks();
+  tasks.stop();
   abandoned.stop();
   main.stopAccepting();
   for (const worker of workers) await worker.control.stopAccepting();

@@ -23,6 +23,9 @@ export interface LiveTurn {
   fail(error: SvcError): void;
 }
 
+/** What became of a task that somebody has asked for: done, or that there is none, or that nothing begins any more. */
+export type TaskAnswer = "done" | "unknown" | "stopped";
+
 /** What the handlers of one http thread share. */
 export interface HttpContext {
   readonly env: Env;
@@ -55,6 +58,8 @@ export interface HttpContext {
   readonly version: string;
   /** What every thread of the process has counted. */
   allMetrics(): Promise<readonly MetricSnapshot[]>;
+  /** Does a periodic task of the process now. Rejects when it has failed. */
+  runTask(name: string): Promise<TaskAnswer>;
   /** True from the first signal to stop: /ready says so, and whoever spreads requests sends no more. */
   draining(): boolean;
   /** True once nothing new begins any more, on connections that are still open. */

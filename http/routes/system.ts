@@ -1,3 +1,4 @@
+import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { renderMetrics } from "../../governance/metrics.ts";
 import { json, text } from "../exchange/reply.ts";
@@ -77,4 +78,24 @@ const metrics = route({
   },
 });
 
-export const systemRoutes = [health("/health"), health("/live"), ready, metrics];
+const runTask = route({
+  method: "POST",
+  path: "/tasks/{name}/run",
+  summary: "Does a periodic task of the process now, whenever it is due.",
+  tag,
+  access: ["tasks:run"],
+  params: Type.Object({ name: Type.String({ description: "Of the task, such as `run_scheduled_jobs`." }) }),
+  reply: {
+    description: "It is done. What it has told others to look at goes on.",
+    schema: Type.Object({ task: Type.String(), status: Type.Literal("done") }),
+  },
+  fails: ["not_found", "shutting_down"],
+  async handle({ params: { name } }, context) {
+    const answer = await context.runTask(name);
+    if (answer === "unknown") throw new SvcError("not_found");
+    if (answer === "stopped") throw new SvcError("shutting_down");
+    return json({ task: name, status: "done" });
+  },
+});
+
+export const systemRoutes = [health("/health"), health("/live"), ready, metrics, runTask];

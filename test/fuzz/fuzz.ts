@@ -39,6 +39,7 @@ const withToldIds: readonly string[] = [
   "POST /runs/{run_id}/retry",
   "GET /plans/{plan_id}",
   "DELETE /plans/{plan_id}",
+  "POST /tasks/{name}/run",
 ];
 
 /** How far a fuzz goes. The same seed makes the same requests. */

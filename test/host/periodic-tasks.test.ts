@@ -57,21 +57,60 @@ test("a task that fails is tried again in a minute, and keeps no other from its 
 test("nothing begins after the end, and what is under way is not begun again", async () => {
   const sim = new Sim(3);
   const { task, began, env } = noted(sim, { takesMs: 50, pauseMs: 10 });
-  const stop = startTasks([task], env, log);
+  const tasks = startTasks([task], env, log);
   await sim.advance(20);
 
-  stop();
+  tasks.stop();
   await sim.advance(1_000);
 
   assert.deepEqual(began, [0]);
 });
 
+test("TASK-003 a task that is asked for is done at once, behind one that is under way, and told as done when it is", async () => {
+  const sim = new Sim(5);
+  const { task, began, env } = noted(sim, { takesMs: 70, pauseMs: 1_000 });
+  const tasks = startTasks([task], env, log);
+  const told: unknown[] = [];
+  const ask = (name: string) => void tasks.run(name).then((answer) => told.push([answer, sim.now]));
+  const startedAt = sim.now;
+  await sim.advance(30);
+
+  ask("noted");
+  ask("noted");
+  ask("nothing");
+  await sim.advance(2_000);
+  tasks.stop();
+  ask("noted");
+  await sim.advance(10);
+
+  assert.deepEqual(began, [0, 70, 140, 1_070, 2_140].slice(0, began.length));
+  assert.deepEqual(told, [
+    ["unknown", startedAt + 30],
+    ["done", startedAt + 140],
+    ["done", startedAt + 210],
+    ["stopped", startedAt + 2_030],
+  ]);
+});
+
+test("a task that fails says so to who has asked for it", async () => {
+  const sim = new Sim(6);
+  const { task, env } = noted(sim, { fails: true });
+  const tasks = startTasks([task], env, log);
+  await sim.advance(10);
+
+  const asked = tasks.run("noted");
+  const refused = assert.rejects(asked, /the disk is full/);
+  await sim.advance(10);
+
+  await refused;
+});
+
 test("what goes on while the process drains goes on", async () => {
   const sim = new Sim(4);
   const { task, began, env } = noted(sim, { pauseMs: 100, whileDraining: true });
-  const stop = startTasks([task], env, log);
+  const tasks = startTasks([task], env, log);
 
-  stop();
+  tasks.stop();
   await sim.advance(250);
 
   assert.deepEqual(began, [0, 100, 200]);

@@ -138,6 +138,7 @@ const samples: readonly Sample[] = [
   { route: "GET /runs/{run_id}", theirs: "run" },
   { route: "POST /runs/{run_id}/cancel", theirs: "run" },
   { route: "POST /runs/{run_id}/retry", theirs: "run" },
+  { route: "POST /tasks/{name}/run", theirs: ownersPlan },
   { route: "GET /files/{file_id}", theirs: "file" },
   { route: "DELETE /files/{file_id}", theirs: "file" },
 ];
