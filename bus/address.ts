@@ -69,6 +69,21 @@ export function fibersAddress(host: string): Address<"fibers"> {
   return { kind: "fibers", key: host };
 }
 
+/** The jobs of a tenant. */
+export function jobsAddress(tenantId: string): Address<"jobs"> {
+  return { kind: "jobs", key: tenantId };
+}
+
+/** The conversation of a job, or of one run of it. Clients read it and delete it, and do nothing else with it. */
+export function jobSuffix(name: string, runId: string | null): string {
+  return runId === null ? `job:${name}` : `job:${name}:${runId}`;
+}
+
+/** Whether a suffix is one of those. */
+export function isJobSuffix(suffix: string): boolean {
+  return suffix.startsWith("job:") && /^job:[a-z0-9_-]{1,64}(:[0-9a-f]{32})?$/.test(suffix);
+}
+
 /** One run: of a conversation, or of its own. */
 export function runAddress(tenantId: string, suffix: string | null, runId: string): Address<"run"> {
   return { kind: "run", key: suffix === null ? `${tenantId}/${runId}` : `${tenantId}:${suffix}/${runId}` };

@@ -82,6 +82,11 @@ export const errorTable = {
   approval_expired: { status: 409, help: "Nobody has decided in time." },
   same_principal: { status: 403, help: "The rule wants somebody else to decide than who has asked." },
   invalid_edited_args: { status: 422, help: "The tool would not take these arguments; detail says why." },
+  invalid_schedule: {
+    status: 422,
+    help: "A schedule is minute, hour, day of month, month and day of week (Sunday is 0) in UTC; detail says what is wrong.",
+  },
+  too_many_jobs: { status: 409, help: "The tenant has as many jobs as it may." },
   plan_changed: { status: 409, help: "Somebody else has changed the plan; detail.current is the plan as it is now." },
   unknown_response: {
     status: 404,

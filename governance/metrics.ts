@@ -83,6 +83,11 @@ export const metricTable = {
     labels: ["manifest_id", "reason"],
   },
   svc_runs_total: { type: "counter", help: "Runs by how they ended.", labels: ["manifest_id", "outcome"] },
+  svc_job_firings_total: {
+    type: "counter",
+    help: "Times that a job was started, or was not: refused, or skipped because it still ran.",
+    labels: ["trigger", "outcome"],
+  },
   svc_tokens_total: {
     type: "counter",
     help: "Tokens by model and direction.",

@@ -4,6 +4,8 @@ import { DeliverySlots } from "../actors/delivery/slots.ts";
 import { embedderActor } from "../actors/embedder/embedder-actor.ts";
 import type { EmbedderDeps } from "../actors/embedder/page.ts";
 import { type FibersDeps, fibersActor } from "../actors/fibers/fibers-actor.ts";
+import type { JobsDeps } from "../actors/jobs/deps.ts";
+import { jobsActor } from "../actors/jobs/jobs-actor.ts";
 import { ManifestLibrary } from "../actors/library/manifest-library.ts";
 import { type LimiterDeps, limiterActor } from "../actors/limiter/limiter-actor.ts";
 import { type ManifestsDeps, manifestsActor } from "../actors/manifests/manifests-actor.ts";
@@ -65,6 +67,7 @@ export interface NodeConfig {
 export type ActorDeps = DeliveryDeps &
   EmbedderDeps &
   FibersDeps &
+  JobsDeps &
   LimiterDeps &
   ManifestsDeps &
   NodeDeps &
@@ -77,6 +80,7 @@ export const actorKinds = [
   deliveryActor,
   embedderActor,
   fibersActor,
+  jobsActor,
   limiterActor,
   manifestsActor,
   nodeActor,

@@ -12,6 +12,7 @@ import { deleteLapsed, deleteOldDeliveries, deleteOldRuns } from "../storage/tab
 import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
+import { lookAtJobs } from "./due-jobs.ts";
 import { wakeDueRuns } from "./due-waits.ts";
 import type { HostLease } from "./host-lease.ts";
 
@@ -30,6 +31,8 @@ const minuteMs = 60_000;
 const hourMs = 3_600_000;
 /** How late a deadline may be noticed, and an answer whose hint was lost. */
 const waitsMs = 1_000;
+/** How late a job may begin, and how late it may be written down what came of it where nobody asks. */
+const jobsMs = 1_000;
 /** How long what a fork or a deletion has left may stay beyond the time after which it counts as abandoned. */
 const unownedMs = 30_000;
 const dayMs = 24 * hourMs;
@@ -76,6 +79,10 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
   async fiber_scheduler({ bus, host }) {
     bus.tell(fibersAddress(host), "look", { all: true });
     return minuteMs;
+  },
+  async run_scheduled_jobs({ store, bus }) {
+    await lookAtJobs(store, bus);
+    return jobsMs;
   },
   async search_index({ store, env }) {
     const startedAt = env.monotonic();

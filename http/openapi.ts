@@ -25,6 +25,7 @@ const ownTags: Readonly<Record<string, string>> = {
   Audit: "What was done, refused and found.",
   Approvals: "Tool calls that wait for a person.",
   "Durable runs": "Turns of manifests with spec.execution.mode durable, which outlive their process.",
+  Jobs: "Questions that agents are asked again and again: by a schedule, or when somebody says so.",
   Plans: "What agents mean to do, step by step; people may change it.",
   Usage: "What model calls used and cost.",
   Manifests: "The tenant's own manifests and their versions.",

@@ -1,18 +1,23 @@
-import { isReservedSuffix, isTaskSuffix } from "../bus/address.ts";
+import { isJobSuffix, isReservedSuffix, isTaskSuffix } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 
 /** 1 to 200 characters that are safe in a key, a path and a header; never the full id of a tenant. */
 const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
 
-/** The client's part of a thread's id, for what changes the thread: tasks are read only. Refuses with invalid_thread_id. */
+/** The client's part of a thread's id, for what changes the thread: those of tasks and jobs are read only. Refuses with invalid_thread_id. */
 export function checkThreadSuffix(suffix: string): string {
-  if (isTaskSuffix(suffix)) throw new SvcError("invalid_thread_id");
+  if (isTaskSuffix(suffix) || isJobSuffix(suffix)) throw new SvcError("invalid_thread_id");
   return checkReadSuffix(suffix);
+}
+
+/** The same for what deletes it: conversations of jobs too. */
+export function checkErasedSuffix(suffix: string): string {
+  return isJobSuffix(suffix) ? suffix : checkThreadSuffix(suffix);
 }
 
 /** The same for what reads it. */
 export function checkReadSuffix(suffix: string): string {
-  if (!suffixPattern.test(suffix)) throw new SvcError("invalid_thread_id");
+  if (!suffixPattern.test(suffix) && !isJobSuffix(suffix)) throw new SvcError("invalid_thread_id");
   return suffix;
 }
 

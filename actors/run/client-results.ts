@@ -58,6 +58,7 @@ class ResultRelease {
     const run = {
       ...turn,
       attended: true,
+      durable: false,
       mode: "default",
       agent,
       budget,

@@ -15,6 +15,8 @@ import type { RunDeps } from "./deps.ts";
 
 /** Where turns of a durable agent are durable runs. */
 const durableOn: readonly Surface[] = ["chat", "chat_stream", "continue"];
+/** What is a durable run whatever its agent says (decision 102). */
+const alwaysDurable: readonly Surface[] = ["job"];
 /** What is no turn of the conversation, or one within the run of another agent. */
 const besideTurns: readonly Surface[] = ["ask", "compact", "task"];
 
@@ -24,9 +26,10 @@ export function durableAsked(
   surface: Surface,
   { hibernateAfterSeconds }: RunDeps["settings"],
 ): DurableAsked | null {
-  if (durable === null || besideTurns.includes(surface)) return null;
-  if (!durableOn.includes(surface)) throw new SvcError("durable_not_supported");
-  const { ttlSeconds, webhooks } = durable;
+  const isAlways = alwaysDurable.includes(surface);
+  if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
+  if (!isAlways && !durableOn.includes(surface)) throw new SvcError("durable_not_supported");
+  const { ttlSeconds = null, webhooks = [] } = durable ?? {};
   return { ttl_ms: (ttlSeconds ?? hibernateAfterSeconds) * 1_000, ...(webhooks.length > 0 && { webhooks }) };
 }
 

@@ -4,6 +4,7 @@ import type { RunOutput } from "../../bus/frames/output.ts";
 import { statusFrame } from "../../bus/frames/run-status.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason, RunPlace } from "../../bus/protocol/run.ts";
+import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
@@ -110,17 +111,9 @@ function endOf(
 ): EndedDurable | null {
   if (isOver) return { status: "expired", error: "run_expired" };
   if (lost >= lostMax) return { status: "dead", error: `step_lost: its process has ended ${lost} times in one step` };
-  if (isRevoked(row, place, deps)) return { status: "failed", error: "principal_revoked" };
+  if (isRevoked({ ...row.asked.principal, tenant_id: place.tenant_id }, deps.settings))
+    return { status: "failed", error: "principal_revoked" };
   return null;
-}
-
-/** Whether who has asked for a run could not ask for it any more (decision 100). */
-function isRevoked({ asked }: RunRow, { tenant_id }: RunPlace, { settings }: PatternDeps): boolean {
-  const { authMode, authApiKeys, allowedTenants } = settings;
-  const { scheme, sub } = asked.principal;
-  if (scheme === "api_key" && authMode === "api_key")
-    if (!authApiKeys.some((key) => key.tenant_id === tenant_id && key.sub === sub)) return true;
-  return scheme !== "none" && allowedTenants.length > 0 && !allowedTenants.includes(tenant_id);
 }
 
 /** Ends a durable run that does not go on. */

@@ -17,6 +17,7 @@ const attendedOn: Readonly<Record<Surface, boolean>> = {
   responses_stream: true,
   // As the run above.
   task: false,
+  job: false,
 };
 
 /** Whether somebody waits for a run who could see to a question. */
@@ -31,11 +32,11 @@ export function callKey(runId: string, toolCallId: string): string {
 
 /** What is known of a run that controls are made for. */
 type ControlledRun = Pick<GovernedRun, "agent" | "budget" | "metrics" | "store" | "threadId" | "mode" | "audit"> &
-  Pick<RunPlan, "run_id"> & { readonly attended: boolean };
+  Pick<RunPlan, "run_id"> & { readonly attended: boolean; readonly durable: boolean };
 
 /** The controls of one run, and `others` beside them. */
 export function pipelineOf(run: ControlledRun, deps: RunDeps, others: readonly Control[] = []): Pipeline {
-  const { agent, budget, metrics, store, threadId, run_id, attended } = run;
+  const { agent, budget, metrics, store, threadId, run_id, attended, durable } = run;
   const governed: GovernedRun = {
     agent,
     budget,
@@ -49,6 +50,7 @@ export function pipelineOf(run: ControlledRun, deps: RunDeps, others: readonly C
       return run.mode;
     },
     attended,
+    durable,
     callKey: (id) => callKey(run_id, id),
     audit: (event_type, status, payload) => run.audit(event_type, status, payload),
     failed: (err) => deps.log.error({ err, run_id }, "a control could not judge"),

@@ -136,7 +136,7 @@ export class RunScope {
     const { agent, run_id } = plan;
     const { budget, metrics, store } = this;
     const governed = {
-      ...{ agent, run_id, budget, metrics, store, attended: this.attended },
+      ...{ agent, run_id, budget, metrics, store, attended: this.attended, durable: plan.fiber !== null },
       threadId: plan.parent?.root_thread_id ?? journal.threadId,
       get mode() {
         return scope.mode;

@@ -1,10 +1,11 @@
-import { isTaskSuffix, threadAddress } from "../../bus/address.ts";
+import { isJobSuffix, isTaskSuffix, threadAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
 import { requestMs } from "../../storage/store/store.ts";
 import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
 import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
+import { deleteJobRunsOfThreadOp } from "../../storage/tables/job-runs.ts";
 import { deletePlansOps } from "../../storage/tables/plans.ts";
 import { deleteInputsOp } from "../../storage/tables/queued-inputs.ts";
 import { deleteLeasesOp } from "../../storage/tables/thread-leases.ts";
@@ -42,6 +43,7 @@ export async function eraseThread(
     dropFilesOfThreadOp(store, thread_key),
     deleteLeasesOp(store, thread_key),
     ...deletePlansOps(store, key),
+    ...(isJobSuffix(state.suffix) ? [deleteJobRunsOfThreadOp(store, state.suffix)] : []),
     deleteThreadOp(store, head),
   ];
   try {

@@ -38,7 +38,8 @@ export function outputFor(
     case "openai_stream":
       return openAiStream(channel, completion, turn.include_usage, turn.request_id);
     case "task":
-      throw new Error("a task has no stream of its own");
+    case "job":
+      throw new Error(`a ${turn.surface} has no stream of its own`);
     case "responses":
       return responseAnswer(channel, responseHead(turn, agentName, created, firstSeq), turn.request_id);
     case "responses_stream": {

@@ -1,6 +1,7 @@
 import type { DeliveryMessages } from "./delivery.ts";
 import type { EmbedderMessages } from "./embedder.ts";
 import type { FibersMessages } from "./fibers.ts";
+import type { JobsMessages } from "./jobs.ts";
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
 import type { NodeMessages } from "./node.ts";
@@ -16,6 +17,7 @@ export interface Protocols {
   delivery: DeliveryMessages;
   embedder: EmbedderMessages;
   fibers: FibersMessages;
+  jobs: JobsMessages;
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
   node: NodeMessages;

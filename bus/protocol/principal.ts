@@ -7,6 +7,8 @@ export interface Principal {
   readonly scheme: string;
   /** Who vouched for the caller; two issuers may use one subject. Empty for keys and for none. */
   readonly issuer: string;
+  /** Whose scopes these are, where nobody is there: who has written the job that runs. */
+  readonly on_behalf_of?: { readonly sub: string; readonly scheme: string; readonly issuer: string };
 }
 
 /** Who a principal is, in one text: a subject is one person's only within who vouched for it. */

@@ -57,6 +57,7 @@ export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
 /**
  * What the answer of a turn looks like. `continue` has no messages of its own. `compact` is no turn: nobody is answered, its messages
  * say what the summary is to be like.
+ * Of a `job` nobody is told.
  */
 export type Surface =
   | "chat"
@@ -68,7 +69,8 @@ export type Surface =
   | "openai_stream"
   | "responses"
   | "responses_stream"
-  | "task";
+  | "task"
+  | "job";
 
 /** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
 export interface SubmitTurn {

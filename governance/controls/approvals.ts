@@ -35,7 +35,8 @@ export function approvals(run: GovernedRun): Control | null {
         run.metrics.count("svc_approval_waived_total", { mode: run.mode });
         return pass;
       }
-      if (!run.attended) return rule.allow_unattended ? pass : refused(rule, "unattended");
+      if (!run.attended && rule.allow_unattended) return pass;
+      if (!run.attended && !run.durable) return refused(rule, "unattended");
       try {
         return await gate(run, rule, call);
       } catch (error) {

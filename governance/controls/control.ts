@@ -37,6 +37,8 @@ export interface GovernedRun {
   readonly threadId: string;
   /** Whether somebody waits for the run who could see to a question. */
   readonly attended: boolean;
+  /** Whether it may be put aside for days, so that somebody is found who sees to a question. */
+  readonly durable: boolean;
   /** What it may do without asking. It changes when a plan is approved. */
   readonly mode: PermissionMode;
   /** A call of this run as the whole tenant knows it. */

@@ -36,7 +36,7 @@ export const dataSettings = {
     "TENANT_STORED_BYTES",
     1_073_741_824,
     [0, Number.MAX_SAFE_INTEGER],
-    "Bytes that a tenant may store on purpose: every version of its manifests, files and plans; 0 for any number.",
+    "Bytes that a tenant may store on purpose: every version of its manifests, files, plans and jobs; 0 for any number.",
   ),
   attachmentsMaxBytesPerTenant: int(
     "ATTACHMENTS_MAX_BYTES_PER_TENANT",

@@ -9,6 +9,7 @@ import { compactRoutes } from "./compact.ts";
 import { docsRoutes } from "./docs.ts";
 import { embeddingRoutes } from "./embeddings.ts";
 import { fileRoutes } from "./files.ts";
+import { jobRoutes } from "./jobs.ts";
 import { leaseRoutes } from "./leases.ts";
 import { manifestRoutes } from "./manifests.ts";
 import { openAiRoutes } from "./openai.ts";
@@ -56,6 +57,7 @@ export function allRoutes(
     ...fileRoutes,
     ...approvalRoutes,
     ...planRoutes,
+    ...jobRoutes,
     ...auditRoutes,
     ...usageRoutes,
     ...manifestRoutes(manifestSource),

@@ -13,7 +13,7 @@ import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { currentSnapshot } from "../snapshot.ts";
-import { checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
+import { checkErasedSuffix, checkReadSuffix } from "../thread-id.ts";
 
 const tag = "Sessions";
 /** How long a long log may take to be copied or deleted. */
@@ -109,7 +109,7 @@ const eraseHistory = route({
   },
   fails: ["invalid_thread_id", "run_in_progress", ...actorFails],
   async handle({ params, principal }, { bus, files, store, log }) {
-    const address = threadAddress(principal.tenant_id, checkThreadSuffix(params.thread_id));
+    const address = threadAddress(principal.tenant_id, checkErasedSuffix(params.thread_id));
     // A long one goes in pages, and is answered when the last of them is gone.
     await bus.ask(address, "erase", {}, { deadlineMs: longMs });
     // The thread is gone; bytes of its files that cannot be deleted now are deleted by the sweep.

@@ -19,6 +19,7 @@ import { migration as plans } from "./0031_plans.ts";
 import { migration as tasks } from "./0036_tasks.ts";
 import { migration as fibers } from "./0041_fibers.ts";
 import { migration as deliveries } from "./0045_deliveries.ts";
+import { migration as jobs } from "./0046_jobs.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -42,4 +43,5 @@ export const migrations: readonly Migration[] = [
   tasks,
   fibers,
   deliveries,
+  jobs,
 ];

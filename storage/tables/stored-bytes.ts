@@ -6,7 +6,7 @@ import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 // What would go over a limit changes no row, and so undoes its batch: no two writers pass a limit together.
 
 /** What is counted by itself. A new one needs nothing but its name. */
-export type StoredKind = "manifests" | "files" | "plans";
+export type StoredKind = "manifests" | "files" | "plans" | "jobs";
 
 /** What a write adds to what is stored; less than nothing when it takes away, the difference when it puts one in place of another. */
 export interface StoredChange {

@@ -39,6 +39,10 @@ const withToldIds: readonly string[] = [
   "POST /runs/{run_id}/retry",
   "GET /plans/{plan_id}",
   "DELETE /plans/{plan_id}",
+  "GET /jobs/{name}",
+  "GET /jobs/{name}/runs",
+  "DELETE /jobs/{name}",
+  "POST /jobs/{name}/run",
   "POST /tasks/{name}/run",
 ];
 

@@ -19,6 +19,7 @@ const ownersThread = "thread-of-acme-1";
 const ownersManifest = "agent-of-acme-01";
 const ownersDurable = "a-durable-of-acme";
 const ownersPlan = "a-plan-of-acme-1";
+const ownersJob = "a-job-of-acme-01";
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
 /** Ids of responses say where they are. */
 const nobodysResponses = [
@@ -138,7 +139,18 @@ const samples: readonly Sample[] = [
   { route: "GET /runs/{run_id}", theirs: "run" },
   { route: "POST /runs/{run_id}/cancel", theirs: "run" },
   { route: "POST /runs/{run_id}/retry", theirs: "run" },
-  { route: "POST /tasks/{name}/run", theirs: ownersPlan },
+  { route: "GET /jobs/{name}", theirs: ownersJob },
+  { route: "GET /jobs/{name}/runs", theirs: ownersJob },
+  // A job would be made of the stranger's own.
+  {
+    route: "PUT /jobs/{name}",
+    theirs: ownersJob,
+    body: () => ({ manifest_id: "nobodys", payload: { prompt: "mine" } }),
+  },
+  manifest("PUT /jobs/{name}", { body: (id) => ({ manifest_id: id, payload: { prompt: "mine" } }) }),
+  { route: "POST /jobs/{name}/run", theirs: ownersJob },
+  { route: "DELETE /jobs/{name}", theirs: ownersJob },
+  { route: "POST /tasks/{name}/run", theirs: ownersJob },
   { route: "GET /files/{file_id}", theirs: "file" },
   { route: "DELETE /files/{file_id}", theirs: "file" },
 ];
@@ -184,6 +196,8 @@ describe("another tenant's id", () => {
     const file = { data: gif.toString("base64"), media_type: "image/gif" };
     const plan = { plan: { secret: "the owner's" } };
     await server.request("PUT", `/plans/${ownersPlan}`, { ...as, body: plan });
+    const job = { manifest_id: ownersManifest, payload: { prompt: "the owner's secret" } };
+    await server.request("PUT", `/jobs/${ownersJob}`, { ...as, body: job });
     const response = { model: ownersManifest, input: "the owner's secret" };
     ownersResponse = (await server.request("POST", "/v1/responses", { ...as, body: response })).json.id;
     ownersFile = (await server.request("POST", "/files", { ...as, body: file })).json.file_id;
@@ -247,6 +261,9 @@ describe("another tenant's id", () => {
 
     assert.equal(run.json.manifest_id, ownersDurable);
     assert.notEqual(run.json.error, "aborted");
+    const job = await server.get(`/jobs/${ownersJob}`, as);
+
+    assert.deepEqual([job.json.payload.prompt, job.json.last_run_at], ["the owner's secret", null]);
     assert.equal(plan.json.plan.secret, "the owner's");
     assert.equal(response.status, 200, response.text);
     assert.equal(file.json.data, gif.toString("base64"));
@@ -271,6 +288,7 @@ describe("another tenant's id", () => {
       "/usage/threads",
       "/approvals",
       "/plans",
+      "/jobs",
       "/chat/sessions",
       "/chat/sessions/search?q=secret",
       "/manifests",

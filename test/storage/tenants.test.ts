@@ -13,6 +13,8 @@ import { appendOp } from "../../storage/tables/events.ts";
 import { acceptFiberOp, endFiberOp } from "../../storage/tables/fibers.ts";
 import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tables/files.ts";
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
+import { beginJobRunOps, endJobRunOp } from "../../storage/tables/job-runs.ts";
+import { writeJob } from "../../storage/tables/jobs.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
 import { writePlan } from "../../storage/tables/plans.ts";
@@ -201,6 +203,36 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     { id: "row", manifest_id: "m", thread_id: "t1", created_at: 5, expires_at: 1000, plan: JSON.stringify({ text }) },
     { now: 5, limit: 0 },
   );
+  await writeJob(
+    tenant,
+    undefined,
+    {
+      name: "row",
+      schedule: "* * * * *",
+      manifest_id: text,
+      payload: { prompt: text },
+      enabled: 1,
+      owner: ofJob(text),
+    },
+    { now: 5, next_run_at: 5, limit: 0, ops: [] },
+  );
+  const asked = { manifest_id: "m", prompt: text, owner: ofJob(text) };
+  for (const [run_id, job_name] of [
+    ["row", "row"],
+    ["run", "m"],
+  ] as const)
+    await tenant.write(
+      beginJobRunOps(tenant, {
+        run_id,
+        job_name,
+        suffix: "t1",
+        caused_by: "manual",
+        requested_by: text,
+        asked,
+        started_at: 5,
+      }),
+    );
+  await tenant.write([endJobRunOp(tenant, "run", { status: "ok", outcome: "completed", error: text, answer: text })]);
   await searchEvents(tenant, "anything", 1);
   for (const [source, endpoint] of [
     ["tool", "call"],
@@ -222,6 +254,8 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       await tenant.write(decideOps(tenant, id, { decision, note: text, edited_args: null }, "somebody"));
   }
 }
+
+const ofJob = (sub: string) => ({ sub, scopes: [], scheme: "none", issuer: "" });
 
 const victimKey = 7;
 // The victim's words as they stand in the index, which an attacker who knows how they are made can ask for.
@@ -284,6 +318,8 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "approvals",
     "plans",
     "deliveries",
+    "jobs",
+    "job_runs",
   ];
   const query = (table: string) => `SELECT * FROM ${table} WHERE tenant_id = 'victim' ORDER BY 2, 3`;
   if (config.engine === "postgres")
@@ -401,6 +437,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "event_sizes_forward",
     "fiber_has_expired",
     "fibers_queued_nth",
+    "jobs_nth",
     "plans_nth",
     "run_any",
     "search_few_hits",

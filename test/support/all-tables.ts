@@ -9,6 +9,8 @@ import "../../storage/tables/fibers.ts";
 import "../../storage/tables/files.ts";
 import "../../storage/tables/hosts.ts";
 import "../../storage/tables/idempotency.ts";
+import "../../storage/tables/job-runs.ts";
+import "../../storage/tables/jobs.ts";
 import "../../storage/tables/kv.ts";
 import "../../storage/tables/live-runs.ts";
 import "../../storage/tables/manifests.ts";

@@ -1,0 +1,16 @@
+import type { Logger } from "pino";
+import type { Metrics } from "../../governance/metrics.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { Store } from "../../storage/store/store.ts";
+import type { ManifestLibrary } from "../library/manifest-library.ts";
+
+/** What the owners of jobs need beside their state. */
+export interface JobsDeps {
+  readonly store: Store;
+  readonly manifests: Pick<ManifestLibrary, "resolve">;
+  readonly metrics: Pick<Metrics, "count">;
+  readonly mask: SecretMask;
+  readonly settings: Pick<Settings, "tenantStoredBytes" | "authMode" | "authApiKeys" | "allowedTenants">;
+  readonly log: Logger;
+}

@@ -1,0 +1,213 @@
+import { jobSuffix, runAddress } from "../../bus/address.ts";
+import { type ErrorCode, errorTable, SvcError } from "../../bus/errors.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
+import type { SubmitTurn } from "../../bus/protocol/run.ts";
+import { auditOp } from "../../governance/audit.ts";
+import { isRevoked } from "../../governance/auth/revoked.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import {
+  acceptJobRunOp,
+  beginJobRunOps,
+  endJobRunOp,
+  type JobRunEnd,
+  type JobRunRow,
+  openJobRun,
+} from "../../storage/tables/job-runs.ts";
+import {
+  beginJobOp,
+  dueJobs,
+  endJobOp,
+  type JobRow,
+  storedJob,
+  storeNow,
+  takeTimeOp,
+} from "../../storage/tables/jobs.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import type { JobsDeps } from "./deps.ts";
+import { nextTime } from "./schedule.ts";
+
+// A job fires: one batch takes its time and opens the record of a run, with all that the run is asked. Only then is the run asked for,
+// by the id in the record, and it is asked for again as long as the record is open and there is no such run.
+
+/** Jobs of a tenant that fire at once; the others are a second later. */
+const firingsMax = 16;
+/** How long a run is asked for again that passing troubles keep from being accepted. */
+const patienceMs = 3_600_000;
+
+/** Fires what is due. */
+export async function fireDue(store: TenantStore, context: ActorContext<JobsDeps>): Promise<void> {
+  const due = await dueJobs(store, firingsMax);
+  await Promise.all(due.map((job) => fireOnTime(store, job, context)));
+}
+
+async function fireOnTime(store: TenantStore, job: JobRow, context: ActorContext<JobsDeps>): Promise<void> {
+  const { deps } = context;
+  const now = await storeNow(deps.store.system);
+  // However many of its times have gone by, it runs once.
+  const take = takeTimeOp(store, job, nextTime(job.schedule, now));
+  try {
+    const run = await begin(store, job, { caused_by: "schedule", requested_by: "cron", now, first: [take] }, context);
+    await submit(store, run, context);
+  } catch (error) {
+    if (!(error instanceof SvcError && error.code === "conflict")) throw error;
+    if ((await openJobRun(store, job.name)) === undefined) return;
+    deps.metrics.count("svc_job_firings_total", { trigger: "schedule", outcome: "skipped" });
+    // Another host may have taken the time meanwhile.
+    await store.write([take]).catch(unlessConflict);
+  }
+}
+
+/** Fires a job because somebody says so, and answers its run. Refuses with not_found, and with run_in_progress while it runs. */
+export async function fireNow(
+  store: TenantStore,
+  name: string,
+  { sub }: Principal,
+  context: ActorContext<JobsDeps>,
+): Promise<string> {
+  const job = await storedJob(store, name);
+  if (job === undefined) throw new SvcError("not_found");
+  const now = await storeNow(context.deps.store.system);
+  let run: JobRunRow;
+  try {
+    run = await begin(store, job, { caused_by: "manual", requested_by: sub, now, first: [] }, context);
+  } catch (error) {
+    const open = error instanceof SvcError && error.code === "conflict" ? await openJobRun(store, name) : undefined;
+    if (open === undefined) throw error;
+    throw new SvcError("run_in_progress", { subject: open.run_id });
+  }
+  await submit(store, run, context);
+  return run.run_id;
+}
+
+interface Firing extends Pick<JobRunRow, "caused_by" | "requested_by"> {
+  readonly now: number;
+  readonly first: readonly WriteOp[];
+}
+
+/** Opens the record. Refuses with conflict when the job has an open run, is gone, or its time was taken. */
+async function begin(
+  store: TenantStore,
+  { name, manifest_id, payload, owner, last_run_at }: JobRow,
+  { caused_by, requested_by, now, first }: Firing,
+  { env, deps }: ActorContext<JobsDeps>,
+): Promise<JobRunRow> {
+  const run_id = env.id();
+  const suffix = jobSuffix(name, payload.fresh_thread ? run_id : null);
+  // Two runs of a job have two times, by which its newest one is known.
+  const started_at = Math.max(now, (last_run_at ?? 0) + 1);
+  const prompt = payload.prompt ?? payload.message ?? "";
+  const run = {
+    run_id,
+    job_name: name,
+    suffix,
+    caused_by,
+    requested_by,
+    started_at,
+    asked: { manifest_id, prompt, owner },
+  };
+  const fired = {
+    event_type: "job_fired",
+    status: "ok",
+    manifest_id,
+    principal_subj: requested_by,
+    payload: {
+      job: name,
+      run_id,
+      trigger: caused_by,
+      on_behalf_of: owner.sub,
+      thread_id: `${store.tenantId}:${suffix}`,
+    },
+  };
+  const audit = auditOp(store, { env, mask: deps.mask }, fired);
+  await store.write([...first, beginJobOp(store, name, started_at), ...beginJobRunOps(store, run), audit]);
+  deps.metrics.count("svc_job_firings_total", { trigger: caused_by, outcome: "started" });
+  return { ...run, status: "running", accepted_at: null, finished_at: null, outcome: "", error: "", answer: null };
+}
+
+/** Asks for the run of a record. A refusal ends the record, unless it is one that passes. */
+export async function submit(store: TenantStore, run: JobRunRow, context: ActorContext<JobsDeps>): Promise<void> {
+  const { bus, deps } = context;
+  try {
+    const turn = turnOf(store.tenantId, run, context);
+    if (isRevoked(turn.principal, deps.settings)) return await refuse(store, run, "principal_revoked", context);
+    await bus.ask(runAddress(store.tenantId, run.suffix, run.run_id), "start", turn);
+    await store.write([acceptJobRunOp(store, run.run_id)]);
+  } catch (error) {
+    const refusal = SvcError.from(error);
+    if (refusal.code === "internal_error")
+      deps.log.error({ err: error, run_id: run.run_id }, "the run of a job did not begin");
+    if (!isPassing(refusal.code) || context.env.now() - run.started_at > patienceMs)
+      await refuse(store, run, refusal.message, context);
+  }
+}
+
+/** Whether the same request may be taken later. */
+function isPassing(code: ErrorCode): boolean {
+  return "retryable" in errorTable[code];
+}
+
+/** The turn that a record asks for: nobody's own, with the scopes of who has written the job. */
+function turnOf(tenant_id: string, { run_id, suffix, asked }: JobRunRow, { bus }: ActorContext<JobsDeps>): SubmitTurn {
+  const { scopes, sub, scheme, issuer } = asked.owner;
+  return {
+    run_id,
+    surface: "job",
+    principal: { tenant_id, sub: "cron", scopes, scheme: "cron", issuer: "", on_behalf_of: { sub, scheme, issuer } },
+    request_id: run_id,
+    manifest: asked.manifest_id,
+    messages: [{ role: "user", content: asked.prompt }],
+    thread_suffix: suffix,
+    model: null,
+    template: null,
+    template_args: [],
+    max_tokens: null,
+    temperature: null,
+    include_usage: false,
+    response: null,
+    idempotency: null,
+    lease: null,
+    // Nobody listens.
+    channel: { node: bus.node, id: 0 },
+  };
+}
+
+async function refuse(
+  store: TenantStore,
+  run: JobRunRow,
+  error: string,
+  context: ActorContext<JobsDeps>,
+): Promise<void> {
+  const { env, deps } = context;
+  const refused = {
+    event_type: "job_refused",
+    status: "denied",
+    manifest_id: run.asked.manifest_id,
+    principal_subj: "cron",
+    payload: {
+      job: run.job_name,
+      run_id: run.run_id,
+      trigger: run.caused_by,
+      on_behalf_of: run.asked.owner.sub,
+      error,
+    },
+  };
+  const ops = [auditOp(store, { env, mask: deps.mask }, refused)];
+  deps.metrics.count("svc_job_firings_total", { trigger: run.caused_by, outcome: "refused" });
+  await endRun(store, run, { status: "error", outcome: "refused", error, answer: null }, ops);
+}
+
+/** Closes a record, unless somebody else has. */
+export async function endRun(
+  store: TenantStore,
+  { run_id, job_name, started_at }: JobRunRow,
+  end: JobRunEnd,
+  ops: readonly WriteOp[] = [],
+): Promise<void> {
+  const { status, error } = end;
+  const ofJob = endJobOp(store, job_name, { startedAt: started_at, status, error });
+  await store.write([endJobRunOp(store, run_id, end), ofJob, ...ops]).catch(unlessConflict);
+}
+
+function unlessConflict(error: unknown): void {
+  if (!(error instanceof SvcError && error.code === "conflict")) throw error;
+}

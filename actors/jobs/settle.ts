@@ -1,0 +1,37 @@
+import type { TenantStore } from "../../storage/store/store.ts";
+import { acceptJobRunOp, type JobRunRow, jobRunStanding, openJobRuns } from "../../storage/tables/job-runs.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import type { JobsDeps } from "./deps.ts";
+import { endRun, submit } from "./fire.ts";
+
+/** Open runs that are looked at together. */
+const pageRows = 50;
+/** Characters of an answer that a record has; the conversation has all of it. */
+const answerCharsMax = 16_384;
+
+/** Writes down what has come of the tenant's open runs, and asks again for those that are not in the store. */
+export async function settleRuns(store: TenantStore, context: ActorContext<JobsDeps>): Promise<void> {
+  for (let after = ""; ; ) {
+    const page = await openJobRuns(store, after, pageRows);
+    await Promise.all(page.map((run) => settle(store, run, context)));
+    const last = page.at(-1);
+    if (last === undefined || page.length < pageRows) return;
+    after = last.job_name;
+  }
+}
+
+async function settle(store: TenantStore, run: JobRunRow, context: ActorContext<JobsDeps>): Promise<void> {
+  const standing = await jobRunStanding(store, run.run_id);
+  if (standing === undefined) {
+    if (run.accepted_at === null) return submit(store, run, context);
+    // It was accepted, and has gone with its conversation.
+    return endRun(store, run, { status: "error", outcome: "failed", error: "thread_deleted", answer: null });
+  }
+  if (standing.ended_at === null) {
+    if (run.accepted_at === null) await store.write([acceptJobRunOp(store, run.run_id)]);
+    return;
+  }
+  const { status: outcome, error, final } = standing;
+  const answer = final === null ? null : final.slice(0, answerCharsMax);
+  return endRun(store, run, { status: error === null ? "ok" : "error", outcome, error: error ?? "", answer });
+}

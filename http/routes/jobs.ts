@@ -1,0 +1,265 @@
+import { jobsAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import {
+  type JobRunRow,
+  type JobRunStanding,
+  jobRunById,
+  jobRunStanding,
+  jobRunsOf,
+} from "../../storage/tables/job-runs.ts";
+import { type JobRow, jobsOf, storedJob } from "../../storage/tables/jobs.ts";
+import type { HttpContext } from "../context.ts";
+import type { Exchange } from "../engines/exchange.ts";
+import { json, jsonText } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
+
+const tag = "Jobs";
+const readScopes = ["jobs:read"];
+const writeScopes = ["jobs:write"];
+/** More than a tenant may have. */
+const jobsListed = 10_000;
+const promptCharsMax = 65_536;
+/** How long somebody waits for the end of a run, and how often it is looked at: soon at first, and then less. */
+const waitMs = 60_000;
+const lookMs = { first: 20, longest: 500 };
+
+const namePattern = /^[a-z0-9_-]{1,64}$/;
+
+const payloadFields = {
+  prompt: Type.Optional(Type.String({ maxLength: promptCharsMax, description: "What the user says." })),
+  message: Type.Optional(
+    Type.String({ maxLength: promptCharsMax, description: "The same, where there is no prompt." }),
+  ),
+  fresh_thread: Type.Optional(
+    Type.Boolean({ description: "A conversation for each run; else all runs go on in one, `{tenant}:job:{name}`." }),
+  ),
+};
+
+const Job = Type.Object({
+  tenant_id: Type.String(),
+  name: Type.String(),
+  schedule: Type.String({ description: "Empty for a job that runs by hand only." }),
+  manifest_id: Type.String(),
+  payload: Type.Object(payloadFields),
+  enabled: Type.Boolean(),
+  last_run_at: nullable(EpochMs),
+  next_run_at: nullable(EpochMs),
+  last_status: Type.String({ description: "Of the newest run: running, ok or error; empty before the first." }),
+  last_error: Type.String(),
+  created_at: EpochMs,
+  principal: Type.Object(
+    { sub: Type.String(), scopes: Type.Array(Type.String()), scheme: Type.String() },
+    { description: "Who has written it last: its runs have these scopes." },
+  ),
+});
+
+const JobRun = Type.Object({
+  tenant_id: Type.String(),
+  job_name: Type.String(),
+  run_id: Type.String({ description: "Also the resume token of the durable run." }),
+  status: Type.Union([Type.Literal("running"), Type.Literal("ok"), Type.Literal("error")]),
+  error: Type.String(),
+  started_at: EpochMs,
+  finished_at: nullable(EpochMs),
+  result: Type.Object({
+    status: Type.String({ description: "How the run ended; `refused` when it did not begin, `running` before." }),
+    answer: nullable(Type.String({ description: "Its first 16,384 characters; the conversation has all of it." })),
+    trigger: Type.Union([Type.Literal("manual"), Type.Literal("schedule")]),
+    requested_by: Type.String(),
+    thread_id: Type.String(),
+  }),
+});
+
+const JobParams = Type.Object({ name: Type.String({ description: "1 to 64 of a-z, 0-9, _ and -." }) });
+
+const listJobs = route({
+  method: "GET",
+  path: "/jobs",
+  summary: "The tenant's jobs by name.",
+  tag,
+  access: readScopes,
+  reply: { description: "All of them.", schema: Type.Object({ items: Type.Array(Job) }) },
+  fails: actorFails,
+  async handle({ principal: { tenant_id } }, context) {
+    await context.bus.ask(jobsAddress(tenant_id), "settle", {});
+    const jobs = await jobsOf(context.store.tenant(tenant_id), jobsListed);
+    return jsonText(`{"items":[${jobs.map((job) => jobText(tenant_id, job, context)).join(",")}]}`);
+  },
+});
+
+const getJob = route({
+  method: "GET",
+  path: "/jobs/{name}",
+  summary: "One job.",
+  tag,
+  access: readScopes,
+  params: JobParams,
+  reply: { description: "The job.", schema: Job },
+  fails: ["not_found", ...actorFails],
+  async handle({ params, principal: { tenant_id } }, context) {
+    await context.bus.ask(jobsAddress(tenant_id), "settle", {});
+    return jsonText(jobText(tenant_id, await jobNamed(context.store.tenant(tenant_id), params.name), context));
+  },
+});
+
+const putJob = route({
+  method: "PUT",
+  path: "/jobs/{name}",
+  summary: "Writes a job: a new one, or in the place of what is there.",
+  tag,
+  access: writeScopes,
+  params: JobParams,
+  body: Type.Object(
+    {
+      schedule: Type.String({
+        default: "",
+        description:
+          "Minute, hour, day of month, month, day of week (Sunday is 0), in UTC: `*`, `a`, `a-b`, `*/n`, `a-b/n`, and lists of these. Empty for none.",
+      }),
+      manifest_id: Type.String({ default: "", maxLength: 128, description: "The agent that is asked." }),
+      payload: Type.Object(payloadFields, { default: {}, additionalProperties: false }),
+      enabled: Type.Boolean({ default: true, description: "False: it does not run by itself." }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: { description: "The job as it is now.", schema: Job },
+  fails: [
+    "invalid_schedule",
+    "invalid_manifest",
+    "too_many_jobs",
+    "storage_quota_exceeded",
+    "not_found",
+    ...actorFails,
+  ],
+  async handle({ params: { name }, body, principal }, context) {
+    const { tenant_id } = principal;
+    if (!namePattern.test(name)) throw invalid(["path", "name"], "a name is 1 to 64 of a-z, 0-9, _ and -");
+    const { prompt, message } = body.payload;
+    if ((prompt ?? message ?? "").trim() === "")
+      throw invalid(["body", "payload", "prompt"], "a job needs a prompt: payload.prompt or payload.message");
+    await context.bus.ask(jobsAddress(tenant_id), "put", { name, job: body, principal });
+    return jsonText(jobText(tenant_id, await jobNamed(context.store.tenant(tenant_id), name), context));
+  },
+});
+
+const deleteJob = route({
+  method: "DELETE",
+  path: "/jobs/{name}",
+  summary: "Deletes a job and the records of its runs. A run that is under way goes on, and its conversation stays.",
+  tag,
+  access: writeScopes,
+  params: JobParams,
+  reply: { description: "It is gone.", schema: Type.Object({ status: Type.Literal("deleted") }) },
+  fails: ["not_found", ...actorFails],
+  async handle({ params: { name }, principal }, { bus }) {
+    if (!namePattern.test(name)) throw new SvcError("not_found");
+    await bus.ask(jobsAddress(principal.tenant_id), "remove", { name, principal });
+    return json({ status: "deleted" });
+  },
+});
+
+const runJob = route({
+  method: "POST",
+  path: "/jobs/{name}/run",
+  summary: "Runs a job now, also one that is not enabled, and answers its run.",
+  tag,
+  access: writeScopes,
+  params: JobParams,
+  reply: {
+    description: "The run as it has ended; as `running` when it waits for somebody, or has not ended within a minute.",
+    schema: JobRun,
+  },
+  fails: ["not_found", "run_in_progress", ...actorFails],
+  async handle({ params: { name }, principal, exchange }, context) {
+    const { tenant_id } = principal;
+    if (!namePattern.test(name)) throw new SvcError("not_found");
+    const { run_id } = await context.bus.ask(jobsAddress(tenant_id), "run", { name, principal });
+    const store = context.store.tenant(tenant_id);
+    await ended(store, run_id, exchange, context);
+    await context.bus.ask(jobsAddress(tenant_id), "settle", {});
+    const run = await jobRunById(store, run_id);
+    if (run === undefined) throw new SvcError("not_found");
+    return jsonText(runText(tenant_id, run, context));
+  },
+});
+
+const listRuns = route({
+  method: "GET",
+  path: "/jobs/{name}/runs",
+  summary: "The runs of a job, the newest first. The newest 200 are kept.",
+  tag,
+  access: readScopes,
+  params: JobParams,
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 20, description: "Runs in the list." }),
+  }),
+  reply: { description: "The runs.", schema: Type.Object({ items: Type.Array(JobRun) }) },
+  fails: ["not_found", ...actorFails],
+  async handle({ params, query, principal: { tenant_id } }, context) {
+    const store = context.store.tenant(tenant_id);
+    const { name } = await jobNamed(store, params.name);
+    await context.bus.ask(jobsAddress(tenant_id), "settle", {});
+    const runs = await jobRunsOf(store, name, query.limit);
+    return jsonText(`{"items":[${runs.map((run) => runText(tenant_id, run, context)).join(",")}]}`);
+  },
+});
+
+/** Resolves when the run is over, waits for somebody, or was waited for long enough; or when nobody waits for it any more. */
+async function ended(store: TenantStore, runId: string, exchange: Exchange, context: HttpContext): Promise<void> {
+  const { env } = context;
+  const until = env.monotonic() + waitMs;
+  let left = false;
+  exchange.onAborted(() => {
+    left = true;
+  });
+  for (let pauseMs = lookMs.first; !left && env.monotonic() < until; pauseMs = Math.min(2 * pauseMs, lookMs.longest)) {
+    const record = await jobRunById(store, runId);
+    if (record?.status !== "running") return;
+    const standing = await jobRunStanding(store, runId);
+    if (standing && (standing.ended_at !== null || isPutAside(standing, env.now() + until - env.monotonic()))) return;
+    // It goes on without us.
+    if (context.closing()) return;
+    await new Promise<void>((resolve) => void env.timer(pauseMs, resolve));
+  }
+}
+
+/** Whether a run waits for somebody, or is tried again only when nobody waits for it any more. */
+function isPutAside({ status, wake_at }: JobRunStanding, until: number): boolean {
+  return status === "waiting" && (wake_at === null || wake_at > until);
+}
+
+async function jobNamed(store: TenantStore, name: string): Promise<JobRow> {
+  const job = namePattern.test(name) ? await storedJob(store, name) : undefined;
+  if (job === undefined) throw new SvcError("not_found");
+  return job;
+}
+
+function invalid(loc: readonly string[], msg: string): SvcError {
+  return new SvcError("invalid_request", { detail: [{ loc, msg, type: "value" }] });
+}
+
+/** JSON of a job. What it says was written by callers of the tenant. */
+function jobText(tenant_id: string, { owner, bytes: _bytes, ...job }: JobRow, { mask }: HttpContext): string {
+  const { sub, scopes, scheme } = owner;
+  const view = { tenant_id, ...job, enabled: job.enabled === 1, principal: { sub, scopes, scheme } };
+  return mask.forms.jsonText(JSON.stringify(view));
+}
+
+/** JSON of a run. Its answer is what a model has said. */
+function runText(tenant_id: string, run: JobRunRow, { mask }: HttpContext): string {
+  const { run_id, job_name, status, error, started_at, finished_at, outcome, answer, caused_by, requested_by } = run;
+  const result = {
+    status: outcome === "" ? "running" : outcome,
+    answer,
+    trigger: caused_by,
+    requested_by,
+    thread_id: `${tenant_id}:${run.suffix}`,
+  };
+  const view = { tenant_id, job_name, run_id, status, error, started_at, finished_at, result };
+  return mask.forms.jsonText(JSON.stringify(view));
+}
+
+export const jobRoutes = [listJobs, getJob, putJob, deleteJob, runJob, listRuns];

@@ -1,0 +1,162 @@
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
+import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
+import type { JobOwner } from "./jobs.ts";
+
+// Runs of jobs: a row from the batch in which a job fires, so that a firing outlives a crash. It holds all that the run is asked, and
+// in the end what came of it. A job has one open run at most. How far the run itself is, is said by its rows in `runs` and `fibers`.
+
+/** What a run of a job is asked, as the job was when it fired. */
+export interface AskedOfJob {
+  readonly manifest_id: string;
+  readonly prompt: string;
+  readonly owner: JobOwner;
+}
+
+const jobRunTable = table("job_runs", {
+  run_id: text,
+  job_name: text,
+  /** Of its conversation. */
+  suffix: text,
+  caused_by: oneOf("manual", "schedule"),
+  /** The subject that has asked for it now, or `cron`. */
+  requested_by: text,
+  asked: json<AskedOfJob>(),
+  status: oneOf("running", "ok", "error"),
+  started_at: integer,
+  /** When it was seen that the run is in the store; null before. */
+  accepted_at: nullable(integer),
+  finished_at: nullable(integer),
+  /** How the run ended, as runs end, or `refused`; empty before. */
+  outcome: text,
+  error: text,
+  answer: nullable(text),
+});
+
+/** A run of a job as it is stored. */
+export type JobRunRow = RowIn<typeof jobRunTable>;
+
+/** What came of a run. */
+export type JobRunEnd = Pick<JobRunRow, "status" | "outcome" | "error" | "answer">;
+
+/** How far a run is. */
+export interface JobRunStanding {
+  readonly status: string;
+  readonly ended_at: number | null;
+  /** When it is to be taken up. */
+  readonly wake_at: number | null;
+  readonly final: string | null;
+  readonly error: string | null;
+}
+
+/** Runs that are kept of a job, the newest; as many as a page of them can have. */
+export const runsKept = 200;
+
+const { columns } = jobRunTable;
+const insertRun = insertInto(jobRunTable);
+const acceptRun = tenantSql(
+  "job_run_accept",
+  "UPDATE job_runs SET accepted_at = :now WHERE tenant_id = :tenant AND run_id = ? AND accepted_at IS NULL",
+);
+const endRun = tenantSql(
+  "job_run_end",
+  `UPDATE job_runs SET status = ?, outcome = ?, error = ?, answer = ?, finished_at = :now
+   WHERE tenant_id = :tenant AND run_id = ? AND status = 'running'`,
+);
+const dropOld = tenantSql(
+  "job_runs_drop_old",
+  `DELETE FROM job_runs WHERE tenant_id = :tenant AND job_name = ? AND status <> 'running' AND started_at <
+     (SELECT started_at FROM job_runs WHERE tenant_id = :tenant AND job_name = ? ORDER BY started_at DESC LIMIT 1 OFFSET ?)`,
+);
+const deleteOfJob = tenantSql("job_runs_delete", "DELETE FROM job_runs WHERE tenant_id = :tenant AND job_name = ?");
+const deleteOfThread = tenantSql(
+  "job_runs_delete_of_thread",
+  "DELETE FROM job_runs WHERE tenant_id = :tenant AND suffix = ? AND status <> 'running'",
+);
+const selectNewest = tenantSql(
+  "job_runs_newest",
+  `SELECT ${columns} FROM job_runs WHERE tenant_id = :tenant AND job_name = ? ORDER BY started_at DESC, run_id DESC LIMIT ?`,
+);
+const selectOpen = tenantSql(
+  "job_runs_of_tenant_open",
+  `SELECT ${columns} FROM job_runs WHERE tenant_id = :tenant AND status = 'running' AND job_name > ? ORDER BY job_name LIMIT ?`,
+);
+const selectOpenOfJob = tenantSql(
+  "job_run_open",
+  `SELECT ${columns} FROM job_runs WHERE tenant_id = :tenant AND job_name = ? AND status = 'running'`,
+);
+const selectStanding = tenantSql(
+  "job_run_standing",
+  `SELECT r.status, f.ended_at, f.wake_at, f.final, f.error FROM fibers f JOIN runs r ON r.run_key = f.run_key
+   WHERE f.tenant_id = :tenant AND f.run_id = ? AND r.tenant_id = f.tenant_id`,
+);
+const selectTenants = systemSql(
+  "job_runs_open_tenants",
+  "SELECT DISTINCT tenant_id FROM job_runs WHERE status = 'running' AND tenant_id > ? ORDER BY tenant_id LIMIT ?",
+);
+
+/** A run of a job by its id. */
+export const jobRunById = selectOne(jobRunTable, ["run_id"]);
+
+/** A job fires. The batch refuses with conflict when the job has an open run. Old runs of it go. */
+export function beginJobRunOps(
+  store: TenantStore,
+  run: Omit<JobRunRow, "status" | "accepted_at" | "finished_at" | "outcome" | "error" | "answer">,
+): WriteOp[] {
+  const open = {
+    status: "running",
+    accepted_at: null,
+    finished_at: null,
+    outcome: "",
+    error: "",
+    answer: null,
+  } as const;
+  return [insertRun(store, { ...run, ...open }), store.op(dropOld, [run.job_name, run.job_name, runsKept - 1])];
+}
+
+/** Its run was accepted. */
+export function acceptJobRunOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(acceptRun, [runId]);
+}
+
+/** It is over. Refuses with conflict when it was before. */
+export function endJobRunOp(store: TenantStore, runId: string, { status, outcome, error, answer }: JobRunEnd): WriteOp {
+  return store.op(endRun, [status, outcome, error, answer, runId], 1);
+}
+
+/** Deletes what is known of the runs of a job. */
+export function deleteJobRunsOp(store: TenantStore, name: string): WriteOp {
+  return store.op(deleteOfJob, [name]);
+}
+
+/** Deletes what is known of the runs of a conversation, but for one that is under way. */
+export function deleteJobRunsOfThreadOp(store: TenantStore, suffix: string): WriteOp {
+  return store.op(deleteOfThread, [suffix]);
+}
+
+/** The newest runs of a job. */
+export async function jobRunsOf(store: TenantStore, name: string, limit: number): Promise<JobRunRow[]> {
+  return (await store.read(selectNewest, name, limit)).map(jobRunTable.decode);
+}
+
+/** Open runs of the tenant's jobs, in pages by the name of the job. */
+export async function openJobRuns(store: TenantStore, after: string, limit: number): Promise<JobRunRow[]> {
+  return (await store.read(selectOpen, after, limit)).map(jobRunTable.decode);
+}
+
+/** The open run of a job, if it has one. */
+export async function openJobRun(store: TenantStore, name: string): Promise<JobRunRow | undefined> {
+  const [row] = await store.read(selectOpenOfJob, name);
+  return row && jobRunTable.decode(row);
+}
+
+/** How far a run is; nothing when there is no such run. */
+export async function jobRunStanding(store: TenantStore, runId: string): Promise<JobRunStanding | undefined> {
+  const [row] = await store.read(selectStanding, runId);
+  return row as unknown as JobRunStanding | undefined;
+}
+
+/** Tenants with open runs of jobs, in pages. */
+export async function tenantsWithOpenJobRuns(store: Scope, after: string, limit: number): Promise<string[]> {
+  return (await store.read(selectTenants, after, limit)).map(({ tenant_id }) => tenant_id as string);
+}
