@@ -17,9 +17,12 @@ export interface DurableRun {
 
 /** The durable run of a token, if the tenant has it. */
 export async function durableRun(store: TenantStore, token: string): Promise<DurableRun | null> {
-  const fiber = await fiberById(store, token);
-  const run = fiber && (await runByKey(store, fiber.run_key));
-  if (!fiber || !run) return null;
+  const before = await fiberById(store, token);
+  const run = before && (await runByKey(store, before.run_key));
+  if (!before || !run) return null;
+  // Both rows end in one batch. It may have stood between the two readings: then the end would have no answer.
+  const isTorn = run.ended_at !== null && before.ended_at === null;
+  const fiber = (isTorn && (await fiberById(store, token))) || before;
   const deliveries = run.asked.durable?.webhooks ? await deliveryStates(store, deliverySource(token)) : {};
   return { fiber, run, deliveries };
 }

@@ -360,7 +360,8 @@ function fakeParams({ paramCount }: Statement): number[] {
 
 async function explain(client: Client, { name, text, paramCount }: Statement): Promise<string> {
   await client.query(`PREPARE "${name}" AS ${text.postgres}`);
-  const { rows } = await client.query(`EXPLAIN EXECUTE "${name}" (${new Array(paramCount).fill("'1'").join(", ")})`);
+  const params = paramCount === 0 ? "" : ` (${new Array(paramCount).fill("'1'").join(", ")})`;
+  const { rows } = await client.query(`EXPLAIN EXECUTE "${name}"${params}`);
   return rows.map((row) => row["QUERY PLAN"]).join("\n");
 }
 

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { durableRun, recordOf } from "../../http/run-record.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { acceptFiberOp, endFiberOp } from "../../storage/tables/fibers.ts";
+import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
+import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
+import { newRun, threadRow } from "../support/rows.ts";
+import { testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+/** Does something right behind the first reading. */
+function afterFirstRead(store: TenantStore, work: () => Promise<void>): TenantStore {
+  let isFirst = true;
+  const read: TenantStore["read"] = async (statement, ...params) => {
+    const rows = await store.read(statement, ...params);
+    if (isFirst) {
+      isFirst = false;
+      await work();
+    }
+    return rows;
+  };
+  return { ...store, read };
+}
+
+test("DUR-003 a run that ends while its record is read has its answer in it", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  const tenant = store.tenant("acme");
+  const thread_key = await reserveThreadKeys(store.system, 1);
+  const run = runBegun(newRun("r1", {}), { thread_key, epoch: 1, first_seq: 0 });
+  await tenant.write([insertThreadOp(tenant, threadRow(thread_key, "t"))]);
+  await tenant.write([beginRunOp(tenant, run), acceptFiberOp(tenant, run, "t", 1)]);
+  const end = async (): Promise<void> => {
+    const ended = { status: "completed", ended_at: 9, last_seq: 2, stop_reason: "end_turn", error: null } as const;
+    await tenant.write([
+      endRunOp(tenant, run, { ...ended, usage: null }),
+      endFiberOp(tenant, run.run_id, { final: "Here it is.", error: null, expires_at: 10 }),
+    ]);
+  };
+
+  const found = await durableRun(afterFirstRead(tenant, end), run.run_id);
+
+  assert.ok(found);
+  const { status, final } = recordOf(found);
+  assert.deepEqual([status, final?.content], ["completed", "Here it is."]);
+});
