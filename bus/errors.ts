@@ -131,6 +131,12 @@ export const errorTable = {
   workspace_unavailable: { status: 409, help: "The manifest's workspace is not for this tenant." },
   workspace_not_configured: { status: 503, help: "There is no directory for workspaces; see SVC_WORKSPACE_ROOT." },
   workspace_io_error: { status: 500, help: "The file system failed; the log says how." },
+  // Triggers
+  invalid_signature: { status: 401, help: "No such trigger, or its secret has not signed this body, or not just now." },
+  trigger_unavailable: { status: 503, retryable: true, help: "The trigger's secret or manifest is not as it must be." },
+  delivery_in_progress: { status: 409, retryable: true, help: "This delivery is being taken at the moment." },
+  delivery_id_reused: { status: 409, help: "The webhook-id was used with another body." },
+  invalid_payload: { status: 422, help: "The signed body is not UTF-8 JSON." },
   // Machinery
   conflict: { status: 409, retryable: true, help: "Somebody else changed it first." },
   mailbox_full: { status: 503, retryable: true, help: "Too much is waiting at one place." },

@@ -2,6 +2,7 @@ import { type ApiKey, readApiKeys } from "./api-keys.ts";
 import { type Jwks, readPrivateJwks, readPublicJwks } from "./jwks.ts";
 import { json, list, oneOf, path, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
+import { readTriggers, type Trigger } from "./triggers.ts";
 
 /** Who may call, and what is secret. */
 export const accessSettings = {
@@ -56,6 +57,13 @@ export const accessSettings = {
     "env",
     "Where secret:NAME is looked up: SVC_SECRET_NAME, or the file NAME in SVC_SECRETS_DIR.",
     { unbuilt: ["aws", "gcp"] },
+  ),
+  triggers: json<readonly Trigger[]>(
+    "TRIGGERS",
+    [],
+    "Map of id to {tenant, manifest, scheme, secret, prompt, events, scopes, rate_limit}: who may begin runs by signed requests.",
+    readTriggers,
+    { secret: true },
   ),
   secretsDir: path("SECRETS_DIR", "./secrets", "The directory of secret files."),
 };

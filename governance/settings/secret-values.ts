@@ -1,6 +1,7 @@
 import { isGuessable } from "../secrets/guessable.ts";
 import type { Jwks } from "./jwks.ts";
 import type { ProviderOptions } from "./model-options.ts";
+import type { Trigger } from "./triggers.ts";
 import { type WebhookEndpoints, webhookSecrets } from "./webhook-endpoints.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -10,6 +11,7 @@ interface SecretSources {
   readonly jwksPrivate: Jwks | null;
   readonly modelProviderOptions: Readonly<Record<string, ProviderOptions>>;
   readonly webhookEndpoints: WebhookEndpoints;
+  readonly triggers: readonly Trigger[];
 }
 
 /** Members of a private key that are secret. */
@@ -38,6 +40,10 @@ export function collectSecretValues(
     ...of(
       "SVC_MODEL_PROVIDER_OPTIONS",
       options.filter((key) => !key.startsWith("secret:")),
+    ),
+    ...of(
+      "SVC_TRIGGERS",
+      values.triggers.flatMap(({ secrets }) => secrets.filter((text) => !text.startsWith("secret:"))),
     ),
     ...of("SVC_JWKS_PRIVATE", signingSecrets(values.jwksPrivate)),
     ...of("SVC_DATABASE_URL", databaseSecrets(values.databaseUrl)),

@@ -133,7 +133,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   }),
 
   ...unset("webhooks of skills", "SKILL_UPDATE_WEBHOOKS"),
-  ...unset("inbound triggers", "TRIGGERS"),
   ...unset("channels", "CHANNELS", "SLACK_API_URL"),
   ...unset("push notifications", "PUSH_VAPID_PRIVATE_KEY", "PUSH_VAPID_SUBJECT"),
   ...withDefaults("push notifications", {

@@ -40,6 +40,11 @@ const replaceEntry = tenantSql(
   `UPDATE kv SET value = ?, expires_at = ?, version = CASE WHEN version >= ? THEN version + 1 ELSE ? END
    WHERE tenant_id = :tenant AND key = ? AND version = ? AND (expires_at IS NULL OR expires_at > ?) RETURNING version`,
 );
+const countEntry = tenantSql(
+  "kv_count",
+  `${insertEntry} ON CONFLICT (tenant_id, key) DO UPDATE SET value = CAST(CAST(kv.value AS BIGINT) + 1 AS TEXT),
+     version = kv.version + 1 WHERE CAST(kv.value AS BIGINT) < ? RETURNING value`,
+);
 const deleteEntry = tenantSql("kv_delete", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ?");
 const deleteEntryAt = tenantSql("kv_delete_at", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ? AND version = ?");
 const deleteLapsed = systemSql(
@@ -72,6 +77,16 @@ export function kvCompareAndSetOp(
   return version === null
     ? store.op(createEntry, [key, value, now, expires_at, now], 1)
     : store.op(replaceEntry, [value, expires_at, now, now, key, version, now], 1);
+}
+
+/** Adds one to a count that begins at 0 and ends at `most`: then the batch refuses with conflict. Not for a key that lapses and is used again. */
+export function kvCountOp(
+  store: TenantStore,
+  { key, expires_at }: Omit<KvValue, "value">,
+  most: number,
+  now: number,
+): WriteOp {
+  return store.op(countEntry, [key, "1", now, expires_at, most], 1);
 }
 
 /** Deletes an entry, whatever its version, or refuses with conflict when it is given one and the entry has another. */

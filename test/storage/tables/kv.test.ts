@@ -3,7 +3,14 @@ import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { claimKeyOp, idempotencyKey } from "../../../storage/tables/idempotency.ts";
-import { deleteLapsedEntries, kvCompareAndSetOp, kvDeleteOp, kvGet, kvSetOp } from "../../../storage/tables/kv.ts";
+import {
+  deleteLapsedEntries,
+  kvCompareAndSetOp,
+  kvCountOp,
+  kvDeleteOp,
+  kvGet,
+  kvSetOp,
+} from "../../../storage/tables/kv.ts";
 import { deleteLapsed } from "../../../storage/tables/lapsed.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
@@ -31,6 +38,18 @@ for (const dialect of dialects) {
       assert.deepEqual(first, { value: "one", version: 10, expires_at: 100 });
       assert.equal(lapsed, undefined);
       assert.deepEqual(await kvGet(kv, "k", 1e12), { value: "two", version: 11, expires_at: null });
+    });
+
+    test("of many who count at once as many get through as may", async () => {
+      const kv = freshTenant();
+      const entry = { key: "minute", expires_at: 1_000 };
+      const counted = await Promise.allSettled(
+        Array.from({ length: 30 }, () => kv.write([kvCountOp(kv, entry, 12, 10)])),
+      );
+
+      assert.equal(counted.filter(({ status }) => status === "fulfilled").length, 12);
+      assert.equal((await kvGet(kv, "minute", 11))?.value, "12");
+      for (const outcome of counted) if (outcome.status === "rejected") assert.equal(outcome.reason.code, "conflict");
     });
 
     test("compare and set takes the version it was told and no other, and answers the new one", async () => {
