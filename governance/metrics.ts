@@ -116,10 +116,10 @@ export const metricTable = {
     help: "Images of a conversation that a model call was not given: the model takes text only, or there are too many.",
     labels: ["model"],
   },
-  svc_webhook_deliveries_total: {
+  svc_webhook_delivery_total: {
     type: "counter",
     help: "Attempts to deliver a webhook, and deliveries that were given up, by what came of them.",
-    labels: ["type", "endpoint", "outcome"],
+    labels: ["kind", "endpoint", "outcome"],
   },
   svc_webhook_lost_claims_total: {
     type: "counter",

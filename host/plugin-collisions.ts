@@ -30,7 +30,10 @@ export function collisions(plugins: readonly LoadedPlugin[]): readonly SettingIs
     );
   claim("svc", builtInClaims());
 
-  const routes: OwnedRoute[] = allRoutes({ manifestSource: "store" }).map((route) => ({ owner: "svc", route }));
+  const routes: OwnedRoute[] = allRoutes({ manifestSource: "store", triggers: null }).map((route) => ({
+    owner: "svc",
+    route,
+  }));
   return plugins.flatMap(({ from, plugin }) => {
     const owner = `the plugin ${plugin.name} (${from})`;
     const found = [

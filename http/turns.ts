@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
 import { type Address, runAddress } from "../bus/address.ts";
+import type { Bus } from "../bus/bus.ts";
 import { SvcError } from "../bus/errors.ts";
 import { frame } from "../bus/frames/frames.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
 import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
-import { decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/run.ts";
+import { type AcceptedRun, decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/run.ts";
+import { unheardTurn } from "../bus/protocol/unheard-turn.ts";
 import { admitAnonymousTurn } from "../governance/auth/anonymous.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
@@ -72,6 +74,36 @@ export async function streamTurn(
   return { kind: "stream", open: (stream) => turn.streamTo(stream) };
 }
 
+/**
+ * Has a durable run accepted that no client waits for, and that has no conversation. `bytes` is about what the bus carries.
+ * Asked again by id when it is unknown whether it was.
+ */
+export async function acceptTurn(
+  asked: Omit<Parameters<typeof unheardTurn>[0], "run_id" | "thread_suffix">,
+  bytes: number,
+  { bus, env }: Pick<HttpContext, "bus" | "env">,
+): Promise<{ readonly resume_token: string; readonly replayed: boolean }> {
+  const turn = unheardTurn({ ...asked, run_id: env.id(), thread_suffix: null }, bus.node);
+  const accepted = await submitTurn(bus, runAddress(turn.principal.tenant_id, null, turn.run_id), turn, bytes);
+  if (accepted.kind === "accepted") return { resume_token: accepted.run.resume_token, replayed: accepted.replayed };
+  // Its key was settled as it was accepted: with what POST /chat would have answered.
+  if (accepted.kind !== "answer") throw new Error(`a durable run was ${accepted.kind}`);
+  return { resume_token: (JSON.parse(accepted.body) as AcceptedRun).resume_token, replayed: true };
+}
+
+/** Asks for a turn, and again by its id when it is unknown whether it was accepted. */
+async function submitTurn(bus: Bus, to: Address<"run">, turn: SubmitTurn, bytes: number): Promise<TurnAccepted> {
+  const options = { deadlineMs: submitDeadlineMs, bytes };
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await bus.ask(to, "start", turn, options);
+    } catch (error) {
+      const unknownOutcome = error instanceof SvcError && error.code === "deadline_exceeded";
+      if (!unknownOutcome || attempt === submitAttempts) throw error;
+    }
+  }
+}
+
 class Turn implements LiveTurn {
   readonly #context: HttpContext;
   readonly #submit: SubmitTurn;
@@ -111,7 +143,7 @@ class Turn implements LiveTurn {
   /** Resolves when the turn was accepted. */
   async submit(): Promise<TurnAccepted> {
     try {
-      const accepted = await this.#ask();
+      const accepted = await submitTurn(this.#context.bus, this.#address, this.#submit, this.#bytes);
       this.#accepted = true;
       if (accepted.kind !== "started") this.#close();
       else if (this.#leftEarly) this.#clientGone();
@@ -152,20 +184,6 @@ class Turn implements LiveTurn {
       send: (text, last) => this.#take(text, last),
     };
     outputFor(this.#submit, toClient, this.#submit.manifest, this.#context.env.now(), null).failed(error);
-  }
-
-  async #ask(): Promise<TurnAccepted> {
-    const { bus } = this.#context;
-    const submit = this.#submit;
-    const options = { deadlineMs: submitDeadlineMs, bytes: this.#bytes };
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await bus.ask(this.#address, "start", submit, options);
-      } catch (error) {
-        const unknownOutcome = error instanceof SvcError && error.code === "deadline_exceeded";
-        if (!unknownOutcome || attempt === submitAttempts) throw error;
-      }
-    }
   }
 
   #take(text: string, last: boolean): void {

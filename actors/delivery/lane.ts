@@ -171,7 +171,7 @@ export class DeliveryLane {
         : putOffDeliveryOp(this.#store, row, ms);
     await this.#store.write([op]);
     const outcome = failure === null ? "delivered" : isDead ? "dead" : "retry";
-    deps.metrics.count("svc_webhook_deliveries_total", { type, endpoint, outcome });
+    deps.metrics.count("svc_webhook_delivery_total", { kind: kindOf(type), endpoint, outcome });
     if (failure === null) return;
     deps.log.warn({ webhook_id: id, endpoint, attempts, reason: failure, outcome }, "a webhook was not taken");
     if (!isDead) this.#wakeIn(ms);
@@ -183,7 +183,8 @@ export class DeliveryLane {
     for (;;) {
       const types = await giveUpSome(this.#store, endpoint);
       if (types.length === 0) return;
-      for (const type of types) deps.metrics.count("svc_webhook_deliveries_total", { type, endpoint, outcome: "dead" });
+      for (const type of types)
+        deps.metrics.count("svc_webhook_delivery_total", { kind: kindOf(type), endpoint, outcome: "dead" });
       deps.log.warn(
         { endpoint, deliveries: types.length },
         "webhooks are given up: the endpoint is not there for them",
@@ -223,4 +224,9 @@ export class DeliveryLane {
       wake();
     });
   }
+}
+
+/** What a delivery is about, of which there are few: the first part of its type. */
+function kindOf(type: string): string {
+  return type.slice(0, type.indexOf("."));
 }

@@ -2,6 +2,7 @@ import { jobSuffix, runAddress } from "../../bus/address.ts";
 import { type ErrorCode, errorTable, SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
+import { unheardTurn } from "../../bus/protocol/unheard-turn.ts";
 import { auditOp } from "../../governance/audit.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
@@ -149,26 +150,18 @@ function isPassing(code: ErrorCode): boolean {
 /** The turn that a record asks for: nobody's own, with the scopes of who has written the job. */
 function turnOf(tenant_id: string, { run_id, suffix, asked }: JobRunRow, { bus }: ActorContext<JobsDeps>): SubmitTurn {
   const { scopes, sub, scheme, issuer } = asked.owner;
-  return {
-    run_id,
-    surface: "job",
-    principal: { tenant_id, sub: "cron", scopes, scheme: "cron", issuer: "", on_behalf_of: { sub, scheme, issuer } },
-    request_id: run_id,
-    manifest: asked.manifest_id,
-    messages: [{ role: "user", content: asked.prompt }],
-    thread_suffix: suffix,
-    model: null,
-    template: null,
-    template_args: [],
-    max_tokens: null,
-    temperature: null,
-    include_usage: false,
-    response: null,
-    idempotency: null,
-    lease: null,
-    // Nobody listens.
-    channel: { node: bus.node, id: 0 },
-  };
+  return unheardTurn(
+    {
+      run_id,
+      surface: "job",
+      principal: { tenant_id, sub: "cron", scopes, scheme: "cron", issuer: "", on_behalf_of: { sub, scheme, issuer } },
+      request_id: run_id,
+      manifest: asked.manifest_id,
+      text: asked.prompt,
+      thread_suffix: suffix,
+    },
+    bus.node,
+  );
 }
 
 async function refuse(

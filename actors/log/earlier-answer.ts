@@ -1,7 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { idempotencyKey } from "../../storage/tables/idempotency.ts";
+import { idempotencyKey, keyScope } from "../../storage/tables/idempotency.ts";
 import type { AskedKey } from "./messages.ts";
 
 // A request with an Idempotency-Key runs once. The key is claimed in the same batch that makes the caller's messages durable,
@@ -28,11 +28,10 @@ export interface JsonAnswer {
 /** The key of a turn, null without one. A stream's belongs to the thread as well, a JSON answer's to the caller alone. */
 export function askedKey(turn: SubmitTurn): AskedKey | null {
   if (turn.idempotency === null) return null;
-  const { scheme, issuer, sub } = turn.principal;
   const stream = turn.surface === "chat_stream";
-  const place = stream ? ["stream", turn.thread_suffix] : ["chat"];
+  const place = stream ? ["stream", turn.thread_suffix] : [turn.surface === "trigger" ? "trigger" : "chat"];
   const { key, fingerprint } = turn.idempotency;
-  return { scope: JSON.stringify([...place, scheme, issuer, sub, key]), fingerprint, stream };
+  return { scope: keyScope(place, turn.principal, key), fingerprint, stream };
 }
 
 /**

@@ -9,6 +9,7 @@ import type {
 } from "../../bus/protocol/manifests.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { AuditLog } from "../../governance/audit.ts";
+import { admit } from "../../governance/auth/inbound.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
@@ -52,7 +53,7 @@ const listingMs = 5;
 export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
   kind: "manifests",
   mailboxLimit: 256,
-  interleaves: ["list", "get"],
+  interleaves: ["list", "get", "admit"],
   reserved: [],
   passivateAfterMs: 60_000,
   load: ({ key, deps }) => ({ store: deps.store.tenant(key) }),
@@ -80,6 +81,13 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       // What the tenant has stored is its own (decision 77).
       const masking = source === "store" ? deps.mask.forms : deps.mask.told;
       return { name, version, variant, source, manifest: JSON.stringify(masking.value(manifest)) };
+    },
+
+    async admit(_state, { name, principal, tool }, { key, deps }) {
+      const agent = await deps.manifests.resolve(key, name, null);
+      admit(principal, agent.inbound);
+      if (!agent.tools.some((bound) => bound.name === tool)) throw new SvcError("not_found", { subject: tool });
+      return {};
     },
 
     async put({ store }, { name, manifest: text, comment, activate, principal }, context) {

@@ -16,7 +16,7 @@ import type { RunDeps } from "./deps.ts";
 /** Where turns of a durable agent are durable runs. */
 const durableOn: readonly Surface[] = ["chat", "chat_stream", "continue"];
 /** What is a durable run whatever its agent says (decision 102). */
-const alwaysDurable: readonly Surface[] = ["job"];
+const alwaysDurable: readonly Surface[] = ["job", "trigger"];
 /** What is no turn of the conversation, or one within the run of another agent. */
 const besideTurns: readonly Surface[] = ["ask", "compact", "task"];
 

@@ -39,6 +39,7 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
       ...(response !== null && { response: askedOf(response) }),
       ...(options !== null && { options }),
       ...(durable !== null && { durable }),
+      ...(plan.trigger !== null && { trigger: plan.trigger }),
     },
     // That of a durable run is settled as it is accepted.
     idempotency_scope: durable === null ? (plan.idempotency?.scope ?? null) : null,

@@ -2,7 +2,7 @@ import type { SvcError } from "../../bus/errors.ts";
 import type { RunResult } from "../../bus/frames/output.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { ParentRun, ResponseAsked, Surface } from "../../bus/protocol/run.ts";
+import type { ParentRun, ResponseAsked, Surface, TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute, ToolEffect } from "../../manifests/registries.ts";
@@ -47,6 +47,8 @@ export interface RunPlan {
   readonly response: ResponseAsked | null;
   /** Of the OpenAI surface; null where the request has none. */
   readonly options: TurnOptions | null;
+  /** What has set it going; null where somebody has asked for it. */
+  readonly trigger: TriggerDelivery | null;
   /** The caller's words, for audit; null when there are none. */
   readonly userText: string | null;
   readonly startedAt: number;

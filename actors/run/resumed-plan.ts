@@ -67,6 +67,7 @@ export async function resumedPlan(
     parent: asked.parent ?? null,
     response: asked.response ?? null,
     options,
+    trigger: asked.trigger ?? null,
     userText: isFirst ? tail.userText : null,
     startedAt: row.started_at,
     origin: key === null ? null : runId,

@@ -18,6 +18,7 @@ const attendedOn: Readonly<Record<Surface, boolean>> = {
   // As the run above.
   task: false,
   job: false,
+  trigger: false,
 };
 
 /** Whether somebody waits for a run who could see to a question. */

@@ -181,6 +181,7 @@ async function begin(
     parent: turn.parent ?? null,
     response: turn.response,
     options: turn.options ?? null,
+    trigger: turn.trigger ?? null,
     userText,
     startedAt,
     origin: turn.idempotency !== null && thread.thread_key >= 0 ? turn.run_id : null,

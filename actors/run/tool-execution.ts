@@ -62,6 +62,7 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
     manifest: plan.agent.name,
     threadSuffix: plan.thread_suffix,
     toolCallId: callId,
+    trigger: plan.trigger,
     askedOn: scope.askedOn,
     workspaceScope: plan.agent.workspaceScope,
     workspace: { root: deps.settings.workspaceRoot, deploymentTenants: deps.settings.workspaceDeploymentTenants },

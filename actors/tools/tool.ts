@@ -1,5 +1,6 @@
 import type { Static, TSchema } from "typebox";
 import type { Env } from "../../bus/env.ts";
+import type { TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { ResultImage, Wait } from "../../governance/controls/verdicts.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
@@ -47,6 +48,8 @@ export interface ToolContext {
   /** The thread's suffix, null in a stateless turn. */
   readonly threadSuffix: string | null;
   readonly toolCallId: string;
+  /** What has set the run going; null where somebody has asked for it. */
+  readonly trigger: TriggerDelivery | null;
   /** Full id of the thread under which somebody who is asked now may answer; null when nobody is there to hear. */
   readonly askedOn: string | null;
   readonly workspaceScope: "thread" | "tenant" | "deployment";

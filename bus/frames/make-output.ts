@@ -39,6 +39,7 @@ export function outputFor(
       return openAiStream(channel, completion, turn.include_usage, turn.request_id);
     case "task":
     case "job":
+    case "trigger":
       throw new Error(`a ${turn.surface} has no stream of its own`);
     case "responses":
       return responseAnswer(channel, responseHead(turn, agentName, created, firstSeq), turn.request_id);

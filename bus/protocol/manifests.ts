@@ -9,6 +9,8 @@ export interface ManifestsMessages {
   list: { body: { models: boolean }; reply: { readonly items: readonly ManifestListing[] } };
   /** What a request of this tenant would get. Refuses with unknown_manifest. */
   get: { body: { name: string; thread_suffix: string | null }; reply: ResolvedManifestView };
+  /** Whether a caller may run a manifest that binds a tool. Refuses as a turn would, and with not_found where it has no such tool. */
+  admit: { body: { name: string; principal: Principal; tool: string }; reply: Record<string, never> };
   /** Stores a version. Refuses with name_mismatch, invalid_manifest. */
   put: {
     body: { name: string; manifest: string; comment: string; activate: boolean; principal: Principal };

@@ -70,7 +70,8 @@ export type Surface =
   | "responses"
   | "responses_stream"
   | "task"
-  | "job";
+  | "job"
+  | "trigger";
 
 /** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
 export interface SubmitTurn {
@@ -102,6 +103,8 @@ export interface SubmitTurn {
   readonly channel: ChannelRef;
   /** Of a task only. */
   readonly parent?: ParentRun;
+  /** Of a run that a trigger has set going. */
+  readonly trigger?: TriggerDelivery;
 }
 
 /** The run that has handed a task to another. */
@@ -115,6 +118,15 @@ export interface ParentRun {
   readonly attended: boolean;
   /** The agents above the task, the first of them the conversation's own. */
   readonly agents: readonly string[];
+}
+
+/** What a trigger was told. */
+export interface TriggerDelivery {
+  readonly event: string;
+  readonly delivery: string;
+  /** JSON text; or the beginning of one that is too long, and `is_cut`. */
+  readonly payload: string;
+  readonly is_cut: boolean;
 }
 
 /** What came of a task. */

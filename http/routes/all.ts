@@ -23,6 +23,7 @@ import { signInRoutes } from "./sign-in.ts";
 import { steeringRoutes } from "./steering.ts";
 import { systemRoutes } from "./system.ts";
 import { treeRoutes } from "./tree.ts";
+import { triggerRoutes } from "./triggers.ts";
 import { usageRoutes } from "./usage.ts";
 import { wellKnownRoutes } from "./well-known.ts";
 import { workspaceRoutes } from "./workspace.ts";
@@ -33,9 +34,15 @@ export interface MoreRoutes {
   readonly tags: Readonly<Record<string, string>>;
 }
 
+/** What of the settings decides which routes there are. */
+interface RoutesOf extends Pick<Settings, "manifestSource"> {
+  /** Null for any. */
+  readonly triggers: Settings["triggers"] | null;
+}
+
 /** Every route that a server with these settings has, with those of plugins. */
 export function allRoutes(
-  { manifestSource }: Pick<Settings, "manifestSource">,
+  { manifestSource, triggers }: RoutesOf,
   more: MoreRoutes = { routes: [], tags: {} },
 ): readonly Route[] {
   const routes: readonly Route[] = [
@@ -54,6 +61,7 @@ export function allRoutes(
     ...openAiRoutes,
     ...responseRoutes,
     ...embeddingRoutes,
+    ...(triggers?.length === 0 ? [] : triggerRoutes(triggers ?? [])),
     ...fileRoutes,
     ...approvalRoutes,
     ...planRoutes,

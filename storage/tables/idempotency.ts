@@ -64,6 +64,15 @@ const deleteOfRuns = tenantSql(
       WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? AND idempotency_scope IS NOT NULL)`,
 );
 
+/** What a key belongs to: the place where it was sent, and who has sent it. */
+export function keyScope(
+  place: readonly (string | null)[],
+  { scheme, issuer, sub }: { readonly scheme: string; readonly issuer: string; readonly sub: string },
+  key: string,
+): string {
+  return JSON.stringify([...place, scheme, issuer, sub, key]);
+}
+
 /** The row of a key that is claimed or answered and has not lapsed. */
 export async function idempotencyKey(
   store: TenantStore,

@@ -2,7 +2,7 @@ import type { TurnUsage } from "../../bus/frames/output.ts";
 import type { StopReason } from "../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { ParentRun, ResponseAsked, Surface } from "../../bus/protocol/run.ts";
+import type { ParentRun, ResponseAsked, Surface, TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
@@ -37,6 +37,8 @@ export interface RunAsked {
   readonly permission_mode?: PermissionMode;
   /** Of a task only: who has handed it out. */
   readonly parent?: ParentRun;
+  /** Of a run that a trigger has set going. */
+  readonly trigger?: TriggerDelivery;
   /** Of POST /v1/responses only. */
   readonly response?: ResponseAsked;
   /** Of the OpenAI surface; absent where the request had none. */

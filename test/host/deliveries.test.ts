@@ -38,7 +38,7 @@ async function reached(dataDir: string, source: string, state: DeliveryState): P
   await eventually(state, async () => ((await deliveryStates(acme, source)).ops === state ? true : undefined));
 }
 
-test("a server that is killed while it sends sends the same again when it is started, at once", async () => {
+test("OPS-018 a server that is killed while it sends sends the same again when it is started, at once", async () => {
   const receiver = await webhookReceiver(atEnd);
   receiver.answer = (index) => (index === 0 ? "hang" : 200);
   const dataDir = await outbox("run_1", '{"text":"grüße"}');
@@ -61,7 +61,7 @@ test("a server that is killed while it sends sends the same again when it is sta
   );
   assert.match(second.headers["user-agent"] ?? "", /^svc-webhooks\/\d+\.\d+\.\d+/);
   const { text } = await server.get("/metrics");
-  assert.match(text, /^svc_webhook_deliveries_total\{type="run.completed",endpoint="ops",outcome="delivered"\} 1$/m);
+  assert.match(text, /^svc_webhook_delivery_total\{kind="run",endpoint="ops",outcome="delivered"\} 1$/m);
   assert.match(text, /^svc_webhook_oldest_seconds 0$/m);
 });
 
@@ -91,7 +91,7 @@ test("HOOK-010 a receiver that fails, redirects or breaks is tried later, and ne
   }
 });
 
-test("HOOK-016 after a registry that has narrowed the endpoint, what waits is dead and nothing is sent", async () => {
+test("HOOK-016 OPS-018 after a registry that has narrowed the endpoint, what waits is dead and nothing is sent", async () => {
   const receiver = await webhookReceiver(atEnd);
   const dataDir = await outbox("run_1", "{}");
 
@@ -100,10 +100,10 @@ test("HOOK-016 after a registry that has narrowed the endpoint, what waits is de
 
   assert.equal(receiver.received.length, 0);
   const { text } = await server.get("/metrics");
-  assert.match(text, /^svc_webhook_deliveries_total\{type="run.completed",endpoint="ops",outcome="dead"\} 1$/m);
+  assert.match(text, /^svc_webhook_delivery_total\{kind="run",endpoint="ops",outcome="dead"\} 1$/m);
 });
 
-test("an endpoint that is not private is not reached on this machine", async () => {
+test("SET-004 an endpoint that is not private is not reached on this machine", async () => {
   const receiver = await webhookReceiver(atEnd);
   const env = envFor(receiver, { private: false });
 

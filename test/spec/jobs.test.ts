@@ -395,7 +395,7 @@ describe("jobs", () => {
     assert.equal((await get(`/jobs/${name}`)).status, 404);
   });
 
-  test("JOB-001 JOB-002 JOB-003 JOB-004 JOB-006 JOB-007 scopes are asked for, and another tenant sees nothing", async () => {
+  test("JOB-001 JOB-002 JOB-003 JOB-004 JOB-006 JOB-007 AUTH-014 scopes are asked for, and another tenant sees nothing", async () => {
     const name = fresh();
     await put(name);
     const asNobody = [

@@ -35,7 +35,7 @@ test("SET-002 a registry that is malformed or has an unknown key stops the boot"
   }
 });
 
-test("SET-003 SVC_WEBHOOK_ENDPOINTS maps an id to url, secret, tenants and private; without tenants the boot stops", () => {
+test("SET-003 SET-005 SVC_WEBHOOK_ENDPOINTS maps an id to url, secret, tenants and private; without tenants the boot stops", () => {
   const ops = { url: "https://x.example/hook", secret: "a plain one", tenants: ["acme"] };
   const entries = [ops, { ...ops, tenants: "*", private: true }, { ...ops, secret: ["whsec_c2VjcmV0", "secret:OPS"] }];
 

@@ -668,6 +668,7 @@ test("each tool declares how often a call may run and what it may do to others, 
     ["plan_update_step", "idempotent", "writes", false],
     ["plan_get", "read", "reads", false],
     ["ask_user", "read", "reads", false],
+    ["trigger_event", "read", "reads", false],
   ]);
 });
 

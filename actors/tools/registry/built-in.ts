@@ -5,6 +5,7 @@ import { todoWrite } from "../plans/todo-write.ts";
 import { askUser } from "../questions/ask-user.ts";
 import { type ToolSource, toolList } from "../source.ts";
 import type { Tool } from "../tool.ts";
+import { triggerEvent } from "../triggers/trigger-event.ts";
 import { editFile } from "../workspace/edit-file.ts";
 import { glob } from "../workspace/glob.ts";
 import { listDir } from "../workspace/list-dir.ts";
@@ -28,6 +29,7 @@ export const builtInTools: readonly Tool[] = [
   planUpdateStep,
   planGet,
   askUser,
+  triggerEvent,
 ];
 
 /** The tools that no manifest names: sections of it bind them. Their names are nobody else's. */

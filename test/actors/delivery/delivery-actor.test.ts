@@ -57,8 +57,8 @@ describe("one delivery", () => {
       { id: "run_fib_1_ops", endpoint_id: "ops", state: "dead", attempts: 8, body: "", claimed_by: null },
     ]);
     assert.deepEqual(counted, {
-      "svc_webhook_deliveries_total run.completed ops retry": 7,
-      "svc_webhook_deliveries_total run.completed ops dead": 1,
+      "svc_webhook_delivery_total run ops retry": 7,
+      "svc_webhook_delivery_total run ops dead": 1,
     });
   });
 
@@ -94,8 +94,8 @@ describe("one delivery", () => {
       { id: "run_fib_1_ops", endpoint_id: "ops", state: "delivered", attempts: 2, body: "", claimed_by: null },
     ]);
     assert.deepEqual(counted, {
-      "svc_webhook_deliveries_total run.completed ops retry": 1,
-      "svc_webhook_deliveries_total run.completed ops delivered": 1,
+      "svc_webhook_delivery_total run ops retry": 1,
+      "svc_webhook_delivery_total run ops delivered": 1,
     });
   });
 

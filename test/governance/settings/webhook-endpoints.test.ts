@@ -82,7 +82,7 @@ test("an endpoint is there for its tenants only, and names of every object are n
     assert.equal(openEndpoint(endpoints, id, tenant), null);
 });
 
-test("http is for development with SVC_ALLOW_INSECURE, and a secret that is looked up must be there", () => {
+test("SET-004 http is for development with SVC_ALLOW_INSECURE, and a secret that is looked up must be there", () => {
   const plain = { ops: { ...ops, url: "http://127.0.0.1:9/hook" } };
   const named = { ops: { ...ops, secret: ["secret:OPS_KEY"] } };
   const about = (settings: ReturnType<typeof settingsOf>) =>

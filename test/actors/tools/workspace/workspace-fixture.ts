@@ -49,6 +49,7 @@ export function openFixture(t: TestContext): Fixture {
     tenantStoredBytes: 0,
     manifest: "agent",
     threadSuffix: "t1",
+    trigger: null,
     toolCallId: "call_1",
     askedOn: "acme:t1",
     workspaceScope: "deployment",

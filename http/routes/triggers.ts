@@ -1,0 +1,177 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { TriggerDelivery } from "../../bus/protocol/run.ts";
+import { Type } from "../../bus/type.ts";
+import { Secrets } from "../../governance/secret-mask.ts";
+import type { Trigger } from "../../governance/settings/triggers.ts";
+import { requestMs } from "../../storage/store/store.ts";
+import { kvCountOp } from "../../storage/tables/kv.ts";
+import type { HttpContext } from "../context.ts";
+import { json, type Reply } from "../exchange/reply.ts";
+import { actorFails, type Route, type RouteRequest, route } from "../route.ts";
+import { earlierDelivery, keyOf, rememberIgnored } from "../triggers/deliveries.ts";
+import { isRun, promptOf, readEvent, type TriggerEvent } from "../triggers/event.ts";
+import { readSigned, type SignedDelivery, signingKey } from "../triggers/signature.ts";
+import { acceptTurn } from "../turns.ts";
+
+// Signed requests from elsewhere that set a durable run going (document 1, "POST /triggers/{trigger_id}"; U-26 says in which order what
+// is looked at). What the sender says reaches the model through the tool trigger_event alone.
+
+const bodyBytesMax = 256 * 1024;
+/** What the tool tells of a payload. */
+const payloadCharsMax = 64 * 1024;
+const minuteMs = 60_000;
+const tool = "trigger_event";
+const replayedHeader = { "idempotent-replayed": "true" };
+
+const Accepted = Type.Object({
+  status: Type.String({ description: "`accepted`, or `ignored` for what the trigger does not run." }),
+  run_id: Type.Optional(Type.String({ description: "The run's token: see GET /chat/runs/{run_id}." })),
+});
+
+/** The route of these triggers. */
+export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
+  const byId = new Map(triggers.map((trigger) => [trigger.id, trigger]));
+  // Those that this thread is taking. The store decides between threads.
+  const underWay = new Set<string>();
+
+  const deliver = route({
+    method: "POST",
+    path: "/triggers/{trigger_id}",
+    summary: "Sets a durable run going, by a request that its sender has signed.",
+    tag: "Triggers",
+    access: "public",
+    params: Type.Object({ trigger_id: Type.String({ description: "Of SVC_TRIGGERS." }) }),
+    bodyBytesMax,
+    reply: { status: 202, description: "The run is in the store, or was by an earlier delivery.", schema: Accepted },
+    otherReplies: [{ description: "Not an event that the trigger runs.", contentType: "application/json" }],
+    fails: [
+      "invalid_signature",
+      "trigger_unavailable",
+      "delivery_in_progress",
+      "delivery_id_reused",
+      "invalid_payload",
+      ...actorFails,
+    ],
+    async handle(request, context) {
+      const trigger = byId.get(request.params.trigger_id);
+      if (trigger === undefined) throw new SvcError("invalid_signature");
+      const keys = await signingKeys(trigger, context);
+      const { headers } = request.exchange.head;
+      const signed = readSigned(trigger, keys, headers, request.rawBody, context.env.now());
+      if (signed === null) throw new SvcError("invalid_signature");
+      await checkManifest(trigger, context);
+      const { scope } = keyOf(trigger, signed);
+      if (underWay.has(scope)) throw new SvcError("delivery_in_progress");
+      underWay.add(scope);
+      try {
+        return await take(trigger, signed, request, context);
+      } finally {
+        underWay.delete(scope);
+      }
+    },
+  });
+  return [deliver];
+}
+
+/** Who runs are of that a trigger sets going (TRIG-018). */
+function principalOf({ id, tenant_id, scopes }: Trigger) {
+  return { tenant_id, sub: `trigger:${id}`, scopes, scheme: "trigger", issuer: "" };
+}
+
+/** The keys that can be used. Refuses with trigger_unavailable when there is none. */
+async function signingKeys(trigger: Trigger, { settings, mask, log }: HttpContext): Promise<readonly Buffer[]> {
+  const secrets = new Secrets(settings, mask);
+  const found = await Promise.allSettled(trigger.secrets.map((text) => secrets.resolve(text)));
+  const keys = found.flatMap((one) => (one.status === "fulfilled" ? (signingKey(one.value, trigger) ?? []) : []));
+  if (keys.length > 0) return keys;
+  log.warn({ trigger: trigger.id }, "a trigger has no secret that resolves and has 16 bytes");
+  throw new SvcError("trigger_unavailable");
+}
+
+/** Refuses with trigger_unavailable where the trigger could not run its manifest. */
+async function checkManifest(trigger: Trigger, { bus, log }: HttpContext): Promise<void> {
+  const { id, manifest: name, tenant_id } = trigger;
+  const asked = { name, principal: principalOf(trigger), tool };
+  try {
+    await bus.ask({ kind: "manifests", key: tenant_id }, "admit", asked);
+  } catch (error) {
+    const { code } = SvcError.from(error);
+    if (actorFails.includes(code) || code === "internal_error") throw error;
+    log.warn({ trigger: id, manifest: name, reason: code }, "a trigger cannot run its manifest");
+    throw new SvcError("trigger_unavailable");
+  }
+}
+
+async function take(
+  trigger: Trigger,
+  signed: SignedDelivery,
+  { rawBody, requestId }: Pick<RouteRequest<unknown, unknown, unknown>, "rawBody" | "requestId">,
+  context: HttpContext,
+): Promise<Reply> {
+  const store = context.store.tenant(trigger.tenant_id);
+  const key = keyOf(trigger, signed);
+  const earlier = await earlierDelivery(store, key, context.env.now());
+  if (earlier !== null) return json(earlier.body, earlier.status, replayedHeader);
+  const event = readEvent(rawBody, signed);
+  if (!isRun(trigger, event)) {
+    const ignored = { status: 200, body: { status: "ignored" } };
+    await rememberIgnored(store, key, ignored, context);
+    return json(ignored.body, ignored.status);
+  }
+  await countMinute(trigger, context);
+  try {
+    const { resume_token: run_id, replayed } = await acceptTurn(
+      {
+        surface: "trigger",
+        principal: principalOf(trigger),
+        request_id: requestId,
+        manifest: trigger.manifest,
+        text: promptOf(trigger, event, signed.delivery),
+        idempotency: { key: signed.key, fingerprint: signed.digest },
+        trigger: deliveryOf(event, signed),
+      },
+      rawBody.length,
+      context,
+    );
+    return json({ status: "accepted", run_id }, 202, replayed ? replayedHeader : undefined);
+  } catch (error) {
+    throw asDelivery(SvcError.from(error));
+  }
+}
+
+/** Counts a run against the trigger's minute. Refuses with rate_limited. */
+async function countMinute({ id, tenant_id, rate_limit }: Trigger, { store, env }: HttpContext): Promise<void> {
+  const now = env.now();
+  const minute = Math.floor(now / minuteMs);
+  const ends = (minute + 1) * minuteMs;
+  const tenant = store.tenant(tenant_id);
+  const entry = { key: `trigger-minute:${id}:${minute}`, expires_at: ends };
+  try {
+    await tenant.write([kvCountOp(tenant, entry, rate_limit, now)], requestMs);
+  } catch (error) {
+    if (SvcError.from(error).code !== "conflict") throw error;
+    throw new SvcError("rate_limited", { retryAfterSeconds: Math.max(1, Math.ceil((ends - now) / 1_000)) });
+  }
+}
+
+function deliveryOf({ name, payload }: TriggerEvent, { delivery }: SignedDelivery): TriggerDelivery {
+  const text = JSON.stringify(payload);
+  const is_cut = text.length > payloadCharsMax;
+  return { event: name, delivery, payload: is_cut ? text.slice(0, payloadCharsMax).toWellFormed() : text, is_cut };
+}
+
+/** What a turn is refused with, in the words of deliveries. */
+function asDelivery(error: SvcError): SvcError {
+  switch (error.code) {
+    case "idempotency_key_reused":
+      return new SvcError("delivery_id_reused");
+    case "idempotency_in_progress":
+      return new SvcError("delivery_in_progress");
+    case "run_queue_full":
+      return new SvcError("rate_limited", { retryAfterSeconds: 60 });
+    default:
+      return actorFails.includes(error.code) || error.code === "internal_error"
+        ? error
+        : new SvcError("trigger_unavailable");
+  }
+}

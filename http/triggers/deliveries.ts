@@ -1,0 +1,62 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { Trigger } from "../../governance/settings/triggers.ts";
+import { requestMs, type TenantStore } from "../../storage/store/store.ts";
+import { claimKeyOp, idempotencyKey, keyScope, settleKeyOp } from "../../storage/tables/idempotency.ts";
+import type { HttpContext } from "../context.ts";
+import type { SignedDelivery } from "./signature.ts";
+
+// A delivery is taken once. Its key is one of those by which requests are told apart that are sent again: it is claimed and settled
+// in the batch in which its run is accepted.
+
+/** By what a delivery is known. */
+export interface DeliveryKey {
+  readonly scope: string;
+  readonly fingerprint: string;
+}
+
+/** What a delivery was answered. */
+export interface DeliveryAnswer {
+  readonly status: number;
+  readonly body: { readonly status: string; readonly run_id?: string };
+}
+
+/** The key of a delivery: as `askedKey` makes it for the run. */
+export function keyOf({ id }: Pick<Trigger, "id">, { key, digest }: SignedDelivery): DeliveryKey {
+  const sender = { scheme: "trigger", issuer: "", sub: `trigger:${id}` };
+  return { scope: keyScope(["trigger"], sender, key), fingerprint: digest };
+}
+
+/** What an earlier delivery with this key was answered; null when there was none. Refuses with delivery_id_reused and delivery_in_progress. */
+export async function earlierDelivery(
+  store: TenantStore,
+  { scope, fingerprint }: DeliveryKey,
+  now: number,
+): Promise<DeliveryAnswer | null> {
+  const row = await idempotencyKey(store, scope, now);
+  if (row === undefined) return null;
+  if (row.fingerprint !== fingerprint) throw new SvcError("delivery_id_reused");
+  if (row.state === "in_progress" || row.answer === null) throw new SvcError("delivery_in_progress");
+  const { status, body } = JSON.parse(row.answer) as { status: number; body: string };
+  const { status: said = "accepted", resume_token } = JSON.parse(body) as Record<string, string>;
+  return { status, body: { status: said, ...(resume_token !== undefined && { run_id: resume_token }) } };
+}
+
+/** Remembers what was not run like what was. Refuses with delivery_in_progress when another thread is taking it. */
+export async function rememberIgnored(
+  store: TenantStore,
+  { scope, fingerprint }: DeliveryKey,
+  { status, body }: DeliveryAnswer,
+  { env, settings }: Pick<HttpContext, "env" | "settings">,
+): Promise<void> {
+  const now = env.now();
+  const run_id = env.id();
+  const expires_at = now + settings.idempotencyTtlSeconds * 1_000;
+  const claim = claimKeyOp(store, { scope, fingerprint, owner: "", run_id, answer: null, expires_at }, now);
+  const answer = JSON.stringify({ status, body: JSON.stringify(body) });
+  try {
+    await store.write([claim, settleKeyOp(store, scope, run_id, answer)], requestMs);
+  } catch (error) {
+    if (SvcError.from(error).code !== "conflict") throw error;
+    throw new SvcError("delivery_in_progress");
+  }
+}
