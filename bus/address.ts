@@ -84,6 +84,11 @@ export function isJobSuffix(suffix: string): boolean {
   return suffix.startsWith("job:") && /^job:[a-z0-9_-]{1,64}(:[0-9a-f]{32})?$/.test(suffix);
 }
 
+/** The task whose conversation has this suffix; null for any other one. */
+export function taskIdOf(suffix: string): string | null {
+  return isTaskSuffix(suffix) ? suffix.slice("task-".length) : null;
+}
+
 /** One run: of a conversation, or of its own. */
 export function runAddress(tenantId: string, suffix: string | null, runId: string): Address<"run"> {
   return { kind: "run", key: suffix === null ? `${tenantId}/${runId}` : `${tenantId}:${suffix}/${runId}` };

@@ -62,11 +62,17 @@ export class RunBudget {
   /** What the model call under way may use of it, and what was used when it was lent. */
   #loan: { readonly lent: Loan; readonly before: Spent } | null = null;
 
-  /** `startedAt` is epoch milliseconds; `spent` is what the run had used when it was put aside. */
-  constructor(limits: RunLimits, startedAt: number, spent: Spent | null = null, lender: Lender | null = null) {
+  /** `startedAt` and `latest` are epoch milliseconds; `spent` is what the run had used when it was put aside. */
+  constructor(
+    limits: RunLimits,
+    startedAt: number,
+    spent: Spent | null = null,
+    lender: Lender | null = null,
+    latest = Number.POSITIVE_INFINITY,
+  ) {
     this.#limits = limits;
     this.lender = lender;
-    this.#deadline = startedAt + limits.max_wall_clock_seconds * 1000;
+    this.#deadline = Math.min(latest, startedAt + limits.max_wall_clock_seconds * 1000);
     if (spent === null) return;
     this.#toolCalls = spent.tool_calls;
     this.#input = spent.input_tokens;

@@ -1,13 +1,8 @@
 import { frame } from "../bus/frames/frames.ts";
+import type { Asked } from "./open-questions.ts";
 
 // Frames by which a run asks somebody outside, on the streams of those who have not started the turn. They are told of what was
 // asked before they came, of each question once, and of approvals only with the scope to read them.
-
-/** A question, as its wait keeps it. */
-export interface Asked {
-  readonly name: string;
-  readonly data: Readonly<Record<string, unknown>>;
-}
 
 /** The names of these frames, with the fields of their data that say which question it is: turn by turn models use ids of calls again. */
 const idOf: Readonly<Record<string, readonly string[]>> = {

@@ -1,4 +1,4 @@
-import { runAddress, runOfOnceSuffix } from "../bus/address.ts";
+import { isTaskSuffix, runAddress, runOfOnceSuffix } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { type Principal, principalId } from "../bus/protocol/principal.ts";
 import { requestMs } from "../storage/store/store.ts";
@@ -11,8 +11,9 @@ import type { HttpContext } from "./context.ts";
 const answerBytesMax = 256 * 1024;
 
 /**
- * Gives an answer to the run that has asked for it on a thread of the tenant, from whatever connection and principal it comes. False
- * when nobody waits for it: it is late, not the first one, or nobody has asked. Refuses with payload_too_large.
+ * Gives an answer to the run that has asked for it on a thread of the tenant, be it a task's, from whatever connection and principal it
+ * comes. False when nobody waits for it: it is late, not the first one, or nobody has asked. Refuses with payload_too_large, and with
+ * invalid_thread_id for the thread of a task: what that asks is asked on its conversation.
  */
 export async function answerAsked(
   { bus, store }: HttpContext,
@@ -21,6 +22,7 @@ export async function answerAsked(
   { asked, value }: { readonly asked: AskedWait; readonly value: unknown },
 ): Promise<boolean> {
   if (Buffer.byteLength(JSON.stringify(value)) > answerBytesMax) throw new SvcError("payload_too_large");
+  if (isTaskSuffix(suffix)) throw new SvcError("invalid_thread_id");
   const { tenant_id } = principal;
   const once = runOfOnceSuffix(suffix);
   if (once !== null) {
@@ -39,6 +41,6 @@ export async function answerAsked(
     throw error;
   }
   // The row says what was answered; the run is told to look.
-  bus.tell(runAddress(tenant_id, suffix, wait.run_id), "resume", { due: false });
+  bus.tell(runAddress(tenant_id, wait.suffix, wait.run_id), "resume", { due: false });
   return true;
 }

@@ -2,13 +2,12 @@ import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { doneMark, keepAlive } from "../bus/frames/frames.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
-import { hasScopes } from "../governance/auth/scopes.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
-import { openWaitsOfThread, waitsOfRunMax } from "../storage/tables/waits.ts";
-import { type Asked, AskedFrames } from "./asked-frames.ts";
+import { AskedFrames } from "./asked-frames.ts";
 import type { HttpContext } from "./context.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import { heldThread } from "./lease.ts";
+import { type Asked, openQuestions, seesApprovals } from "./open-questions.ts";
 import type { Place } from "./past/fair-line.ts";
 import type { PastReader } from "./past/pasts.ts";
 import { ReplayMaker } from "./past/replay.ts";
@@ -51,6 +50,7 @@ export class Reattachment implements ThreadListener {
   /** The client holds what is no longer the active branch. */
   #isRewound = false;
   readonly #asked: AskedFrames;
+  readonly #withApprovals: boolean;
   /** Null while the thread is not there. */
   #threadKey: number | null = null;
   /** Null for a stream of all that happens. */
@@ -67,7 +67,8 @@ export class Reattachment implements ThreadListener {
     this.#context = context;
     this.#oneRun = oneRun;
     this.#address = threadAddress(principal.tenant_id, suffix);
-    this.#asked = new AskedFrames(hasScopes(principal, ["approvals:read"]));
+    this.#withApprovals = seesApprovals(principal);
+    this.#asked = new AskedFrames(this.#withApprovals);
     this.#stream = stream;
     this.#cursor = cursor;
     stream.onClose(() => {
@@ -189,8 +190,7 @@ export class Reattachment implements ThreadListener {
   async #openQuestions(): Promise<Asked[]> {
     if (this.#threadKey === null || this.#stream.closed) return [];
     const store = this.#context.store.tenant(splitThreadId(this.#address.key).tenantId);
-    const waits = await openWaitsOfThread(store, this.#threadKey, waitsOfRunMax);
-    return waits.map(({ frame }) => frame).filter((frame) => frame !== null);
+    return openQuestions(store, { thread_key: this.#threadKey }, this.#withApprovals);
   }
 
   /** The snapshot, or the events from the cursor on, up to where the thread said its log stands; then, after a rewind, the snapshot. */

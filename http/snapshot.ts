@@ -1,5 +1,6 @@
-import { type Address, splitThreadId } from "../bus/address.ts";
+import { threadAddress } from "../bus/address.ts";
 import { todosOf } from "../bus/frames/todos.ts";
+import type { Principal } from "../bus/protocol/principal.ts";
 import type { ThreadPosition } from "../bus/protocol/thread.ts";
 import { readableThinking } from "../storage/frames/session-event.ts";
 import type { TenantStore } from "../storage/store/store.ts";
@@ -17,6 +18,7 @@ import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 import type { Pieces } from "./exchange/reply.ts";
 import { heldThread } from "./lease.ts";
+import { type Asked, openQuestions, questionsTold, seesApprovals } from "./open-questions.ts";
 import type { PastReader } from "./past/pasts.ts";
 import { type PageMaker, pieceBytes } from "./past/shared-pages.ts";
 
@@ -34,6 +36,8 @@ export interface SnapshotOf extends Omit<ThreadPosition, "run_id"> {
   readonly locked?: boolean;
   /** The transcript is the whole log, a tree by its parents, and not the active branch alone. */
   readonly allBranches?: boolean;
+  /** What is asked on it, of what its reader may know; left out where frames say so. */
+  readonly asked?: readonly Asked[];
   /** What stands around it. */
   readonly before?: string;
   readonly after?: string;
@@ -42,7 +46,7 @@ export interface SnapshotOf extends Omit<ThreadPosition, "run_id"> {
 /** Names what the snapshot shows: two of the same name are the same, byte by byte. */
 export function snapshotState({ threadId, thread, before = "", ...of }: SnapshotOf): string {
   const { next_seq, leaf_seq, isLive, attached = false, locked = false, summarizing, compacting, continuing } = of;
-  const { allBranches = false } = of;
+  const { allBranches = false, asked = [] } = of;
   // A thread that was erased and is there again has another uid, and what changes it raises its revision.
   const queued = [of.queued_steers, of.queued_follow_ups];
   const position = [
@@ -56,6 +60,8 @@ export function snapshotState({ threadId, thread, before = "", ...of }: Snapshot
     continuing,
     ...queued,
     allBranches,
+    // Of tasks the thread itself knows nothing.
+    ...asked.map(({ data }) => [data.approval_id, data.tool_call_id, data.id, data.request_id]),
   ];
   return JSON.stringify([threadId, thread?.uid, thread?.revision, ...position, before]);
 }
@@ -143,12 +149,14 @@ export class SnapshotMaker implements PageMaker {
 
   /** What is known when all was read. */
   #end(): string {
-    const { thread, next_seq, leaf_seq, isLive, summarizing, compacting, continuing } = this.#of;
+    const { thread, next_seq, leaf_seq, isLive, summarizing, compacting, continuing, asked } = this.#of;
     const { wake, todos, aborted } = this.#facts.of(next_seq);
     const isBusy = isLive || wake.pendingToolCalls.length > 0;
     const phase = phaseOf({ compacting, continuing, isBusy, summarizing, aborted });
     const leafId = thread === null || leaf_seq < 0 ? null : eventId(thread.uid, leaf_seq);
-    return JSON.stringify({ leafId, phase, wake, todos }).slice(1);
+    return JSON.stringify({ leafId, phase, wake, todos, ...(asked && { openQuestions: questionsTold(asked) }) }).slice(
+      1,
+    );
   }
 }
 
@@ -291,11 +299,13 @@ function newestTodos(calls: readonly CallFact[]) {
 /** The snapshot as the thread's actor tells it now, in pieces as they are read, with what is to stand around it. */
 export function currentSnapshot(
   context: HttpContext,
-  address: Address<"thread">,
+  principal: Principal,
+  suffix: string,
   { before = "", after = "", allBranches = false }: Pick<SnapshotOf, "before" | "after" | "allBranches"> = {},
 ): Pieces {
   const { pasts, bus } = context;
-  const { tenantId, suffix } = splitThreadId(address.key);
+  const { tenant_id: tenantId } = principal;
+  const address = threadAddress(tenantId, suffix);
   const place = pasts.place(tenantId);
   let reader: PastReader | null = null;
   let over = false;
@@ -309,7 +319,8 @@ export function currentSnapshot(
     const store = context.store.tenant(tenantId);
     const thread = (await threadBySuffix(store, suffix)) ?? null;
     const held = thread === null ? null : await heldThread(store, thread);
-    const shown = { ...held, isLive: run_id !== null, allBranches, before, after };
+    const asked = await openQuestions(store, thread, seesApprovals(principal));
+    const shown = { ...held, isLive: run_id !== null, allBranches, asked, before, after };
     const of = { threadId: address.key, thread, ...position, ...shown };
     return pasts.read(place, snapshotState(of), () => new SnapshotMaker(store, of));
   }

@@ -60,6 +60,7 @@ export class CallWaits {
       thread_key: plan.thread_suffix === null ? noThread : plan.thread_key,
       suffix: plan.thread_suffix ?? "",
       run_id: plan.run_id,
+      asked_on: plan.thread_suffix === null ? noThread : (plan.parent?.root_key ?? plan.thread_key),
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
       latest: plan.fiber === null ? budget.deadline : plan.startedAt + durableWaitMsMax,
@@ -87,6 +88,13 @@ export class CallWaits {
     const ended: WaitRow = { ...row, state: "open", answer: null };
     const ops = isStored ? this.#endOps(ended, outcome, deleteWaitOp(store, row.wait_id)) : [];
     return { wait: ended, outcome, ops };
+  }
+
+  /** The wait for a task that may go on at the moment: it is answered when that is over. */
+  async back(wait: WaitRow): Promise<WaitRow> {
+    const { run, store } = this.#scope;
+    const isOver = await run.tasks?.back(wait.asked_as ?? "");
+    return isOver ? ((await waitById(store, wait.wait_id)) ?? wait) : wait;
   }
 
   /** Takes up a question that was put aside on a thread. */

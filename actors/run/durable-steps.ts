@@ -29,7 +29,8 @@ export class DurableSteps {
     const { spent } = budget;
     // What goes on with the run counts those calls again of which nothing is in the log.
     const tool_calls = spent.tool_calls - run.admitting;
-    return { ...spent, tool_calls, permission_mode: mode, usage: meter.total, step, active_ms };
+    const used = { ...spent, tool_calls, permission_mode: mode, usage: meter.total, ...run.approvalsWithTasks };
+    return { ...used, step, active_ms };
   }
 
   /** Tells those who listen to its thread where it stands. */

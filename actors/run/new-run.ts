@@ -25,7 +25,7 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
     manifest: agent.name,
     manifest_digest: agent.digest,
     parent_run_id: plan.parent?.run_id ?? null,
-    hops: plan.parent?.agents.length ?? 0,
+    hops: plan.parent?.depth ?? 0,
     asked: {
       surface,
       request_id,

@@ -1,4 +1,4 @@
-import { type Address, runAddress } from "../../bus/address.ts";
+import { type Address, runAddress, splitThreadId } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { RunOutput, RunResult } from "../../bus/frames/output.ts";
 import type { Loan, LoanUsed, ParentRun, TaskOutcome } from "../../bus/protocol/run.ts";
@@ -31,7 +31,7 @@ export function parentLender(parent: ParentRun, tenantId: string, bus: Bus, onGo
     },
     async count(tool) {
       try {
-        return (await bus.ask(address, "count", { tool }, patient)).breach as Breach | null;
+        return (await bus.ask(address, "count", { task_id, tool }, patient)).breach as Breach | null;
       } catch {
         onGone();
         return { limit: "max_tool_calls", detail: "the run that has handed out the task is gone" };
@@ -40,11 +40,13 @@ export function parentLender(parent: ParentRun, tenantId: string, bus: Bus, onGo
   };
 }
 
-/** Tells the run above what a task asks for, and how it has ended. */
+/** Tells the run above how a task has ended, and the one that its conversation began with what it asks for. */
 export function taskOutput(parent: ParentRun, tenantId: string, bus: Bus): RunOutput {
-  const address = addressOf(parent, tenantId);
+  const { task_id, root_thread_id, root_run_id } = parent;
+  const above = addressOf(parent, tenantId);
+  const root = runAddress(tenantId, splitThreadId(root_thread_id).suffix, root_run_id);
   const end = (outcome: TaskOutcome): void => {
-    void bus.ask(address, "taskEnded", { task_id: parent.task_id, outcome }, patient).catch(() => {});
+    void bus.ask(above, "taskEnded", { task_id, outcome }, patient).catch(() => {});
   };
   return {
     writable: true,
@@ -53,11 +55,16 @@ export function taskOutput(parent: ParentRun, tenantId: string, bus: Bus): RunOu
     text() {},
     thinking() {},
     frame(name, data) {
-      if (questions.has(name)) bus.tell(address, "relay", { name, data });
+      if (questions.has(name)) bus.tell(root, "relay", { name, data });
     },
-    finished: (result) => end(outcomeOf(result)),
-    failed: (error) => end({ ok: false, text: error.code, approvals: [] }),
+    finished: (result) => end(taskOutcome(result)),
+    failed: (error) => end(refusedTask(error.code, null)),
   };
+}
+
+/** Tells the run above that a task is put aside. */
+export function tellAside(parent: ParentRun, tenantId: string, bus: Bus): void {
+  bus.tell(addressOf(parent, tenantId), "taskAside", { task_id: parent.task_id });
 }
 
 /** Whether the run above is still there. */
@@ -69,11 +76,17 @@ export async function isAlive(parent: ParentRun, tenantId: string, bus: Bus): Pr
   }
 }
 
-function outcomeOf({ final, failure, aborted, approvals }: RunResult): TaskOutcome {
-  const asked = approvals.map(({ approval_id }) => approval_id);
-  if (failure !== null) return { ok: false, text: failure, approvals: asked };
-  if (aborted || final === null) return { ok: false, text: "the task was stopped", approvals: asked };
-  return { ok: true, text: final, approvals: asked };
+/** What came of a task, as the run above is told. */
+export function taskOutcome({ final, failure, aborted, approvals, usage }: RunResult): TaskOutcome {
+  const rest = { approvals: approvals.map(({ approval_id }) => approval_id), usage };
+  if (failure !== null) return { ok: false, text: failure, ...rest };
+  if (aborted || final === null) return { ok: false, text: "the task was stopped", ...rest };
+  return { ok: true, text: final, ...rest };
+}
+
+/** The same of one that something was refused to on the way. */
+export function refusedTask(text: string, usage: TaskOutcome["usage"]): TaskOutcome {
+  return { ok: false, text, approvals: [], usage };
 }
 
 function addressOf({ run_id, suffix }: ParentRun, tenantId: string): Address<"run"> {

@@ -24,12 +24,13 @@ import { ThreadLink } from "./thread-link.ts";
 
 /**
  * Why a run is taken up: `due` when the time of a wait may be over, `slot` when it has a slot as durable runs need one, `stop` when it
- * is to end as soon as it is there.
+ * is to end as soon as it is there, `task` when one that it waits for goes on.
  */
 export interface WhyResume {
   readonly due: boolean;
   readonly slot: boolean;
   readonly stop: AbortReason | null;
+  readonly task: string | null;
 }
 
 /** A run that goes on. */
@@ -43,7 +44,7 @@ export interface ResumedRun {
 export async function resumeRun(
   place: RunPlace,
   output: RunOutput | null,
-  { due, slot, stop }: WhyResume,
+  { due, slot, stop, task }: WhyResume,
   { deps, bus }: ActorContext<PatternDeps>,
 ): Promise<ResumedRun | "needs_slot" | null> {
   const { tenant_id, suffix, run_id } = place;
@@ -52,9 +53,12 @@ export async function resumeRun(
   if (due && !isOver) await store.write([expireWaitsOp(store, run_id)]);
   const waits = await waitsOfRun(store, run_id);
   // A hint may come late, or for a wait that was taken up already.
-  if (stop === null && !slot && waits.every(({ state }) => state === "open")) return null;
+  const isBack = task !== null && waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
+  if (task !== null && !isBack) return null;
+  if (stop === null && !slot && !isBack && waits.every(({ state }) => state === "open")) return null;
   const log = new ThreadLink(bus, threadAddress(tenant_id, suffix), run_id);
-  const taken = await log.take(deps.owner, slot || stop !== null);
+  // What lends to a task does nothing else until that is over, and needs no slot for it.
+  const taken = await log.take(deps.owner, slot || stop !== null || isBack);
   if (taken.kind === "needs_slot") return "needs_slot";
   if (taken.kind !== "taken") return null;
   let fiber: Fiber | null = null;
@@ -72,6 +76,7 @@ export async function resumeRun(
     const isOrphan = plan.parent !== null && !(await isAlive(plan.parent, tenant_id, bus));
     const told = output ?? (plan.parent ? taskOutput(plan.parent, tenant_id, bus) : silentOutput);
     const run = new Run(plan, log, told, deps);
+    if (isBack) run.lending?.expect(task);
     if (stop !== null) run.abort(stop);
     else if (isOrphan) run.abort("worker_lost");
     return { run, log, plan };

@@ -1,5 +1,7 @@
-import { splitRunKey } from "../../bus/address.ts";
+import { splitRunKey, threadAddress, topicOf } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { frame } from "../../bus/frames/frames.ts";
+import { isWaitingRun } from "../../storage/tables/task-waits.ts";
 import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { askForSlot } from "./durable.ts";
@@ -18,8 +20,20 @@ import { answerStored } from "./waits.ts";
 export const runActor = defineActor<"run", RunState, PatternDeps>({
   kind: "run",
   mailboxLimit: 64,
-  interleaves: ["abort", "detach", "status", "answer", "lend", "repay", "count", "relay", "taskEnded", "alive"],
-  reserved: ["abort", "detach", "resume", "work", "repay", "taskEnded"],
+  interleaves: [
+    "abort",
+    "detach",
+    "status",
+    "answer",
+    "lend",
+    "repay",
+    "count",
+    "relay",
+    "taskAside",
+    "taskEnded",
+    "alive",
+  ],
+  reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
   passivateAfterMs: 10_000,
   load: () => ({ run: null, output: null, parked: false, log: null, key: null, taking: null, accepted: null }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
@@ -35,9 +49,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     async abort(state, { reason }, context) {
       for (;;) {
-        // It has its slot, and is not there yet.
-        await state.taking?.catch(() => {});
-        const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: reason }, context));
+        const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: reason, task: null }, context));
         // Somebody else has taken it up meanwhile.
         if (run === null && state.run !== null) continue;
         if (run === null) return { aborted: false };
@@ -65,7 +77,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     async resume(state, { due }, context) {
       const { tenantId, suffix, runId } = splitRunKey(context.key);
       if (suffix !== null) {
-        if (state.run === null) await takeUp(state, { due, slot: false, stop: null }, context);
+        if (state.run === null) await takeUp(state, { due, slot: false, stop: null, task: null }, context);
       } else if (state.run !== null) await state.run.look();
       else {
         // It was lost with its process, and nobody will take up what it has asked.
@@ -76,22 +88,40 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     async work(state, _body, context) {
       if (splitRunKey(context.key).suffix === null || state.run !== null) return { taken: false };
-      return { taken: (await takeUp(state, { due: true, slot: true, stop: null }, context)) !== null };
+      return { taken: (await takeUp(state, { due: true, slot: true, stop: null, task: null }, context)) !== null };
     },
 
     steer: ({ run }, hint) => run?.steered(hint),
 
-    lend: ({ run }, asked) => tasksOf(run).lend(asked),
+    lend: async (state, asked, context) => (await lending(state, asked.task_id, context)).lend(asked),
     repay: ({ run }, { loan_id, used }) => run?.tasks?.repay(loan_id, used),
-    count: async ({ run }, { tool }) => ({ breach: await tasksOf(run).count(tool) }),
-    relay: ({ run }, { name, data }) => run?.tasks?.relay(name, data),
+    count: async (state, { task_id, tool }, context) => ({
+      breach: await (await lending(state, task_id, context)).count(task_id, tool),
+    }),
 
-    taskEnded({ run }, { task_id, outcome }) {
-      run?.tasks?.ended(task_id, outcome);
+    relay({ run, output, log }, { name, data }, { key, bus }) {
+      if (run !== null) return run.relay(name, data);
+      const { tenantId, suffix } = splitRunKey(key);
+      const id = log?.durableSeq ?? -1;
+      output?.frame(name, data, id);
+      if (suffix !== null) bus.publish(topicOf(threadAddress(tenantId, suffix)), frame(name, data, id));
+    },
+
+    taskAside: ({ run }, { task_id }) => run?.tasks?.aside(task_id),
+
+    taskEnded({ run }, { task_id, outcome }, { key, bus }) {
+      if (run === null) bus.tell({ kind: "run", key }, "resume", { due: false });
+      else run.tasks?.ended(task_id, outcome);
       return {};
     },
 
-    alive: ({ run, parked }) => ({ alive: run !== null || parked, runs: run !== null }),
+    async alive(state, _body, { key, deps }) {
+      while (state.taking !== null) await state.taking;
+      if (state.run !== null || state.parked) return { alive: true, runs: state.run !== null };
+      const { tenantId, suffix, runId } = splitRunKey(key);
+      const isWaiting = suffix !== null && (await isWaitingRun(deps.store.tenant(tenantId), suffix, runId));
+      return { alive: isWaiting, runs: false };
+    },
 
     status({ run, log }) {
       const since_seq = log?.durableSeq ?? -1;
@@ -104,15 +134,26 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
 /** Makes a run that was put aside a live one, if it has anything to go on with or is to be stopped. */
 async function takeUp(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
+  while (state.taking !== null) await state.taking;
+  if (state.run !== null) return state.run;
+  const taken = takeUpAlone(state, why, context);
+  state.taking = taken.then(
+    () => {},
+    () => {},
+  );
+  try {
+    return await taken;
+  } finally {
+    state.taking = null;
+  }
+}
+
+async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
   const { tenantId, suffix, runId } = splitRunKey(context.key);
   if (suffix === null) return null;
   const place = { tenant_id: tenantId, suffix, run_id: runId };
   try {
-    const taking = context.deps.resumes.run(() => resumeRun(place, state.output, why, context));
-    state.taking = taking;
-    const taken = await taking.finally(() => {
-      if (state.taking === taking) state.taking = null;
-    });
+    const taken = await context.deps.resumes.run(() => resumeRun(place, state.output, why, context));
     if (taken === "needs_slot") await askForSlot(place, context);
     if (taken === null || taken === "needs_slot") return null;
     const { run, log, plan } = taken;
@@ -133,8 +174,14 @@ async function takeUp(state: RunState, why: WhyResume, context: ActorContext<Pat
   }
 }
 
-/** Refuses with actor_lost when the run is over, or has handed out nothing. */
-function tasksOf(run: Run | null): TaskFamily {
-  if (!run?.tasks) throw new SvcError("actor_lost");
-  return run.tasks;
+/** The tasks of a run of which one wants to use something. One that was put aside is taken up for it. Refuses with actor_lost. */
+async function lending(state: RunState, task: string, context: ActorContext<PatternDeps>): Promise<TaskFamily> {
+  for (;;) {
+    const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: null, task }, context));
+    if (run === null) throw new SvcError("actor_lost");
+    const { lending: family } = run;
+    if (family !== null) return family;
+    // It was on its way out, maybe to be put aside.
+    await run.ended;
+  }
 }

@@ -35,6 +35,12 @@ export class RunState {
     this.toldSeq = toldSeq;
     this.hasAsked = resumed !== null;
     this.callIds = new Set(resumed?.callIds);
-    if (resumed !== null && resumed.approvals.length > 0) this.approvals = new Set(resumed.approvals);
+    const approvals = [...(resumed?.approvals ?? []), ...(resumed?.spent?.approvals ?? [])];
+    if (approvals.length > 0) this.approvals = new Set(approvals);
+  }
+
+  /** The requests that tasks have waited for with it, to be kept while it is put aside: they stand in no wait of its own. */
+  get approvalsWithTasks(): { readonly approvals?: readonly string[] } {
+    return this.tasks !== null && this.approvals !== null ? { approvals: [...this.approvals] } : {};
   }
 }

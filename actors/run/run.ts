@@ -2,8 +2,16 @@ import type { Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { turnStartedFrame } from "../../bus/frames/frames.ts";
 import type { RunOutput, RunResult } from "../../bus/frames/output.ts";
-import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint } from "../../bus/protocol/run.ts";
+import type {
+  AbortReason,
+  AnswerAsAsked,
+  AnswerOutcome,
+  AnswerToWait,
+  InputHint,
+  ParentRun,
+} from "../../bus/protocol/run.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
+import { answerTaskOp } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { askedApprovals } from "./asked-approvals.ts";
@@ -13,12 +21,14 @@ import { clientMessages } from "./context/working-set.ts";
 import { DurableSteps } from "./durable-steps.ts";
 import type { Finished } from "./endings.ts";
 import type { Journal } from "./journal.ts";
+import { refusedTask, taskOutcome } from "./parent-link.ts";
 import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
 import { RunScope } from "./scope.ts";
 import { settleOps } from "./settlement.ts";
 import { atEnd, takeAtEnd } from "./taken-inputs.ts";
 import type { TaskFamily } from "./task-family.ts";
+import { familyOf } from "./tool-execution.ts";
 import { ToolRunner } from "./tool-runner.ts";
 
 // One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the journal
@@ -77,6 +87,21 @@ export class Run {
   /** Whether a drain need not wait for the run: a durable one goes on in the next process, behind the step that it is at. */
   drain(): void {
     this.#scope.plan.fiber?.drain();
+  }
+
+  /** The tasks, for one of them that wants to use something; null when the run is on its way out. */
+  get lending(): TaskFamily | null {
+    return this.#isEnding ? null : familyOf(this.#scope);
+  }
+
+  /** The run that has handed out this one; null for one that a caller has asked for. */
+  get parent(): ParentRun | null {
+    return this.#scope.plan.parent;
+  }
+
+  /** Tells those who hear the run what a task asks. */
+  relay(name: string, data: unknown): void {
+    this.#scope.frameInCall(name, data);
   }
 
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
@@ -148,6 +173,7 @@ export class Run {
     } finally {
       this.#deadline.cancel();
       this.#unwatched?.cancel();
+      this.#scope.run.tasks?.close();
       deps.liveRuns.delete(this);
     }
   }
@@ -159,9 +185,11 @@ export class Run {
     const billed = this.#scope.billing();
     const settled = () => settleOps(this.#scope.store, plan, { kind: "failed", error }, journal.nextSeq + 1);
     try {
-      const ending = { status: "failed", stop_reason: null, error: error.code, usage } as const;
+      const task = plan.parent && { task: refusedTask(error.code, usage) };
+      const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
       const entry = interruptedEntry(plan.run_id, error.code);
-      return await journal.end([entry], () => [...billed, ...settled()], ending, null);
+      const ops = () => [...billed, ...settled(), ...taskOps(this.#scope)];
+      return await journal.end([entry], ops, ending, null);
     } catch {
       return false;
     }
@@ -169,10 +197,13 @@ export class Run {
 
   /** Puts the run aside: all that it has is in the store. */
   async #park(): Promise<void> {
-    const { budget, meter, journal, mode } = this.#scope;
+    const { budget, meter, journal, mode, run } = this.#scope;
+    // Of members that work side by side one may have rested before a task of another came back.
+    await run.tasks?.rest();
     this.#isEnding = true;
-    if (this.#durable !== null) await this.#durable.park();
-    else await journal.park({ ...budget.spent, permission_mode: mode, usage: meter.total }, none);
+    if (this.#durable !== null) return this.#durable.park();
+    const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.approvalsWithTasks };
+    await journal.park(used, none);
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
@@ -254,12 +285,13 @@ export class Run {
     const closed = scope.run.hasAsked && journal.threadId !== "" ? [closeWaitsOp(scope.store, plan.run_id)] : [];
     const isWritten = await journal.end(
       ending.entries,
-      () => [...closed, ...billed, ...settled(), ...ofFiber],
+      () => [...closed, ...billed, ...settled(), ...taskOps(scope), ...ofFiber],
       {
         status,
         stop_reason: ending.stop_reason,
         error: isDone ? null : label,
         usage: scope.meter.total,
+        ...(plan.parent && { task: taskOutcome(result) }),
       },
       ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(scope) : null,
     );
@@ -291,6 +323,11 @@ function isCompactedAfter({ agent: { context }, surface, thread_key }: RunPlan):
   return context.compact_after_turn && context.compaction_enabled && surface !== "compact" && thread_key >= 0;
 }
 const none: readonly never[] = [];
+
+/** What tells the run above in the last batch that a task is over. */
+function taskOps({ plan: { parent }, store }: RunScope): readonly WriteOp[] {
+  return parent === null ? none : [answerTaskOp(store, parent)];
+}
 
 function outcomeLabel(ending: Finished, abortReason: AbortReason | null): string {
   if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";

@@ -127,7 +127,14 @@ export class RunScope {
     const spent = plan.resumed?.spent ?? null;
     this.attended = isAttended(plan);
     this.budget =
-      over?.budget ?? new RunBudget(plan.agent.limits, plan.fiber?.startedAt ?? plan.startedAt, spent, this.#lender());
+      over?.budget ??
+      new RunBudget(
+        plan.agent.limits,
+        plan.fiber?.startedAt ?? plan.startedAt,
+        spent,
+        this.#lender(),
+        plan.parent?.deadline,
+      );
     this.meter = over?.meter ?? new UsageMeter(spent?.usage ?? null);
     this.waits = over?.waits ?? new MemoryWaits(deps.env);
     this.steering = of?.speaks ? of.over.steering : new Steering(plan);
@@ -157,6 +164,16 @@ export class RunScope {
     return this.speaker?.speaking ?? this;
   }
 
+  /** The agents of the run, from the one that was asked to this one. */
+  get agents(): readonly string[] {
+    return [...(this.#of?.over.agents ?? []), this.plan.agent.name];
+  }
+
+  /** The agent that was asked. */
+  get asked(): RunScope {
+    return this.#of?.over.asked ?? this;
+  }
+
   get abortReason(): AbortReason | null {
     return this.run.abortReason;
   }
@@ -172,7 +189,8 @@ export class RunScope {
 
   /** The thread under which those who hear the frames of the run may answer it; null when nobody hears them (decision 94). */
   get askedOn(): string | null {
-    const { surface, principal, run_id } = this.plan;
+    const { surface, principal, run_id, parent } = this.plan;
+    if (parent !== null) return parent.heard ? parent.root_thread_id : null;
     if (surface !== "chat_stream") return null;
     return this.journal.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`;
   }

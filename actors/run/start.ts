@@ -1,4 +1,4 @@
-import { fiberSuffix, runAddress, threadAddress } from "../../bus/address.ts";
+import { fiberSuffix, runAddress, splitRunKey, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
@@ -30,7 +30,7 @@ import { messagesOf, previewOf } from "./first-words.ts";
 import { takeMessages } from "./intake.ts";
 import { newRun } from "./new-run.ts";
 import { nudgeFor } from "./nudge.ts";
-import { taskOutput } from "./parent-link.ts";
+import { taskOutput, tellAside } from "./parent-link.ts";
 import type { PatternDeps } from "./pattern.ts";
 import type { RunPlan } from "./plan.ts";
 import { agentFor } from "./request-tools.ts";
@@ -47,14 +47,14 @@ import { withManifest } from "./turn-manifest.ts";
 /** A run actor's state: empty until its turn is accepted, and after it is over. */
 export interface RunState {
   run: Run | null;
+  /** It is being taken up. Never rejects. */
+  taking: Promise<void> | null;
   /** To the client that has started it, while it is there. */
   output: RunOutput | null;
   /** The run is put aside. */
   parked: boolean;
   log: RunLog | null;
   key: AskedKey | null;
-  /** The run is being taken up. */
-  taking: Promise<unknown> | null;
   /** What who has asked for the turn was told; null before. */
   accepted: TurnAccepted | null;
 }
@@ -240,7 +240,9 @@ export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorCon
     state.run = null;
     state.parked = exit === "suspended";
     if (state.parked) context.bus.tell({ kind: "run", key: context.key }, "resume", { due: false });
-    else state.output = null;
+    // What a task says to whom it is made anew for the run that goes on.
+    if (!state.parked || run.parent !== null) state.output = null;
+    if (state.parked && run.parent !== null) tellAside(run.parent, splitRunKey(context.key).tenantId, context.bus);
     if (run.isDurable) tellLeft(context);
     if (exit === "lost") log.release(state.key);
     // Whoever asks for it again is answered by its thread, which knows its last run.

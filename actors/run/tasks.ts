@@ -1,182 +1,154 @@
-import { type Address, runAddress, taskSuffix } from "../../bus/address.ts";
+import { type Address, runAddress, taskSuffix, threadAddress } from "../../bus/address.ts";
 import type { Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskedLoan, BreachTold, LentOrNot, LoanUsed, SubmitTurn, TaskOutcome } from "../../bus/protocol/run.ts";
-import { isBreach, type Reservation } from "../../governance/budget.ts";
 import { takeCall } from "../../governance/controls/limits.ts";
-import { type ToolErrorCode, type ToolResult, toolError } from "../tools/tool.ts";
+import { taskState } from "../../storage/tables/task-waits.ts";
+import { type ToolErrorCode, type ToolResult, type ToolWait, toolError } from "../tools/tool.ts";
 import type { RunScope } from "./scope.ts";
 import type { AskedTask, TaskFamily } from "./task-family.ts";
+import { TaskLoans } from "./task-loans.ts";
+import { depthOf, taskTurn } from "./task-turn.ts";
 
 // Tasks that a run has handed to other agents (decision 99). Each is a run of its own, on a thread of its own that clients can read and
-// nothing else. It tells this run what it asks its reader for and how it has ended, and asks it before each model call and each tool call,
-// for what it uses is used here too.
+// nothing else. It asks this run before each model call and each tool call, for what it uses is used here too, and tells it how it has
+// ended. A task that waits for somebody is put aside, and then its call waits for it like for any answer, so that this run is put aside
+// too. Going on it asks for what it uses again, for which this run is taken up.
 
-/** Agents in a chain, the conversation's own among them. */
-const chainMax = 5;
-/** How often a task is asked whether it is still there. */
+/** Tasks in a chain. */
+const depthMax = 4;
+/** How often it is asked whether a task still goes on. */
 const lookMs = 5_000;
 const startMs = 10_000;
 const startAttempts = 3;
-/** Output that is worth a model call: with less one waits for what others may give back. */
-const outputMin = 256;
 
-interface Waiting {
-  readonly address: Address<"run">;
-  readonly end: (outcome: TaskOutcome) => void;
+/** A task that goes on. */
+interface AtWork {
+  readonly left: Promise<HowLeft>;
+  readonly leave: (how: HowLeft) => void;
+  /** Of the next look. */
+  timer: Timer | null;
 }
 
-interface OpenLoan {
-  readonly task_id: string;
-  readonly reserved: Reservation;
-  /** Of the run above. */
-  readonly upstream: string | null;
-}
+type HowLeft = TaskOutcome | "aside";
 
-/** The tasks of one run, and what they have borrowed. */
+/** The tasks of one run. */
 export class Tasks implements TaskFamily {
   readonly #scope: RunScope;
-  readonly #waiting = new Map<string, Waiting>();
-  readonly #loans = new Map<string, OpenLoan>();
-  /** Loans that the run above is being asked for. */
-  #asking = 0;
-  #repaid = Promise.withResolvers<void>();
+  readonly #loans: TaskLoans;
+  readonly #atWork = new Map<string, AtWork>();
+  /** Tasks that are not over, whether they go on or are put aside. */
+  readonly #open = new Set<string>();
+  #changed = Promise.withResolvers<void>();
 
+  /** `scope` is that of the agent that was asked. */
   constructor(scope: RunScope) {
     this.#scope = scope;
+    this.#loans = new TaskLoans(scope);
     scope.cancellation.onCancel(() => this.#wake());
+    for (const { kind, state, asked_as } of scope.plan.resumed?.waits ?? [])
+      if (kind === "task" && state === "open" && asked_as !== null) this.#open.add(asked_as);
   }
 
-  async run(asked: AskedTask, signal: AbortSignal): Promise<ToolResult> {
+  async run({ agent, prompt, by }: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait> {
     const { plan, deps } = this.#scope;
-    const { agent } = asked;
     if (plan.thread_suffix === null) return toolError("permission_denied", "a task needs a conversation");
-    const agents = [...(plan.parent?.agents ?? []), plan.agent.name];
+    const agents = [...(plan.parent?.agents ?? []), ...by];
     if (agents.includes(agent)) return toolError("permission_denied", `${agent} is at work above this task`);
-    if (agents.length >= chainMax) return toolError("permission_denied", `tasks nest no deeper than ${chainMax - 1}`);
+    if (depthOf(this.#scope) >= depthMax)
+      return toolError("permission_denied", `tasks nest no deeper than ${depthMax}`);
     const task_id = deps.env.id().slice(0, 16);
-    const suffix = taskSuffix(task_id);
     const { tenant_id } = plan.principal;
-    const run_id = deps.env.id();
-    const address = runAddress(tenant_id, suffix, run_id);
-    this.#tell("subagent_start", { agent, background: false, task_id, thread_id: `${tenant_id}:${suffix}` }, signal);
-    const outcome = await this.#outcome(
-      turnOf(this.#scope, asked, { run_id, task_id, suffix, agents }),
-      address,
-      signal,
-    );
-    this.#tell("subagent_end", { agent, outcome: "error" in outcome ? "error" : "ok" }, signal);
-    return outcome;
+    const thread_id = threadAddress(tenant_id, taskSuffix(task_id)).key;
+    this.#tell("subagent_start", { agent, background: false, task_id, thread_id }, signal);
+    const turn = taskTurn(this.#scope, { agent, prompt }, { run_id: deps.env.id(), task_id, agents });
+    try {
+      const left = await this.#handOut(turn, task_id, signal);
+      return left === "aside" ? { wait: waitFor(agent, task_id) } : this.#came(agent, left, signal);
+    } catch (error) {
+      this.#left(task_id, lost);
+      this.#tell("subagent_end", { agent, outcome: "error" }, signal);
+      const { code, message } = SvcError.from(error);
+      return toolError(refusals[code] ?? "transport_unavailable", `${agent}: ${message}`);
+    }
+  }
+
+  async result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult> {
+    const state = await taskState(this.#scope.store, taskId);
+    return this.#came(agent, state === null || typeof state === "string" ? lost : state, signal);
+  }
+
+  expect(taskId: string): void {
+    if (this.#open.has(taskId)) this.#begin(taskId);
+  }
+
+  async back(taskId: string): Promise<boolean> {
+    const work = this.#atWork.get(taskId);
+    if (work === undefined) return false;
+    const left = await this.#scope.cancellation.orStopped(work.left);
+    return left !== null && left !== "aside";
+  }
+
+  async rest(): Promise<void> {
+    while (this.isAtWork && !this.#scope.cancellation.cancelled) await this.#changed.promise;
+  }
+
+  get isAtWork(): boolean {
+    return this.#atWork.size > 0;
+  }
+
+  stop(taskId: string): void {
+    const { deps, plan, abortReason } = this.#scope;
+    const address = threadAddress(plan.principal.tenant_id, taskSuffix(taskId));
+    void deps.bus.ask(address, "abort", { reason: abortReason ?? "client" }).catch(() => {});
+  }
+
+  aside(taskId: string): void {
+    this.#leave(taskId, "aside");
   }
 
   ended(taskId: string, outcome: TaskOutcome): void {
-    this.#waiting.get(taskId)?.end(outcome);
+    this.#left(taskId, outcome);
   }
 
-  relay(name: string, data: unknown): void {
-    this.#scope.frameInCall(name, data);
-  }
-
-  async count(tool: string): Promise<BreachTold | null> {
-    const { budget, deps } = this.#scope;
-    return takeCall(budget, tool, deps.env.now()) ?? (await budget.lender?.count(tool)) ?? null;
-  }
-
-  async lend({ task_id, input_tokens, output_tokens, rates }: AskedLoan): Promise<LentOrNot> {
-    const { budget, deps, plan, cancellation } = this.#scope;
-    const price = rates && { ...rates, cache_read: 0, cache_write: 0 };
-    if (price === null && plan.agent.manifest.spec.limits.max_cost_usd !== null)
-      return { breach: { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" } };
-    for (;;) {
-      if (cancellation.cancelled || !this.#waiting.has(task_id)) throw new SvcError("actor_lost");
-      const reserved = budget.reserve(input_tokens, output_tokens, price, deps.env.now());
-      const others = this.#loans.size + this.#asking > 0;
-      if (isBreach(reserved)) {
-        if (!others) return { breach: reserved };
-      } else if (!others || reserved.outputTokens >= Math.min(outputMin, output_tokens)) {
-        return this.#lent(task_id, reserved);
-      } else budget.settle(reserved, null, null);
-      await this.#repaid.promise;
-    }
-  }
-
-  repay(loanId: string, used: LoanUsed): void {
-    const loan = this.#loans.get(loanId);
-    if (!loan) return;
-    this.#loans.delete(loanId);
-    const { budget } = this.#scope;
-    budget.settleLoan(loan.reserved, used);
-    if (loan.upstream !== null) budget.lender?.repay(loan.upstream, used);
+  close(): void {
+    for (const { timer } of this.#atWork.values()) timer?.cancel();
+    this.#atWork.clear();
+    this.#open.clear();
     this.#wake();
   }
 
-  /** The loan, when the run above lends it too. */
-  async #lent(task_id: string, reserved: Reservation): Promise<LentOrNot> {
+  async count(taskId: string, tool: string): Promise<BreachTold | null> {
     const { budget, deps } = this.#scope;
-    const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd, price } = reserved;
-    const loan = { loan_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
-    if (budget.lender === null) {
-      this.#loans.set(loan.loan_id, { task_id, reserved, upstream: null });
-      return { loan };
-    }
-    this.#asking++;
-    const above = await budget.lender.lend({ input_tokens, output_tokens }, price);
-    this.#asking--;
-    if (above === null || "limit" in above) {
-      budget.settle(reserved, null, null);
-      this.#wake();
-      if (above === null) throw new SvcError("actor_lost");
-      return { breach: above };
-    }
-    this.#loans.set(loan.loan_id, { task_id, reserved, upstream: above.loan_id });
-    return {
-      loan: {
-        ...loan,
-        output_tokens: Math.min(output_tokens, above.output_tokens),
-        cost_usd: Math.min(cost_usd, above.cost_usd),
-      },
-    };
+    this.#admit(taskId);
+    return takeCall(budget, tool, deps.env.now()) ?? (await budget.lender?.count(tool)) ?? null;
   }
 
-  /** What came of a task, as its tool tells it. */
-  async #outcome(turn: SubmitTurn, address: Address<"run">, signal: AbortSignal): Promise<ToolResult> {
-    const { deps } = this.#scope;
-    const { promise, resolve } = Promise.withResolvers<TaskOutcome>();
-    const task_id = turn.parent?.task_id ?? "";
-    this.#waiting.set(task_id, { address, end: resolve });
-    let timer: Timer | null = null;
-    try {
-      await this.#start(turn, address);
-      if (signal.aborted) this.#stop(address);
-      else signal.addEventListener("abort", () => this.#stop(address), { once: true });
-      const look = (missed: number): void => {
-        timer = deps.env.timer(lookMs, () => {
-          deps.bus.ask(address, "alive", {}).then(
-            ({ alive }) => (alive ? look(0) : missed > 0 ? resolve(lost) : look(missed + 1)),
-            () => look(missed),
-          );
-        });
-      };
-      look(0);
-      const { ok, text, approvals } = await promise;
-      for (const id of approvals) this.#scope.run.approvals = (this.#scope.run.approvals ?? new Set()).add(id);
-      return ok ? { text } : toolError("provider_error", text);
-    } catch (error) {
-      const { code, message } = SvcError.from(error);
-      return toolError(refusals[code] ?? "transport_unavailable", `${turn.manifest}: ${message}`);
-    } finally {
-      (timer as Timer | null)?.cancel();
-      this.#waiting.delete(task_id);
-      // What it has not given back it may have used.
-      for (const [id, { task_id: of, reserved }] of this.#loans)
-        if (of === task_id)
-          this.repay(id, {
-            input_tokens: reserved.inputTokens,
-            output_tokens: reserved.outputTokens,
-            cost_usd: reserved.costUsd,
-          });
-      this.#wake();
-    }
+  lend(asked: AskedLoan): Promise<LentOrNot> {
+    this.#admit(asked.task_id);
+    return this.#loans.lend(asked, () => this.#atWork.has(asked.task_id));
+  }
+
+  repay(loanId: string, used: LoanUsed): void {
+    this.#loans.repay(loanId, used);
+  }
+
+  /** Whoever asks for something goes on. Refuses with actor_lost when nobody waits for it. */
+  #admit(taskId: string): void {
+    if (!this.#open.has(taskId)) throw new SvcError("actor_lost");
+    this.#begin(taskId);
+  }
+
+  async #handOut(turn: SubmitTurn, task_id: string, signal: AbortSignal): Promise<HowLeft> {
+    const { tenant_id } = turn.principal;
+    const address = runAddress(tenant_id, turn.thread_suffix, turn.run_id);
+    this.#open.add(task_id);
+    const work = this.#begin(task_id, false);
+    await this.#start(turn, address);
+    this.#look(task_id, work, false);
+    if (signal.aborted) this.stop(task_id);
+    else signal.addEventListener("abort", () => this.stop(task_id), { once: true });
+    return work.left;
   }
 
   /** Asks again by id when it is unknown whether it was accepted. */
@@ -195,9 +167,63 @@ export class Tasks implements TaskFamily {
     }
   }
 
-  #stop(address: Address<"run">): void {
-    const { deps, abortReason } = this.#scope;
-    void deps.bus.ask(address, "abort", { reason: abortReason ?? "client" }).catch(() => {});
+  #begin(taskId: string, isLookedFor = true): AtWork {
+    const known = this.#atWork.get(taskId);
+    if (known !== undefined) return known;
+    const { promise: left, resolve: leave } = Promise.withResolvers<HowLeft>();
+    const work: AtWork = { left, leave, timer: null };
+    this.#atWork.set(taskId, work);
+    if (isLookedFor) this.#look(taskId, work, false);
+    return work;
+  }
+
+  /** What a task tells may get lost, and the task too: now and then it is looked for. */
+  #look(taskId: string, work: AtWork, wasMissed: boolean): void {
+    if (this.#atWork.get(taskId) !== work) return;
+    work.timer = this.#scope.deps.env.timer(lookMs, () => {
+      void this.#isMissed(taskId, wasMissed).then((isMissed) => this.#look(taskId, work, isMissed));
+    });
+  }
+
+  async #isMissed(taskId: string, wasMissed: boolean): Promise<boolean> {
+    const { deps, plan, store } = this.#scope;
+    const address = threadAddress(plan.principal.tenant_id, taskSuffix(taskId));
+    try {
+      if ((await deps.bus.ask(address, "attach", {})).run_id !== null) return false;
+      const state = await taskState(store, taskId);
+      if (state === "aside") this.aside(taskId);
+      else if (state !== null && state !== "running") this.#left(taskId, state);
+      else if (wasMissed) this.#left(taskId, lost);
+      return true;
+    } catch {
+      // Nobody knows yet.
+      return wasMissed;
+    }
+  }
+
+  /** A task is over. */
+  #left(taskId: string, outcome: TaskOutcome): void {
+    this.#open.delete(taskId);
+    this.#leave(taskId, outcome);
+  }
+
+  #leave(taskId: string, how: HowLeft): void {
+    const work = this.#atWork.get(taskId);
+    if (work === undefined) return;
+    this.#atWork.delete(taskId);
+    work.timer?.cancel();
+    this.#loans.end(taskId);
+    work.leave(how);
+    this.#wake();
+  }
+
+  /** What came of a task is the run's from here on. */
+  #came(agent: string, { ok, text, approvals, usage }: TaskOutcome, signal: AbortSignal): ToolResult {
+    const { run, meter } = this.#scope;
+    for (const id of approvals) run.approvals = (run.approvals ?? new Set()).add(id);
+    if (usage !== null) meter.addTask(usage);
+    this.#tell("subagent_end", { agent, outcome: ok ? "ok" : "error" }, signal);
+    return ok ? { text } : toolError("provider_error", text);
   }
 
   #tell(name: string, data: unknown, signal: AbortSignal): void {
@@ -205,12 +231,18 @@ export class Tasks implements TaskFamily {
   }
 
   #wake(): void {
-    this.#repaid.resolve();
-    this.#repaid = Promise.withResolvers<void>();
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
   }
 }
 
-const lost: TaskOutcome = { ok: false, text: "the task was lost", approvals: [] };
+const lost: TaskOutcome = { ok: false, text: "the task was lost", approvals: [], usage: null };
+
+/** Answered by the end of the task, and by nobody else. */
+function waitFor(agent: string, task_id: string): ToolWait["wait"] {
+  const may_answer = { scopes: [], principal: "", not_principal: null };
+  return { kind: "task", subject: agent, deadline: null, may_answer, asked_as: task_id };
+}
 
 /** What the model is told of a task that was not taken. */
 const refusals: Readonly<Record<string, ToolErrorCode>> = {
@@ -221,45 +253,3 @@ const refusals: Readonly<Record<string, ToolErrorCode>> = {
   unauthorized: "permission_denied",
   model_not_configured: "transport_unavailable",
 };
-
-interface TaskPlace {
-  readonly run_id: string;
-  readonly task_id: string;
-  readonly suffix: string;
-  readonly agents: readonly string[];
-}
-
-/** The turn of a task: the caller's, with nothing of the conversation in it. */
-function turnOf(
-  { plan, journal, attended, deps }: RunScope,
-  { agent, prompt }: AskedTask,
-  { run_id, task_id, suffix, agents }: TaskPlace,
-): SubmitTurn {
-  return {
-    run_id,
-    surface: "task",
-    principal: plan.principal,
-    request_id: plan.request_id,
-    manifest: agent,
-    messages: [{ role: "user", content: prompt }],
-    thread_suffix: suffix,
-    model: null,
-    template: null,
-    template_args: [],
-    max_tokens: null,
-    temperature: null,
-    include_usage: false,
-    response: null,
-    idempotency: null,
-    lease: null,
-    channel: { node: deps.bus.node, id: 0 },
-    parent: {
-      run_id: plan.run_id,
-      suffix: plan.thread_suffix ?? "",
-      task_id,
-      root_thread_id: plan.parent?.root_thread_id ?? journal.threadId,
-      attended,
-      agents,
-    },
-  };
-}

@@ -12,6 +12,7 @@ import {
 import { isOfRequest } from "./request-tools.ts";
 import { callKey } from "./run-pipeline.ts";
 import type { RunScope } from "./scope.ts";
+import type { TaskFamily } from "./task-family.ts";
 import { Tasks } from "./tasks.ts";
 
 // A call of a tool: what is written before it, what the tool is given, and its time. Whatever a tool does comes to a result.
@@ -51,6 +52,12 @@ export function resumeTool(
   );
 }
 
+/** The tasks of a run. */
+export function familyOf({ run, asked }: RunScope): TaskFamily {
+  run.tasks ??= new Tasks(asked);
+  return run.tasks;
+}
+
 /** What a tool is given of the run that calls it. */
 export function toolContext(scope: RunScope, callId: string, signal: AbortSignal): ToolContext {
   const { deps, plan } = scope;
@@ -67,9 +74,12 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
     workspaceScope: plan.agent.workspaceScope,
     workspace: { root: deps.settings.workspaceRoot, deploymentTenants: deps.settings.workspaceDeploymentTenants },
     signal,
-    delegate(task) {
-      scope.run.tasks ??= new Tasks(scope);
-      return scope.run.tasks.run(task, signal);
+    delegate: (task) => familyOf(scope).run({ ...task, by: scope.agents }, signal),
+    delegated(agent, outcome) {
+      const task_id = scope.plan.resumed?.waits.find(({ call }) => call.tool_call_id === callId)?.asked_as ?? "";
+      if (outcome.kind === "answered") return familyOf(scope).result(task_id, agent, signal);
+      familyOf(scope).stop(task_id);
+      return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
     emit: (name, data) => scope.frameInCall(name, data),
   };

@@ -24,7 +24,7 @@ import { identifyCalls, writtenArguments } from "./requested-calls.ts";
 import { leavePlan, tellMode } from "./run-mode.ts";
 import { callKey } from "./run-pipeline.ts";
 import type { RunScope } from "./scope.ts";
-import { executeTool, intentEntry, resumeTool, toolContext } from "./tool-execution.ts";
+import { executeTool, familyOf, intentEntry, resumeTool, toolContext } from "./tool-execution.ts";
 import { endedEntry, openOps } from "./waits.ts";
 
 const neverGivenUp = new AbortController().signal;
@@ -82,6 +82,8 @@ export class ToolRunner {
         if (outcome === null) break;
       }
     }
+    // A task that is put aside may have come back by now.
+    if (found.includes(null)) await this.#scope.run.tasks?.rest();
     if (this.#scope.cancellation.cancelled && found.includes(null)) await this.#stopWaiting(calls, found);
     const outcomes = found.filter((made) => made !== null && !("handed" in made)) as ToolOutcome[];
     const handed = found.flatMap((made) => (made !== null && "handed" in made ? [made.handed] : []));
@@ -181,7 +183,10 @@ export class ToolRunner {
   async #wait(call: ToolCall, wait: Wait, by: AskedBy | null): Promise<Made> {
     const scope = this.#scope;
     const full = await this.#waits.reserve();
-    if (full !== null) return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
+    if (full !== null) {
+      if (wait.kind === "task") scope.run.tasks?.stop(wait.asked_as ?? "");
+      return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
+    }
     const { row, entry } = this.#waits.open(call, wait, by);
     if (scope.plan.thread_suffix === null) {
       const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
@@ -192,19 +197,21 @@ export class ToolRunner {
     return null;
   }
 
-  /** The end of the run came before the answer. A call that a client was asked to make may have been made. */
+  /** The end of the run came before the answer. What a client or another agent was asked to do may have been done. */
   #givenUp(
     call: ToolCall,
     wait: WaitRow,
     entries: readonly JournalEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
-    if (wait.kind !== "client_tool") return this.#recorder.stopped(call, entries, ops);
+    if (wait.kind === "task") familyOf(this.#scope).stop(wait.asked_as ?? "");
+    else if (wait.kind !== "client_tool") return this.#recorder.stopped(call, entries, ops);
     return this.#recorder.recalled(call, this.#bound.get(call.name)?.effect ?? "once", entries, ops);
   }
 
   /** A call whose question was put aside goes on, if the question is answered or over. */
-  async #goOn(call: ToolCall, wait: WaitRow): Promise<Made> {
+  async #goOn(call: ToolCall, asked: WaitRow): Promise<Made> {
+    const wait = asked.kind === "task" && asked.state === "open" ? await this.#waits.back(asked) : asked;
     const { outcome, ops } = this.#waits.takeUp(wait);
     if (this.#scope.cancellation.cancelled) return this.#givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
     if (isSuperseded(wait)) return this.#recorder.superseded(call, [endedEntry(wait, "superseded")], ops);

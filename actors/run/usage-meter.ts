@@ -1,6 +1,5 @@
 import type { Env } from "../../bus/env.ts";
-import type { TurnUsage } from "../../bus/frames/output.ts";
-import type { TokenCount } from "../../bus/protocol/model-reply.ts";
+import type { TokenCount, TurnUsage } from "../../bus/protocol/model-reply.ts";
 import { costOf } from "../../governance/usage.ts";
 import type { ModelPrice, RouteTarget } from "../../manifests/registries.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
@@ -60,24 +59,12 @@ export class UsageMeter {
     const before = this.#total;
     const shown = tokens.input + tokens.output + tokens.cacheRead + tokens.cacheWrite;
     const totalTokens = call.aside ? (before?.totalTokens ?? 0) : shown;
-    if (before === null) {
-      this.#total = { ...tokens, totalTokens, cost };
-      return;
-    }
-    this.#total = {
-      input: before.input + tokens.input,
-      output: before.output + tokens.output,
-      cacheRead: before.cacheRead + tokens.cacheRead,
-      cacheWrite: before.cacheWrite + tokens.cacheWrite,
-      totalTokens,
-      cost: {
-        input: before.cost.input + cost.input,
-        output: before.cost.output + cost.output,
-        cacheRead: before.cost.cacheRead + cost.cacheRead,
-        cacheWrite: before.cost.cacheWrite + cost.cacheWrite,
-        total: before.cost.total + cost.total,
-      },
-    };
+    this.#total = sumOf(before, { ...tokens, totalTokens, cost });
+  }
+
+  /** Adds what a task has used. Its rows are its own, and it says nothing of how full this window is. */
+  addTask(used: TurnUsage): void {
+    this.#total = sumOf(this.#total, { ...used, totalTokens: this.#total?.totalTokens ?? 0 });
   }
 
   /** The rows of the calls since it was last asked: they are written in the batch that keeps what the model has said. */
@@ -88,4 +75,24 @@ export class UsageMeter {
     this.#taken = this.#rows.length;
     return rows.map((row) => insertUsageOp(store, row));
   }
+}
+
+/** Both together; the last one says how full the window is. */
+function sumOf(before: TurnUsage | null, last: TurnUsage): TurnUsage {
+  if (before === null) return last;
+  const { cost } = before;
+  return {
+    input: before.input + last.input,
+    output: before.output + last.output,
+    cacheRead: before.cacheRead + last.cacheRead,
+    cacheWrite: before.cacheWrite + last.cacheWrite,
+    totalTokens: last.totalTokens,
+    cost: {
+      input: cost.input + last.cost.input,
+      output: cost.output + last.cost.output,
+      cacheRead: cost.cacheRead + last.cost.cacheRead,
+      cacheWrite: cost.cacheWrite + last.cost.cacheWrite,
+      total: cost.total + last.cost.total,
+    },
+  };
 }

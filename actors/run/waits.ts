@@ -5,6 +5,7 @@ import type { AnswerAsAsked, AnswerOutcome, AnswerToWait } from "../../bus/proto
 import type { Wait } from "../../governance/controls/verdicts.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { joinOps } from "../../storage/tables/approvals.ts";
+import { openTaskOps } from "../../storage/tables/task-waits.ts";
 import {
   answerWaitOp,
   type NewWait,
@@ -24,7 +25,9 @@ import type { WaitOutcome } from "../tools/tool.ts";
 export function openedWait(
   wait: Wait,
   call: WaitingCall,
-  place: Pick<WaitRow, "wait_id" | "thread_key" | "suffix" | "run_id" | "opened_at"> & { readonly latest: number },
+  place: Pick<WaitRow, "wait_id" | "thread_key" | "suffix" | "run_id" | "asked_on" | "opened_at"> & {
+    readonly latest: number;
+  },
 ): { row: NewWait; entry: JournalEntry } {
   const { latest, ...at } = place;
   const { kind, subject, may_answer } = wait;
@@ -47,8 +50,9 @@ export function openedWait(
   };
 }
 
-/** Opens a wait. One for a request that was decided meanwhile is answered as it is opened. */
+/** Opens a wait. One for a request that was decided meanwhile, or a task that is over, is answered as it is opened. */
 export function openOps(store: TenantStore, row: NewWait): WriteOp[] {
+  if (row.kind === "task") return openTaskOps(store, row, row.asked_as ?? "");
   const open = openWaitOp(store, row);
   return row.approval_id === null ? [open] : joinOps(store, row.approval_id, row.wait_id, open);
 }

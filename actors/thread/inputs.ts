@@ -96,8 +96,8 @@ export async function takeInputs(state: ThreadState, writer: LogWriter, asked: T
 }
 
 /** What ends the questions of a run that is put aside although its user has said something else meanwhile. */
-export function supersedingOps({ queue, store }: ThreadState, runId: string): WriteOp[] {
-  return queue !== null && queue.count("steer") > 0 ? [supersedeWaitsOp(store, runId)] : [];
+export function supersedingOps({ queue, store, head }: ThreadState): WriteOp[] {
+  return queue !== null && head !== null && queue.count("steer") > 0 ? [supersedeWaitsOp(store, head.thread_key)] : [];
 }
 
 /** The queue, when nothing is being repaired and no run is about to begin. */
@@ -137,8 +137,8 @@ async function add(
   const { store } = state;
   const { number, kind, subject } = row;
   const ops = (): WriteOp[] => {
-    const runId = holderOf(state);
-    const superseding = kind === "steer" && runId !== undefined ? [supersedeWaitsOp(store, runId)] : [];
+    const isHeld = kind === "steer" && holderOf(state) !== undefined;
+    const superseding = isHeld ? [supersedeWaitsOp(store, row.thread_key)] : [];
     return [...removalOps(state, queue, replaced, 1), queueInputOp(store, row), ...superseding];
   };
   await writeBeside(state, ops, context);

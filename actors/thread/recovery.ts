@@ -1,4 +1,4 @@
-import { fibersAddress } from "../../bus/address.ts";
+import { fibersAddress, isTaskSuffix, runAddress, splitThreadId, taskIdOf } from "../../bus/address.ts";
 import { publishStatus } from "../../bus/frames/run-status.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
@@ -14,8 +14,9 @@ import {
   suspendRunOp,
   waitingRun,
 } from "../../storage/tables/runs.ts";
-import { progressOp } from "../../storage/tables/threads.ts";
-import { closeWaitsOp } from "../../storage/tables/waits.ts";
+import { answerTaskOp, tasksAside } from "../../storage/tables/task-waits.ts";
+import { progressOp, threadBySuffix } from "../../storage/tables/threads.ts";
+import { closeWaitsOp, noThread } from "../../storage/tables/waits.ts";
 import { interruptedFrame, type StreamAnswer } from "../log/earlier-answer.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -79,13 +80,20 @@ export async function closeInterrupted(
   const room = entries.slice(0, eventsMax - state.head.next_seq);
   const { head, events } = appendAll({ ...state.head, epoch: epoch + 1 }, room, env.now());
   const number = left.run_key === null ? null : runNumber(left.run_key);
+  const rootKey = await rootOf(state);
+  // Who waits for a task reads that it was cut off.
+  const task_id = taskIdOf(state.suffix);
   await store.write([
     endOp(store, thread_key, left, head.next_seq - 1, env.now()),
     closeWaitsOp(store, left.run_id),
     ...events.map((event) => appendOp(store, thread_key, event, number)),
     progressOp(store, head, epoch),
     ...(await settleInterrupted(state, left, head.next_seq, env.now())),
+    ...(task_id === null ? [] : [answerTaskOp(store, { task_id, root_key: rootKey })]),
   ]);
+  // Nobody waits for what it has handed out.
+  for (const { suffix, run_id } of await tasksAside(store, rootKey, left.run_id))
+    bus.tell(runAddress(state.tenantId, suffix, run_id), "abort", { reason: "worker_lost" });
   state.head = head;
   state.committedSeq = head.next_seq;
   state.committedLeaf = head.leaf_seq;
@@ -95,6 +103,13 @@ export async function closeInterrupted(
   // Its agent may be gone; then nobody is there to count for.
   const agent = await deps.manifests.resolve(store.tenantId, manifest, state.suffix).catch(() => null);
   if (agent) countInterrupted(deps, agent, closing.length);
+}
+
+/** The key of the conversation that a thread belongs to: its own, but of a task. */
+async function rootOf({ head, store, suffix }: ThreadState): Promise<number> {
+  const root = isTaskSuffix(suffix) ? head?.parent_session_id : null;
+  const thread = root ? await threadBySuffix(store, splitThreadId(root).suffix) : head;
+  return thread?.thread_key ?? noThread;
 }
 
 /** What makes the thread free again, at most once. */

@@ -59,7 +59,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
     async park(state, { run_id, spent, ops }) {
       await state.queue?.settled();
-      const position = await writerOf(state, run_id).park(spent, [...supersedingOps(state, run_id), ...ops]);
+      const position = await writerOf(state, run_id).park(spent, [...supersedingOps(state), ...ops]);
       state.parked = (await waitingRun(state.store, state.head?.thread_key ?? -1)) ?? null;
       state.live = null;
       // A wait may last for days, and the run that is taken up reads its branch itself.

@@ -56,8 +56,10 @@ export interface ToolContext {
   readonly workspace: WorkspaceConfig;
   /** Fires when the run is aborted or the call's time is over. */
   readonly signal: AbortSignal;
-  /** Hands a task to another agent, and waits for its answer. */
-  delegate(task: { readonly agent: string; readonly prompt: string }): Promise<ToolResult>;
+  /** Hands a task to another agent, and waits for its answer. A wait is the answer when somebody else has to answer it first. */
+  delegate(task: { readonly agent: string; readonly prompt: string }): Promise<ToolResult | ToolWait>;
+  /** What came of a task that was waited for. */
+  delegated(agent: string, outcome: WaitOutcome): Promise<ToolResult>;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */
   emit(frame: "todo_updated", data: unknown): void;
 }

@@ -1,10 +1,10 @@
 import type { Channel } from "../protocol/channel.ts";
-import type { StopReason } from "../protocol/model-reply.ts";
+import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
 import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { doneMark } from "./frames.ts";
 import { failureText } from "./native-stream.ts";
-import type { HandedCall, RunOutput, RunResult, TurnUsage } from "./output.ts";
+import type { HandedCall, RunOutput, RunResult } from "./output.ts";
 
 // The OpenAI-compatible surface: chat.completion and chat.completion.chunk objects, and that protocol's errors.
 

@@ -1,20 +1,5 @@
 import type { SvcError } from "../errors.ts";
-import type { StopReason, TokenCount } from "../protocol/model-reply.ts";
-
-/** USD, by what it was spent on. */
-export interface Cost {
-  readonly input: number;
-  readonly output: number;
-  readonly cacheRead: number;
-  readonly cacheWrite: number;
-  readonly total: number;
-}
-
-/** What a turn used over all its model calls. `totalTokens` is the last call's, so it shows how full the context is. */
-export interface TurnUsage extends TokenCount {
-  readonly totalTokens: number;
-  readonly cost: Cost;
-}
+import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
 
 /** A request for approval as the answer of a turn tells it. */
 export interface AskedApproval {

@@ -1,7 +1,7 @@
-import type { StopReason } from "../protocol/model-reply.ts";
+import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
 import type { ResponseAsked } from "../protocol/run.ts";
 import type { TurnOptions } from "../protocol/turn-options.ts";
-import type { HandedCall, TurnUsage } from "./output.ts";
+import type { HandedCall } from "./output.ts";
 
 // The response object of POST /v1/responses: a turn, as its answer tells it and as it can be read again.
 

@@ -16,3 +16,21 @@ export interface TokenCount {
   readonly cacheRead: number;
   readonly cacheWrite: number;
 }
+
+/** USD, by what it was spent on. */
+export interface Cost {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+  readonly total: number;
+}
+
+/**
+ * What a turn used over all its model calls, and those of its tasks. `totalTokens` is the last one's of its own, so it shows how full the
+ * context is.
+ */
+export interface TurnUsage extends TokenCount {
+  readonly totalTokens: number;
+  readonly cost: Cost;
+}

@@ -1,5 +1,6 @@
 import type { ChannelRef } from "./channel.ts";
 import type { LeaseProof } from "./lease.ts";
+import type { TurnUsage } from "./model-reply.ts";
 import type { Principal } from "./principal.ts";
 import type { TurnOptions } from "./turn-options.ts";
 
@@ -22,14 +23,19 @@ export interface RunMessages {
   work: { body: Record<string, never>; reply: { readonly taken: boolean } };
   /** Something waits in its conversation, under this number; a message that `interrupts` keeps calls from being begun. */
   steer: { body: InputHint };
-  /** A task of this run asks for what its next model call may use. Answered when there is something, or when nothing is left. */
+  /**
+   * A task of this run asks for what its next model call may use. Answered when there is something, or when nothing is left. A run
+   * that was put aside is taken up for it; actor_lost means that nobody waits for the task.
+   */
   lend: { body: AskedLoan; reply: LentOrNot };
   /** What was used of a loan. */
   repay: { body: { readonly loan_id: string; readonly used: LoanUsed } };
-  /** A task of this run is about to call a tool, which counts here too. */
-  count: { body: { readonly tool: string }; reply: { readonly breach: BreachTold | null } };
-  /** A task of this run asks something of whoever listens to the conversation. */
+  /** A task of this run is about to call a tool, which counts here too. The run is taken up for it like for a loan. */
+  count: { body: { readonly task_id: string; readonly tool: string }; reply: { readonly breach: BreachTold | null } };
+  /** A task below this run, the first of its conversation, asks something of whoever listens. */
   relay: { body: { readonly name: string; readonly data: unknown } };
+  /** A task of this run is put aside: nothing of it goes on. */
+  taskAside: { body: { readonly task_id: string } };
   /** A task of this run is over. */
   taskEnded: { body: { readonly task_id: string; readonly outcome: TaskOutcome }; reply: Record<string, never> };
   /** Whether the run goes on or waits, and which of both. */
@@ -112,12 +118,20 @@ export interface ParentRun {
   readonly run_id: string;
   readonly suffix: string;
   readonly task_id: string;
-  /** The full id of the conversation that all began in. */
+  /** The conversation that all began in: its full id, its key in the store, and the run of its caller. */
   readonly root_thread_id: string;
+  readonly root_key: number;
+  readonly root_run_id: string;
   /** Whether somebody waits for it who could see to a question. */
   readonly attended: boolean;
+  /** Whether somebody hears the frames of the caller's run, and may answer what they ask. */
+  readonly heard: boolean;
+  /** Epoch milliseconds after which the run above gets no more time, and its tasks get none. */
+  readonly deadline: number;
   /** The agents above the task, the first of them the conversation's own. */
   readonly agents: readonly string[];
+  /** How many tasks are in the chain, this one among them. */
+  readonly depth: number;
 }
 
 /** What a trigger was told. */
@@ -136,6 +150,8 @@ export interface TaskOutcome {
   readonly text: string;
   /** The requests for approval that it has waited for. */
   readonly approvals: readonly string[];
+  /** What it has used, and tasks of its own have; null where no provider has reported any. */
+  readonly usage: TurnUsage | null;
 }
 
 /** What a model call of a task may need at most: see `RunBudget.reserve`. */

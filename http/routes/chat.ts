@@ -149,11 +149,12 @@ const chatAbort = route({
   },
   fails: ["invalid_thread_id", ...actorFails],
   async handle({ body, principal }, context) {
-    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const suffix = checkThreadSuffix(body.thread_id);
+    const address = threadAddress(principal.tenant_id, suffix);
     const { aborted } = await context.bus.ask(address, "abort", { reason: "client" }, { deadlineMs: 30_000 });
     const head = JSON.stringify({ ok: true, aborted, thread_id: address.key });
     const around = { before: `${head.slice(0, -1)},"snapshot":`, after: "}" };
-    const pieces = currentSnapshot(context, address, around);
+    const pieces = currentSnapshot(context, principal, suffix, around);
     return { kind: "pieces", contentType: "application/json", pieces };
   },
 });

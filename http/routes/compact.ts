@@ -1,4 +1,3 @@
-import { threadAddress } from "../../bus/address.ts";
 import { Type } from "../../bus/type.ts";
 import { jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
@@ -79,7 +78,7 @@ const compact = route({
     const ended = await endOfTurn(request, fields, context);
     if (ended.status !== 200) return jsonText(ended.body, ended.status);
     const around = { before: `${ended.body.slice(0, -1)},"snapshot":`, after: "}" };
-    const pieces = currentSnapshot(context, threadAddress(principal.tenant_id, suffix), around);
+    const pieces = currentSnapshot(context, principal, suffix, around);
     return { kind: "pieces", contentType: "application/json", pieces };
   },
 });

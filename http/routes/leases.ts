@@ -1,4 +1,5 @@
 import { threadAddress } from "../../bus/address.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import type { HttpContext } from "../context.ts";
 import type { Reply } from "../exchange/reply.ts";
@@ -79,7 +80,7 @@ const take = route({
     const status = await leaseStatus(context.store.tenant(tenant_id), suffix);
     const held_by_other = mode === "shared" && status.locked;
     const answer = { ok: true, renewed: taken.renewed, token: taken.token, mode, held_by_other, status };
-    return withSnapshot(answer, context, tenant_id, suffix);
+    return withSnapshot(answer, context, principal, suffix);
   },
 });
 
@@ -115,7 +116,7 @@ const release = route({
     const suffix = checkThreadSuffix(thread_id);
     const { released } = await context.bus.ask(threadAddress(tenant_id, suffix), "end_lease", { token, holder_id });
     const status = await leaseStatus(context.store.tenant(tenant_id), suffix);
-    return withSnapshot({ ok: true, released, status }, context, tenant_id, suffix);
+    return withSnapshot({ ok: true, released, status }, context, principal, suffix);
   },
 });
 
@@ -133,9 +134,9 @@ const read = route({
   },
 });
 
-function withSnapshot(answer: object, context: HttpContext, tenantId: string, suffix: string): Reply {
+function withSnapshot(answer: object, context: HttpContext, principal: Principal, suffix: string): Reply {
   const around = { before: `${JSON.stringify(answer).slice(0, -1)},"snapshot":`, after: "}" };
-  const pieces = currentSnapshot(context, threadAddress(tenantId, suffix), around);
+  const pieces = currentSnapshot(context, principal, suffix, around);
   return { kind: "pieces", contentType: "application/json", pieces };
 }
 

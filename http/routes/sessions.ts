@@ -177,8 +177,9 @@ const session = route({
   reply: { description: "The snapshot.", schema: Type.Object({ id: Type.String() }, { additionalProperties: true }) },
   fails: ["invalid_thread_id", ...actorFails],
   handle({ params, query, principal }, context) {
-    const address = threadAddress(principal.tenant_id, checkReadSuffix(params.thread_id));
-    const pieces = currentSnapshot(context, address, { allBranches: query.branches === "all" });
+    const pieces = currentSnapshot(context, principal, checkReadSuffix(params.thread_id), {
+      allBranches: query.branches === "all",
+    });
     return { kind: "pieces", contentType: "application/json", pieces };
   },
 });

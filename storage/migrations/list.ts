@@ -17,6 +17,7 @@ import { migration as queuedInputs } from "./0029_queued_inputs.ts";
 import { migration as threadLeases } from "./0030_thread_leases.ts";
 import { migration as plans } from "./0031_plans.ts";
 import { migration as tasks } from "./0036_tasks.ts";
+import { migration as taskWaits } from "./0040_task_waits.ts";
 import { migration as fibers } from "./0041_fibers.ts";
 import { migration as deliveries } from "./0045_deliveries.ts";
 import { migration as jobs } from "./0046_jobs.ts";
@@ -41,6 +42,7 @@ export const migrations: readonly Migration[] = [
   threadLeases,
   plans,
   tasks,
+  taskWaits,
   fibers,
   deliveries,
   jobs,

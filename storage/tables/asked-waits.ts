@@ -5,8 +5,8 @@ import type { TenantStore } from "../store/store.ts";
 
 const selectAsked = tenantSql(
   "wait_asked",
-  `SELECT wait_id, run_id FROM waits
-   WHERE tenant_id = :tenant AND thread_key = ? AND asked_as = ? AND state = 'open' AND kind = ?`,
+  `SELECT wait_id, run_id, suffix FROM waits
+   WHERE tenant_id = :tenant AND asked_on = ? AND asked_as = ? AND state = 'open' AND kind = ?`,
 );
 const selectNth = tenantSql(
   "waits_open_nth",
@@ -23,14 +23,14 @@ export interface AskedWait {
   readonly asked_as: string;
 }
 
-/** The open wait of a thread that a client means; undefined when there is none, or its time is over. */
+/** The open wait that a client means which was asked on a thread, by its own run or a task; undefined when there is none. */
 export async function openWaitAs(
   store: TenantStore,
   threadKey: number,
   { kind, asked_as }: AskedWait,
-): Promise<{ readonly wait_id: string; readonly run_id: string } | undefined> {
+): Promise<{ readonly wait_id: string; readonly run_id: string; readonly suffix: string } | undefined> {
   const [row] = await store.read(selectAsked, threadKey, asked_as, kind);
-  return row as { wait_id: string; run_id: string } | undefined;
+  return row as { wait_id: string; run_id: string; suffix: string } | undefined;
 }
 
 /** Whether the tenant may put no other question. */

@@ -1,8 +1,7 @@
-import type { TurnUsage } from "../../bus/frames/output.ts";
-import type { StopReason } from "../../bus/protocol/model-reply.ts";
+import type { StopReason, TurnUsage } from "../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { ParentRun, ResponseAsked, Surface, TriggerDelivery } from "../../bus/protocol/run.ts";
+import type { ParentRun, ResponseAsked, Surface, TaskOutcome, TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
@@ -68,6 +67,8 @@ export interface RunSpent {
   /** Of a durable run: the step that it is at, and milliseconds that it was at work. */
   readonly step?: number;
   readonly active_ms?: number;
+  /** Requests for approval that its tasks have waited for; absent for none. */
+  readonly approvals?: readonly string[];
   /** What its model calls reported, as its answer will say; null when none did. */
   readonly usage: TurnUsage | null;
 }
@@ -79,6 +80,8 @@ export interface RunResult {
   readonly error: string | null;
   /** Null when no provider reported any. */
   readonly usage: TurnUsage | null;
+  /** Of a task only: what who has handed it out is told. */
+  readonly task?: TaskOutcome;
 }
 
 const runTable = table("runs", {
@@ -183,6 +186,10 @@ const selectWaiting = tenantSql(
   "run_waiting",
   `SELECT ${columns} FROM runs
    WHERE tenant_id = :tenant AND thread_key = ? AND status IN ('accepted', 'waiting') AND ended_at IS NULL`,
+);
+const selectNewest = tenantSql(
+  "run_newest",
+  `SELECT ${columns} FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? ORDER BY run_key DESC LIMIT 1`,
 );
 const resumeRun = tenantSql(
   "run_resume",
@@ -319,8 +326,8 @@ export function resumeRunOp(
 
 /** A run is over, whether it ran or waited. Refuses with conflict when it is another's, or is over already. */
 export function endRunOp(store: TenantStore, { run_key, epoch }: HeldRun, end: RunEnd): WriteOp {
-  const { status, ended_at, last_seq, stop_reason, error, usage } = end;
-  const result: RunResult = { stop_reason, error, usage };
+  const { status, ended_at, last_seq, stop_reason, error, usage, task } = end;
+  const result: RunResult = { stop_reason, error, usage, ...(task && { task }) };
   return store.op(endRun, [status, ended_at, last_seq, JSON.stringify(result), run_key, epoch], 1);
 }
 
@@ -354,6 +361,12 @@ export async function interruptedRun(store: TenantStore, threadKey: number): Pro
 /** The run of a thread that is put aside, if it has one. */
 export async function waitingRun(store: TenantStore, threadKey: number): Promise<RunRow | undefined> {
   const [row] = await store.read(selectWaiting, threadKey);
+  return row && runTable.decode(row);
+}
+
+/** The last run that has begun on a thread. */
+export async function newestRun(store: TenantStore, threadKey: number): Promise<RunRow | undefined> {
+  const [row] = await store.read(selectNewest, ...runKeys(threadKey, wholeLog));
   return row && runTable.decode(row);
 }
 

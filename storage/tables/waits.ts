@@ -44,7 +44,9 @@ const waitTable = table("waits", {
   thread_key: integer,
   suffix: text,
   run_id: text,
-  /** What is waited for: `approval`, `question` and the like. */
+  /** The key of the conversation on which clients are asked: of a task the one that it belongs to, else the run's own. */
+  asked_on: integer,
+  /** What is waited for: `approval`, `question`, `task` and the like. */
   kind: text,
   /** What is asked, for those who may answer. */
   subject: text,
@@ -78,10 +80,10 @@ const expireWait = tenantSql(
   `UPDATE waits SET state = 'expired'
    WHERE tenant_id = :tenant AND run_id = ? AND state = 'open' AND deadline <= :now`,
 );
-const supersedeOfRun = tenantSql(
+const supersede = tenantSql(
   "waits_supersede",
   `UPDATE waits SET state = 'expired', answer = ?
-   WHERE tenant_id = :tenant AND run_id = ? AND state = 'open' AND kind <> 'client_tool'`,
+   WHERE tenant_id = :tenant AND asked_on = ? AND state = 'open' AND kind NOT IN ('client_tool', 'task')`,
 );
 const closeWait = tenantSql(
   "wait_close",
@@ -113,7 +115,8 @@ const selectApprovalsOfRun = tenantSql(
 const selectOpenOfThread = tenantSql(
   "waits_open_of_thread",
   `SELECT ${waitTable.columns} FROM waits
-   WHERE tenant_id = :tenant AND thread_key = ? AND state = 'open' AND (deadline IS NULL OR deadline > :now)
+   WHERE tenant_id = :tenant AND (asked_on = ? OR thread_key = ?) AND state = 'open'
+     AND (deadline IS NULL OR deadline > :now)
    ORDER BY opened_at, wait_id LIMIT ?`,
 );
 const deleteWait = tenantSql("wait_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND wait_id = ?");
@@ -134,6 +137,9 @@ const superseded = JSON.stringify({ value: "superseded", by: "svc" } satisfies W
 
 /** Questions that one run may have open (decision 105). */
 export const waitsOfRunMax = 64;
+
+/** Questions that may be open on one thread: those of its run, and of the tasks that one run may hand out. */
+export const waitsOfThreadMax = 6 * waitsOfRunMax;
 
 /** A wait of a tenant by its id. */
 export const waitById = selectOne(waitTable, ["wait_id"]);
@@ -160,11 +166,11 @@ export function expireWaitsOp(store: TenantStore, runId: string): WriteOp {
 }
 
 /**
- * Ends what a run waits for, since its user has said something else: its questions, not the tools that a client is running. The run is
- * taken up as if their time were over.
+ * Ends what is asked on a conversation, since its user has said something else: questions, not what a client or another agent is at.
+ * The runs are taken up as if their time were over.
  */
-export function supersedeWaitsOp(store: TenantStore, runId: string): WriteOp {
-  return store.op(supersedeOfRun, [superseded, runId]);
+export function supersedeWaitsOp(store: TenantStore, askedOn: number): WriteOp {
+  return store.op(supersede, [superseded, askedOn]);
 }
 
 /** Whether that has ended a wait. */
@@ -220,9 +226,9 @@ export async function approvalsOfRun(store: TenantStore, runId: string): Promise
   return rows.map((row) => row.approval_id as string);
 }
 
-/** What a thread asks at the moment, the oldest first. */
+/** What a thread waits for at the moment and what is asked on it, the oldest first. */
 export async function openWaitsOfThread(store: TenantStore, threadKey: number, limit: number): Promise<WaitRow[]> {
-  const rows = await store.read(selectOpenOfThread, threadKey, limit);
+  const rows = await store.read(selectOpenOfThread, threadKey, threadKey, limit);
   return rows.map((row) => waitTable.decode(row));
 }
 

@@ -45,6 +45,7 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
       repay() {},
       count: () => ({ breach: null }),
       relay() {},
+      taskAside() {},
       taskEnded: () => ({}),
       alive: () => ({ alive: false, runs: false }),
     },

@@ -166,6 +166,7 @@ describe("conversations", () => {
       manifest: "agent",
       thinkingLevel: "off",
       permissionMode: "default",
+      openQuestions: [],
       outputStyle: null,
       attached: false,
       locked: false,

@@ -107,6 +107,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       thread_key: threadKey - 2,
       suffix: "t1",
       run_id: "run",
+      asked_on: threadKey - 2,
       kind: "question",
       subject: text,
       may_answer: { scopes: [], principal: null, not_principal: null },

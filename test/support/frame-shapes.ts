@@ -148,7 +148,7 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
     {
       ...{ ...token, status: isOneOf(...runStatuses), attempt: isCount, step: isCount, updated_at: isCount },
       waiting_on: orNull(
-        isShape({ kind: isOneOf("approval", "tool", "ui", "retry"), id: isWord, until: orNull(isCount) }),
+        isShape({ kind: isOneOf("approval", "tool", "ui", "task", "retry"), id: isWord, until: orNull(isCount) }),
       ),
     },
   ],

@@ -6,9 +6,9 @@ import type { Settings } from "../../governance/settings/settings.ts";
 import { wakeDueRuns } from "../../host/due-waits.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import { eventId, type LogEvent, readEvents } from "../../storage/tables/events.ts";
-import { interruptedRun, waitingRun } from "../../storage/tables/runs.ts";
-import { type ThreadRow, threadBySuffix } from "../../storage/tables/threads.ts";
-import { openWaitsOfThread, waitsOfRun } from "../../storage/tables/waits.ts";
+import { interruptedRun } from "../../storage/tables/runs.ts";
+import { type ThreadRow, tasksOfThread, threadBySuffix } from "../../storage/tables/threads.ts";
+import { openWaitsOfThread } from "../../storage/tables/waits.ts";
 import { ActorProcess, type AskedTurn, type TestTurn, tenantId } from "./actor-process.ts";
 import { type Outcome, outcomeOf } from "./outcome.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "./scripted-model.ts";
@@ -22,12 +22,18 @@ import { call } from "./slow-turns.ts";
 // held against the log when all has come to rest.
 
 /** Calls of one run that its manifest allows. */
-const toolCallsMax = 6;
+const toolCallsMax = 8;
+const working = { tools: ["note", "ask"], limits: { max_tool_calls: toolCallsMax } };
+const to = (name: string) => ({ delegation: { agents: [{ name }] } });
 /** The manifests that its turns are run with. */
 export const conversationManifests = {
-  sequential: { tools: ["note", "ask"], limits: { max_tool_calls: toolCallsMax } },
-  parallel: { tools: ["note", "ask"], limits: { max_tool_calls: toolCallsMax }, execution: { tools: "parallel" } },
+  sequential: { ...working, ...to("child") },
+  parallel: { ...working, ...to("child"), execution: { tools: "parallel" } },
+  child: { ...working, ...to("grandchild"), execution: { tools: "parallel" } },
+  grandchild: working,
 };
+/** Whom an agent hands its tasks to, by how many are above it. */
+const below = ["child", "grandchild"];
 
 const alice = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 const everybody = { scopes: [], principal: null, not_principal: null };
@@ -133,7 +139,10 @@ export class SimConversation {
   /** Text, or a few calls that are known nowhere else. */
   #reply(messages: readonly ShownMessage[]): ScriptedReply {
     const sim = this.#sim;
-    this.#shown = messages;
+    const depth = Number(
+      /^task of depth (\d)/.exec(messages.find(({ role }) => role === "user")?.content ?? "")?.[1] ?? 0,
+    );
+    if (depth === 0) this.#shown = messages;
     const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
     const text = ["One. ", "Two."].slice(0, 1 + sim.int(2));
     if (this.#isLast) return { text, usage };
@@ -141,6 +150,9 @@ export class SimConversation {
     if (sim.int(5) < 2) return { text, usage };
     const calls = Array.from({ length: 1 + sim.int(3) }, () => {
       const id = `${this.#suffix}-${this.#calls++}`;
+      const agent = below[depth];
+      if (agent !== undefined && sim.int(4) === 0)
+        return call(id, "task", { agent, prompt: `task of depth ${depth + 1}, ${id}` });
       return call(id, ["note", "note", "ask", "no_such_tool"][sim.int(4)] as string, { id });
     });
     return { text: sim.int(2) === 0 ? text : [], calls, usage };
@@ -233,14 +245,16 @@ export class SimConversation {
   async #answer(): Promise<void> {
     const head = await this.#head();
     if (!head) return;
-    const run = await waitingRun(this.#tenant, head.thread_key);
-    const open = run ? await waitsOfRun(this.#tenant, run.run_id) : [];
+    const asked = await openWaitsOfThread(this.#tenant, head.thread_key, 99);
+    if (asked.some(({ kind }) => kind === "task")) this.#see("a task waits");
+    const open = asked.filter(({ kind }) => kind !== "task");
     const wait = open[this.#sim.int(Math.max(1, open.length))];
-    if (!run || !wait) return;
+    if (!wait) return;
+    if (wait.suffix !== this.#suffix) this.#see("a task is answered");
     const both = [0, 1].slice(this.#sim.int(2)).map(async (at) => {
       const value = `answer ${at}`;
       const body = { wait_id: wait.wait_id, value, principal: alice };
-      const to = runAddress(tenantId, this.#suffix, run.run_id);
+      const to = runAddress(tenantId, wait.suffix, wait.run_id);
       const outcome = await outcomeOf(this.#process.bus.ask(to, "answer", body));
       if (!("answer" in outcome) || outcome.answer.outcome !== "accepted") return;
       const known = this.#answers.get(wait.wait_id) ?? { accepted: [] };
@@ -311,7 +325,18 @@ export class SimConversation {
     this.#env = this.#sim.env();
     this.#store = this.#disk.store(this.#sim, this.#env);
     this.#process = this.#boot();
-    await this.#asked(this.#process.bus.ask(threadAddress(tenantId, this.#suffix), "recover", {}));
+    for (const { suffix } of this.#liveRuns().filter(({ status }) => status === "running"))
+      await this.#asked(this.#process.bus.ask(threadAddress(tenantId, String(suffix)), "recover", {}));
+  }
+
+  /** The runs of the conversation and of its tasks that are not over. */
+  #liveRuns() {
+    return this.#disk.query(
+      `SELECT t.suffix, r.status FROM runs r JOIN threads t ON t.thread_key = r.thread_key
+       WHERE r.ended_at IS NULL AND (t.suffix = ? OR (t.parent_session_id = ? AND t.updated_at = 0))`,
+      this.#suffix,
+      `${tenantId}:${this.#suffix}`,
+    );
   }
 
   /** Answers what is still asked until nothing is, and holds the log against what was promised. */
@@ -323,7 +348,7 @@ export class SimConversation {
       await this.#sim.advance(1_000);
       const head = await this.#head();
       if (!head) break;
-      if (!(await waitingRun(this.#tenant, head.thread_key))) break;
+      if (this.#liveRuns().every(({ status }) => status !== "waiting")) break;
       await this.#answer();
     }
     await this.#sim.until(Promise.all(this.#turns.map(({ accepted }) => outcomeOf(accepted))), restMs);
@@ -382,19 +407,34 @@ export class SimConversation {
   async #check(): Promise<void> {
     const head = await this.#head();
     const events = head ? await this.#log(head) : [];
+    const tasks = await this.#taskLogs();
     const queue = this.#disk.query("SELECT content FROM queued_inputs WHERE thread_key = ?", head?.thread_key ?? -1);
     this.#checkWords(
       events,
       queue.map(({ content }) => content),
     );
-    this.#checkEffects(events);
+    this.#checkEffects([events, ...tasks.map((task) => task.events)].flat());
     if (!head) return;
-    assertTree(head, events);
-    assertCallsAnswered(events);
-    this.#checkWaits(events);
+    for (const log of [{ head, events }, ...tasks]) {
+      assertTree(log.head, log.events);
+      assertCallsAnswered(log.events);
+      this.#checkWaits(log.events);
+    }
+    assert.deepEqual(this.#liveRuns(), [], "a run is not over");
     assert.equal(await interruptedRun(this.#tenant, head.thread_key), undefined, "a run is still live");
     assert.deepEqual(await openWaitsOfThread(this.#tenant, head.thread_key, 9), [], "a question is still open");
-    await this.#checkRuns(head, events);
+    await this.#checkRuns(head, events, tasks);
+  }
+
+  /** The conversations of its tasks. */
+  async #taskLogs(): Promise<{ head: ThreadRow; events: LogEvent[] }[]> {
+    const suffixes = await tasksOfThread(this.#tenant, `${tenantId}:${this.#suffix}`, "", 999);
+    return Promise.all(
+      suffixes.map(async (suffix) => {
+        const head = (await threadBySuffix(this.#tenant, suffix)) as ThreadRow;
+        return { head, events: await this.#log(head) };
+      }),
+    );
   }
 
   /** What was said is in the log, or waits for the next run. */
@@ -449,20 +489,34 @@ export class SimConversation {
     }
   }
 
+  /** The keys of the conversations that a run has handed tasks to, and their runs in turn. */
+  #tasksBelow(runId: string): unknown[] {
+    const rows = this.#disk.query("SELECT run_id, thread_key FROM runs WHERE parent_run_id = ?", runId);
+    return rows.flatMap(({ run_id, thread_key }) => [thread_key, ...this.#tasksBelow(String(run_id))]);
+  }
+
   /** Every run is over, has made no more calls than it may, and is billed for what its model has said. */
-  async #checkRuns(head: ThreadRow, events: readonly LogEvent[]): Promise<void> {
+  async #checkRuns(
+    head: ThreadRow,
+    events: readonly LogEvent[],
+    tasks: readonly { readonly head: ThreadRow; readonly events: readonly LogEvent[] }[],
+  ): Promise<void> {
     const runs = this.#disk.query("SELECT * FROM runs WHERE thread_key = ?", head.thread_key);
     for (const { run_id, status, first_seq, last_seq } of runs) {
       assert.ok(status === "completed" || status === "failed", `the run ${run_id} is ${status}`);
       const own = events.filter(({ seq }) => seq >= Number(first_seq) && seq <= Number(last_seq));
-      const intents = own.filter(({ kind }) => kind === "tool_call");
+      const below = this.#tasksBelow(String(run_id));
+      const ofTasks = tasks.filter((task) => below.includes(task.head.thread_key)).flatMap((task) => task.events);
+      const intents = [...own, ...ofTasks].filter(({ kind }) => kind === "tool_call");
       assert.ok(intents.length <= toolCallsMax, `${intents.length} calls of ${run_id}`);
     }
     const [billed] = this.#disk.query(
       "SELECT count(*) AS n FROM usage WHERE thread_id = ?",
       `${tenantId}:${this.#suffix}`,
     );
-    const answers = events.filter(({ extra }) => extra?.metadata?.usage !== undefined);
+    const answers = [events, ...tasks.map((task) => task.events)]
+      .flat()
+      .filter(({ extra }) => extra?.metadata?.usage !== undefined);
     assert.ok(Number(billed?.n) >= answers.length, `${billed?.n} rows of usage for ${answers.length} answers`);
   }
 }

@@ -1,6 +1,6 @@
 import { taskToolName } from "../../../manifests/sections/delegation.ts";
 import type { ToolSource } from "../source.ts";
-import type { ToolContext } from "../tool.ts";
+import type { Tool, ToolContext, WaitOutcome } from "../tool.ts";
 
 /** The longest that a run may last. */
 const timeoutMs = 3_600_000;
@@ -13,11 +13,17 @@ export const delegationSource: ToolSource = {
     if (name !== taskToolName) return undefined;
     const spec = agent.manifest.spec.delegation === null ? undefined : agent.tools.find((tool) => tool.name === name);
     if (spec === undefined) return undefined;
-    const execute = (args: { agent: string; prompt: string }, context: ToolContext) => context.delegate(args);
     return {
       ...spec,
       timeoutMs,
-      execute: execute as (args: never, context: ToolContext) => ReturnType<typeof execute>,
-    };
+      execute: (args: AskedTask, context: ToolContext) => context.delegate(args),
+      resume: ({ agent }: AskedTask, outcome: WaitOutcome, context: ToolContext) => context.delegated(agent, outcome),
+    } as Tool;
   },
 };
+
+/** The arguments of a call. */
+interface AskedTask {
+  readonly agent: string;
+  readonly prompt: string;
+}

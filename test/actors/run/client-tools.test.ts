@@ -159,6 +159,7 @@ for (const dialect of dialects)
         thread_key: -1,
         suffix: "",
         run_id: "many",
+        asked_on: -1,
         kind: "question",
         subject: "?",
         may_answer: { scopes: [], principal: null, not_principal: null },

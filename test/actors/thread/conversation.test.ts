@@ -42,6 +42,8 @@ test("SESS-008 CHAT-006 1,000 seeded conversations lose nothing, do nothing twic
     "rewound",
     "listened",
     "nobody came",
+    "a task waits",
+    "a task is answered",
   ])
     assert.ok(
       [...seen].some((each) => each.includes(what)),

@@ -56,6 +56,7 @@ export function openFixture(t: TestContext): Fixture {
     workspace: { root, deploymentTenants: ["default"] },
     signal: new AbortController().signal,
     delegate: async () => ({ text: "", error: "permission_denied" }),
+    delegated: async () => ({ text: "", error: "permission_denied" }),
     emit: (frame, data) => frames.push({ frame, data }),
   };
   async function call(name: string, args: unknown, overrides: Partial<ToolContext> = {}): Promise<ToolResult> {
