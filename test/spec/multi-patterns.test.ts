@@ -221,6 +221,63 @@ describe("agents made of others", () => {
     assert.equal((await ask("parallel", { thread_id: "abort" })).json.final.content, "After.");
   });
 
+  for (const [pattern, asks] of [
+    ["router", { boss: [chooses("one-a"), chooses("one-b")], words: ["A.", "B again."], calls: [2, 1, 1, 0] }],
+    [
+      "parallel",
+      { boss: [{ text: ["All."] }, { text: ["All again."] }], words: ["All.", "All again."], calls: [2, 2, 2, 0] },
+    ],
+    [
+      "chat",
+      { boss: [{ text: ["All."] }, { text: ["All again."] }], words: ["All.", "All again."], calls: [2, 4, 4, 0] },
+    ],
+  ] as const)
+    test(`STEER-002 a follow-up to a ${pattern} is another turn of all of it, in the same stream and the same run`, async () => {
+      const thread_id = `followed-${pattern}`;
+      const { opened, open } = gate();
+      const count = script({
+        a: [says("A.", opened), { text: ["A again."] }],
+        b: [{ text: [pattern === "router" ? "B again." : "B."] }],
+        boss: asks.boss,
+      });
+      const stream = await server.stream("/chat/stream", turn(pattern, "go", { thread_id }), as());
+      await eventually("the first is asked", async () => (count()[1] === 1 ? true : undefined));
+      const said = await server.post("/chat/steer", { thread_id, text: "And then?", kind: "follow_up" }, as());
+      assert.equal(said.json.queued, "follow_up", said.text);
+      open();
+
+      const frames = await stream.rest();
+
+      const told = frames.filter(({ name }) => ["follow_up", "done"].includes(name)).map(({ name }) => name);
+      assert.deepEqual(told, ["follow_up", "done"]);
+      assert.equal(frames.find(({ name }) => name === "done")?.json.data.final.content, asks.words[1]);
+      assert.equal(wordsOf(frames), asks.words.join(""));
+      assert.deepEqual(count(), asks.calls);
+      const again = pattern === "router" ? "b" : "a";
+      assert.match(wordsTo(again), /And then\?/);
+      const { messages } = (await server.get(`/chat/history/${thread_id}`, as())).json;
+      assert.deepEqual(
+        messages.map(({ content }: { content: string }) => content),
+        ["go", asks.words[0], "And then?", asks.words[1]],
+      );
+    });
+
+  test("STEER-001 what is said to a parallel agent while its members work is read by who makes the answer", async () => {
+    const thread_id = "steered-parallel";
+    const { opened, open } = gate();
+    const count = script({ a: [says("A.", opened)], b: [{ text: ["B."] }], boss: [{ text: ["Short."] }] });
+    const stream = await server.stream("/chat/stream", turn("parallel", "go", { thread_id }), as());
+    await eventually("both are asked", async () => (count()[1] === 1 && count()[2] === 1 ? true : undefined));
+    await server.post("/chat/steer", { thread_id, text: "Be short.", kind: "steer" }, as());
+    open();
+
+    const frames = await stream.rest();
+
+    assert.equal(frames.find(({ name }) => name === "done")?.json.data.final.content, "Short.");
+    assert.match(wordsTo("boss"), /Be short\./);
+    assert.equal(frames.filter(({ name }) => name === "steer").length, 1);
+  });
+
   test("PAT-012 names are resolved when an agent is compiled: unknown ones, cycles and more than four levels are refused", async () => {
     const router = (...sub_agents: string[]) => ({ pattern: "router", sub_agents });
     assert.match(
