@@ -203,3 +203,10 @@ describe("RunBudget", () => {
     assert.equal(breachOf(beyond)?.limit, "max_cost_usd");
   });
 });
+
+test("DEL-005 a budget that another one lends to ends with that one's time, and with its own if that comes first", () => {
+  const lasting = (latest?: number) => new RunBudget(open, startedAt, null, null, latest).deadline - startedAt;
+  const own = open.max_wall_clock_seconds * 1000;
+
+  assert.deepEqual([lasting(), lasting(startedAt + 5), lasting(startedAt + own + 5)], [own, 5, own]);
+});

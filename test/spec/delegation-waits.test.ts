@@ -225,7 +225,9 @@ describe("tasks that wait", () => {
       return rows.reduce((sum: number, row: { tokens_input: number }) => sum + row.tokens_input, 0);
     };
     const [streamed, whole] = [fresh(), fresh()];
-    mock.answer("boss", inTurn(counted(calls(task("middle"))), counted({ text: "Done." })));
+    // Its last call is another one's size, and so is what the window is full of.
+    const last = { text: "Done.", usage: { ...usage, prompt_tokens: 50, total_tokens: 60 } };
+    mock.answer("boss", inTurn(counted(calls(task("middle"))), last));
     mock.answer("other", inTurn(counted(calls(task("gated"))), counted({ text: "Middle." })));
     mock.answer("worker", inTurn(counted(calls(unique())), counted({ text: "Counted." })));
     const stream = await start("lead", streamed);
@@ -239,11 +241,11 @@ describe("tasks that wait", () => {
     await decide((await asked(whole))[0]?.data.approval_id);
     const answer = (await json).json;
 
-    assert.deepEqual([done.usage.input, done.usage.output], [600, 60]);
-    assert.equal(done.usage.totalTokens, 110, "the window is the run's own");
-    assert.equal(await used(streamed), 600);
-    assert.deepEqual([answer.usage.input, await used(whole)], [600, 600]);
-    assert.ok(Math.abs(answer.usage.cost.total - (600 * 2 + 60 * 8) / 1e6) < 1e-9, `${answer.usage.cost.total}`);
+    assert.deepEqual([done.usage.input, done.usage.output], [550, 60]);
+    assert.equal(done.usage.totalTokens, 60, "the window is the run's own");
+    assert.equal(await used(streamed), 550);
+    assert.deepEqual([answer.usage.input, await used(whole)], [550, 550]);
+    assert.ok(Math.abs(answer.usage.cost.total - (550 * 2 + 60 * 8) / 1e6) < 1e-9, `${answer.usage.cost.total}`);
     assert.equal(answer.approvals.length, 1);
     assert.equal(answer.approvals[0].status, "approved");
   });
