@@ -30,6 +30,7 @@ describe("tasks that wait", () => {
       models: ["boss", "worker", "other", "third"],
       manifests: {
         lead: to("gated", "asker", "clicker", "middle", "helper"),
+        lasting: { ...to("gated", "helper"), execution: { mode: "durable" } },
         wide: { ...to("gated", "asker", "helper"), execution: { tools: "parallel" } },
         short: { ...to("gated"), limits: { max_wall_clock_seconds: 3 } },
         middle: { model: { id: "other" }, ...to("gated") },
@@ -129,6 +130,35 @@ describe("tasks that wait", () => {
     await over(thread);
     const child = await server.get(`/chat/history/${childOf(stream)}`, as("alice"));
     assert.match(JSON.stringify(child.json.messages), /Counted/);
+  });
+
+  test("DEL-004 DUR-008 a durable run whose task waits holds no slot, and both go on after a SIGKILL and the decision", async () => {
+    const thread = fresh();
+    mock.answer("boss", inTurn(calls(task("gated")), calls(task("helper")), { text: "It lasted." }));
+    mock.answer("worker", inTurn(calls(unique()), { text: "Counted." }));
+    mock.answer("other", { text: "Helped." });
+    const stream = await start("lasting", thread);
+    const { json: run } = await stream.until("run_accepted");
+    const record = async () => (await server.get(`/runs/${run.data.resume_token}`, as("alice"))).json;
+    await aside(thread);
+    const waiting = await record();
+
+    await restart();
+    const [question] = await asked(thread);
+    assert.equal((await decide(question?.data.approval_id)).status, 200);
+    const ended = await eventually("a run that is over", async () => {
+      const now = await record();
+      return now.ended_at === null ? undefined : now;
+    });
+
+    assert.deepEqual([waiting.status, waiting.waiting_on.kind], ["waiting", "task"]);
+    assert.deepEqual([ended.status, ended.final.content], ["completed", "It lasted."]);
+    const { messages } = (await server.get(`/chat/history/${thread}`, as("alice"))).json;
+    const results = messages.filter(({ role }: { role: string }) => role === "tool");
+    assert.deepEqual(
+      results.map(({ content }: { content: string }) => content),
+      ["Counted.", "Helped."],
+    );
   });
 
   test("DEL-004 SESS-017 a snapshot tells what a task asks, of requests for approval to those who may read them", async () => {
