@@ -323,7 +323,7 @@ test("models are listed, and what is not there is 404 or 405", async () => {
   const unknown = await client.chat.completions
     .create({ model: "gpt-9", messages: [...question] })
     .catch((error) => error);
-  const elsewhere = await fetch(`${server.url}/embeddings`, { method: "POST", body: "{}" });
+  const elsewhere = await fetch(`${server.url}/images`, { method: "POST", body: "{}" });
   const wrongMethod = await fetch(`${server.url}/chat/completions`);
 
   for (const name of behaviourNames())
