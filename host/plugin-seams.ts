@@ -1,5 +1,5 @@
 import type { ProviderDefinition } from "../actors/models/provider-definition.ts";
-import type { Pattern } from "../actors/run/pattern.ts";
+import type { Pattern } from "../actors/run/steps/pattern.ts";
 import type { AnyActorDefinition } from "../actors/runtime/define.ts";
 import { type ToolSource, toolList } from "../actors/tools/source.ts";
 import type { Tool } from "../actors/tools/tool.ts";

@@ -81,7 +81,7 @@ async function watchActors(note: Note): Promise<void> {
   const { threadActor } = await load<typeof import("../actors/thread/thread-actor.ts")>(
     "actors/thread/thread-actor.ts",
   );
-  const { RunScope } = await load<typeof import("../actors/run/scope.ts")>("actors/run/scope.ts");
+  const { RunScope } = await load<typeof import("../actors/run/scope/scope.ts")>("actors/run/scope/scope.ts");
   /** Turns by their run, while they begin. */
   const turns = new Map<string, string>();
   const { start } = runActor.on;

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { ProviderDefinition } from "../actors/models/provider-definition.ts";
-import type { Pattern } from "../actors/run/pattern.ts";
+import type { Pattern } from "../actors/run/steps/pattern.ts";
 import type { AnyActorDefinition } from "../actors/runtime/define.ts";
 import type { Tool, ToolContext } from "../actors/tools/tool.ts";
 import type { Bus } from "../bus/bus.ts";

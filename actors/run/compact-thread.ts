@@ -1,6 +1,6 @@
-import { compactOnRequest } from "./compaction-rules.ts";
-import { type Finished, failedCall } from "./endings.ts";
-import type { RunScope } from "./scope.ts";
+import { compactOnRequest } from "./compaction/compaction-rules.ts";
+import type { RunScope } from "./scope/scope.ts";
+import { type Finished, failedCall } from "./steps/endings.ts";
 
 const over: Finished = {
   kind: "finished",

@@ -4,9 +4,9 @@ import { statusFrame, type WaitingOn } from "../../bus/frames/run-status.ts";
 import type { RunSpent } from "../../storage/tables/runs.ts";
 import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
-import type { Finished } from "./endings.ts";
-import type { Fiber } from "./fiber.ts";
-import type { RunScope } from "./scope.ts";
+import type { Fiber } from "./plan/fiber.ts";
+import type { RunScope } from "./scope/scope.ts";
+import type { Finished } from "./steps/endings.ts";
 
 /** What becomes of a step of a durable run that has failed: it is tried again, or was tried as often as it may be. */
 export type StepVerdict = "again" | "dead" | null;

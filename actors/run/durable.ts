@@ -9,7 +9,7 @@ import type { DurableAsked } from "../../storage/tables/runs.ts";
 import type { JsonAnswer, StreamAnswer } from "../log/earlier-answer.ts";
 import type { AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import type { RunDeps } from "./deps.ts";
+import type { RunDeps } from "./scope/deps.ts";
 
 // How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
 

@@ -11,13 +11,13 @@ import type { RunRow } from "../../storage/tables/runs.ts";
 import { closeWaitsOp, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { Fiber } from "./fiber.ts";
-import { isAlive, taskOutput } from "./parent-link.ts";
-import type { PatternDeps } from "./pattern.ts";
-import type { RunPlan } from "./plan.ts";
+import { ThreadLink } from "./journal/thread-link.ts";
+import { Fiber } from "./plan/fiber.ts";
+import type { RunPlan } from "./plan/plan.ts";
 import { resumedPlan } from "./resumed-plan.ts";
 import { Run } from "./run.ts";
-import { ThreadLink } from "./thread-link.ts";
+import { isAlive, taskOutput } from "./scope/parent-link.ts";
+import type { PatternDeps } from "./steps/pattern.ts";
 
 // A run that was put aside begins again at the step that its log says, in this process or in another: its plan is made from its row,
 // what it was told from its log, what it waits for from the rows of its waits.

@@ -8,15 +8,15 @@ import type { RunRow } from "../../storage/tables/runs.ts";
 import { approvalsOfRun, type WaitRow } from "../../storage/tables/waits.ts";
 import { loadBranch } from "../log/branch.ts";
 import type { OpenThread } from "../log/messages.ts";
-import { thinkingFor } from "./admission.ts";
 import { lastUserMessage, messagesNeeded, turnStartOfRun } from "./context/working-set.ts";
-import type { Fiber } from "./fiber.ts";
-import { nudgeBehind } from "./nudge.ts";
-import type { PatternDeps } from "./pattern.ts";
-import type { RunPlan } from "./plan.ts";
-import { agentFor } from "./request-tools.ts";
-import { resumeMode } from "./run-mode.ts";
-import { Tail } from "./tail.ts";
+import { thinkingFor } from "./intake/admission.ts";
+import { nudgeBehind } from "./intake/nudge.ts";
+import { Tail } from "./journal/tail.ts";
+import type { Fiber } from "./plan/fiber.ts";
+import type { RunPlan } from "./plan/plan.ts";
+import { agentFor } from "./plan/request-tools.ts";
+import { resumeMode } from "./scope/run-mode.ts";
+import type { PatternDeps } from "./steps/pattern.ts";
 
 /** The plan of a run that goes on: made from its row, its log and its waits. */
 export async function resumedPlan(

@@ -5,12 +5,12 @@ import { isWaitingRun } from "../../storage/tables/task-waits.ts";
 import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { askForSlot } from "./durable.ts";
-import type { PatternDeps } from "./pattern.ts";
+import { answerStored } from "./journal/waits.ts";
 import { isPassing, resumeRun, type WhyResume } from "./resume.ts";
 import type { Run } from "./run.ts";
+import type { TaskFamily } from "./scope/task-family.ts";
 import { ownRun, type RunState, startRun } from "./start.ts";
-import type { TaskFamily } from "./task-family.ts";
-import { answerStored } from "./waits.ts";
+import type { PatternDeps } from "./steps/pattern.ts";
 
 /**
  * One turn. It asks its thread to write what must not be lost, and says its text itself to the stream that waits for it. Without

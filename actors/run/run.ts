@@ -14,22 +14,22 @@ import type { WriteOp } from "../../storage/store/store.ts";
 import { answerTaskOp } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
-import { askedApprovals } from "./asked-approvals.ts";
+import { familyOf } from "./calls/tool-execution.ts";
+import { ToolRunner } from "./calls/tool-runner.ts";
 import { compactThread } from "./compact-thread.ts";
-import { compactAfterTurn } from "./compaction-rules.ts";
+import { compactAfterTurn } from "./compaction/compaction-rules.ts";
 import { clientMessages } from "./context/working-set.ts";
 import { DurableSteps } from "./durable-steps.ts";
-import type { Finished } from "./endings.ts";
-import type { Journal } from "./journal.ts";
-import { refusedTask, taskOutcome } from "./parent-link.ts";
-import type { PatternDeps } from "./pattern.ts";
-import type { RunPlan } from "./plan.ts";
-import { RunScope } from "./scope.ts";
-import { settleOps } from "./settlement.ts";
-import { atEnd, takeAtEnd } from "./taken-inputs.ts";
-import type { TaskFamily } from "./task-family.ts";
-import { familyOf } from "./tool-execution.ts";
-import { ToolRunner } from "./tool-runner.ts";
+import { askedApprovals } from "./journal/asked-approvals.ts";
+import type { Journal } from "./journal/journal.ts";
+import { settleOps } from "./journal/settlement.ts";
+import type { RunPlan } from "./plan/plan.ts";
+import { refusedTask, taskOutcome } from "./scope/parent-link.ts";
+import { RunScope } from "./scope/scope.ts";
+import type { TaskFamily } from "./scope/task-family.ts";
+import type { Finished } from "./steps/endings.ts";
+import type { PatternDeps } from "./steps/pattern.ts";
+import { atEnd, takeAtEnd } from "./steps/taken-inputs.ts";
 
 // One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the journal
 // before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.

@@ -12,9 +12,6 @@ import { askedKey } from "../log/earlier-answer.ts";
 import type { AskedKey, OpenThread } from "../log/messages.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { admitCaller, admitMaxTokens, admitModel, routesThatSee, thinkingFor } from "./admission.ts";
-import { unthreadedLog } from "./aside-log.ts";
-import { releasedResults } from "./client-results.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
 import {
   acceptedBefore,
@@ -25,21 +22,24 @@ import {
   tellDue,
   tellLeft,
 } from "./durable.ts";
-import { findFiles } from "./files.ts";
-import { messagesOf, previewOf } from "./first-words.ts";
-import { takeMessages } from "./intake.ts";
-import { newRun } from "./new-run.ts";
-import { nudgeFor } from "./nudge.ts";
-import { taskOutput, tellAside } from "./parent-link.ts";
-import type { PatternDeps } from "./pattern.ts";
-import type { RunPlan } from "./plan.ts";
-import { agentFor } from "./request-tools.ts";
+import { admitCaller, admitMaxTokens, admitModel, routesThatSee, thinkingFor } from "./intake/admission.ts";
+import { releasedResults } from "./intake/client-results.ts";
+import { findFiles } from "./intake/files.ts";
+import { messagesOf, previewOf } from "./intake/first-words.ts";
+import { takeMessages } from "./intake/intake.ts";
+import { nudgeFor } from "./intake/nudge.ts";
+import { withManifest } from "./intake/turn-manifest.ts";
+import { unthreadedLog } from "./journal/aside-log.ts";
+import type { RunLog } from "./journal/run-log.ts";
+import { claimOps } from "./journal/settlement.ts";
+import { ThreadLink } from "./journal/thread-link.ts";
+import { newRun } from "./plan/new-run.ts";
+import type { RunPlan } from "./plan/plan.ts";
+import { agentFor } from "./plan/request-tools.ts";
 import { Run } from "./run.ts";
-import type { RunLog } from "./run-log.ts";
-import { beginMode } from "./run-mode.ts";
-import { claimOps } from "./settlement.ts";
-import { ThreadLink } from "./thread-link.ts";
-import { withManifest } from "./turn-manifest.ts";
+import { taskOutput, tellAside } from "./scope/parent-link.ts";
+import { beginMode } from "./scope/run-mode.ts";
+import type { PatternDeps } from "./steps/pattern.ts";
 
 // From a request to a live run: who may, whether it was asked before, whether the thread is free, what it says, and then one
 // batch that makes the caller's messages durable together with the row of the run and the claim of its key.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type Intake, takeMessages } from "../../actors/run/intake.ts";
+import { type Intake, takeMessages } from "../../actors/run/intake/intake.ts";
 import { Bus, type Delivery } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";

@@ -1,6 +1,6 @@
-import { askMember, type MemberEnd, wordsOf } from "../members.ts";
-import { mergedAnswer } from "../merged-answer.ts";
-import type { Pattern } from "../pattern.ts";
+import { askMember, type MemberEnd, wordsOf } from "../steps/members.ts";
+import { mergedAnswer } from "../steps/merged-answer.ts";
+import type { Pattern } from "../steps/pattern.ts";
 
 /** What an agent says that has nothing to add. */
 const doneWord = "DONE";

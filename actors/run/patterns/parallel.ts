@@ -1,7 +1,7 @@
-import { suspended } from "../endings.ts";
-import { askMember, type MemberEnd } from "../members.ts";
-import { mergedAnswer } from "../merged-answer.ts";
-import type { Pattern } from "../pattern.ts";
+import { suspended } from "../steps/endings.ts";
+import { askMember, type MemberEnd } from "../steps/members.ts";
+import { mergedAnswer } from "../steps/merged-answer.ts";
+import type { Pattern } from "../steps/pattern.ts";
 
 /** Members that work at the same time; the others wait for one of them to end. */
 const besideMax = 8;

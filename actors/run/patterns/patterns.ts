@@ -1,4 +1,4 @@
-import type { Pattern } from "../pattern.ts";
+import type { Pattern } from "../steps/pattern.ts";
 import { deep } from "./deep.ts";
 import { groupchat } from "./groupchat.ts";
 import { parallel } from "./parallel.ts";

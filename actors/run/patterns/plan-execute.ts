@@ -1,14 +1,14 @@
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
+import type { ToolRunner } from "../calls/tool-runner.ts";
 import { workingSet } from "../context/working-set.ts";
-import { assistantEntry, assistantMessage, type Ending } from "../endings.ts";
-import { finalSteps } from "../final-steps.ts";
-import type { ReleasedReply } from "../held-reply.ts";
-import { noteEntry, type RunNote } from "../notes.ts";
-import type { Pattern } from "../pattern.ts";
-import type { RunScope } from "../scope.ts";
-import { askAside, givenMessages } from "../side-question.ts";
-import { notAnswered, runSteps } from "../step-loop.ts";
-import type { ToolRunner } from "../tool-runner.ts";
+import type { ReleasedReply } from "../model/held-reply.ts";
+import { askAside, givenMessages } from "../model/side-question.ts";
+import { noteEntry, type RunNote } from "../plan/notes.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { assistantEntry, assistantMessage, type Ending } from "../steps/endings.ts";
+import { finalSteps } from "../steps/final-steps.ts";
+import type { Pattern } from "../steps/pattern.ts";
+import { notAnswered, runSteps } from "../steps/step-loop.ts";
 
 // A planner makes subtasks of what was asked for, an executor does one after the other with the agent's tools, and then the agent
 // answers. What the executor does and says is in the conversation's log, so that later turns know of it; clients are told of its

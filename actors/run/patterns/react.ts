@@ -1,6 +1,6 @@
-import { escalatingSteps } from "../escalation.ts";
-import { type FinalSteps, finalSteps } from "../final-steps.ts";
-import type { Pattern } from "../pattern.ts";
+import { escalatingSteps } from "../steps/escalation.ts";
+import { type FinalSteps, finalSteps } from "../steps/final-steps.ts";
+import type { Pattern } from "../steps/pattern.ts";
 
 /** The loop of one agent: steps until it answers. */
 export const react: Pattern = (scope, tools) => {

@@ -1,12 +1,12 @@
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
-import { decide, stateOf } from "../decide.ts";
-import { answered, stopped } from "../endings.ts";
-import { heldSteps, isBroken } from "../final-steps.ts";
-import { type ReleasedReply, tellReply } from "../held-reply.ts";
-import { noteEntry } from "../notes.ts";
-import type { Pattern } from "../pattern.ts";
-import type { RunScope } from "../scope.ts";
-import { askAside, givenMessages } from "../side-question.ts";
+import { decide, stateOf } from "../model/decide.ts";
+import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
+import { askAside, givenMessages } from "../model/side-question.ts";
+import { noteEntry } from "../plan/notes.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { answered, stopped } from "../steps/endings.ts";
+import { heldSteps, isBroken } from "../steps/final-steps.ts";
+import type { Pattern } from "../steps/pattern.ts";
 
 // An agent whose answers are judged before anybody reads them. A draft below the threshold is noted with what is wrong with it, and the
 // agent tries again; when it may not try again, the best of its drafts is the answer.

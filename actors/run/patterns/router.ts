@@ -1,13 +1,13 @@
 import { type AnswerSchema, readOwnSchema } from "../../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
-import { cut, type DecisionQuestion, decide, stateOf } from "../decide.ts";
-import type { Ending } from "../endings.ts";
-import { speakAs } from "../members.ts";
-import { noteEntry } from "../notes.ts";
-import type { Pattern } from "../pattern.ts";
-import type { RunScope } from "../scope.ts";
-import { askAside, givenMessages } from "../side-question.ts";
-import { notAnswered } from "../step-loop.ts";
+import { cut, type DecisionQuestion, decide, stateOf } from "../model/decide.ts";
+import { askAside, givenMessages } from "../model/side-question.ts";
+import { noteEntry } from "../plan/notes.ts";
+import type { RunScope } from "../scope/scope.ts";
+import type { Ending } from "../steps/endings.ts";
+import { speakAs } from "../steps/members.ts";
+import type { Pattern } from "../steps/pattern.ts";
+import { notAnswered } from "../steps/step-loop.ts";
 
 // An agent that sends each turn to one of its sub-agents, which answers in its place. Its decider chooses, by what the sub-agents say
 // of themselves, and where there is none, or it is not sure, its own model; where the choice cannot be read, the first of them is

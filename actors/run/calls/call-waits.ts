@@ -1,0 +1,133 @@
+import type { ControlName } from "../../../governance/controls/order.ts";
+import type { Wait } from "../../../governance/controls/verdicts.ts";
+import { waitingOn } from "../../../storage/frames/waiting-on.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import { leaveOps } from "../../../storage/tables/approvals.ts";
+import { tenantWaitsAreFull } from "../../../storage/tables/asked-waits.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import {
+  closeWaitOp,
+  deleteWaitOp,
+  isSuperseded,
+  type NewWait,
+  noThread,
+  type WaitingCall,
+  type WaitRow,
+  waitById,
+  waitsOfRunMax,
+} from "../../../storage/tables/waits.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import type { WaitOutcome } from "../../tools/tool.ts";
+import { openedWait, openOps, outcomeOf } from "../journal/waits.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+/** How long after its beginning a durable run may still wait for somebody. */
+const durableWaitMsMax = 30 * 86_400_000;
+
+/** The questions that the calls of one run have put to the outside. */
+export class CallWaits {
+  readonly #scope: RunScope;
+  #openCount = 0;
+
+  constructor(scope: RunScope) {
+    this.#scope = scope;
+  }
+
+  /** Sets one question aside: null, or in words for the model why there may be no other. */
+  async reserve(): Promise<string | null> {
+    if (this.#openCount >= waitsOfRunMax) return "too many questions are open";
+    this.#openCount++;
+    if (!(await tenantWaitsAreFull(this.#scope.store))) return null;
+    this.#openCount--;
+    return "too many questions of this tenant are open";
+  }
+
+  /** Opens a question of a call, set aside before; the caller writes the row and the entry, or waits here. */
+  open(call: ToolCall, wait: Wait, by: AskedBy | null): { row: NewWait; entry: JournalEntry } {
+    const scope = this.#scope;
+    const { plan, deps, budget } = scope;
+    scope.run.hasAsked = true;
+    if (wait.approval_id !== undefined) scope.run.approvals = (scope.run.approvals ?? new Set()).add(wait.approval_id);
+    const asking: WaitingCall = {
+      tool_call_id: call.id,
+      tool: call.name,
+      args: call.args,
+      control: by?.control ?? null,
+      ...(by && { rule: by.rule }),
+    };
+    const opened = openedWait(wait, asking, {
+      wait_id: deps.env.id(),
+      thread_key: plan.thread_suffix === null ? noThread : plan.thread_key,
+      suffix: plan.thread_suffix ?? "",
+      run_id: plan.run_id,
+      asked_on: plan.thread_suffix === null ? noThread : (plan.parent?.root_key ?? plan.thread_key),
+      opened_at: deps.env.now(),
+      // Its time is what it works, not what it waits (decision 88).
+      latest: plan.fiber === null ? budget.deadline : plan.startedAt + durableWaitMsMax,
+    });
+    scope.run.waitingOn = waitingOn(opened.row);
+    return opened;
+  }
+
+  /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
+  async here(wait: Wait, row: NewWait): Promise<WaitEnd> {
+    const scope = this.#scope;
+    const { store, waits, cancellation, budget } = scope;
+    const isStored = row.approval_id !== null;
+    if (isStored) await store.write(openOps(store, row));
+    const asked = waits.ask(row.wait_id, wait, budget.deadline, (stop) => cancellation.onCancel(stop));
+    if (wait.frame) scope.frame(wait.frame.name, wait.frame.data);
+    if (isStored) await waits.look(store);
+    let outcome = await asked;
+    // It may have been decided in the moment in which its time was over.
+    if (isStored && outcome?.kind === "expired") {
+      const stored = await waitById(store, row.wait_id);
+      outcome = (stored && outcomeOf(stored)) ?? outcome;
+    }
+    this.#openCount--;
+    const ended: WaitRow = { ...row, state: "open", answer: null };
+    const ops = isStored ? this.#endOps(ended, outcome, deleteWaitOp(store, row.wait_id)) : [];
+    return { wait: ended, outcome, ops };
+  }
+
+  /** The wait for a task that may go on at the moment: it is answered when that is over. */
+  async back(wait: WaitRow): Promise<WaitRow> {
+    const { run, store } = this.#scope;
+    const isOver = await run.tasks?.back(wait.asked_as ?? "");
+    return isOver ? ((await waitById(store, wait.wait_id)) ?? wait) : wait;
+  }
+
+  /** Takes up a question that was put aside on a thread. */
+  takeUp(wait: WaitRow): WaitEnd {
+    const { cancellation, store } = this.#scope;
+    const outcome = cancellation.cancelled ? null : outcomeOf(wait);
+    if (outcome === null) {
+      this.#openCount++;
+      this.#scope.run.waitingOn = waitingOn(wait);
+    }
+    return { wait, outcome, ops: this.#endOps(wait, outcome, closeWaitOp(store, wait.wait_id)) };
+  }
+
+  /** Ends a wait; with it the request that it was for, where nobody has decided and nobody else waits. */
+  #endOps(wait: WaitRow, outcome: WaitOutcome | null, close: WriteOp): WriteOp[] {
+    const { approval_id } = wait;
+    if (approval_id === null || outcome?.kind === "answered") return [close];
+    const why = outcome === null ? "aborted" : isSuperseded(wait) ? "superseded" : "timeout";
+    return leaveOps(this.#scope.store, approval_id, why, close);
+  }
+}
+
+/** What has come of a question. */
+interface WaitEnd {
+  readonly wait: WaitRow;
+  /** Null where the run was stopped, and while there is time yet to answer. */
+  readonly outcome: WaitOutcome | null;
+  /** What closes it. */
+  readonly ops: readonly WriteOp[];
+}
+
+/** The control that asks, and by which of its rules. */
+export interface AskedBy {
+  readonly control: ControlName;
+  readonly rule: string;
+}

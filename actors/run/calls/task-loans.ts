@@ -1,0 +1,103 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { AskedLoan, LentOrNot, LoanUsed } from "../../../bus/protocol/run.ts";
+import { isBreach, type Reservation } from "../../../governance/budget.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+/** Output that is worth a model call: with less one waits for what others may give back. */
+const outputMin = 256;
+
+interface OpenLoan {
+  readonly task_id: string;
+  readonly reserved: Reservation;
+  /** Of the run above. */
+  readonly upstream: string | null;
+}
+
+/** What the tasks of one run have borrowed of its budget. */
+export class TaskLoans {
+  readonly #scope: RunScope;
+  readonly #loans = new Map<string, OpenLoan>();
+  /** Loans that the run above is being asked for. */
+  #asking = 0;
+  #repaid = Promise.withResolvers<void>();
+
+  constructor(scope: RunScope) {
+    this.#scope = scope;
+    scope.cancellation.onCancel(() => this.wake());
+  }
+
+  /** See `TaskFamily.lend`; `isThere` says whether the task may still use something. Refuses with actor_lost. */
+  async lend({ task_id, input_tokens, output_tokens, rates }: AskedLoan, isThere: () => boolean): Promise<LentOrNot> {
+    const { budget, deps, plan, cancellation } = this.#scope;
+    const price = rates && { ...rates, cache_read: 0, cache_write: 0 };
+    if (price === null && plan.agent.manifest.spec.limits.max_cost_usd !== null)
+      return { breach: { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" } };
+    for (;;) {
+      if (cancellation.cancelled || !isThere()) throw new SvcError("actor_lost");
+      const reserved = budget.reserve(input_tokens, output_tokens, price, deps.env.now());
+      const others = this.#loans.size + this.#asking > 0;
+      if (isBreach(reserved)) {
+        if (!others) return { breach: reserved };
+      } else if (!others || reserved.outputTokens >= Math.min(outputMin, output_tokens)) {
+        return this.#lent(task_id, reserved);
+      } else budget.settle(reserved, null, null);
+      await this.#repaid.promise;
+    }
+  }
+
+  repay(loanId: string, used: LoanUsed): void {
+    const loan = this.#loans.get(loanId);
+    if (!loan) return;
+    this.#loans.delete(loanId);
+    const { budget } = this.#scope;
+    budget.settleLoan(loan.reserved, used);
+    if (loan.upstream !== null) budget.lender?.repay(loan.upstream, used);
+    this.wake();
+  }
+
+  /** A task makes no call any more. What it has not given back it may have used. */
+  end(taskId: string): void {
+    for (const [id, { task_id, reserved }] of this.#loans)
+      if (task_id === taskId)
+        this.repay(id, {
+          input_tokens: reserved.inputTokens,
+          output_tokens: reserved.outputTokens,
+          cost_usd: reserved.costUsd,
+        });
+    this.wake();
+  }
+
+  /** Lets those look again who wait for something to be given back. */
+  wake(): void {
+    this.#repaid.resolve();
+    this.#repaid = Promise.withResolvers<void>();
+  }
+
+  /** The loan, when the run above lends it too. */
+  async #lent(task_id: string, reserved: Reservation): Promise<LentOrNot> {
+    const { budget, deps } = this.#scope;
+    const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd, price } = reserved;
+    const loan = { loan_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
+    if (budget.lender === null) {
+      this.#loans.set(loan.loan_id, { task_id, reserved, upstream: null });
+      return { loan };
+    }
+    this.#asking++;
+    const above = await budget.lender.lend({ input_tokens, output_tokens }, price);
+    this.#asking--;
+    if (above === null || "limit" in above) {
+      budget.settle(reserved, null, null);
+      this.wake();
+      if (above === null) throw new SvcError("actor_lost");
+      return { breach: above };
+    }
+    this.#loans.set(loan.loan_id, { task_id, reserved, upstream: above.loan_id });
+    return {
+      loan: {
+        ...loan,
+        output_tokens: Math.min(output_tokens, above.output_tokens),
+        cost_usd: Math.min(cost_usd, above.cost_usd),
+      },
+    };
+  }
+}

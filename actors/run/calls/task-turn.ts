@@ -1,0 +1,59 @@
+import { taskSuffix } from "../../../bus/address.ts";
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { RunScope } from "../scope/scope.ts";
+import type { AskedTask } from "../scope/task-family.ts";
+
+/** Names that a task is given before it begins. */
+export interface TaskNames {
+  readonly run_id: string;
+  readonly task_id: string;
+  /** The agents above the task. */
+  readonly agents: readonly string[];
+}
+
+/** How many tasks are in the chain that ends in this run. */
+export function depthOf({ plan }: RunScope): number {
+  return plan.parent?.depth ?? 0;
+}
+
+/** The turn of a task: the caller's, with nothing of the conversation in it. */
+export function taskTurn(
+  scope: RunScope,
+  { agent, prompt }: Pick<AskedTask, "agent" | "prompt">,
+  { run_id, task_id, agents }: TaskNames,
+): SubmitTurn {
+  const { plan, journal, attended, budget, deps, askedOn } = scope;
+  const { parent } = plan;
+  return {
+    run_id,
+    surface: "task",
+    principal: plan.principal,
+    request_id: plan.request_id,
+    manifest: agent,
+    messages: [{ role: "user", content: prompt }],
+    thread_suffix: taskSuffix(task_id),
+    model: null,
+    template: null,
+    template_args: [],
+    max_tokens: null,
+    temperature: null,
+    include_usage: false,
+    response: null,
+    idempotency: null,
+    lease: null,
+    channel: { node: deps.bus.node, id: 0 },
+    parent: {
+      run_id: plan.run_id,
+      suffix: plan.thread_suffix ?? "",
+      task_id,
+      root_thread_id: parent?.root_thread_id ?? journal.threadId,
+      root_key: parent?.root_key ?? plan.thread_key,
+      root_run_id: parent?.root_run_id ?? plan.run_id,
+      attended,
+      heard: askedOn !== null,
+      deadline: budget.deadline,
+      agents,
+      depth: depthOf(scope) + 1,
+    },
+  };
+}

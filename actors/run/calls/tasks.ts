@@ -1,0 +1,255 @@
+import { type Address, runAddress, taskSuffix, threadAddress } from "../../../bus/address.ts";
+import type { Timer } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import type { AskedLoan, BreachTold, LentOrNot, LoanUsed, SubmitTurn, TaskOutcome } from "../../../bus/protocol/run.ts";
+import { takeCall } from "../../../governance/controls/limits.ts";
+import { taskState } from "../../../storage/tables/task-waits.ts";
+import { type ToolErrorCode, type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
+import type { RunScope } from "../scope/scope.ts";
+import type { AskedTask, TaskFamily } from "../scope/task-family.ts";
+import { TaskLoans } from "./task-loans.ts";
+import { depthOf, taskTurn } from "./task-turn.ts";
+
+// Tasks that a run has handed to other agents (decision 99). Each is a run of its own, on a thread of its own that clients can read and
+// nothing else. It asks this run before each model call and each tool call, for what it uses is used here too, and tells it how it has
+// ended. A task that waits for somebody is put aside, and then its call waits for it like for any answer, so that this run is put aside
+// too. Going on it asks for what it uses again, for which this run is taken up.
+
+/** Tasks in a chain. */
+const depthMax = 4;
+/** How often it is asked whether a task still goes on. */
+const lookMs = 5_000;
+const startMs = 10_000;
+const startAttempts = 3;
+
+/** A task that goes on. */
+interface AtWork {
+  readonly left: Promise<HowLeft>;
+  readonly leave: (how: HowLeft) => void;
+  /** Of the next look. */
+  timer: Timer | null;
+}
+
+type HowLeft = TaskOutcome | "aside";
+
+/** The tasks of one run. */
+export class Tasks implements TaskFamily {
+  readonly #scope: RunScope;
+  readonly #loans: TaskLoans;
+  readonly #atWork = new Map<string, AtWork>();
+  /** Tasks that are not over, whether they go on or are put aside. */
+  readonly #open = new Set<string>();
+  #changed = Promise.withResolvers<void>();
+
+  /** `scope` is that of the agent that was asked. */
+  constructor(scope: RunScope) {
+    this.#scope = scope;
+    this.#loans = new TaskLoans(scope);
+    scope.cancellation.onCancel(() => this.#wake());
+    for (const { kind, state, asked_as } of scope.plan.resumed?.waits ?? [])
+      if (kind === "task" && state === "open" && asked_as !== null) this.#open.add(asked_as);
+  }
+
+  async run({ agent, prompt, by }: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait> {
+    const { plan, deps } = this.#scope;
+    if (plan.thread_suffix === null) return toolError("permission_denied", "a task needs a conversation");
+    const agents = [...(plan.parent?.agents ?? []), ...by];
+    if (agents.includes(agent)) return toolError("permission_denied", `${agent} is at work above this task`);
+    if (depthOf(this.#scope) >= depthMax)
+      return toolError("permission_denied", `tasks nest no deeper than ${depthMax}`);
+    const task_id = deps.env.id().slice(0, 16);
+    const { tenant_id } = plan.principal;
+    const thread_id = threadAddress(tenant_id, taskSuffix(task_id)).key;
+    this.#tell("subagent_start", { agent, background: false, task_id, thread_id }, signal);
+    const turn = taskTurn(this.#scope, { agent, prompt }, { run_id: deps.env.id(), task_id, agents });
+    try {
+      const left = await this.#handOut(turn, task_id, signal);
+      return left === "aside" ? { wait: waitFor(agent, task_id) } : this.#came(agent, left, signal);
+    } catch (error) {
+      this.#left(task_id, lost);
+      this.#tell("subagent_end", { agent, outcome: "error" }, signal);
+      const { code, message } = SvcError.from(error);
+      return toolError(refusals[code] ?? "transport_unavailable", `${agent}: ${message}`);
+    }
+  }
+
+  async result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult> {
+    const state = await taskState(this.#scope.store, taskId);
+    return this.#came(agent, state === null || typeof state === "string" ? lost : state, signal);
+  }
+
+  expect(taskId: string): void {
+    if (this.#open.has(taskId)) this.#begin(taskId);
+  }
+
+  async back(taskId: string): Promise<boolean> {
+    const work = this.#atWork.get(taskId);
+    if (work === undefined) return false;
+    const left = await this.#scope.cancellation.orStopped(work.left);
+    return left !== null && left !== "aside";
+  }
+
+  async rest(): Promise<void> {
+    while (this.isAtWork && !this.#scope.cancellation.cancelled) await this.#changed.promise;
+  }
+
+  get isAtWork(): boolean {
+    return this.#atWork.size > 0;
+  }
+
+  stop(taskId: string): void {
+    const { deps, plan, abortReason } = this.#scope;
+    const address = threadAddress(plan.principal.tenant_id, taskSuffix(taskId));
+    void deps.bus.ask(address, "abort", { reason: abortReason ?? "client" }).catch(() => {});
+  }
+
+  aside(taskId: string): void {
+    this.#leave(taskId, "aside");
+  }
+
+  ended(taskId: string, outcome: TaskOutcome): void {
+    this.#left(taskId, outcome);
+  }
+
+  close(): void {
+    for (const { timer } of this.#atWork.values()) timer?.cancel();
+    this.#atWork.clear();
+    this.#open.clear();
+    this.#wake();
+  }
+
+  async count(taskId: string, tool: string): Promise<BreachTold | null> {
+    const { budget, deps } = this.#scope;
+    this.#admit(taskId);
+    return takeCall(budget, tool, deps.env.now()) ?? (await budget.lender?.count(tool)) ?? null;
+  }
+
+  lend(asked: AskedLoan): Promise<LentOrNot> {
+    this.#admit(asked.task_id);
+    return this.#loans.lend(asked, () => this.#atWork.has(asked.task_id));
+  }
+
+  repay(loanId: string, used: LoanUsed): void {
+    this.#loans.repay(loanId, used);
+  }
+
+  /** Whoever asks for something goes on. Refuses with actor_lost when nobody waits for it. */
+  #admit(taskId: string): void {
+    if (!this.#open.has(taskId)) throw new SvcError("actor_lost");
+    this.#begin(taskId);
+  }
+
+  async #handOut(turn: SubmitTurn, task_id: string, signal: AbortSignal): Promise<HowLeft> {
+    const { tenant_id } = turn.principal;
+    const address = runAddress(tenant_id, turn.thread_suffix, turn.run_id);
+    this.#open.add(task_id);
+    const work = this.#begin(task_id, false);
+    await this.#start(turn, address);
+    this.#look(task_id, work, false);
+    if (signal.aborted) this.stop(task_id);
+    else signal.addEventListener("abort", () => this.stop(task_id), { once: true });
+    return work.left;
+  }
+
+  /** Asks again by id when it is unknown whether it was accepted. */
+  async #start(turn: SubmitTurn, address: Address<"run">): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.#scope.deps.bus.ask(address, "start", turn, {
+          deadlineMs: startMs,
+          bytes: turn.manifest.length + 512,
+        });
+        return;
+      } catch (error) {
+        const isUnknown = error instanceof SvcError && error.code === "deadline_exceeded";
+        if (!isUnknown || attempt === startAttempts) throw error;
+      }
+    }
+  }
+
+  #begin(taskId: string, isLookedFor = true): AtWork {
+    const known = this.#atWork.get(taskId);
+    if (known !== undefined) return known;
+    const { promise: left, resolve: leave } = Promise.withResolvers<HowLeft>();
+    const work: AtWork = { left, leave, timer: null };
+    this.#atWork.set(taskId, work);
+    if (isLookedFor) this.#look(taskId, work, false);
+    return work;
+  }
+
+  /** What a task tells may get lost, and the task too: now and then it is looked for. */
+  #look(taskId: string, work: AtWork, wasMissed: boolean): void {
+    if (this.#atWork.get(taskId) !== work) return;
+    work.timer = this.#scope.deps.env.timer(lookMs, () => {
+      void this.#isMissed(taskId, wasMissed).then((isMissed) => this.#look(taskId, work, isMissed));
+    });
+  }
+
+  async #isMissed(taskId: string, wasMissed: boolean): Promise<boolean> {
+    const { deps, plan, store } = this.#scope;
+    const address = threadAddress(plan.principal.tenant_id, taskSuffix(taskId));
+    try {
+      if ((await deps.bus.ask(address, "attach", {})).run_id !== null) return false;
+      const state = await taskState(store, taskId);
+      if (state === "aside") this.aside(taskId);
+      else if (state !== null && state !== "running") this.#left(taskId, state);
+      else if (wasMissed) this.#left(taskId, lost);
+      return true;
+    } catch {
+      // Nobody knows yet.
+      return wasMissed;
+    }
+  }
+
+  /** A task is over. */
+  #left(taskId: string, outcome: TaskOutcome): void {
+    this.#open.delete(taskId);
+    this.#leave(taskId, outcome);
+  }
+
+  #leave(taskId: string, how: HowLeft): void {
+    const work = this.#atWork.get(taskId);
+    if (work === undefined) return;
+    this.#atWork.delete(taskId);
+    work.timer?.cancel();
+    this.#loans.end(taskId);
+    work.leave(how);
+    this.#wake();
+  }
+
+  /** What came of a task is the run's from here on. */
+  #came(agent: string, { ok, text, approvals, usage }: TaskOutcome, signal: AbortSignal): ToolResult {
+    const { run, meter } = this.#scope;
+    for (const id of approvals) run.approvals = (run.approvals ?? new Set()).add(id);
+    if (usage !== null) meter.addTask(usage);
+    this.#tell("subagent_end", { agent, outcome: ok ? "ok" : "error" }, signal);
+    return ok ? { text } : toolError("provider_error", text);
+  }
+
+  #tell(name: string, data: unknown, signal: AbortSignal): void {
+    if (!signal.aborted) this.#scope.frameInCall(name, data);
+  }
+
+  #wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+}
+
+const lost: TaskOutcome = { ok: false, text: "the task was lost", approvals: [], usage: null };
+
+/** Answered by the end of the task, and by nobody else. */
+function waitFor(agent: string, task_id: string): ToolWait["wait"] {
+  const may_answer = { scopes: [], principal: "", not_principal: null };
+  return { kind: "task", subject: agent, deadline: null, may_answer, asked_as: task_id };
+}
+
+/** What the model is told of a task that was not taken. */
+const refusals: Readonly<Record<string, ToolErrorCode>> = {
+  unknown_manifest: "not_found",
+  invalid_manifest: "not_found",
+  missing_scopes: "permission_denied",
+  auth_scheme_not_allowed: "permission_denied",
+  unauthorized: "permission_denied",
+  model_not_configured: "transport_unavailable",
+};

@@ -1,0 +1,132 @@
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import { unknownOutcome } from "../../log/tool-outcome.ts";
+import {
+  type Tool,
+  type ToolContext,
+  type ToolResult,
+  type ToolWait,
+  toolError,
+  type WaitOutcome,
+} from "../../tools/tool.ts";
+import { isOfRequest } from "../plan/request-tools.ts";
+import { callKey } from "../scope/run-pipeline.ts";
+import type { RunScope } from "../scope/scope.ts";
+import type { TaskFamily } from "../scope/task-family.ts";
+import { Tasks } from "./tasks.ts";
+
+// A call of a tool: what is written before it, what the tool is given, and its time. Whatever a tool does comes to a result.
+
+/**
+ * Written before the call runs: what is found without a result after a crash may have run (decision 15). It keeps arguments that
+ * are not the model's own, which stand in no other row.
+ */
+export function intentEntry({ plan }: RunScope, call: ToolCall, tool: Tool, isReplaced: boolean): JournalEntry {
+  const { origin, run_id, agent } = plan;
+  const metadata: Record<string, unknown> = { key: callKey(run_id, call.id), effect: tool.effect };
+  if (isReplaced) metadata.args = call.args;
+  if (isOfRequest(agent, call.name)) metadata.handed = "client";
+  if (origin !== null) metadata.origin_request = origin;
+  return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
+}
+
+/** Runs the tool within its time. */
+export function executeTool(
+  scope: RunScope,
+  tool: Tool,
+  { id: callId, args }: ToolCall,
+): Promise<ToolResult | ToolWait> {
+  return timed(scope, tool, callId, (context) => tool.execute(args as never, context));
+}
+
+/** Lets the tool make its result of what came of its question, within its time. */
+export function resumeTool(
+  scope: RunScope,
+  tool: Tool,
+  { id: callId, args }: ToolCall,
+  outcome: WaitOutcome,
+): Promise<ToolResult> {
+  const { resume } = tool;
+  return timed(scope, tool, callId, (context) =>
+    resume === undefined ? plainResult(outcome) : resume(args as never, outcome, context),
+  );
+}
+
+/** The tasks of a run. */
+export function familyOf({ run, asked }: RunScope): TaskFamily {
+  run.tasks ??= new Tasks(asked);
+  return run.tasks;
+}
+
+/** What a tool is given of the run that calls it. */
+export function toolContext(scope: RunScope, callId: string, signal: AbortSignal): ToolContext {
+  const { deps, plan } = scope;
+  return {
+    env: deps.env,
+    tenantId: plan.principal.tenant_id,
+    store: scope.store,
+    tenantStoredBytes: deps.settings.tenantStoredBytes,
+    manifest: plan.agent.name,
+    threadSuffix: plan.thread_suffix,
+    toolCallId: callId,
+    trigger: plan.trigger,
+    askedOn: scope.askedOn,
+    workspaceScope: plan.agent.workspaceScope,
+    workspace: { root: deps.settings.workspaceRoot, deploymentTenants: deps.settings.workspaceDeploymentTenants },
+    signal,
+    delegate: (task) => familyOf(scope).run({ ...task, by: scope.agents }, signal),
+    delegated(agent, outcome) {
+      const task_id = scope.plan.resumed?.waits.find(({ call }) => call.tool_call_id === callId)?.asked_as ?? "";
+      if (outcome.kind === "answered") return familyOf(scope).result(task_id, agent, signal);
+      familyOf(scope).stop(task_id);
+      return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
+    },
+    emit: (name, data) => scope.frameInCall(name, data),
+  };
+}
+
+/**
+ * Lets a tool work until it answers, its time is over, or the run, which goes on yet, is stopped. A throw is a defect of the tool,
+ * and data here.
+ */
+function timed<R>(
+  scope: RunScope,
+  tool: Tool,
+  callId: string,
+  work: (context: ToolContext) => R | Promise<R>,
+): Promise<R | ToolResult> {
+  const { deps, plan, cancellation } = scope;
+  const controller = new AbortController();
+  return new Promise((resolve) => {
+    const finish = (result: R | ToolResult): void => {
+      timer.cancel();
+      stopListening();
+      resolve(result);
+    };
+    const timer = deps.env.timer(tool.timeoutMs, () => {
+      controller.abort();
+      finish({ error: "timeout", text: `no result within ${tool.timeoutMs} ms` });
+    });
+    const stopListening = cancellation.onCancel(() => {
+      controller.abort();
+      finish({ error: "interrupted", text: unknownOutcome(tool.effect) });
+    });
+    const failed = (error: unknown): void => {
+      deps.log.error({ err: error, tool: tool.name, run_id: plan.run_id }, "tool threw");
+      finish({ error: "internal", text: "the tool failed" });
+    };
+    try {
+      const result = work(toolContext(scope, callId, controller.signal));
+      if (result instanceof Promise) result.then(finish, failed);
+      else finish(result);
+    } catch (error) {
+      failed(error);
+    }
+  });
+}
+
+/** The answer itself, of a tool that makes nothing else of it. */
+function plainResult(outcome: WaitOutcome): ToolResult {
+  if (outcome.kind === "expired") return toolError("timeout", "nobody has answered in time");
+  return { text: typeof outcome.value === "string" ? outcome.value : JSON.stringify(outcome.value) };
+}

@@ -1,0 +1,70 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { ResultImage } from "../../../governance/controls/verdicts.ts";
+import { requestMs, type WriteOp } from "../../../storage/store/store.ts";
+import { type Attachment, fileUrl } from "../../log/attachment.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+// Images of tools become files of the conversation: they are there from the batch that logs the result, and go when it is deleted.
+
+/** Images of one call that are kept. */
+const imagesMax = 4;
+
+/** What became of the images of one call. */
+interface KeptImages {
+  readonly attachments: readonly Attachment[];
+  /** To be written with the result. */
+  readonly ops: readonly WriteOp[];
+  /** What the model is told of those that were not kept; empty when all were. */
+  readonly note: string;
+}
+
+/** Keeps the first images of a call, in their order. One that is no image, or too large, costs the others nothing. */
+export async function keepImages(scope: RunScope, images: readonly ResultImage[]): Promise<KeptImages> {
+  const attachments: Attachment[] = [];
+  const ops: WriteOp[] = [];
+  const reasons = new Set<string>();
+  for (const image of images.slice(0, imagesMax)) {
+    try {
+      const { file, keep } = await draftOf(scope, image);
+      const { media_type, filename } = file;
+      attachments.push({ url: fileUrl(file.file_id), media_type, ...(filename !== "" && { filename }) });
+      ops.push(keep);
+    } catch (error) {
+      reasons.add(reasonOf(error, scope));
+    }
+  }
+  if (images.length > imagesMax) reasons.add(`at most ${imagesMax} of a call are kept`);
+  const omitted = images.length - attachments.length;
+  const note =
+    omitted === 0 ? "" : `[${omitted} ${omitted === 1 ? "image" : "images"} omitted: ${[...reasons].join(", ")}]`;
+  // A run without a conversation writes its batches at its end, and its next model call is to be shown them.
+  if (scope.plan.thread_suffix !== null || ops.length === 0) return { attachments, ops, note };
+  await scope.store.write(ops, requestMs);
+  return { attachments, ops: [], note };
+}
+
+function draftOf({ deps, store, plan }: RunScope, { data, filename = "" }: ResultImage) {
+  return deps.files.draft(store, {
+    // A tool of somebody else's may hand over anything.
+    bytes: data instanceof Uint8Array ? data : new Uint8Array(),
+    declared: null,
+    filename: String(filename).slice(0, 255),
+    created_by: plan.principal.sub,
+    thread_key: plan.thread_suffix === null ? null : plan.thread_key,
+  });
+}
+
+const reasons: Readonly<Partial<Record<string, string>>> = {
+  empty_data: "no image by its bytes",
+  media_type_mismatch: "no image by its bytes",
+  file_too_large: "larger than 600 KiB",
+  attachment_quota_exceeded: "the quota of stored files is used up",
+  storage_quota_exceeded: "the quota of what is stored is used up",
+};
+
+function reasonOf(error: unknown, { deps, plan }: RunScope): string {
+  const known = error instanceof SvcError ? reasons[error.code] : undefined;
+  if (known !== undefined) return known;
+  deps.log.warn({ err: error, run_id: plan.run_id }, "an image of a tool could not be kept");
+  return "it could not be kept";
+}

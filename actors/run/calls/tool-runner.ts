@@ -1,0 +1,305 @@
+import { argumentsProblem } from "../../../governance/arguments-problem.ts";
+import type { GovernedCall } from "../../../governance/controls/control.ts";
+import { denialOf } from "../../../governance/controls/denial.ts";
+import type { ControlName } from "../../../governance/controls/order.ts";
+import type { Pipeline } from "../../../governance/controls/pipeline.ts";
+import type { Spoken, Wait } from "../../../governance/controls/verdicts.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import { consumeGrantOp } from "../../../storage/tables/approvals.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import { isSuperseded, type WaitRow, waitsOfRun } from "../../../storage/tables/waits.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import type { ToolOutcome } from "../../log/tool-outcome.ts";
+import type { RequestedCall } from "../../models/provider.ts";
+import { checkArguments } from "../../tools/arguments.ts";
+import { type BoundTools, bindTools } from "../../tools/source.ts";
+import { type Tool, type ToolResult, toolError, type WaitOutcome } from "../../tools/tool.ts";
+import { endedEntry, openOps } from "../journal/waits.ts";
+import type { BegunCall, PendingCall } from "../plan/plan.ts";
+import { isOfRequest, withRequestTools } from "../plan/request-tools.ts";
+import { identifyCalls, writtenArguments } from "../plan/requested-calls.ts";
+import { leavePlan, tellMode } from "../scope/run-mode.ts";
+import { callKey } from "../scope/run-pipeline.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { claimGrant, decisionOf } from "./call-approval.ts";
+import { CallRecorder } from "./call-recorder.ts";
+import { type AskedBy, CallWaits } from "./call-waits.ts";
+import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
+import { executeTool, familyOf, intentEntry, resumeTool, toolContext } from "./tool-execution.ts";
+
+const neverGivenUp = new AbortController().signal;
+
+/** Runs the tool calls of one run: through governance, journaled before and after, with their frames. */
+export class ToolRunner {
+  readonly #scope: RunScope;
+  readonly #pipeline: Pipeline;
+  /** Asked for when the first call comes, and kept for the run. */
+  #boundTools: BoundTools | null = null;
+  readonly #recorder: CallRecorder;
+  /** Made when the first call waits. */
+  #callWaits: CallWaits | null = null;
+
+  constructor(scope: RunScope) {
+    this.#scope = scope;
+    this.#pipeline = scope.pipeline;
+    this.#recorder = new CallRecorder(scope);
+  }
+
+  get #bound(): BoundTools {
+    const { deps, plan } = this.#scope;
+    this.#boundTools ??= withRequestTools(bindTools(deps.toolSources, plan.agent), plan.agent);
+    return this.#boundTools;
+  }
+
+  get #waits(): CallWaits {
+    this.#callWaits ??= new CallWaits(this.#scope);
+    return this.#callWaits;
+  }
+
+  /** The calls as the log keeps them: each with an id of its own, arguments parsed where they can be. */
+  identify(requested: readonly RequestedCall[]): ToolCall[] {
+    const { deps, plan } = this.#scope;
+    const { clientTools } = plan.agent;
+    const leaves = (name: string): boolean => clientTools.has(name) || isOfRequest(plan.agent, name);
+    return identifyCalls(requested, this.#scope.run.callIds, deps.env, leaves);
+  }
+
+  /**
+   * Results in the order of the calls, as far as there are any: `waits` says that a call waits for somebody outside. Of parallel
+   * calls the others come to their end first; of others none begins behind it. Those that are the client's to make are `handed`.
+   * Refuses only when the journal does.
+   */
+  async runAll(
+    calls: readonly PendingCall[],
+  ): Promise<{ outcomes: ToolOutcome[]; waits: boolean; handed: readonly ToolCall[] }> {
+    const found: Made[] = [];
+    if (this.#scope.plan.agent.parallelTools) {
+      found.push(...(await Promise.all(calls.map((pending) => this.#run(pending)))));
+    } else {
+      for (const pending of calls) {
+        const outcome = await this.#run(pending);
+        found.push(outcome);
+        if (outcome === null) break;
+      }
+    }
+    // A task that is put aside may have come back by now.
+    if (found.includes(null)) await this.#scope.run.tasks?.rest();
+    if (this.#scope.cancellation.cancelled && found.includes(null)) await this.#stopWaiting(calls, found);
+    const outcomes = found.filter((made) => made !== null && !("handed" in made)) as ToolOutcome[];
+    const handed = found.flatMap((made) => (made !== null && "handed" in made ? [made.handed] : []));
+    this.#scope.endedOnDenial = outcomes.at(-1)?.status === "denied";
+    return { outcomes, waits: outcomes.length + handed.length < found.length, handed };
+  }
+
+  /** The run was stopped while it was asking: what waits, and what would have come behind it, gets its result all the same. */
+  async #stopWaiting(calls: readonly PendingCall[], found: Made[]): Promise<void> {
+    const { store, plan } = this.#scope;
+    const waits = await waitsOfRun(store, plan.run_id);
+    for (const [at, pending] of calls.entries()) {
+      if (found[at]) continue;
+      const wait = waits.find(({ call }) => call.tool_call_id === pending.call.id) ?? null;
+      found[at] = await this.#run({ ...pending, wait });
+    }
+  }
+
+  /** Closes calls that are not run, in the log and for clients. */
+  leave(calls: readonly ToolCall[], why: string): Promise<ToolOutcome[]> {
+    return this.#recorder.leave(calls, why);
+  }
+
+  /** Null while the call waits. */
+  async #run({ call, argumentsText, wait, isHanded, begun }: PendingCall): Promise<Made> {
+    const scope = this.#scope;
+    if (isHanded === true) return { handed: call };
+    if (wait !== null) return this.#goOn(call, wait);
+    if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
+    if (scope.steering.interrupts) return this.#recorder.superseded(call);
+    if (begun !== undefined) return this.#again(call, begun);
+    const tool = this.#bound.get(call.name);
+    const checked = tool ? checkArguments(tool, argumentsText ?? writtenArguments(call)) : unbound;
+    if (!tool || !checked.ok) {
+      this.#recorder.started(call);
+      return this.#recorder.made(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
+    }
+    const governed = this.#governed(call, tool, checked.args);
+    scope.run.admitting++;
+    const admission = await scope.cancellation.orStopped(this.#pipeline.admit(governed));
+    scope.run.admitting--;
+    if (admission === null) return this.#recorder.stopped(call);
+    const { args, spoken } = admission;
+    // From here on the call is what the controls have made of it; what the model wrote is in the log.
+    const isReplaced = args !== checked.args;
+    const made = isReplaced ? { ...call, args } : call;
+    if (admission.kind === "pass")
+      return this.#make(made, tool, governed, { spoken, grant: admission.grant ?? null, isReplaced });
+    this.#recorder.started(made);
+    if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, spoken);
+    if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, spoken);
+    return this.#wait(made, admission.wait, { control: admission.after, rule: admission.rule });
+  }
+
+  /**
+   * A call whose process has ended while it was being made. One that does no harm a second time is made again, with the key that it
+   * had; of every other the model is told that nobody knows. Its limits were counted, and the people asked who had to be.
+   */
+  async #again(call: ToolCall, { effect, args = call.args }: BegunCall): Promise<Made> {
+    const tool = this.#bound.get(call.name);
+    if (effect === "once" || tool === undefined) return this.#recorder.recalled(call, effect, [], []);
+    const made = { ...call, args };
+    const governed = this.#governed(made, tool, args);
+    const admission = await this.#scope.cancellation.orStopped(this.#pipeline.admit(governed, { after: "approvals" }));
+    if (admission === null) return this.#recorder.stopped(made);
+    const { spoken } = admission;
+    if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, spoken);
+    return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, isAgain: true });
+  }
+
+  /** Makes a call that may be made. */
+  async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
+    const { scope, pipeline } = { scope: this.#scope, pipeline: this.#pipeline };
+    const { spoken, grant, entries = [], ops = [], isReplaced } = how;
+    const used = grant === null ? ops : [...ops, consumeGrantOp(scope.store, grant)];
+    const at = how.isAgain
+      ? scope.journal.durableSeq
+      : await scope.journal.append([...entries, intentEntry(scope, call, tool, isReplaced)], used);
+    if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
+    if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
+    this.#recorder.started(call, at);
+    const startedAt = scope.deps.env.monotonic();
+    const result = await executeTool(scope, tool, call);
+    if ("wait" in result) return this.#wait(call, result.wait, null);
+    const latencyMs = scope.deps.env.monotonic() - startedAt;
+    const released = await pipeline.release({ ...governed, args: call.args }, result);
+    const all = [...spoken, ...released.spoken];
+    const mode = leavePlan(scope, call, result);
+    const kept = mode === null ? undefined : { permission_mode: mode };
+    const made = await this.#recorder.made(call, result, latencyMs, released, all, [], [], kept);
+    if (mode !== null) tellMode(scope, mode);
+    this.#failIfFatal(made, result);
+    return made;
+  }
+
+  /** Puts a question to the outside. On a thread the call is left here, and goes on when the run is taken up. */
+  async #wait(call: ToolCall, wait: Wait, by: AskedBy | null): Promise<Made> {
+    const scope = this.#scope;
+    const full = await this.#waits.reserve();
+    if (full !== null) {
+      if (wait.kind === "task") scope.run.tasks?.stop(wait.asked_as ?? "");
+      return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
+    }
+    const { row, entry } = this.#waits.open(call, wait, by);
+    if (scope.plan.thread_suffix === null) {
+      const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
+      return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
+    }
+    const at = await scope.journal.append([entry], openOps(scope.store, row));
+    if (wait.frame) scope.frameToAll(wait.frame.name, wait.frame.data, at);
+    return null;
+  }
+
+  /** The end of the run came before the answer. What a client or another agent was asked to do may have been done. */
+  #givenUp(
+    call: ToolCall,
+    wait: WaitRow,
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    if (wait.kind === "task") familyOf(this.#scope).stop(wait.asked_as ?? "");
+    else if (wait.kind !== "client_tool") return this.#recorder.stopped(call, entries, ops);
+    return this.#recorder.recalled(call, this.#bound.get(call.name)?.effect ?? "once", entries, ops);
+  }
+
+  /** A call whose question was put aside goes on, if the question is answered or over. */
+  async #goOn(call: ToolCall, asked: WaitRow): Promise<Made> {
+    const wait = asked.kind === "task" && asked.state === "open" ? await this.#waits.back(asked) : asked;
+    const { outcome, ops } = this.#waits.takeUp(wait);
+    if (this.#scope.cancellation.cancelled) return this.#givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
+    if (isSuperseded(wait)) return this.#recorder.superseded(call, [endedEntry(wait, "superseded")], ops);
+    if (outcome === null) return null;
+    return this.#after({ ...call, args: wait.call.args }, wait, outcome, [endedEntry(wait, outcome.kind)], ops);
+  }
+
+  /** Goes on behind a question: the tool's own, or a control's whether the call may be made. */
+  async #after(
+    call: ToolCall,
+    wait: WaitRow,
+    outcome: WaitOutcome,
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<Made> {
+    const tool = this.#bound.get(call.name);
+    const { control, rule = "" } = wait.call;
+    if (tool === undefined) return this.#recorder.made(call, unbound.refusal, 0, null, [], entries, ops);
+    if (control === null) return this.#answered(call, tool, { outcome, since: wait.opened_at }, entries, ops);
+    const { cancellation, store, plan } = this.#scope;
+    const by = { control: control as ControlName, rule };
+    const spoken: Spoken[] = [{ ...by, verdict: "wait", ms: 0 }];
+    const refuse = (detail: string) =>
+      this.#recorder.denied(call, denialOf(by.control, { rule, detail }), spoken, entries, ops);
+    const { decision, note, edited_args } = decisionOf(outcome);
+    if (decision === "denied") return refuse(note || "denied");
+    // It was decided before this call has joined those that wait for it.
+    if (outcome.kind === "answered" && outcome.by === wait.may_answer.not_principal)
+      return refuse("for another principal to decide");
+    const grant = wait.approval_id;
+    if (grant !== null && !(await claimGrant(store, grant, callKey(plan.run_id, call.id))))
+      return refuse("used by another call");
+    const args = edited_args ?? call.args;
+    const governed = this.#governed(call, tool, args);
+    const resumed = { after: by.control, edited: edited_args !== null };
+    const admission = await cancellation.orStopped(this.#pipeline.admit(governed, resumed));
+    if (admission === null) return this.#recorder.stopped(call, entries, ops);
+    const made = { ...call, args: admission.args };
+    const all = [...spoken, ...admission.spoken];
+    if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, all, entries, ops);
+    if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, all, entries, ops);
+    if (admission.kind === "wait") throw new Error(`${admission.after} waits behind ${by.control}`);
+    const isReplaced = JSON.stringify(made.args) !== JSON.stringify(this.#logged(call.id));
+    return this.#make(made, tool, governed, { spoken: all, grant, entries, ops, isReplaced });
+  }
+
+  /** The arguments of a call as the log has them. */
+  #logged(callId: string): unknown {
+    const { branch } = this.#scope.plan;
+    return branch.findLast(({ tool_calls }) => tool_calls !== null)?.tool_calls?.find(({ id }) => id === callId)?.args;
+  }
+
+  /** The tool makes its result of the answer. `entries` and `ops` are written with it. */
+  async #answered(
+    call: ToolCall,
+    tool: Tool,
+    { outcome, since }: { readonly outcome: WaitOutcome; readonly since: number },
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    const scope = this.#scope;
+    const result = await resumeTool(scope, tool, call, outcome);
+    // Begun maybe in another process: only the wall clock is the same.
+    const latencyMs = Math.max(0, scope.deps.env.now() - since);
+    const released = await this.#pipeline.release(this.#governed(call, tool, call.args), result);
+    const made = await this.#recorder.made(call, result, latencyMs, released, released.spoken, entries, ops);
+    this.#failIfFatal(made, result);
+    return made;
+  }
+
+  #failIfFatal({ call, text }: ToolOutcome, { error }: ToolResult): void {
+    if (error !== undefined && this.#scope.plan.agent.clientTools.get(call.name)?.fatal)
+      this.#scope.failFor(call.name, text);
+  }
+
+  #governed(call: ToolCall, tool: Tool, args: unknown): GovernedCall {
+    const { plan, deps } = this.#scope;
+    return {
+      tool: call.name,
+      tool_call_id: call.id,
+      asked: call.args,
+      args,
+      misfit: (other) => argumentsProblem(tool, other),
+      preview: async () =>
+        tool.preview ? tool.preview(args as never, toolContext(this.#scope, call.id, neverGivenUp)) : null,
+      agent: plan.agent,
+      principal: plan.principal,
+      now: deps.env.now(),
+    };
+  }
+}

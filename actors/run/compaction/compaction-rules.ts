@@ -1,0 +1,107 @@
+import { estimatedTokens } from "../../../governance/output-count.ts";
+import { isSummary } from "../../log/compaction.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import { messagesTokens } from "../context/token-estimate.ts";
+import { type WindowShares, windowShares } from "../context/window.ts";
+import { countPrompt, runEncoding } from "../model/token-counts.ts";
+import type { RunPlan } from "../plan/plan.ts";
+import { toolListJson } from "../plan/tool-list.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { type CompactionOutcome, type CompactionPlan, compactBranch } from "./compaction.ts";
+import { shownOf } from "./shown.ts";
+
+// When a branch is compacted, and how much of it is kept (decisions 97, 98).
+
+/** Of an estimated token. */
+const tokenCharacters = 4;
+const anyNumber = Number.POSITIVE_INFINITY;
+
+/** Compacts before a model call where the strategy asks for it. Null, without a promise, where nothing is due. */
+export function compactionDue(scope: RunScope): Promise<void> | null {
+  const { session, context } = scope.plan.agent;
+  if (scope.summaryFailed) return null;
+  if (session.kind === "summarizing") return summaryDue(scope, session.messages);
+  if (session.kind !== "compacting" || !context.compaction_enabled) return null;
+  const shares = sharesOf(scope);
+  const shown = shownOf(scope);
+  const tokens = fixedTokens(scope.plan) + messagesTokens(shown);
+  if (runEncoding(scope) === null)
+    return tokens <= shares.promptMax ? null : attempt(scope, regular("threshold", shares));
+  // Few texts have more tokens than characters: what is short is not counted.
+  return tokens * tokenCharacters <= shares.promptMax ? null : countedDue(scope, shown, shares);
+}
+
+async function countedDue(scope: RunScope, shown: readonly ContextMessage[], shares: WindowShares): Promise<void> {
+  if ((await countPrompt(scope, shown)) > shares.promptMax) await attempt(scope, regular("threshold", shares));
+}
+
+/**
+ * `summarizing:N` sums up what is older than N messages when half of N, and four at least, have gathered there: a long conversation does
+ * not ask for a summary in each turn, and nothing is missing meanwhile.
+ */
+function summaryDue(scope: RunScope, messages: number): Promise<void> | null {
+  const { branch } = scope.plan;
+  const count = branch.length - (isSummary(branch[0]) ? 1 : 0);
+  if (count < messages + Math.max(4, Math.ceil(messages / 2))) return null;
+  const plan = regular("summarizing", sharesOf(scope));
+  return attempt(scope, { ...plan, keep: () => ({ tokens: anyNumber, messages }), gainTokensMin: 0 });
+}
+
+/** Compacts when the turn's reply is there, where the manifest says so. */
+export async function compactAfterTurn(scope: RunScope): Promise<void> {
+  if (!scope.summaryFailed) await attempt(scope, regular("after_turn", sharesOf(scope)));
+}
+
+/**
+ * Compacts what a provider has refused as too long, to half at most: how long it may be is known to the provider alone. False when it
+ * could not be done.
+ */
+export async function compactAtOverflow(scope: RunScope): Promise<boolean> {
+  const shares = sharesOf(scope);
+  const { kind } = await compactBranch(scope, {
+    ...regular("overflow", shares),
+    keep: (tokens) => ({ tokens: Math.min(shares.keep, Math.floor(tokens / 2)), messages: anyNumber }),
+    gainTokensMin: 0,
+  });
+  return kind === "compacted";
+}
+
+/** Compacts because somebody has asked for it: to half at most, however short the conversation is. */
+export function compactOnRequest(scope: RunScope, instructions: string): Promise<CompactionOutcome> {
+  const shares = sharesOf(scope);
+  return compactBranch(scope, {
+    reason: "manual",
+    shares,
+    keep: (tokens) => ({ tokens: Math.min(shares.keep, Math.floor(tokens / 2)), messages: anyNumber }),
+    gainTokensMin: 0,
+    instructions,
+  });
+}
+
+/** A turn goes on without a summary that it could not get, and does not try again. */
+async function attempt(scope: RunScope, plan: CompactionPlan): Promise<void> {
+  const { kind } = await compactBranch(scope, plan);
+  if (kind === "failed") scope.summaryFailed = true;
+}
+
+function regular(reason: CompactionPlan["reason"], shares: WindowShares): CompactionPlan {
+  return {
+    reason,
+    shares,
+    keep: () => ({ tokens: shares.keep, messages: anyNumber }),
+    // A summary is written anew each time: a few more words are not worth that.
+    gainTokensMin: Math.min(Math.floor(shares.summaryMax / 2), Math.floor(shares.keep / 8)),
+    instructions: "",
+  };
+}
+
+function sharesOf({ plan, routes }: RunScope): WindowShares {
+  const [route] = routes;
+  return windowShares(plan.agent.context, route?.context_window ?? 0, fixedTokens(plan));
+}
+
+/** Of what every call of the run is shown beside its messages. */
+function fixedTokens({ agent, systemPrompt, response }: RunPlan): number {
+  const tools = toolListJson(agent)?.length ?? 0;
+  return estimatedTokens(systemPrompt.length + (response?.instructions?.length ?? 0) + tools);
+}

@@ -1,0 +1,179 @@
+import { frame } from "../../../bus/frames/frames.ts";
+import { eventId, eventSeq, pageRows } from "../../../storage/tables/events.ts";
+import { branchEvents, inCallOrder, openingOf } from "../../log/branch.ts";
+import {
+  type CompactionFacts,
+  type CompactionReason,
+  compactionEntry,
+  firstKeptSeq,
+  openingMessage,
+  summaryMessage,
+} from "../../log/compaction.ts";
+import { type ContextMessage, messageOf } from "../../log/message.ts";
+import { transcriptEntry } from "../../log/transcript.ts";
+import type { ModelFailure } from "../../models/provider.ts";
+import { type BranchItem, type Cut, type KeepRule, planCut, tokensCut, type Uncut } from "../context/compaction-cut.ts";
+import { messageTokens } from "../context/token-estimate.ts";
+import type { WindowShares } from "../context/window.ts";
+import { countMessages } from "../model/token-counts.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { summarize } from "./summary-call.ts";
+
+// A run sums up the older part of its branch, so that what it shows the model is short again: the log gets one event that says where the
+// rest begins, and the branch in memory begins with the summary from then on. A run without a thread does it in memory alone.
+
+/** What is to be compacted, and how far. */
+export interface CompactionPlan {
+  readonly reason: CompactionReason;
+  readonly shares: WindowShares;
+  /** What is kept of so many tokens in so many messages. */
+  readonly keep: (tokens: number) => KeepRule;
+  /** Less than this is not worth a call. */
+  readonly gainTokensMin: number;
+  /** What the user asks of the summary; "" for nothing. */
+  readonly instructions: string;
+}
+
+/** What came of it. `nothing`: there is nothing that could be summed up. */
+export type CompactionOutcome =
+  | ({ readonly kind: "compacted" } & Compacted)
+  | { readonly kind: "nothing"; readonly tokens: number }
+  | { readonly kind: "failed"; readonly failure: ModelFailure | null };
+
+/** A branch that was compacted. */
+export interface Compacted {
+  /** "" without a thread. */
+  readonly event_id: string;
+  readonly tokens_before: number;
+  readonly tokens_after: number;
+}
+
+/** What of a branch is not summed up yet, and the summary of what is. */
+interface Uncompacted extends Uncut {
+  readonly summary: string;
+}
+
+/** Compacts the branch of a run. When no summary can be had nothing has changed, and whoever asked goes on as it can. */
+export async function compactBranch(scope: RunScope, plan: CompactionPlan): Promise<CompactionOutcome> {
+  const uncut = await weighed(scope, await uncompacted(scope));
+  const { summary: before, items } = uncut;
+  const tokens = sumOf(items);
+  const tokens_before = tokens + (before === "" ? 0 : messageTokens(summaryMessage({ content: before })));
+  const cut = planCut(uncut, plan.keep(tokens), (opening) => messageTokens(openingMessage(opening)));
+  if (cut === null || tokensCut(items, cut) < plan.gainTokensMin) return { kind: "nothing", tokens: tokens_before };
+
+  tell(scope, plan.reason);
+  const { shares, instructions } = plan;
+  const made = await summarize(scope, {
+    before,
+    entries: cutMessages(items, cut).map(transcriptEntry),
+    instructions,
+    summaryTokensMax: shares.summaryMax,
+    pieceTokensMax: shares.pieceMax,
+  });
+  if (made.kind === "failed") {
+    scope.deps.log.warn({ run_id: scope.plan.run_id, cause: made.reason }, "a conversation could not be summed up");
+    return { kind: "failed", failure: made.failure };
+  }
+  const summary = summaryMessage({ content: made.text });
+  const opening = cut.opening === null ? null : openingMessage(cut.opening.message);
+  const head = opening === null ? [summary] : [summary, opening];
+  const kept = items.slice(cut.at);
+  const tokens_after = sumOf(kept) + head.reduce((sum, message) => sum + messageTokens(message), 0);
+  const event_id = await write(scope, made.text, {
+    reason: plan.reason,
+    first_kept_seq: kept[0]?.seq ?? 0,
+    opening_seq: cut.opening?.seq ?? null,
+    tokens_before,
+    tokens_after,
+  });
+  scope.summed = { text: made.text, opening };
+  replaceBranch(scope, head, kept);
+  return { kind: "compacted", event_id, tokens_before, tokens_after };
+}
+
+/** Tells those who listen that the conversation is being compacted. */
+function tell(scope: RunScope, reason: CompactionReason): void {
+  const [name, data] = ["session_progress", { phase: "compaction", reason }] as const;
+  scope.frame(name, data, -1);
+  scope.journal.publish(() => frame(name, data, -1));
+}
+
+/** The branch as the log has it: what others have added meanwhile is there too. Without a thread it is what is in memory. */
+async function uncompacted(scope: RunScope): Promise<Uncompacted> {
+  const { plan, journal, store } = scope;
+  if (plan.thread_key < 0) return inMemory(scope);
+  // All that the run has written is durable behind this.
+  await journal.append([], scope.billing());
+  const leafId = journal.leafIdAfter(0);
+  const newestFirst: BranchItem[] = [];
+  let firstKept = 0;
+  let summary: string | null = null;
+  let opening: BranchItem | null = null;
+  for await (const event of branchEvents(store, plan.thread_key, eventSeq(leafId.slice(0, 20), leafId), pageRows)) {
+    if (event.seq < firstKept) break;
+    if (event.kind === "compaction" && summary === null) {
+      summary = event.content;
+      firstKept = firstKeptSeq(event);
+      const carried = await openingOf(store, plan.thread_key, event);
+      if (carried !== null) opening = itemOf(carried.message, carried.seq, true);
+    }
+    const message = messageOf(event);
+    if (message !== null) newestFirst.push(itemOf(message, event.seq));
+  }
+  if (opening !== null) newestFirst.push(opening);
+  const items = newestFirst.reverse();
+  const asked = items.findIndex(({ seq, message }) => seq >= plan.fromSeq && message.role === "user");
+  // A continuation is of the turn before.
+  const turnFirst = asked >= 0 ? asked : items.findLastIndex(({ message }) => message.role === "user");
+  return { summary: summary ?? "", items, turnFirst: Math.max(0, turnFirst) };
+}
+
+/** The same with the tokens of each message as the model counts them, where that is known. */
+async function weighed(scope: RunScope, { summary, items, turnFirst }: Uncompacted): Promise<Uncompacted> {
+  const tokens = await countMessages(
+    scope,
+    items.map(({ message }) => message),
+  );
+  return { summary, items: items.map((item, at) => ({ ...item, tokens: tokens[at] ?? item.tokens })), turnFirst };
+}
+
+function inMemory({ plan: { branch, turnStart }, summed }: RunScope): Uncompacted {
+  if (summed === null) return { summary: "", items: branch.map((message) => itemOf(message)), turnFirst: turnStart };
+  const items = branch.slice(1).map((message) => itemOf(message, -1, message === summed.opening));
+  return { summary: summed.text, items, turnFirst: turnStart - 1 };
+}
+
+function itemOf(message: ContextMessage, seq = -1, isCarried = false): BranchItem {
+  return { message, seq, isCarried, tokens: messageTokens(message) };
+}
+
+function cutMessages(items: readonly BranchItem[], cut: Cut): ContextMessage[] {
+  return items.slice(0, cut.at).flatMap(({ message, isCarried }) => (isCarried ? [] : [message]));
+}
+
+function sumOf(items: readonly BranchItem[]): number {
+  return items.reduce((sum, { tokens }) => sum + tokens, 0);
+}
+
+/** The event of the compaction, in one batch with what the summary has cost. */
+async function write(scope: RunScope, summary: string, facts: CompactionFacts): Promise<string> {
+  const { journal, plan } = scope;
+  if (plan.thread_key < 0) return "";
+  const durableSeq = await journal.append([compactionEntry(summary, facts)], scope.billing());
+  return eventId(journal.leafIdAfter(0).slice(0, 20), durableSeq - 1);
+}
+
+/** The branch in memory is what a later turn will read from the log. */
+function replaceBranch(scope: RunScope, head: readonly ContextMessage[], kept: readonly BranchItem[]): void {
+  const { plan } = scope;
+  const { branch, turnStart } = plan;
+  const turnLength = branch.length - turnStart;
+  const after = inCallOrder([...head, ...kept.map(({ message }) => message)], 0);
+  branch.length = 0;
+  for (const message of after) branch.push(message);
+  const start = after.length - turnLength;
+  // Behind the summary stands the opening, where the turn itself was cut.
+  scope.chosen = null;
+  plan.turnStart = start >= head.length ? start : 1;
+}

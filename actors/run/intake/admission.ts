@@ -1,0 +1,89 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { ThinkingLevel } from "../../../bus/protocol/thinking.ts";
+import { isAnonymous } from "../../../governance/auth/anonymous.ts";
+import { admit } from "../../../governance/auth/inbound.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { ModelRoute } from "../../../manifests/registries.ts";
+import { type Thinking, thinkingOf } from "../../models/thinking.ts";
+import { asideAgent } from "../plan/aside-agent.ts";
+import type { RunDeps } from "../scope/deps.ts";
+
+/**
+ * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
+ * spec.auth.inbound, in this order; a caller without credentials is refused by unauthorized where there is no such manifest.
+ */
+export async function admitCaller(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
+  if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
+  const agent = await resolve(turn, deps);
+  admit(turn.principal, agent.inbound);
+  return turn.side_of === undefined ? agent : asideAgent(agent);
+}
+
+async function resolve(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
+  const { principal, manifest, thread_suffix, side_of } = turn;
+  try {
+    return await deps.manifests.resolve(principal.tenant_id, manifest, side_of ?? thread_suffix);
+  } catch (error) {
+    const { code } = SvcError.from(error);
+    const tellsWhatIsThere = code === "unknown_manifest" || code === "invalid_manifest";
+    // Callers without credentials do not learn which names there are.
+    if (tellsWhatIsThere && isAnonymous(principal))
+      throw new SvcError("unauthorized", { reason: "missing_credentials" });
+    throw error;
+  }
+}
+
+/**
+ * The models of a turn: the requested or the manifest's own, then its fallbacks. Refuses with model_not_allowlisted, and with
+ * model_not_configured when the first of them cannot be called.
+ */
+export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps): readonly ModelRoute[] {
+  const route = turn.model === null ? agent.model.route : deps.models.routes.get(turn.model);
+  if (!route || (turn.model !== null && !mayOverride(route, agent)))
+    throw new SvcError("model_not_allowlisted", { subject: turn.model ?? "" });
+  deps.models.provider(route);
+  return [route, ...agent.model.fallbacks.filter((fallback) => fallback.id !== route.id)];
+}
+
+/**
+ * Those of a turn's routes that take images, the vision route in the place of a first one that does not. Refuses with
+ * unsupported_part when there is none, and with model_not_configured when it cannot be called.
+ */
+export function routesThatSee(
+  routes: readonly ModelRoute[],
+  agent: CompiledAgent,
+  { models, metrics }: RunDeps,
+): readonly ModelRoute[] {
+  const seeing = routes.filter(takesImages);
+  const [first] = routes;
+  if (first === undefined || first === seeing[0]) return seeing;
+  const { vision } = agent.model;
+  if (vision === null) throw new SvcError("unsupported_part");
+  models.provider(vision);
+  metrics.count("svc_model_switch_total", { from: first.id, to: vision.id, reason: "vision" });
+  return [vision, ...seeing.filter(({ id }) => id !== vision.id)];
+}
+
+/** Whether a model of this route can be given images. */
+export function takesImages({ modalities }: ModelRoute): boolean {
+  return modalities.includes("image");
+}
+
+/** A model override passes the same checks as the manifest's own model (decision 18). */
+function mayOverride(route: ModelRoute, agent: CompiledAgent): boolean {
+  if (agent.outboundProviders.length > 0 && !agent.outboundProviders.includes(route.provider)) return false;
+  const capped = agent.manifest.spec.limits.max_cost_usd !== null;
+  return !capped || route.price !== null || route.id === agent.model.route.id;
+}
+
+/** Output tokens that the turn may ask for: a request can lower the manifest's bound and never raise it. */
+export function admitMaxTokens(turn: SubmitTurn, agent: CompiledAgent): number | null {
+  if (turn.max_tokens === null) return agent.model.max_tokens;
+  return agent.model.max_tokens === null ? turn.max_tokens : Math.min(turn.max_tokens, agent.model.max_tokens);
+}
+
+/** How hard the model is asked to think: the conversation's level goes before the manifest's, and a level before a budget. */
+export function thinkingFor({ model }: CompiledAgent, level: ThinkingLevel | null): Thinking | null {
+  return thinkingOf(level ?? model.thinking_level, model.thinking_budget);
+}

@@ -1,0 +1,60 @@
+import type { ClientMessage } from "../../../bus/protocol/run.ts";
+import { JsonFault, parseStrictJson } from "../../../bus/strict-json.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import type { ToolOutcome } from "../../log/tool-outcome.ts";
+import { isOfRequest } from "../plan/request-tools.ts";
+
+// Which messages of a client speak of calls that it was handed. On a thread the log says which calls these are; without one the
+// client's own words do, and only for tools of this request (decision 95).
+
+/** The calls of an assistant's message that are for tools of this request. Refuses with an Error that says what is wrong. */
+export function requestCalls(message: ClientMessage, agent: CompiledAgent): ToolCall[] {
+  if (message.role !== "assistant" || !Array.isArray(message.tool_calls)) return [];
+  const ids = new Set<string>();
+  return message.tool_calls.flatMap((call): ToolCall[] => {
+    const { name, arguments: text } = (call?.function ?? {}) as { name?: unknown; arguments?: unknown };
+    if (typeof name !== "string" || !isOfRequest(agent, name)) return [];
+    const { id } = call as { id?: unknown };
+    if (typeof id !== "string" || id === "" || id.length > callIdMax || ids.has(id))
+      throw new Error(`must have ids of their own, of 1 to ${callIdMax} characters`);
+    ids.add(id);
+    return [{ id, name, args: argumentsOf(text) }];
+  });
+}
+
+/** Ids of calls are as long as those of a model may be. */
+const callIdMax = 256;
+
+function argumentsOf(text: unknown): unknown {
+  if (text === undefined || text === "") return {};
+  try {
+    return parseStrictJson(String(text));
+  } catch (error) {
+    if (error instanceof JsonFault) throw new Error("must have arguments that are JSON");
+    throw error;
+  }
+}
+
+/** The calls as the client says that the model has made them. */
+export function quotedCalls(content: string, tool_calls: readonly ToolCall[]): JournalEntry {
+  return { kind: "message", role: "assistant", content, extra: { tool_calls, metadata: { source: "client" } } };
+}
+
+/**
+ * The tool messages of a request that answer calls which the log shows open, each call once: by the call's id, the place of its message.
+ * Null when there are none.
+ */
+export function answersTo(
+  closing: readonly ToolOutcome[],
+  messages: readonly ClientMessage[],
+): ReadonlyMap<string, number> | null {
+  if (closing.length === 0) return null;
+  const open = new Set(closing.flatMap(({ call, isHanded }) => (isHanded ? [call.id] : [])));
+  if (open.size === 0) return null;
+  const answers = new Map<string, number>();
+  for (const [at, { role, tool_call_id: id }] of messages.entries())
+    if (role === "tool" && id !== undefined && open.delete(id)) answers.set(id, at);
+  return answers.size === 0 ? null : answers;
+}

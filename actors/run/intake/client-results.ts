@@ -1,0 +1,104 @@
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import { AgentMetrics } from "../../../governance/agent-metrics.ts";
+import { RunBudget } from "../../../governance/budget.ts";
+import { denialPayload } from "../../../governance/controls/denial.ts";
+import type { Pipeline } from "../../../governance/controls/pipeline.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import { resultText, type ToolOutcome, toolOutcome } from "../../log/tool-outcome.ts";
+import type { RunDeps } from "../scope/deps.ts";
+import { pipelineOf } from "../scope/run-pipeline.ts";
+import type { Intake } from "./intake.ts";
+
+// What a client brings as results of calls that it was handed passes the controls like the results of any tool.
+
+/** Whose results they are, and under which rules. */
+interface ResultsOf {
+  readonly turn: SubmitTurn;
+  readonly agent: CompiledAgent;
+  readonly threadId: string;
+  readonly deps: RunDeps;
+}
+
+/** What closes the calls that are open, and what a request has said, with the results that stand in either as they may be shown. */
+export async function releasedResults(
+  of: ResultsOf,
+  closing: readonly ToolOutcome[],
+  intake: Intake,
+): Promise<{ readonly closing: readonly ToolOutcome[]; readonly intake: Intake }> {
+  const { answers, results } = intake;
+  const release = new ResultRelease(of);
+  const closed: ToolOutcome[] = [];
+  for (const outcome of closing) {
+    const text = answers.get(outcome.call.id);
+    closed.push(text === undefined ? outcome : await release.outcome(outcome.call, text));
+  }
+  const entries: JournalEntry[] = [];
+  for (const entry of intake.entries) {
+    const call = results.get(entry);
+    entries.push(call === undefined ? entry : (await release.outcome(call, entry.content)).entry);
+  }
+  return { closing: closed, intake: { ...intake, entries } };
+}
+
+/** Lets the controls of the manifest say what of a client's results may be shown. */
+class ResultRelease {
+  readonly #of: ResultsOf;
+  readonly #pipeline: Pipeline;
+  readonly #metrics: AgentMetrics;
+
+  constructor(of: ResultsOf) {
+    const { turn, agent, threadId, deps } = of;
+    const store = deps.store.tenant(turn.principal.tenant_id);
+    this.#of = of;
+    this.#metrics = new AgentMetrics(deps.metrics, agent);
+    const budget = new RunBudget(agent.limits, deps.env.now(), null);
+    // Controls of calls ask for a mode; these calls were made long ago.
+    const run = {
+      ...turn,
+      attended: true,
+      durable: false,
+      mode: "default",
+      agent,
+      budget,
+      metrics: this.#metrics,
+      store,
+      threadId,
+    } as const;
+    this.#pipeline = pipelineOf({ ...run, audit: this.#audit.bind(this) }, deps);
+  }
+
+  async outcome(call: ToolCall, text: string): Promise<ToolOutcome> {
+    const { turn, agent, deps } = this.#of;
+    const { principal, run_id } = turn;
+    const { id: tool_call_id, name: tool, args } = call;
+    const governed = {
+      ...{ tool, tool_call_id, asked: args, args, agent, principal, now: deps.env.now() },
+      misfit: () => null,
+      preview: async () => null,
+    };
+    const { shown, denial, spoken } = await this.#pipeline.release(governed, { text });
+    if (denial !== null) {
+      this.#audit("policy_deny", "denied", denialPayload(denial, { tool, tool_call_id }));
+      this.#metrics.count("svc_policy_deny_total", { policy: denial.rule, tool });
+    }
+    const status = denial === null ? "ok" : "denied";
+    const origin = turn.idempotency === null ? null : run_id;
+    return ofClient(toolOutcome(call, resultText(shown), status, origin, spoken));
+  }
+
+  #audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {
+    const { turn, agent, threadId: thread_id, deps } = this.#of;
+    const { principal, request_id } = turn;
+    const row = { event_type, status, manifest_id: agent.name, principal_subj: principal.sub };
+    deps.audit.record(principal.tenant_id, { ...row, payload: { ...payload, thread_id, request_id } });
+  }
+}
+
+/** The log says whose words they are. */
+function ofClient(outcome: ToolOutcome): ToolOutcome {
+  const { entry } = outcome;
+  const metadata = { ...entry.extra?.metadata, source: "client" };
+  return { ...outcome, entry: { ...entry, extra: { ...entry.extra, metadata } } };
+}

@@ -1,0 +1,33 @@
+import type { TenantStore } from "../../../storage/store/store.ts";
+import type { RunDeps } from "../scope/deps.ts";
+import { type Intake, withFiles } from "./intake.ts";
+
+/**
+ * Looks up the files that a turn's messages refer to, among those of its tenant. A reference to none stays in the log as it was
+ * sent, and no model is shown anything of it.
+ */
+export async function findFiles(
+  intake: Intake,
+  store: TenantStore,
+  requestId: string,
+  { files, log }: RunDeps,
+): Promise<Intake> {
+  const ids = [...new Set(intake.fileIds)];
+  const rows = await Promise.all(ids.map((id) => files.find(store, id)));
+  const found = new Map(
+    rows.flatMap((row) =>
+      row === null
+        ? []
+        : [
+            [
+              row.file_id,
+              { media_type: row.media_type, ...(row.filename !== "" && { filename: row.filename }) },
+            ] as const,
+          ],
+    ),
+  );
+  const missing = ids.filter((id) => !found.has(id));
+  if (missing.length > 0)
+    log.warn({ request_id: requestId, file_ids: missing }, "attachments dropped: there are no such files");
+  return { ...intake, entries: withFiles(intake.entries, found), hasImages: intake.hasImages || found.size > 0 };
+}

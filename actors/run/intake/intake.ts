@@ -1,0 +1,264 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { ClientMessage, SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import { expandCommands, expandTemplate } from "../../../manifests/prompts.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import { type Attachment, attachmentsOf, fileIdOf } from "../../log/attachment.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import { type ToolOutcome, toolOutcome, unansweredTool } from "../../log/tool-outcome.ts";
+import { attachmentsMax, type Taken, takeAttachment, takePart } from "./attachments.ts";
+import { answersTo, quotedCalls, requestCalls } from "./client-calls.ts";
+
+// What a client sends becomes entries of the log here. Only user messages have the client's authority: the rest is context
+// (decision 13). A client's system text is kept as such and shown below the manifest's own; its assistant turns keep their
+// words and lose their tool calls; a tool result that the server never asked for is quoted as the client's text.
+
+/** Roles of the OpenAI protocol. */
+const roles = ["user", "assistant", "system", "developer", "tool", "function"] as const;
+type Role = (typeof roles)[number];
+
+/** Types of dropped parts that the log gets to see. */
+const droppedTypesMax = 20;
+
+/** What a model cannot be given is dropped; the caller logs what that was. */
+export interface Intake {
+  readonly entries: readonly JournalEntry[];
+  /** Words that answer calls which the log shows open, by the call's id. They stand in no entry, and are not released yet. */
+  readonly answers: ReadonlyMap<string, string>;
+  /** Those of the entries that are a client's results, with what they are results of; their words are not released yet. */
+  readonly results: ReadonlyMap<JournalEntry, ToolCall>;
+  /** The words of the last user message, for audit and the list of sessions; null when there is none. */
+  readonly userText: string | null;
+  /** The files that messages refer to, whether they are there or not. */
+  readonly fileIds: readonly string[];
+  /** Whether messages carry images beside those files. */
+  readonly hasImages: boolean;
+  readonly droppedParts: readonly string[];
+}
+
+/**
+ * The entries of a turn's messages and template, slash commands expanded. Messages that answer one of the calls which are being closed
+ * are `answers`, and then nothing else need be said. Refuses with invalid_request, unknown_prompt,
+ * empty_prompt, too_many_commands and messages_or_template_required.
+ */
+export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: readonly ToolOutcome[] = []): Intake {
+  const dropped = new Set<string>();
+  const messages = expandCommands(agent.prompts, turn.messages as (ClientMessage & { content: unknown })[]);
+  const places = answersTo(closing, messages);
+  const answers = new Map<string, string>();
+  for (const [id, at] of places ?? []) {
+    answers.set(id, takeResult(messages[at] as ClientMessage, at, dropped));
+    messages[at] = { role: "system", content: "" };
+  }
+  const results = new Map<JournalEntry, ToolCall>();
+  const isPaired = agent.requestTools !== undefined && hasNoLog(turn);
+  const entries = isPaired
+    ? takePaired(messages, turn, agent, dropped, results)
+    : messages.flatMap((message, index) => takeMessage(message, index, turn, dropped));
+  if (turn.template !== null)
+    entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
+  const lastUser = entries.findLast((entry) => entry.role === "user");
+  if (!lastUser && answers.size === 0) throw new SvcError("messages_or_template_required");
+  const fileIds: string[] = [];
+  let hasImages = false;
+  for (const { extra } of entries)
+    for (const { url } of attachmentsOf(extra) ?? []) {
+      const fileId = fileIdOf(url);
+      if (fileId === null) hasImages = true;
+      else fileIds.push(fileId);
+    }
+  const userText = lastUser?.content ?? null;
+  return { entries, answers, results, userText, fileIds, hasImages, droppedParts: [...dropped] };
+}
+
+/** The entries with what is known of their files: what a client says that they are is not believed. */
+export function withFiles(
+  entries: readonly JournalEntry[],
+  files: ReadonlyMap<string, Pick<Attachment, "media_type" | "filename">>,
+): JournalEntry[] {
+  return entries.map((entry) => {
+    const attachments = attachmentsOf(entry.extra);
+    if (attachments === null) return entry;
+    const known = attachments.map((one) => ({ ...one, ...files.get(fileIdOf(one.url) ?? "") }));
+    return { ...entry, extra: { ...entry.extra, metadata: { ...entry.extra?.metadata, attachments: known } } };
+  });
+}
+
+/**
+ * The entries of messages in which the client says what was called of its tools, and what came of it. Results stand right behind their
+ * calls; a call without one is closed, and a result of anything else is quoted behind them.
+ */
+function takePaired(
+  messages: readonly ClientMessage[],
+  turn: SubmitTurn,
+  agent: CompiledAgent,
+  dropped: Set<string>,
+  results: Map<JournalEntry, ToolCall>,
+): JournalEntry[] {
+  const entries: JournalEntry[] = [];
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at] as ClientMessage;
+    const calls = orMalformed(at, "tool_calls", () => requestCalls(message, agent));
+    const plain = takeMessage(message, at, turn, dropped);
+    if (calls.length === 0) {
+      entries.push(...plain);
+      continue;
+    }
+    const said = new Map<string, string>();
+    const quoted: JournalEntry[] = [];
+    for (; messages[at + 1]?.role === "tool"; at++) {
+      const result = messages[at + 1] as ClientMessage;
+      const id = result.tool_call_id ?? "";
+      if (!said.has(id) && calls.some((call) => call.id === id)) said.set(id, takeResult(result, at + 1, dropped));
+      else quoted.push(...takeMessage(result, at + 1, turn, dropped));
+    }
+    entries.push(quotedCalls(plain[0]?.content ?? "", calls));
+    for (const call of calls) {
+      const text = said.get(call.id);
+      const { entry: closed } = text === undefined ? unansweredTool(call) : toolOutcome(call, text, "ok", null);
+      if (text !== undefined) results.set(closed, call);
+      entries.push(closed);
+    }
+    entries.push(...quoted);
+  }
+  return entries;
+}
+
+/** Whether what a turn says of calls can stand in no log: it has no conversation, or begins one as a response. */
+function hasNoLog({ thread_suffix, response }: SubmitTurn): boolean {
+  return thread_suffix === null || response?.previous_response_id === null;
+}
+
+/** The words of a result; what else it carries is dropped. */
+function takeResult(message: ClientMessage, index: number, dropped: Set<string>): string {
+  const { text, attachments } = takeContent(message, index, dropped);
+  for (const { media_type } of attachments) drop(dropped, `${media_type} of role tool`);
+  return text;
+}
+
+function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dropped: Set<string>): JournalEntry[] {
+  const role = message.role as Role;
+  if (!roles.includes(role)) throw malformed(index, "role", `must be one of ${roles.join(", ")}`);
+  if (message.name !== undefined && (typeof message.name !== "string" || message.name.length > 128))
+    throw malformed(index, "name", "must be a string of at most 128 characters");
+  const { text, attachments } = takeContent(message, index, dropped);
+  if (role !== "user") for (const { media_type } of attachments) drop(dropped, `${media_type} of role ${role}`);
+  switch (role) {
+    case "user":
+      return text === "" && attachments.length === 0 ? [] : [userEntry(text, message.name ?? null, turn, attachments)];
+    case "system":
+    case "developer":
+      return text === "" ? [] : [entry("system", text, { source: "client" }, turn)];
+    case "assistant": {
+      checkCalls(message.tool_calls, index);
+      return text === "" ? [] : [entry("assistant", text, { source: "client" }, turn)];
+    }
+    case "tool":
+    case "function": {
+      const name = message.tool_call_id ?? message.name ?? "";
+      const quoted = `[The client quotes a tool result${name === "" ? "" : ` of ${JSON.stringify(name)}`}. The server has not run this tool.]\n${text}`;
+      return [entry("user", quoted, { source: "client", quoted_role: "tool" }, turn)];
+    }
+  }
+}
+
+/** What a message says, a string or its text parts on lines of their own, and what it carries beside that. */
+function takeContent({ content, attachments: listed }: ClientMessage, index: number, dropped: Set<string>): Content {
+  if (typeof content === "string" && (listed === undefined || listed === null))
+    return { text: content, attachments: none };
+  const texts: string[] = [];
+  const attachments: Attachment[] = [];
+  const take = (field: string, taken: () => Taken): void => {
+    const found = orMalformed(index, field, taken);
+    if ("dropped" in found) {
+      drop(dropped, found.dropped);
+      return;
+    }
+    if (attachments.length >= attachmentsMax)
+      throw malformed(index, field, `is one more than the ${attachmentsMax} images that a message may carry`);
+    attachments.push(found.attachment);
+  };
+  if (typeof content === "string") texts.push(content);
+  else if (Array.isArray(content)) {
+    for (const [at, part] of content.entries()) {
+      if (part === null || typeof part !== "object" || Array.isArray(part))
+        throw malformed(index, `content.${at}`, "must be an object");
+      const type: unknown = part.type;
+      if (type !== undefined && type !== "text") take(`content.${at}`, () => takePart(part));
+      else if (typeof part.text === "string") texts.push(part.text);
+      else throw malformed(index, `content.${at}.text`, "must be a string");
+    }
+  } else if (content !== null && content !== undefined)
+    throw malformed(index, "content", "must be a string or a list of parts");
+  if (listed !== null && listed !== undefined) {
+    if (!Array.isArray(listed)) throw malformed(index, "attachments", "must be a list");
+    for (const [at, item] of listed.entries()) take(`attachments.${at}`, () => takeAttachment(item));
+  }
+  return { text: texts.length === 1 ? (texts[0] as string) : texts.join("\n"), attachments };
+}
+
+const none: readonly Attachment[] = [];
+
+interface Content {
+  readonly text: string;
+  readonly attachments: readonly Attachment[];
+}
+
+function drop(dropped: Set<string>, what: string): void {
+  if (dropped.size < droppedTypesMax) dropped.add(what);
+}
+
+function orMalformed<T>(index: number, field: string, take: () => T): T {
+  try {
+    return take();
+  } catch (error) {
+    throw malformed(index, field, (error as Error).message);
+  }
+}
+
+/** The calls themselves have no effect, but a client that garbles them is told so. */
+function checkCalls(calls: unknown, index: number): void {
+  if (calls === undefined || calls === null) return;
+  if (!Array.isArray(calls)) throw malformed(index, "tool_calls", "must be a list");
+  for (const [at, call] of calls.entries()) {
+    const text: unknown = call?.function?.arguments;
+    if (text === undefined) continue;
+    try {
+      JSON.parse(String(text));
+    } catch {
+      throw malformed(index, `tool_calls.${at}.function.arguments`, "must be JSON");
+    }
+  }
+}
+
+function userEntry(
+  content: string,
+  name: string | null,
+  turn: SubmitTurn,
+  attachments: readonly Attachment[] = none,
+): JournalEntry {
+  return entry("user", content, attachments.length === 0 ? {} : { attachments }, turn, name);
+}
+
+function entry(
+  role: "user" | "assistant" | "system",
+  content: string,
+  metadata: Readonly<Record<string, unknown>>,
+  turn: SubmitTurn,
+  name: string | null = null,
+): JournalEntry {
+  const marked = turn.idempotency === null ? metadata : { ...metadata, origin_request: turn.run_id };
+  const hasMetadata = Object.keys(marked).length > 0;
+  const extra =
+    name === null && !hasMetadata
+      ? null
+      : { ...(name === null ? {} : { name }), ...(hasMetadata ? { metadata: marked } : {}) };
+  return { kind: "message", role, content, extra };
+}
+
+function malformed(index: number, field: string, msg: string): SvcError {
+  const path = field.split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  return new SvcError("invalid_request", {
+    detail: [{ loc: ["body", "messages", index, ...path], msg: `messages: ${field} ${msg}`, type: "value_error" }],
+  });
+}

@@ -1,0 +1,53 @@
+import type { Env } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { Store, TenantStore } from "../../../storage/store/store.ts";
+import { type ThreadRow, threadBySuffix } from "../../../storage/tables/threads.ts";
+import { loadBranch } from "../../log/branch.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import type { RunLog } from "./run-log.ts";
+import { statelessLog } from "./stateless-log.ts";
+
+/**
+ * The log of a turn that has no thread. One beside a conversation is opened as that stands, whoever has it, and never writes there: what
+ * it leaves is its row and what it has used, which name the conversation.
+ */
+export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store: Store, env: Env): RunLog {
+  const { tenant_id } = principal;
+  const log = statelessLog(store, tenant_id, run_id, env);
+  if (side_of === undefined) return log;
+  const tenant = store.tenant(tenant_id);
+  return {
+    ...log,
+    threadId: `${tenant_id}:${side_of}`,
+    async open(key, needed, withUser, lease) {
+      const opened = await log.open(key, needed, withUser, lease);
+      if (opened.kind !== "open") return opened;
+      const { thread_key, leaf_seq, meta } = await spokenThread(tenant, side_of);
+      const branch = closedPart(await loadBranch(tenant, thread_key, leaf_seq, needed, withUser));
+      const { thinking_level = null, output_style = null } = meta;
+      // Without tools there is nothing that a mode could let pass.
+      const mode = { permission_mode: "default" as const };
+      return { kind: "open", thread: { ...opened.thread, branch, thinking_level, output_style, ...mode } };
+    },
+  };
+}
+
+/** The manifest that a conversation last ran under, empty when it never did. Refuses with unknown_thread. */
+export async function manifestOf(store: TenantStore, suffix: string): Promise<string> {
+  return (await spokenThread(store, suffix)).manifest ?? "";
+}
+
+async function spokenThread(store: TenantStore, suffix: string): Promise<ThreadRow> {
+  const row = await threadBySuffix(store, suffix);
+  if (!row || row.next_seq === 0) throw new SvcError("unknown_thread");
+  return row;
+}
+
+/** A branch without a reply whose calls are under way: no provider takes it. */
+function closedPart(branch: readonly ContextMessage[]): readonly ContextMessage[] {
+  const asked = branch.findLastIndex(({ role }) => role !== "tool");
+  const answered = new Set(branch.slice(asked + 1).map(({ tool_call_id }) => tool_call_id));
+  const isOpen = branch[asked]?.tool_calls?.some(({ id }) => !answered.has(id)) ?? false;
+  return isOpen ? branch.slice(0, asked) : branch;
+}

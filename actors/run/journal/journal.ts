@@ -1,0 +1,41 @@
+import type { WriteOp } from "../../../storage/store/store.ts";
+import type { RunEnding, RunSpent } from "../../../storage/tables/runs.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import type { AtEnd, KeptByThread, TakeInputs, TakenInputs } from "../../log/messages.ts";
+
+/**
+ * Where a run writes what must not be lost. Appends become durable in the order in which they are made; after one has failed
+ * all later ones fail.
+ */
+export interface Journal {
+  /** The sequence number of the next event, -1 without a thread. */
+  readonly nextSeq: number;
+  /** Events below it are durable: what a frame may name as its id. -1 without a thread. */
+  readonly durableSeq: number;
+  /** Full id of the thread, empty without one. */
+  readonly threadId: string;
+  /** Id that the newest event will have after `count` more entries, empty without a thread. */
+  leafIdAfter(count: number): string;
+  /**
+   * Resolves when the entries are durable, `ops` and what the thread is to keep with them, with the sequence number behind them: what a frame of theirs may
+   * name, while `durableSeq` may have gone on. Refuses with storage_unavailable or conflict.
+   */
+  append(entries: readonly JournalEntry[], ops?: readonly WriteOp[], kept?: KeptByThread): Promise<number>;
+  /** Puts the run aside, `ops` with it. Only for a run on a thread. */
+  park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void>;
+  /** Moves what waits for the run into the log. */
+  takeInputs(asked: Omit<TakeInputs, "run_id">): Promise<TakenInputs>;
+  /**
+   * The last append of the run, in one batch with `ops` and the end of its row. `ops` are asked for once more when others have
+   * written meanwhile, as `nextSeq` and `leafIdAfter` are then others. False when nothing was written, as something waits that
+   * `unless` names.
+   */
+  end(
+    entries: readonly JournalEntry[],
+    ops: () => readonly WriteOp[],
+    ending: RunEnding,
+    unless: AtEnd | null,
+  ): Promise<boolean>;
+  /** Frames for those who listen to the thread without having started the turn; made only when somebody does. */
+  publish(frames: () => string): void;
+}

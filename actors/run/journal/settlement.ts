@@ -1,0 +1,51 @@
+import { answerOf } from "../../../bus/frames/answer.ts";
+import { errorFrame, frame } from "../../../bus/frames/frames.ts";
+import { failureText } from "../../../bus/frames/native-stream.ts";
+import type { RunResult } from "../../../bus/frames/output.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { claimKeyOp, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
+import type { JsonAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
+import type { RunOutcome, RunPlan } from "../plan/plan.ts";
+
+// What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its surface answers.
+
+/** Claims the key for a run; part of the batch that accepts the turn. */
+export function claimOps(
+  store: TenantStore,
+  { idempotency: key, run_id }: Pick<RunPlan, "idempotency" | "run_id">,
+  facts: { owner: string; now: number; ttlSeconds: number; fromSeq: number },
+): WriteOp[] {
+  if (key === null) return [];
+  const { scope, fingerprint } = key;
+  const provisional: StreamAnswer = { from_seq: facts.fromSeq, to_seq: -1, error: null };
+  const expires_at = facts.now + facts.ttlSeconds * 1000;
+  const answer = JSON.stringify(provisional);
+  return [claimKeyOp(store, { scope, fingerprint, owner: facts.owner, run_id, answer, expires_at }, facts.now)];
+}
+
+/**
+ * Settles the key when the run has ended; part of the run's last batch. `endSeq` is the sequence number after the turn's last
+ * event.
+ */
+export function settleOps(store: TenantStore, plan: RunPlan, outcome: RunOutcome, endSeq: number): WriteOp[] {
+  const { idempotency: key, run_id } = plan;
+  if (key === null) return [];
+  if (key.stream) {
+    const answer: StreamAnswer = { from_seq: plan.fromSeq, to_seq: endSeq, error: errorOf(outcome, plan.request_id) };
+    return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer))];
+  }
+  if (outcome.kind === "failed") return [releaseKeyOp(store, key.scope, run_id)];
+  const { status, body } = answerOf(outcome.result, false);
+  // A failure may be tried again with the same key.
+  if (status >= 500) return [releaseKeyOp(store, key.scope, run_id)];
+  return [settleKeyOp(store, key.scope, run_id, JSON.stringify({ status, body } satisfies JsonAnswer))];
+}
+
+/** The frame that the stream has ended in, to the letter. */
+function errorOf(outcome: RunOutcome, requestId: string): string | null {
+  return outcome.kind === "failed" ? errorFrame(failureText(outcome.error, requestId)) : failureFrame(outcome.result);
+}
+
+function failureFrame(result: RunResult): string | null {
+  return result.failure === null ? null : frame("on_error", { message: result.failure }, -1);
+}

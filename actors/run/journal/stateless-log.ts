@@ -1,0 +1,67 @@
+import type { Env } from "../../../bus/env.ts";
+import { requestMs, type Store, type WriteOp } from "../../../storage/store/store.ts";
+import { releaseKeyOp } from "../../../storage/tables/idempotency.ts";
+import { insertEndedRunOp, type NewRun } from "../../../storage/tables/runs.ts";
+import { earlierAnswer, storedAnswer } from "../../log/earlier-answer.ts";
+import type { OpenThread } from "../../log/messages.ts";
+import type { RunLog } from "./run-log.ts";
+
+/** A conversation that is nowhere. */
+const nothing: OpenThread = {
+  exists: false,
+  thread_key: -1,
+  uid: "",
+  next_seq: -1,
+  leaf_seq: -1,
+  thinking_level: null,
+  output_style: null,
+  permission_mode: null,
+  queued: null,
+  branch: [],
+  closing: [],
+};
+
+/** A turn without a thread keeps its row, what it cost and, when the client sent a key, its answer; all at its end. */
+export function statelessLog(store: Store, tenantId: string, runId: string, env: Env): RunLog {
+  const kept: WriteOp[] = [];
+  let row: NewRun | null = null;
+  const tenant = store.tenant(tenantId);
+  return {
+    nextSeq: -1,
+    durableSeq: -1,
+    threadId: "",
+    hasBegun: true,
+    leafIdAfter: () => "",
+    async open(key) {
+      const earlier = await earlierAnswer(tenant, key, env.now());
+      return earlier === null
+        ? { kind: "open", thread: nothing }
+        : { kind: "earlier", accepted: storedAnswer(earlier.answer) };
+    },
+    async begin({ run, ops }) {
+      row = run;
+      if (ops.length > 0) await tenant.write(ops, requestMs);
+    },
+    async append(_entries, ops = []) {
+      kept.push(...ops);
+      return -1;
+    },
+    async park() {
+      throw new Error("a run without a thread waits in memory");
+    },
+    async takeInputs() {
+      throw new Error("nothing waits for a run without a thread");
+    },
+    async end(_entries, ops, ending) {
+      kept.push(...ops());
+      if (row !== null) kept.push(insertEndedRunOp(tenant, row, { ...ending, ended_at: env.now(), last_seq: null }));
+      await tenant.write(kept);
+      return true;
+    },
+    // The answer was not kept, so the key must not say that it was: the request can be sent again.
+    release(key) {
+      if (key !== null) void tenant.write([releaseKeyOp(tenant, key.scope, runId)]).catch(() => {});
+    },
+    publish: () => {},
+  };
+}

@@ -1,0 +1,81 @@
+import type { ToolEffect } from "../../../manifests/registries.ts";
+import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
+import type { WaitRow } from "../../../storage/tables/waits.ts";
+import { messageOf } from "../../log/message.ts";
+import { noteOf, type RunNote } from "../plan/notes.ts";
+import type { BegunCall, PendingCall } from "../plan/plan.ts";
+import { isOfMember } from "./member-journal.ts";
+
+/** What an agent has in the log of its run: its notes, how often it has asked its model since, and which calls have no result. */
+export class Tail {
+  /** Model calls that have asked for tools, since the last note. */
+  steps = 0;
+  messages = 0;
+  userMessages = 0;
+  /** What its caller has said first; null when nothing. */
+  userText: string | null = null;
+  /** Of the agent and of its members: no id is used twice in a run. */
+  readonly callIds: string[] = [];
+  readonly notes: RunNote[] = [];
+  /** Events of its members. */
+  readonly ofMembers: LogEvent[] = [];
+  #calls: readonly ToolCall[] = [];
+  readonly #ended = new Set<string | undefined>();
+  /** Calls that were begun. */
+  readonly #begun = new Map<string | undefined, BegunCall>();
+  /** Calls that were given to a client, with their arguments then. */
+  readonly #handed = new Map<string | undefined, ToolCall["args"]>();
+
+  take(event: LogEvent): void {
+    if (isOfMember(event)) {
+      this.ofMembers.push(event);
+      const inner = event.extra?.metadata?.inner as { tool_calls?: readonly ToolCall[] } | undefined;
+      this.callIds.push(...(inner?.tool_calls ?? []).map(({ id }) => id));
+      return;
+    }
+    const { kind, role, extra } = event;
+    if (messageOf(event) !== null) this.messages++;
+    if (kind === "message" && role === "user") {
+      this.userMessages++;
+      this.userText ??= event.content;
+    }
+    if (kind === "tool_call" && extra?.metadata?.handed !== undefined)
+      this.#handed.set(extra.tool_call_id, extra.metadata.args);
+    else if (kind === "tool_call")
+      this.#begun.set(extra?.tool_call_id, {
+        effect: extra?.metadata?.effect as ToolEffect,
+        args: extra?.metadata?.args as ToolCall["args"] | undefined,
+      });
+    if (event.kind === "tool_result") this.#ended.add(event.extra?.tool_call_id);
+    const note = noteOf(event);
+    if (note !== null) {
+      this.notes.push(note);
+      this.steps = 0;
+    }
+    const { tool_calls: asked, metadata } = extra ?? {};
+    if (kind !== "message") return;
+    // Another turn of the same run.
+    if (metadata?.type === "follow_up") {
+      this.steps = 0;
+      this.notes.length = 0;
+      this.ofMembers.length = 0;
+    }
+    // An answer that something was said to before it was the last one.
+    if (role === "assistant" && metadata?.stop_reason !== undefined) this.steps++;
+    if (role !== "assistant" || asked === undefined || metadata?.source === "client") return;
+    this.#calls = asked;
+    this.callIds.push(...asked.map(({ id }) => id));
+  }
+
+  /** The calls of the last time that have no result, with what they wait for. */
+  open(waits: readonly WaitRow[]): PendingCall[] {
+    return this.#calls.flatMap((call) => {
+      if (this.#ended.has(call.id)) return [];
+      const wait = waits.find(({ call: { tool_call_id } }) => tool_call_id === call.id) ?? null;
+      const begun = wait === null ? this.#begun.get(call.id) : undefined;
+      if (begun !== undefined) return [{ call, wait, begun }];
+      if (!this.#handed.has(call.id)) return [{ call, wait }];
+      return [{ call: { ...call, args: this.#handed.get(call.id) ?? call.args }, wait, isHanded: true }];
+    });
+  }
+}

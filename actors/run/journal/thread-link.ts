@@ -1,0 +1,234 @@
+import { type Address, topicOf } from "../../../bus/address.ts";
+import type { Bus } from "../../../bus/bus.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import type { LeaseProof } from "../../../bus/protocol/lease.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import { eventId } from "../../../storage/tables/events.ts";
+import type { RunEnding, RunSpent } from "../../../storage/tables/runs.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import type {
+  AskedKey,
+  AtEnd,
+  BeginRun,
+  KeptByThread,
+  LogPosition,
+  OpenedLog,
+  OpenThread,
+  TakeInputs,
+  TakenInputs,
+  TakenRun,
+} from "../../log/messages.ts";
+import type { Fiber } from "../plan/fiber.ts";
+import type { RunLog } from "./run-log.ts";
+
+/** What a run writes waits as long as the store does, and for nothing else. */
+const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
+/** Attempts to open a log whose thread loses its state on the way. */
+const openAttempts = 3;
+
+/** The log of a conversation, written by asking its thread. Sequence numbers are known as entries are sent. */
+export class ThreadLink implements RunLog {
+  readonly threadId: string;
+  readonly #bus: Bus;
+  readonly #runId: string;
+  readonly #address: Address<"thread">;
+  readonly #topic: string;
+  #uid = "";
+  #nextSeq = 0;
+  #leafSeq = -1;
+  #durableSeq = 0;
+  /** Events of the log since the run has opened it that are not its own. */
+  #notes = 0;
+  #begun: Promise<void> = Promise.resolve();
+  /** Of a durable run; null for every other. */
+  #fiber: Fiber | null = null;
+  /** What the run says while its first events are being written; null when they are durable. */
+  #early: (() => string)[] | null = [];
+
+  constructor(bus: Bus, address: Address<"thread">, runId: string) {
+    this.#bus = bus;
+    this.#runId = runId;
+    this.#address = address;
+    this.#topic = topicOf(address);
+    this.threadId = address.key;
+  }
+
+  get nextSeq(): number {
+    return this.#nextSeq;
+  }
+
+  get durableSeq(): number {
+    return this.#durableSeq;
+  }
+
+  get hasBegun(): boolean {
+    return this.#early === null;
+  }
+
+  leafIdAfter(count: number): string {
+    const seq = count === 0 ? this.#leafSeq : this.#nextSeq + count - 1;
+    return seq < 0 ? "" : eventId(this.#uid, seq);
+  }
+
+  async open(
+    idempotency: AskedKey | null,
+    needed: number,
+    withUser: boolean,
+    lease: LeaseProof | null,
+  ): Promise<OpenedLog> {
+    const asked = { run_id: this.#runId, idempotency, needed, withUser, lease };
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const opened = await this.#bus.ask(this.#address, "open", asked, { prompt: true });
+        if (opened.kind === "open") this.#opened(opened.thread);
+        return opened;
+      } catch (error) {
+        const lost = error instanceof SvcError && error.code === "actor_lost";
+        if (!lost || attempt === openAttempts) throw error;
+      }
+    }
+  }
+
+  begin(first: Omit<BeginRun, "run_id">): Promise<void> {
+    this.#begun = this.#begin(first);
+    return this.#begun;
+  }
+
+  async #begin(first: Omit<BeginRun, "run_id">): Promise<void> {
+    this.#sent(first.entries);
+    const expected = this.#expected();
+    const position = await this.#bus.ask(this.#address, "begin", { run_id: this.#runId, ...first }, written);
+    this.#durable(position, expected);
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const frames of early) this.publish(frames);
+  }
+
+  async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
+    this.#checkClaim();
+    const ready = this.#ready(entries);
+    if (ready !== null) await ready;
+    const expected = this.#expected();
+    const fiber = this.#fiber;
+    const asked = {
+      run_id: this.#runId,
+      entries,
+      ops: fiber === null ? ops : [...ops, ...fiber.opsWith(entries)],
+      kept,
+    };
+    const position = await this.#bus.ask(this.#address, "append", asked, written);
+    this.#durable(position, expected);
+    return position.durable_seq;
+  }
+
+  async takeInputs(asked: Omit<TakeInputs, "run_id">): Promise<TakenInputs> {
+    this.#checkClaim();
+    // The thread has a run only when it has begun.
+    if (this.#early !== null) await this.#begun;
+    const expected = this.#expected();
+    const taken = await this.#bus.ask(this.#address, "take_inputs", { run_id: this.#runId, ...asked }, written);
+    this.#durable(taken, expected);
+    return taken;
+  }
+
+  async end(
+    entries: readonly JournalEntry[],
+    ops: () => readonly WriteOp[],
+    ending: RunEnding,
+    unless: AtEnd | null,
+  ): Promise<boolean> {
+    this.#checkClaim();
+    const ready = this.#ready([]);
+    if (ready !== null) await ready;
+    for (;;) {
+      const last = { run_id: this.#runId, entries, ops: ops(), ending, next_seq: this.#nextSeq, unless };
+      const ended = await this.#bus.ask(this.#address, "end", last, written);
+      if (ended.kind === "queued") return false;
+      if (ended.kind === "moved") {
+        this.#moved(ended.next_seq - this.#nextSeq);
+        continue;
+      }
+      this.#sent(entries);
+      this.#durable(ended, this.#expected());
+      return true;
+    }
+  }
+
+  /** Takes up a run that was put aside. `slot`: it has one, or needs none. */
+  async take(owner: string, slot: boolean): Promise<TakenRun> {
+    const asked = { run_id: this.#runId, owner, slot };
+    const taken = await this.#bus.ask(this.#address, "take", asked, { prompt: true });
+    if (taken.kind !== "taken") return taken;
+    this.#opened(taken.thread);
+    this.#early = null;
+    return taken;
+  }
+
+  async park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
+    this.#checkClaim();
+    await this.#bus.ask(this.#address, "park", { run_id: this.#runId, spent, ops }, written);
+  }
+
+  /** The run is a durable one: what it writes says where it is, until it is cut off. */
+  follow(fiber: Fiber): void {
+    this.#fiber = fiber;
+  }
+
+  release(): void {
+    this.#bus.tell(this.#address, "release", { run_id: this.#runId });
+  }
+
+  publish(frames: () => string): void {
+    if (this.#early !== null) this.#early.push(frames);
+    else if (this.#bus.hasSubscribers(this.#topic)) this.#bus.publish(this.#topic, frames());
+  }
+
+  /** Refuses with actor_lost when another goes on with the run. */
+  #checkClaim(): void {
+    if (this.#fiber?.isCut) throw new SvcError("actor_lost");
+  }
+
+  /**
+   * Numbers the entries, and waits for the first batch where somebody listens: what was said meanwhile is to be heard before what
+   * follows in the log. Where nobody does it is forgotten, as who comes later is told by the log.
+   */
+  #ready(entries: readonly JournalEntry[]): Promise<void> | null {
+    this.#sent(entries);
+    if (this.#early === null) return null;
+    if (this.#bus.hasSubscribers(this.#topic)) return this.#begun;
+    this.#early.length = 0;
+    return null;
+  }
+
+  #opened({ uid, next_seq, leaf_seq }: Pick<OpenThread, "uid" | "next_seq" | "leaf_seq">): void {
+    this.#uid = uid;
+    this.#nextSeq = next_seq;
+    this.#durableSeq = next_seq;
+    this.#leafSeq = leaf_seq;
+  }
+
+  #sent(entries: readonly JournalEntry[]): void {
+    if (entries.length === 0) return;
+    this.#nextSeq += entries.length;
+    this.#leafSeq = this.#nextSeq - 1;
+  }
+
+  /** Where the log would stand behind what was sent by now if nobody else had written. */
+  #expected(): number {
+    return this.#nextSeq - this.#notes;
+  }
+
+  /** What was sent when the log was expected to stand at `expected` is durable. */
+  #durable({ durable_seq }: LogPosition, expected: number): void {
+    this.#durableSeq = Math.max(this.#durableSeq, durable_seq);
+    this.#moved(durable_seq - expected - this.#notes);
+  }
+
+  /** Others have written: their events are between those of the run. */
+  #moved(notes: number): void {
+    if (notes <= 0) return;
+    this.#notes += notes;
+    this.#nextSeq += notes;
+    this.#leafSeq = this.#nextSeq - 1;
+  }
+}

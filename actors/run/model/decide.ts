@@ -1,0 +1,153 @@
+import { SvcError } from "../../../bus/errors.ts";
+import { readOwnSchema } from "../../../manifests/answer-schema.ts";
+import { digestJson } from "../../../manifests/canonical-json.ts";
+import type { DecisionRoute, ModelRoute } from "../../../manifests/registries.ts";
+import { contextMessage } from "../../log/message.ts";
+import type { DecisionAnswer } from "../../models/decision-reader.ts";
+import { type DecisionAsked, ModelFailure } from "../../models/provider.ts";
+import { Cancellation } from "../../runtime/cancellation.ts";
+import { similarities } from "../context/similar.ts";
+import { type Decided, Decisions } from "../scope/decisions.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { LimitReached } from "./metered-call.ts";
+import { callQuietly } from "./quiet-call.ts";
+import { askAside } from "./side-question.ts";
+
+// A decider chooses between options: a model that is made for it and says how sure it is, a chat model, which does not, or a
+// comparison of words. It is paid for by the run; who asks has another way where it fails, is late or is not sure.
+
+/** A question, and what it is for. */
+export interface DecisionQuestion extends DecisionAsked {
+  readonly purpose: "router" | "escalation" | "reflect";
+}
+
+/** How long a decider has. */
+const deadlineMs = 20_000;
+/** Characters that are given on: of what is asked last, and of what was said before it. */
+const messageMax = 4_000;
+const beforeMax = 1_000;
+/** A model that decides writes nothing. */
+const outputTokensMax = 1;
+
+/** What spec.decider says; `unsure` when it is less sure than spec.decider.min_confidence. There must be one. */
+export async function decide(scope: RunScope, question: DecisionQuestion): Promise<Decided | { kind: "unsure" }> {
+  const { decider } = scope.plan.agent;
+  if (decider === null) throw new Error(`${scope.plan.agent.name} has no decider`);
+  const { route, min_confidence } = decider;
+  scope.run.decisions ??= new Decisions();
+  const key = digestJson({ ...question, decider: route.id });
+  const decided = await scope.run.decisions.once(key, () => ask(scope, route, question));
+  const isUnsure = decided.kind === "decided" && decided.confidence !== null && decided.confidence < min_confidence;
+  return isUnsure ? { kind: "unsure" } : decided;
+}
+
+/** What a decision is made by: what the user says last, and what was said before. */
+export function stateOf({ plan: { branch, nudge } }: RunScope): Record<string, string> {
+  const at = branch.findLastIndex(({ role }) => role === "user");
+  const before = branch
+    .slice(0, Math.max(0, at))
+    .findLast(({ role, content }) => (role === "user" || role === "assistant") && content !== "");
+  return {
+    message: cut(branch[at]?.content ?? "", messageMax),
+    ...(before !== undefined && { before: cut(before.content, beforeMax) }),
+    ...(nudge !== null && { request: cut(nudge, beforeMax) }),
+  };
+}
+
+/** At most so many characters of a text, none of them halved. */
+export function cut(text: string, most: number): string {
+  return text.length <= most ? text : text.slice(0, most).toWellFormed();
+}
+
+async function ask(scope: RunScope, { id, route }: DecisionRoute, question: DecisionQuestion): Promise<Decided> {
+  const { purpose, options } = question;
+  const answer = await answerOf(scope, id, route, question);
+  const isValid = answer !== null && answer !== "invalid" && Object.hasOwn(options, answer.choice);
+  const outcome = isValid ? "ok" : answer === null ? "error" : "invalid";
+  scope.metrics.count("svc_decisions_total", { decider: id, purpose, outcome });
+  return isValid ? { kind: "decided", ...answer } : { kind: "error" };
+}
+
+/** Null where there is none. */
+async function answerOf(
+  scope: RunScope,
+  id: string,
+  route: ModelRoute | null,
+  question: DecisionQuestion,
+): Promise<DecisionAnswer | "invalid" | null> {
+  if (route === null) return compareWords(question);
+  const { deps, plan } = scope;
+  const until = new Cancellation();
+  const stopListening = scope.cancellation.onCancel(() => until.cancel());
+  const timer = deps.env.timer(deadlineMs, () => until.cancel());
+  try {
+    return await (route.decides ? askDecider : askChat)(scope, route, question, until);
+  } catch (error) {
+    const isKnown = error instanceof ModelFailure || error instanceof LimitReached || error instanceof SvcError;
+    if (!isKnown) throw error;
+    deps.log.warn({ run_id: plan.run_id, decider: id, cause: error.message }, "a decider has not decided");
+    return null;
+  } finally {
+    timer.cancel();
+    stopListening();
+  }
+}
+
+async function askDecider(
+  scope: RunScope,
+  route: ModelRoute,
+  { instructions, state, options }: DecisionQuestion,
+  until: Cancellation,
+): Promise<DecisionAnswer | "invalid"> {
+  const decision = { instructions, state, options };
+  const text = await callQuietly(scope, {
+    routes: [route],
+    task: instructions,
+    // What it is estimated by, before it is sent.
+    shown: [contextMessage({ role: "user", content: JSON.stringify(decision) })],
+    temperature: 0,
+    max_tokens: outputTokensMax,
+    aside: true,
+    kind: "decider",
+    decision,
+    until,
+  });
+  return text === "" ? "invalid" : (JSON.parse(text) as DecisionAnswer);
+}
+
+async function askChat(
+  scope: RunScope,
+  route: ModelRoute,
+  { instructions, state, options }: DecisionQuestion,
+  until: Cancellation,
+): Promise<DecisionAnswer | "invalid" | null> {
+  const outcome = await askAside<{ choice: string }>(scope, {
+    routes: [route],
+    task: `${instructions} Name the one option that fits best.`,
+    given: { ...state, options },
+    answer: readOwnSchema({
+      type: "object",
+      properties: { choice: { enum: Object.keys(options) } },
+      required: ["choice"],
+      additionalProperties: false,
+    }),
+    kind: "decider",
+    until,
+  });
+  if (outcome.kind === "unusable") return "invalid";
+  if (outcome.kind === "failure") throw outcome.failure;
+  return outcome.kind === "answer" ? { ...outcome.value, confidence: null, probabilities: null } : null;
+}
+
+/** The option that shares most with what is said, as sure as the next one shares less. */
+async function compareWords({ state, options }: DecisionQuestion): Promise<DecisionAnswer | null> {
+  const names = Object.keys(options);
+  const described = names.map((name) =>
+    contextMessage({ role: "user", content: `${name.replaceAll(/[-_.]/g, " ")} ${options[name] ?? ""}` }),
+  );
+  const scores = await similarities(described, String(state.message ?? ""), async () => {});
+  const [best = 0, next = 0] = scores.toSorted((a, b) => b - a);
+  const choice = names[scores.indexOf(best)];
+  if (choice === undefined) return null;
+  return { choice, confidence: best === 0 ? 0 : (best - next) / best, probabilities: null };
+}

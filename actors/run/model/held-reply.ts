@@ -1,0 +1,62 @@
+import type { Denial } from "../../../governance/controls/denial.ts";
+import type { Released } from "../../../governance/controls/pipeline.ts";
+import type { Spoken } from "../../../governance/controls/verdicts.ts";
+import type { ModelReply } from "../../models/provider.ts";
+import { soundText } from "../../models/sound-text.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+/** An answer of the model as it may be shown. */
+export interface ReleasedReply extends ModelReply {
+  /** What controls have said of its words. */
+  readonly spoken: readonly Spoken[];
+  /** Refusals of its words; those of the text have put other words in its place. */
+  readonly denials: readonly Denial[];
+  readonly isRefused: boolean;
+}
+
+/** An answer that no control has looked at. */
+export function unheld(reply: ModelReply): ReleasedReply {
+  return { ...reply, spoken: [], denials: [], isRefused: false };
+}
+
+/**
+ * What of an answer may be shown, its text and its reasoning. Nothing of it was shown before: frames, log, history and those who
+ * come to listen have the released words only (decision 112).
+ */
+export async function releaseReply(scope: RunScope, reply: ModelReply): Promise<ReleasedReply> {
+  const reasoning = await released(scope, reply, "thinking");
+  const text = await released(scope, reply, "text");
+  const { thoughts, ...rest } = reply;
+  // What was changed is not what its provider has signed, and what was refused is kept nowhere.
+  const isWhole = reasoning.denial === null && reasoning.shown === reply.reasoning;
+  return {
+    ...rest,
+    ...(thoughts !== undefined && isWhole && text.denial === null ? { thoughts } : {}),
+    // Reasoning that is refused is left out: nobody misses it.
+    reasoning: reasoning.denial === null ? soundText(reasoning.shown) : "",
+    text: soundText(text.shown),
+    spoken: [...reasoning.spoken, ...text.spoken],
+    denials: [reasoning.denial, text.denial].filter((denial) => denial !== null),
+    isRefused: text.denial !== null,
+  };
+}
+
+/** Audits what was refused of an answer. */
+export function auditRefused(scope: RunScope, reply: ReleasedReply): void {
+  for (const denial of reply.denials) scope.denied(denial, null);
+}
+
+/** Passes on in one piece what was held and released. */
+export function tellReply(scope: RunScope, reply: ReleasedReply): void {
+  if (reply.reasoning !== "") scope.think(reply.reasoning);
+  if (reply.text !== "") scope.say(reply.text);
+  scope.passOn();
+}
+
+async function released(scope: RunScope, reply: ModelReply, kind: "text" | "thinking"): Promise<Released<string>> {
+  const text = kind === "text" ? reply.text : reply.reasoning;
+  if (text === "") return { shown: text, denial: null, spoken: [] };
+  const { agent, principal } = scope.plan;
+  const final = reply.tool_calls.length === 0;
+  return scope.pipeline.releaseReply({ kind, text, final, agent, principal, now: scope.deps.env.now() });
+}

@@ -1,0 +1,209 @@
+import type { Breach } from "../../../governance/budget.ts";
+import { estimatedTokens } from "../../../governance/output-count.ts";
+import { type ContextMessage, contextMessage, thoughtsLength } from "../../log/message.ts";
+import { type CallObserver, callModel } from "../../models/call.ts";
+import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
+import { systemText, wireMessages } from "../context/working-set.ts";
+import { toolUse } from "../plan/request-tools.ts";
+import { toolListJson } from "../plan/tool-list.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
+import { auditRefused, type ReleasedReply, releaseReply, tellReply, unheld } from "./held-reply.ts";
+import { LimitReached, MeteredCall } from "./metered-call.ts";
+
+/**
+ * What a model call came to: a reply, a limit that did not allow it or ended it, the provider's failure, or that somebody stopped it.
+ * `partial` is what was shown of it by then.
+ */
+export type StepOutcome =
+  | { readonly kind: "reply"; readonly reply: ReleasedReply }
+  | { readonly kind: "breach"; readonly breach: Breach; readonly partial: string }
+  | { readonly kind: "failure"; readonly failure: ModelFailure; readonly partial: string }
+  | { readonly kind: "stopped"; readonly partial: string };
+
+/** Shortens what the model is shown when a provider has refused it as too long; null when it cannot be shortened. */
+export type MendOverflow = (scope: RunScope) => Promise<readonly ContextMessage[] | null>;
+
+/**
+ * Calls the model with what it is to be shown, within the run's budget, and meters what was used. `nudge` comes last and is not kept.
+ * A prompt that is too long is mended once, where there is a way. What is not used of a budget that is another's is given back.
+ */
+export function modelStep(
+  scope: RunScope,
+  shown: readonly ContextMessage[],
+  nudge: string | null,
+  mend: MendOverflow | null = null,
+): Promise<StepOutcome> {
+  const step = callOnce(scope, shown, nudge, mend);
+  return scope.budget.lender === null ? step : step.finally(() => scope.budget.repay());
+}
+
+async function callOnce(
+  scope: RunScope,
+  shown: readonly ContextMessage[],
+  nudge: string | null,
+  mend: MendOverflow | null,
+): Promise<StepOutcome> {
+  const { plan, deps } = scope;
+  scope.show(shown);
+  const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
+  const system = systemText(plan.systemPrompt, plan.response?.instructions ?? null, shown);
+  const words = wireMessages(system, nudged);
+  const found = imagesOf(scope, shown);
+  const images = found instanceof Promise ? await found : found;
+  if (images === null) return { kind: "stopped", partial: "" };
+  const tools = toolListJson(plan.agent);
+  const stop = plan.options?.stop ?? noStop;
+  const choice = toolUse(plan.options, !scope.hasCalledModel);
+  scope.hasCalledModel = true;
+  const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
+  const estimate = estimatedTokens(characters) + estimatedImageTokens(images);
+  const metered = new MeteredCall(scope, scope.promptTokens ?? estimate, {
+    routes: scope.routes,
+    max_tokens: plan.max_tokens,
+  });
+  if (scope.budget.lender !== null) {
+    const breach = await metered.borrow();
+    if (scope.cancellation.cancelled || breach === "gone") return { kind: "stopped", partial: "" };
+    if (breach !== null) return { kind: "breach", breach, partial: "" };
+  }
+  const isHeld = scope.pipeline.holdsReplies || scope.voice !== "aloud";
+  let reply: ModelReply;
+  try {
+    const called = await callModel(
+      {
+        routes: scope.routes,
+        provider: (wanted) => deps.models.provider(wanted),
+        request: (wanted) => {
+          const given = images.size === 0 ? images : imagesFor(scope, wanted, images);
+          return {
+            route: wanted,
+            messages: images.size === 0 ? words : wireMessages(system, nudged, given),
+            images: given,
+            tools,
+            temperature: plan.temperature,
+            max_tokens: metered.begin(wanted),
+            system,
+            shown: nudged,
+            offers: plan.agent.tools,
+            thinking: plan.thinking,
+            cache: plan.agent.model.cache,
+            answer: scope.voice === "silent" ? null : scope.answerSchema,
+            ...(choice !== null && { choice }),
+            ...(stop.length > 0 && { stop }),
+          };
+        },
+        events: isHeld ? held(scope, metered) : shownAtOnce(scope, metered),
+        cancellation: scope.cancellation,
+        observer: callObserver(scope),
+        isCut: () => metered.breach !== null,
+        mendsOverflow: mend !== null,
+        onCall: (call) => {
+          scope.call = call;
+          if (metered.breach !== null) call?.abort();
+        },
+      },
+      deps.env,
+    );
+    scope.passOn();
+    scope.route = called.route;
+    reply = called.reply;
+  } catch (error) {
+    scope.passOn();
+    if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
+    metered.failed();
+    if (!(error instanceof ModelFailure)) throw error;
+    // What was held and not released was not said.
+    const partial = isHeld ? "" : metered.shownOf(error.partial);
+    if (scope.cancellation.cancelled) return { kind: "stopped", partial };
+    if (metered.breach !== null) return cutOff(scope, metered, metered.breach, error.partial);
+    if (error.overflow && error.partial === "" && mend !== null) {
+      const shorter = await mend(scope);
+      if (scope.cancellation.cancelled) return { kind: "stopped", partial };
+      // Without a mend, models that are left may take more.
+      if (shorter !== null || scope.routes.length > 1) return modelStep(scope, shorter ?? shown, nudge);
+    }
+    return { kind: "failure", failure: error, partial };
+  }
+  metered.answered(reply);
+  if (metered.breach !== null) return cutOff(scope, metered, metered.breach, reply.text);
+  if (!isHeld) return { kind: "reply", reply: unheld(reply) };
+  const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
+  if (released === null) return { kind: "stopped", partial: "" };
+  auditRefused(scope, released);
+  // What a pattern holds back it passes on itself, if at all.
+  if (scope.voice === "aloud") tellReply(scope, released);
+  return { kind: "reply", reply: released };
+}
+
+/** The model has used up what a limit left it. What it has said by then is the reply's beginning, released like any other. */
+async function cutOff(scope: RunScope, metered: MeteredCall, breach: Breach, said: string): Promise<StepOutcome> {
+  scope.route = metered.route;
+  const text = metered.shownOf(said);
+  if (scope.voice !== "aloud") return { kind: "breach", breach, partial: "" };
+  if (!scope.pipeline.holdsReplies) return { kind: "breach", breach, partial: text };
+  const reply: ModelReply = { text, reasoning: "", tool_calls: [], stop_reason: "unknown", usage: null };
+  const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
+  if (released === null) return { kind: "stopped", partial: "" };
+  auditRefused(scope, released);
+  tellReply(scope, released);
+  return { kind: "breach", breach, partial: released.text };
+}
+
+const noStop: readonly string[] = [];
+
+/** What the model says goes out as it comes, as far as the limits reach. */
+function shownAtOnce(scope: RunScope, metered: MeteredCall): ModelEvents {
+  return {
+    text(delta, pieces) {
+      const shown = metered.takeText(delta, pieces);
+      if (shown !== "") scope.say(shown);
+    },
+    reasoning(delta, pieces) {
+      const shown = metered.take(delta, pieces);
+      if (shown !== "") scope.think(shown);
+    },
+    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
+  };
+}
+
+/** What the model says is gathered by its provider; those who wait are told once that it speaks. */
+function held(scope: RunScope, metered: MeteredCall): ModelEvents {
+  let isTold = false;
+  const tell = (): void => {
+    if (!isTold) scope.tellHeld();
+    isTold = true;
+  };
+  return {
+    text(delta, pieces) {
+      metered.takeText(delta, pieces);
+      tell();
+    },
+    reasoning(delta, pieces) {
+      metered.take(delta, pieces);
+      tell();
+    },
+    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
+  };
+}
+
+/** Of thoughts that go back to their model. */
+function thoughtCharacters(shown: readonly ContextMessage[]): number {
+  let characters = 0;
+  for (const { thoughts } of shown) if (thoughts !== null) characters += thoughtsLength(thoughts);
+  return characters;
+}
+
+/** Counts what happens to the calls of a run. */
+export function callObserver(scope: RunScope): CallObserver {
+  const { metrics } = scope;
+  return {
+    finished: (route, outcome, seconds) =>
+      metrics.observe("svc_model_call_seconds", { model: route.id, status: outcome }, seconds),
+    retried: (route, status) =>
+      metrics.count("svc_model_retry_total", { provider: route.provider, status: String(status) }),
+    timedOut: (route) => metrics.count("svc_model_timeout_total", { provider: route.provider }),
+    switched: (from, to) =>
+      metrics.count("svc_model_switch_total", { from: from.id, to: to.id, reason: "provider_error" }),
+  };
+}

@@ -1,0 +1,93 @@
+import { estimatedTokens } from "../../../governance/output-count.ts";
+import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
+import type { ModelRoute } from "../../../manifests/registries.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import { callModel } from "../../models/call.ts";
+import type { ImagesOfCall } from "../../models/images.ts";
+import type { DecisionAsked } from "../../models/provider.ts";
+import type { Cancellation } from "../../runtime/cancellation.ts";
+import { wireMessages } from "../context/working-set.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
+import { callObserver } from "./model-step.ts";
+
+/** What a model is asked that nobody hears: words alone, without tools, images and thoughts. */
+export interface QuietCall {
+  readonly routes: readonly ModelRoute[];
+  /** What the model is to do. */
+  readonly task: string;
+  readonly shown: readonly ContextMessage[];
+  readonly temperature: number;
+  readonly max_tokens: number;
+  /** What the answer has to be like. */
+  readonly answer?: AnswerSchema;
+  /** Whether it is a question beside the conversation. */
+  readonly aside?: boolean;
+  /** What its rows of usage say that it is. */
+  readonly kind?: CallBounds["kind"];
+  /** What a model that decides is asked. */
+  readonly decision?: DecisionAsked;
+  /** Ends it, with the run's own switch behind it; absent where that alone does. */
+  readonly until?: Cancellation;
+}
+
+const noImages: ImagesOfCall = new Map();
+
+/**
+ * What the model answers, in the limits, the budget and the usage of the run. Rejects with `LimitReached`, also where a limit has cut the
+ * answer off, and with `ModelFailure`.
+ */
+export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<string> {
+  const { deps, budget, cancellation } = scope;
+  const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
+  const messages = wireMessages(task, shown);
+  const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };
+  const metered = new MeteredCall(scope, estimatedTokens(messages.length), bounds);
+  const count = (characters: number, pieces?: number): void => void metered.takeCharacters(characters, pieces);
+  try {
+    if (budget.lender !== null) await metered.borrowed();
+    const { reply } = await callModel(
+      {
+        routes,
+        provider: (wanted) => deps.models.provider(wanted),
+        request: (wanted) => ({
+          route: wanted,
+          messages,
+          system: task,
+          shown,
+          images: noImages,
+          tools: null,
+          offers: [],
+          temperature,
+          max_tokens: metered.begin(wanted),
+          thinking: null,
+          cache: false,
+          ...(answer && { answer }),
+          ...(decision && { decision }),
+        }),
+        events: {
+          text: (delta, pieces) => count(delta.length, pieces),
+          reasoning: (delta, pieces) => count(delta.length, pieces),
+          calls: count,
+        },
+        cancellation: until ?? cancellation,
+        observer: callObserver(scope),
+        isCut: () => metered.breach !== null,
+        onCall: (call) => {
+          scope.call = call;
+          if (metered.breach !== null) call?.abort();
+        },
+      },
+      deps.env,
+    );
+    metered.answered(reply);
+    if (metered.breach === null) return reply.text;
+  } catch (error) {
+    if (error instanceof LimitReached) throw error;
+    metered.failed();
+    if (metered.breach === null || cancellation.cancelled) throw error;
+  } finally {
+    budget.repay();
+  }
+  throw new LimitReached(metered.breach);
+}

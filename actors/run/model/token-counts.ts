@@ -1,0 +1,59 @@
+import type { ContextMessage } from "../../log/message.ts";
+import { encodingOf, type TokenEncoding } from "../../models/token-counter.ts";
+import { imageTokens, messageTokens } from "../context/token-estimate.ts";
+import { toolListJson } from "../plan/tool-list.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+// What a prompt is in tokens, by the model's own way to cut text where that is known. A message is counted once: a long conversation is
+// not counted anew at each step.
+
+/** What the frame of a message is in a prompt. */
+const frameTokens = 4;
+
+const counted = new WeakMap<ContextMessage, { readonly encoding: TokenEncoding; readonly tokens: number }>();
+
+/** How the model of a run cuts text; null where nobody knows. */
+export function runEncoding({ routes }: Pick<RunScope, "routes">): TokenEncoding | null {
+  return routes[0] === undefined ? null : encodingOf(routes[0]);
+}
+
+/** Tokens of each message; estimated where they cannot be counted. */
+export async function countMessages(scope: RunScope, messages: readonly ContextMessage[]): Promise<number[]> {
+  const encoding = runEncoding(scope);
+  if (encoding !== null) {
+    const fresh = messages.filter((message) => counted.get(message)?.encoding !== encoding);
+    const tokens = fresh.length === 0 ? [] : await scope.deps.tokens.count(encoding, fresh.map(textOf));
+    for (const [at, message] of fresh.entries()) {
+      if (tokens === null) break;
+      counted.set(message, { encoding, tokens: (tokens[at] ?? 0) + framed(message) });
+    }
+  }
+  return messages.map((message) => {
+    const known = counted.get(message);
+    return known !== undefined && known.encoding === encoding ? known.tokens : messageTokens(message);
+  });
+}
+
+/** Tokens of all that a call is sent: what is the same in every call of the run is counted with its first. */
+export async function countPrompt(scope: RunScope, messages: readonly ContextMessage[]): Promise<number> {
+  const tokens = await countMessages(scope, messages);
+  scope.fixedTokens ??= await countFixed(scope);
+  return tokens.reduce((sum, count) => sum + count, scope.fixedTokens);
+}
+
+async function countFixed(scope: RunScope): Promise<number> {
+  const { agent, systemPrompt, response } = scope.plan;
+  const texts = [systemPrompt, response?.instructions ?? "", toolListJson(agent) ?? ""];
+  const encoding = runEncoding(scope);
+  const tokens = encoding === null ? null : await scope.deps.tokens.count(encoding, texts);
+  return tokens?.reduce((sum, count) => sum + count, frameTokens) ?? Math.ceil(texts.join("").length / 4);
+}
+
+function textOf({ content, tool_calls }: ContextMessage): string {
+  const calls = (tool_calls ?? []).map(({ name, args }) => `${name} ${JSON.stringify(args)}`);
+  return [content, ...calls].join("\n");
+}
+
+function framed({ attachments, tool_calls }: ContextMessage): number {
+  return frameTokens * (1 + (tool_calls?.length ?? 0)) + (attachments?.length ?? 0) * imageTokens;
+}

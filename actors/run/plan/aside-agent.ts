@@ -1,0 +1,20 @@
+import { asideTask } from "../../../bus/frames/aside-answer.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import { joinedParts } from "../../../manifests/sections/system-prompt.ts";
+
+/** The agent as it answers a question beside its conversation: with one call of its model, and without tools. */
+export function asideAgent(agent: CompiledAgent): CompiledAgent {
+  const { manifest } = agent;
+  const model = { ...agent.model, escalation: null };
+  const spec = { ...manifest.spec, pattern: "react" as const };
+  const systemPrompt = joinedParts([agent.systemPrompt, asideTask]);
+  return {
+    ...agent,
+    model,
+    manifest: { ...manifest, spec },
+    tools: [],
+    recursion_limit: 1,
+    systemPrompt,
+    outputSchema: null,
+  };
+}

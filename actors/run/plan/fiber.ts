@@ -1,0 +1,167 @@
+import { deliveryAddress, fibersAddress, publicThread } from "../../../bus/address.ts";
+import type { Bus } from "../../../bus/bus.ts";
+import type { Env } from "../../../bus/env.ts";
+import type { RunPlace } from "../../../bus/protocol/run.ts";
+import { deliverySource, runRecord } from "../../../storage/frames/run-record.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { outboxOps } from "../../../storage/tables/deliveries.ts";
+import {
+  endFiberOp,
+  type FiberRow,
+  parkFiberOp,
+  putOffFiberOp,
+  renewedUntil,
+  stepFiberOp,
+} from "../../../storage/tables/fibers.ts";
+import { type RunRow, type RunSpent, spentOp } from "../../../storage/tables/runs.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+
+/** The first time that a step is put off when it has failed; then twice as long each time, up to the second. */
+const backOffMs = { first: 60_000, longest: 3_600_000 };
+
+/** How a durable run ends. */
+export interface FiberEnding {
+  readonly status: "completed" | "failed" | "expired" | "dead";
+  readonly final: string | null;
+  readonly error: string | null;
+}
+
+/** What a durable run does besides: it says where it is with everything that it writes, so that another process goes on from there. */
+export class Fiber {
+  readonly place: RunPlace;
+  /** Failures of the step that it is at. */
+  attempts: number;
+  readonly #row: RunRow;
+  readonly #stored: FiberRow;
+  readonly #activeBefore: number;
+  readonly #takenAt: number;
+  readonly #store: TenantStore;
+  readonly #bus: Bus;
+  readonly #host: string;
+  readonly #env: Env;
+  /** Null for a run that ends before it goes on. */
+  #spent: (() => RunSpent) | null = null;
+  #isCut = false;
+  #isDraining = false;
+  #givesWay = false;
+
+  constructor(
+    row: RunRow,
+    place: RunPlace,
+    stored: FiberRow,
+    deps: { readonly store: TenantStore; readonly bus: Bus; readonly host: string; readonly env: Env },
+  ) {
+    this.place = place;
+    this.attempts = stored.attempts;
+    this.#row = row;
+    this.#stored = stored;
+    this.#activeBefore = row.spent?.active_ms ?? 0;
+    this.#env = deps.env;
+    this.#takenAt = deps.env.monotonic();
+    this.#store = deps.store;
+    this.#bus = deps.bus;
+    this.#host = deps.host;
+  }
+
+  /** Says where the run gets what it has used. */
+  bind(spent: () => RunSpent): void {
+    this.#spent = spent;
+  }
+
+  /** From when its time counts: what it has not been at work does not. */
+  get startedAt(): number {
+    return this.#env.now() - this.activeMs;
+  }
+
+  /** Milliseconds that it has been at work. */
+  get activeMs(): number {
+    return Math.round(this.#activeBefore + this.#env.monotonic() - this.#takenAt);
+  }
+
+  /** The process is about to end, or has lost its claim: nothing is written any more, and another goes on. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  /** Whether it is put aside only to let others go first. */
+  get givesWay(): boolean {
+    return this.#givesWay;
+  }
+
+  cut(): void {
+    this.#isCut = true;
+  }
+
+  /** The process is about to end: the run is put aside behind its present step. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  /** What goes with entries. A model's answer or a tool's result is a step that need not be done again. */
+  opsWith(entries: readonly JournalEntry[]): readonly WriteOp[] {
+    const { run_id } = this.place;
+    if (entries.some(isStep)) {
+      this.attempts = 0;
+      return [...this.#spentOps(), stepFiberOp(this.#store, run_id)];
+    }
+    return entries.some(({ kind }) => kind === "tool_call") ? this.#spentOps() : [];
+  }
+
+  #spentOps(): WriteOp[] {
+    return this.#spent === null ? [] : [spentOp(this.#store, this.#row.run_key, this.#spent())];
+  }
+
+  /** Whether another step may be begun now. */
+  async mayStep(): Promise<boolean> {
+    if (!this.#isDraining) {
+      // Where nobody keeps count, nobody waits.
+      const { go } = await this.#bus.ask(fibersAddress(this.#host), "step", this.place).catch(() => ({ go: true }));
+      if (go && !this.#isDraining) return true;
+    }
+    this.#givesWay = true;
+    return false;
+  }
+
+  /** What puts the run aside: until somebody outside has answered, or only to let others go first. */
+  parkOps(): WriteOp[] {
+    const { run_id } = this.place;
+    return [this.#givesWay ? putOffFiberOp(this.#store, run_id, 0, false) : parkFiberOp(this.#store, run_id)];
+  }
+
+  /** How long a step is put off that has failed once more. */
+  get backOffMs(): number {
+    return Math.min(backOffMs.longest, backOffMs.first * 2 ** Math.min(this.attempts, 16));
+  }
+
+  /** What puts the run aside for that. */
+  putOffOps(): WriteOp[] {
+    return [putOffFiberOp(this.#store, this.place.run_id, this.backOffMs, true)];
+  }
+
+  /** What ends the run, and tells those who are to hear of it. */
+  endOps({ status, final, error }: FiberEnding): WriteOp[] {
+    const { tenant_id, suffix, run_id } = this.place;
+    // Its answer is a step too; what ends without one has no more time than it had.
+    const expires_at = this.#spent === null ? this.#stored.expires_at : renewedUntil(this.#env.now(), this.#stored);
+    const ops = [...this.#spentOps(), endFiberOp(this.#store, run_id, { final, error, expires_at })];
+    const endpoints = this.#endpoints;
+    if (endpoints.length === 0) return ops;
+    const type = `run.${status}`;
+    const run = runRecord({ ...this.#row, status }, { run_id, expires_at, final, error }, {});
+    const body = JSON.stringify({ type, tenant_id, thread_id: publicThread(tenant_id, suffix), run });
+    return [...ops, ...outboxOps(this.#store, { source: deliverySource(run_id), type, body, endpoints })];
+  }
+
+  /** The end is written: whoever is to send word of it looks at once. */
+  announceEnd(): void {
+    for (const id of this.#endpoints) this.#bus.tell(deliveryAddress(this.place.tenant_id, id), "wake", {});
+  }
+
+  get #endpoints(): readonly string[] {
+    return this.#row.asked.durable?.webhooks ?? [];
+  }
+}
+
+function isStep({ kind, extra }: JournalEntry): boolean {
+  return kind === "message" || kind === "tool_result" || extra?.metadata?.type === "member";
+}

@@ -1,0 +1,54 @@
+import type { ResponseAsked } from "../../../bus/protocol/run.ts";
+import type { DurableAsked, NewRun } from "../../../storage/tables/runs.ts";
+import type { RunPlan } from "./plan.ts";
+
+/** The row that a turn begins with. */
+export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | null = null): NewRun {
+  const {
+    run_id,
+    request_id,
+    surface,
+    agent,
+    outputStyle,
+    mode,
+    routes,
+    temperature,
+    max_tokens,
+    startedAt,
+    response,
+    options,
+  } = plan;
+  const { tenant_id: _tenant, ...principal } = plan.principal;
+  return {
+    run_id,
+    owner,
+    manifest: agent.name,
+    manifest_digest: agent.digest,
+    parent_run_id: plan.parent?.run_id ?? null,
+    hops: plan.parent?.depth ?? 0,
+    asked: {
+      surface,
+      request_id,
+      principal,
+      routes: routes.map(({ id }) => id),
+      temperature,
+      max_tokens,
+      ...(outputStyle === null ? {} : { output_style: outputStyle }),
+      ...(mode === "default" ? {} : { permission_mode: mode }),
+      ...(plan.parent !== null && { parent: plan.parent }),
+      ...(response !== null && { response: askedOf(response) }),
+      ...(options !== null && { options }),
+      ...(durable !== null && { durable }),
+      ...(plan.trigger !== null && { trigger: plan.trigger }),
+    },
+    // That of a durable run is settled as it is accepted.
+    idempotency_scope: durable === null ? (plan.idempotency?.scope ?? null) : null,
+    started_at: startedAt,
+  };
+}
+
+/** What was asked for, without what only its beginning needs. */
+function askedOf(response: ResponseAsked): ResponseAsked {
+  const { previous_response_id, instructions, metadata, max_output_tokens, temperature, store } = response;
+  return { previous_response_id, instructions, metadata, max_output_tokens, temperature, store };
+}

@@ -1,0 +1,112 @@
+import type { SvcError } from "../../../bus/errors.ts";
+import type { RunResult } from "../../../bus/frames/output.ts";
+import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
+import type { Principal } from "../../../bus/protocol/principal.ts";
+import type { ParentRun, ResponseAsked, Surface, TriggerDelivery } from "../../../bus/protocol/run.ts";
+import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { ModelRoute, ToolEffect } from "../../../manifests/registries.ts";
+import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
+import type { RunSpent } from "../../../storage/tables/runs.ts";
+import type { WaitRow } from "../../../storage/tables/waits.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import type { AskedKey, QueuedCount } from "../../log/messages.ts";
+import type { Thinking } from "../../models/thinking.ts";
+import type { Fiber } from "./fiber.ts";
+import type { RunNote } from "./notes.ts";
+
+/** A turn that was admitted: everything about it is known and allowed. */
+export interface RunPlan {
+  readonly run_id: string;
+  readonly request_id: string;
+  readonly surface: Surface;
+  readonly principal: Principal;
+  readonly agent: CompiledAgent;
+  /** The style of answering that the conversation has picked; null when it has picked none. */
+  readonly outputStyle: string | null;
+  /** What the run may do without asking as it begins, or goes on. */
+  readonly mode: PermissionMode;
+  /** The agent's, with the style; the same for every model call. */
+  readonly systemPrompt: string;
+  /** The model of this turn, then the manifest's fallbacks. */
+  readonly routes: readonly ModelRoute[];
+  readonly temperature: number;
+  readonly max_tokens: number | null;
+  /** How hard the model is asked to think: what the conversation says, else the manifest. */
+  readonly thinking: Thinking | null;
+  readonly thread_suffix: string | null;
+  /** What the model is to be shown, the caller's new messages last. The run adds to it. */
+  readonly branch: ContextMessage[];
+  /** Where the messages of this turn begin in `branch`; a compaction moves it, and a follow-up begins another one. */
+  turnStart: number;
+  /** Shown to the model at its first call, as the caller's words, and kept nowhere. */
+  nudge: string | null;
+  /** The run that has handed out this one as a task; null where a caller has asked for it. */
+  readonly parent: ParentRun | null;
+  /** Of POST /v1/responses; null on other surfaces. */
+  readonly response: ResponseAsked | null;
+  /** Of the OpenAI surface; null where the request has none. */
+  readonly options: TurnOptions | null;
+  /** What has set it going; null where somebody has asked for it. */
+  readonly trigger: TriggerDelivery | null;
+  /** The caller's words, for audit; null when there are none. */
+  readonly userText: string | null;
+  readonly startedAt: number;
+  /** Put into the metadata of every event of the turn, when it may be replayed. */
+  readonly origin: string | null;
+  /** Where its rows belong in the store, -1 without a thread. */
+  readonly thread_key: number;
+  /** What a durable run does besides; null for every other. */
+  readonly fiber: Fiber | null;
+  /** What a run that was put aside goes on with; null for one that begins. */
+  readonly resumed: Resumed | null;
+  /** What waited for the run as it began or was taken up; null for nothing. */
+  readonly queued: QueuedCount | null;
+  /** The key that is settled with the turn's last batch. */
+  readonly idempotency: AskedKey | null;
+  /** The sequence number of the turn's first event. */
+  readonly fromSeq: number;
+}
+
+/** Where a run was that was put aside. */
+export interface Resumed {
+  /** How often it has asked its model since the last of its notes. */
+  readonly step: number;
+  /** The calls of the last time that have no result. */
+  readonly calls: readonly PendingCall[];
+  /** The ids of all its calls. */
+  readonly callIds: readonly string[];
+  readonly spent: RunSpent | null;
+  /** What its pattern has written down, oldest first. */
+  readonly notes: readonly RunNote[];
+  /** What its members have in the log. */
+  readonly ofMembers: readonly LogEvent[];
+  /** What it waits for, its members with it. */
+  readonly waits: readonly WaitRow[];
+  /** The requests for approval that it has waited for. */
+  readonly approvals: readonly string[];
+}
+
+/** A call that is to be made, or to go on where it waits. */
+export interface PendingCall {
+  readonly call: ToolCall;
+  /** The arguments as the model wrote them; those of a call from the log are as the log has them. */
+  readonly argumentsText?: string;
+  /** It was handed to the client of the request before the run was put aside. */
+  readonly isHanded?: boolean;
+  /** Its process ended while it was being made. */
+  readonly begun?: BegunCall;
+  readonly wait: WaitRow | null;
+}
+
+/** A call of which it is not known how far it has come. */
+export interface BegunCall {
+  readonly effect: ToolEffect;
+  /** As the controls have made them; undefined where they are the model's own. */
+  readonly args: ToolCall["args"] | undefined;
+}
+
+/** How a run is over: with a result, be it an aborted one, or without one, because the server stops or refuses something on the way. */
+export type RunOutcome =
+  | { readonly kind: "finished"; readonly result: RunResult }
+  | { readonly kind: "failed"; readonly error: SvcError };

@@ -1,0 +1,48 @@
+import type { Logger } from "pino";
+import type { Bus } from "../../../bus/bus.ts";
+import type { Env } from "../../../bus/env.ts";
+import type { AbortReason } from "../../../bus/protocol/run.ts";
+import type { AuditLog } from "../../../governance/audit.ts";
+import type { MakeControl } from "../../../governance/controls/control.ts";
+import type { Metrics } from "../../../governance/metrics.ts";
+import type { SecretMask } from "../../../governance/secret-mask.ts";
+import type { Settings } from "../../../governance/settings/settings.ts";
+import type { FileStore } from "../../../storage/files/file-store.ts";
+import type { Store } from "../../../storage/store/store.ts";
+import type { ManifestLibrary } from "../../library/manifest-library.ts";
+import type { Models } from "../../models/models.ts";
+import type { TokenCounter } from "../../models/token-counter.ts";
+import type { ToolSource } from "../../tools/source.ts";
+import type { VectorMemory } from "../context/vector-memory.ts";
+import type { TextPace } from "../output/text-pace.ts";
+
+/** What the parts of a run need. Made once, at the start of the thread. */
+export interface RunDeps {
+  readonly env: Env;
+  readonly bus: Bus;
+  readonly settings: Settings;
+  readonly store: Store;
+  /** Where images of callers and tools are kept. */
+  readonly files: FileStore;
+  readonly models: Models;
+  readonly tokens: TokenCounter;
+  /** Vectors of messages that `semantic:N` has compared. */
+  readonly vectors: VectorMemory;
+  /** Where runs get their tools from. */
+  readonly toolSources: readonly ToolSource[];
+  /** What stands around the calls and replies of every run. */
+  readonly controls: readonly MakeControl[];
+  readonly manifests: ManifestLibrary;
+  readonly audit: AuditLog;
+  readonly metrics: Metrics;
+  /** When runs pass on what they have read. */
+  readonly pace: TextPace;
+  readonly mask: SecretMask;
+  readonly log: Logger;
+  /** Every run of this thread that has not ended. */
+  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void }>;
+  /** This process and worker, as runs and claimed keys name them: see `Owner`. */
+  readonly owner: string;
+  /** The host that this thread is of. */
+  readonly host: string;
+}

@@ -1,0 +1,46 @@
+import type { WaitingOn } from "../../../bus/frames/run-status.ts";
+import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
+import type { AbortReason } from "../../../bus/protocol/run.ts";
+import type { RunPlan } from "../plan/plan.ts";
+import type { Decisions } from "./decisions.ts";
+import type { TaskFamily } from "./task-family.ts";
+
+/** What is one for a run, however many agents work in it. */
+export class RunState {
+  /** Why somebody stopped the run; null while nobody has, also when its time was over. */
+  abortReason: AbortReason | null = null;
+  /** The tool whose failure ends the run, and why it has failed; null while there is none. */
+  failedTool: { readonly name: string; readonly text: string } | null = null;
+  /** The requests for approval that the run has waited for; null while there is none. */
+  approvals: Set<string> | null = null;
+  /** What the run may do without asking. It changes when a plan is approved. */
+  mode: PermissionMode;
+  /** The run has asked somebody outside. */
+  hasAsked: boolean;
+  /** The tasks that the run has handed out; null while there are none. */
+  tasks: TaskFamily | null = null;
+  /** What deciders of the run were asked; null while none was. */
+  decisions: Decisions | null = null;
+  /** Calls that controls are being asked of: they may be counted, and nothing of them is in the log. */
+  admitting = 0;
+  /** What the run has asked last that is not answered; null for nothing. */
+  waitingOn: WaitingOn | null = null;
+  /** Ids of calls that the run has made: a model that uses one again gets another. */
+  readonly callIds: Set<string>;
+  /** Of events below it the one who has started the turn was told, as far as frames tell of events. */
+  toldSeq: number;
+
+  constructor({ resumed, mode }: RunPlan, toldSeq: number) {
+    this.mode = mode;
+    this.toldSeq = toldSeq;
+    this.hasAsked = resumed !== null;
+    this.callIds = new Set(resumed?.callIds);
+    const approvals = [...(resumed?.approvals ?? []), ...(resumed?.spent?.approvals ?? [])];
+    if (approvals.length > 0) this.approvals = new Set(approvals);
+  }
+
+  /** The requests that tasks have waited for with it, to be kept while it is put aside: they stand in no wait of its own. */
+  get approvalsWithTasks(): { readonly approvals?: readonly string[] } {
+    return this.tasks !== null && this.approvals !== null ? { approvals: [...this.approvals] } : {};
+  }
+}

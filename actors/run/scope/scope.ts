@@ -1,0 +1,349 @@
+import { onceSuffix } from "../../../bus/address.ts";
+import { frame, textFrames, thinkingFrames } from "../../../bus/frames/frames.ts";
+import type { CompactionResult, RunOutput } from "../../../bus/frames/output.ts";
+import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
+import type { AbortReason } from "../../../bus/protocol/run.ts";
+import { AgentMetrics } from "../../../governance/agent-metrics.ts";
+import { RunBudget } from "../../../governance/budget.ts";
+import { type Denial, denialPayload } from "../../../governance/controls/denial.ts";
+import type { Pipeline } from "../../../governance/controls/pipeline.ts";
+import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import type { ModelCall } from "../../models/provider.ts";
+import { Cancellation } from "../../runtime/cancellation.ts";
+import type { Chosen } from "../context/semantic.ts";
+import type { Summed } from "../context/summed.ts";
+import type { Journal } from "../journal/journal.ts";
+import { MemoryWaits } from "../journal/waits.ts";
+import type { RunPlan } from "../plan/plan.ts";
+import type { RunDeps } from "./deps.ts";
+import { parentLender } from "./parent-link.ts";
+import { isAttended, pipelineOf } from "./run-pipeline.ts";
+import { RunState } from "./run-state.ts";
+import { Steering } from "./steering.ts";
+import { UsageMeter } from "./usage-meter.ts";
+
+/** Text since the last committed event that a late listener can still be given. */
+const liveTextMax = 256 * 1024;
+
+/** For whom a member works, and whether what it says is the answer of the turn. */
+export interface Membership {
+  readonly over: RunScope;
+  readonly speaks: boolean;
+}
+
+/** What the parts of a running turn share: what is asked, what was spent, what was said, and whether to stop. */
+export class RunScope {
+  readonly plan: RunPlan;
+  readonly deps: RunDeps;
+  readonly journal: Journal;
+  /** What the tenant of the run keeps. */
+  readonly store: TenantStore;
+  /** For whom a member of a composite agent works; null for the agent that was asked. */
+  readonly #of: Membership | null;
+  /** The member that says the answer in the place of this agent; null while none does. */
+  speaker: RunScope | null = null;
+  /** Shared by all agents of the run, as are the budget, the meter and what it waits for. */
+  readonly run: RunState;
+  readonly cancellation: Cancellation;
+  readonly budget: RunBudget;
+  readonly meter: UsageMeter;
+  readonly metrics: AgentMetrics;
+  /** What a run without a thread waits for. */
+  readonly waits: MemoryWaits;
+  /** The controls of this run. */
+  readonly pipeline: Pipeline;
+  /** What is said to the run while it goes on. */
+  readonly steering: Steering;
+  /** Model calls that count against the limit of steps although they were made before the loop has begun. */
+  stepsBefore = 0;
+  /** The step that the loop is at. */
+  step = 0;
+  /** Whether somebody waits for the run who could see to a question. */
+  readonly attended: boolean;
+  /** The model call under way. */
+  call: ModelCall | null = null;
+  /** Whether the run has asked its model before. */
+  hasCalledModel: boolean;
+  /** The route that answered last. */
+  route: RunPlan["routes"][number];
+  /** References that led to nothing and were told of; null for none. */
+  missingFiles: Set<string> | null = null;
+  /**
+   * What becomes of the model's words: passed on as they come; passed on by a pattern that has looked at them, with those beside tool
+   * calls as soon as they are whole; or said to nobody, for they are not the answer.
+   */
+  voice: "aloud" | "held" | "silent" = "aloud";
+  /** The models that steps ask: those of the turn, unless a pattern says otherwise. */
+  routes: RunPlan["routes"];
+  /** What the answer has to be like; null for anything. */
+  readonly answerSchema: AnswerSchema | null;
+  /** Where steps begin: set until the first of them have. */
+  resumed: RunPlan["resumed"];
+  /** What the turn under way has in the log since before the run was put aside; null for a later turn of the run. */
+  earlier: RunPlan["resumed"];
+  /** What the branch begins with since the run has compacted it; null while it has not. */
+  summed: Summed | null = null;
+  /** What is shown before the running turn where that is chosen by what it asks; null where all of the branch may be shown. */
+  chosen: Chosen | null = null;
+  /** Tokens of the next call, where they are counted before it; null where they are estimated. */
+  promptTokens: number | null = null;
+  /** Of these, what is the same in every call; null before it is counted. */
+  fixedTokens: number | null = null;
+  /** What was asked for by POST /chat/compact has come to this. */
+  compaction: CompactionResult | null = null;
+  /** No summary could be had: the run does not ask for one again by itself. */
+  summaryFailed = false;
+  /** The last tool call was refused, so the turn did not do what it set out to do. */
+  endedOnDenial = false;
+  /** What the one who has started the turn reads. */
+  readonly output: RunOutput;
+  /** What the last model call was shown, and how long the branch was then. */
+  #shown: readonly ContextMessage[] = [];
+  #shownUpTo: number;
+  #liveText = "";
+  /** Text that waits for the next beat. */
+  #gathered = "";
+  #hasSpoken = false;
+
+  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: RunDeps, of: Membership | null = null) {
+    this.plan = plan;
+    this.#of = of;
+    const over = of?.over;
+    this.run = over?.run ?? new RunState(plan, journal.durableSeq);
+    this.cancellation = over?.cancellation ?? new Cancellation();
+    this.journal = journal;
+    this.output = output;
+    this.deps = deps;
+    this.store = deps.store.tenant(plan.principal.tenant_id);
+    this.answerSchema = (of?.speaks ? of.over.answerSchema : null) ?? plan.agent.outputSchema;
+    this.resumed = plan.resumed;
+    this.earlier = plan.resumed;
+    this.routes = plan.routes;
+    this.route = plan.routes[0] as RunPlan["routes"][number];
+    this.#shownUpTo = plan.branch.length;
+    this.hasCalledModel = plan.resumed !== null;
+    const spent = plan.resumed?.spent ?? null;
+    this.attended = isAttended(plan);
+    this.budget =
+      over?.budget ??
+      new RunBudget(
+        plan.agent.limits,
+        plan.fiber?.startedAt ?? plan.startedAt,
+        spent,
+        this.#lender(),
+        plan.parent?.deadline,
+      );
+    this.meter = over?.meter ?? new UsageMeter(spent?.usage ?? null);
+    this.waits = over?.waits ?? new MemoryWaits(deps.env);
+    this.steering = of?.speaks ? of.over.steering : new Steering(plan);
+    this.metrics = new AgentMetrics(deps.metrics, plan.agent);
+    const scope = this;
+    const { agent, run_id } = plan;
+    const { budget, metrics, store } = this;
+    const governed = {
+      ...{ agent, run_id, budget, metrics, store, attended: this.attended, durable: plan.fiber !== null },
+      threadId: plan.parent?.root_thread_id ?? journal.threadId,
+      get mode() {
+        return scope.mode;
+      },
+      audit: this.audit.bind(this),
+    };
+    // What speaks in another's place is held to what that other may say.
+    this.pipeline = pipelineOf(governed, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
+  }
+
+  /** Of which agent it is the member; null for the agent that was asked. */
+  get memberOf(): RunScope | null {
+    return this.#of?.over ?? null;
+  }
+
+  /** Who says the answer. */
+  get speaking(): RunScope {
+    return this.speaker?.speaking ?? this;
+  }
+
+  /** The agents of the run, from the one that was asked to this one. */
+  get agents(): readonly string[] {
+    return [...(this.#of?.over.agents ?? []), this.plan.agent.name];
+  }
+
+  /** The agent that was asked. */
+  get asked(): RunScope {
+    return this.#of?.over.asked ?? this;
+  }
+
+  get abortReason(): AbortReason | null {
+    return this.run.abortReason;
+  }
+
+  /** What the run may do without asking. It changes when a plan is approved. */
+  get mode(): PermissionMode {
+    return this.run.mode;
+  }
+
+  get failedTool(): RunState["failedTool"] {
+    return this.run.failedTool;
+  }
+
+  /** The thread under which those who hear the frames of the run may answer it; null when nobody hears them (decision 94). */
+  get askedOn(): string | null {
+    const { surface, principal, run_id, parent } = this.plan;
+    if (parent !== null) return parent.heard ? parent.root_thread_id : null;
+    if (surface !== "chat_stream") return null;
+    return this.journal.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`;
+  }
+
+  /** Whom the run borrows from what it uses; null for one that nobody has handed out. */
+  #lender() {
+    const { parent, principal } = this.plan;
+    return parent && parentLender(parent, principal.tenant_id, this.deps.bus, () => this.orphaned());
+  }
+
+  /** The run that has handed out this one is gone. */
+  orphaned(): void {
+    this.run.abortReason ??= "worker_lost";
+    this.cancellation.cancel();
+  }
+
+  /** What was said since the last committed event. */
+  get liveText(): { text: string; truncated: boolean } {
+    if (this.speaker !== null) return this.speaker.liveText;
+    const truncated = this.#liveText.length > liveTextMax;
+    return { text: truncated ? "" : this.#liveText, truncated };
+  }
+
+  /** Everything that was said is in the log now. */
+  committed(): void {
+    this.#liveText = "";
+  }
+
+  /** Takes text of the model. The first of a turn is passed on at once, and so is all of it while the thread keeps up. */
+  say(delta: string): void {
+    if (this.isMute) return;
+    const isFirst = this.#gathered === "";
+    this.#gathered += delta;
+    if (!this.deps.pace.isBusy || !this.#hasSpoken) this.passOn();
+    else if (isFirst) this.deps.pace.onBeat(() => this.passOn());
+  }
+
+  /**
+   * Passes on what was gathered: before anything else is said, and before it is written down. Stops reading the model while nobody
+   * takes it.
+   */
+  passOn(): void {
+    const delta = this.#gathered;
+    if (delta === "") return;
+    this.#gathered = "";
+    this.#hasSpoken = true;
+    if (this.#liveText.length <= liveTextMax) this.#liveText += delta;
+    this.output.text(delta);
+    this.journal.publish(() => textFrames(delta));
+    if (!this.output.writable && this.call !== null) {
+      const { call } = this;
+      call.pause();
+      this.output.onWritable(() => call.resume());
+    }
+  }
+
+  /** Tells those who listen that the model speaks, when what it says is still held. */
+  tellHeld(): void {
+    if (this.isMute) return;
+    this.passOn();
+    const [name, data] = ["session_progress", { phase: "held" }] as const;
+    this.output.frame(name, data, -1);
+    this.journal.publish(() => frame(name, data, -1));
+  }
+
+  think(delta: string): void {
+    if (this.isMute) return;
+    this.passOn();
+    this.output.thinking(delta);
+    this.journal.publish(() => thinkingFrames(delta));
+  }
+
+  /** Whether what it says is for those alone who have asked it. */
+  get isMute(): boolean {
+    return this.#of?.speaks === false;
+  }
+
+  /** Sends a structural frame to the one who started the turn. `id` is the sequence number behind the events that it tells of. */
+  frame(name: string, data: unknown, id: number = this.journal.durableSeq): void {
+    this.passOn();
+    this.told(id);
+    this.output.frame(name, data, id);
+  }
+
+  /** Sends a frame to the one who started the turn and to everybody who listens to the thread, who has had every event that is durable. */
+  frameToAll(name: string, data: unknown, id?: number): void {
+    this.frame(name, data, id);
+    this.journal.publish(() => frame(name, data, this.journal.durableSeq));
+  }
+
+  /**
+   * The same for what happens inside a call: it tells of no event, while a call beside it may have put into the log what it has not
+   * told yet. Who comes back with its id gets that.
+   */
+  frameInCall(name: string, data: unknown): void {
+    this.frameToAll(name, data, this.run.toldSeq);
+  }
+
+  /** Of events below `seq` the one who has started the turn was told. */
+  told(seq: number): void {
+    if (seq > this.run.toldSeq) this.run.toldSeq = seq;
+  }
+
+  /** Ends the run for the failure of a tool. */
+  failFor(name: string, text: string): void {
+    this.run.failedTool ??= { name, text };
+    this.cancellation.cancel();
+  }
+
+  /** Another turn of the run begins. */
+  beginAnew(): void {
+    this.earlier = null;
+    this.speaker = null;
+  }
+
+  /** Adds messages to the branch. */
+  remember(messages: readonly ContextMessage[]): void {
+    for (const message of messages) this.plan.branch.push(message);
+  }
+
+  /** Notes what a model call is shown. */
+  show(messages: readonly ContextMessage[]): void {
+    this.#shown = messages;
+    this.#shownUpTo = this.plan.branch.length;
+  }
+
+  /** What the last model call was shown, and this turn's messages since. */
+  answerMessages(): readonly ContextMessage[] {
+    if (this.speaker !== null) return this.speaker.answerMessages();
+    const { branch } = this.plan;
+    // Without a window the whole branch was shown, and this turn's messages are in it already.
+    return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
+  }
+
+  /** What is to be written with what the model has said: the rows of what it has used. */
+  billing(): WriteOp[] {
+    return this.meter.takeOps(this.store);
+  }
+
+  /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */
+  denied(denial: Denial, call: { readonly tool: string; readonly tool_call_id: string } | null): void {
+    this.audit("policy_deny", "denied", denialPayload(denial, call));
+    this.metrics.count("svc_policy_deny_total", { policy: denial.rule, tool: call?.tool ?? "" });
+  }
+
+  audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {
+    const { principal, agent } = this.plan;
+    this.deps.audit.record(principal.tenant_id, {
+      event_type,
+      status,
+      manifest_id: agent.name,
+      principal_subj: principal.sub,
+      payload: { ...payload, thread_id: this.journal.threadId, request_id: this.plan.request_id },
+    });
+  }
+}

@@ -1,0 +1,43 @@
+import type { AskedLoan, BreachTold, LentOrNot, LoanUsed, TaskOutcome } from "../../../bus/protocol/run.ts";
+import type { ToolResult, ToolWait } from "../../tools/tool.ts";
+
+/** A task as an agent words it. */
+export interface AskedTask {
+  readonly agent: string;
+  readonly prompt: string;
+  /** The agents of the run, from the one that was asked to the one that hands out the task. */
+  readonly by: readonly string[];
+}
+
+/** The tasks that one run has handed to other agents, and what they have borrowed of its budget. */
+export interface TaskFamily {
+  /**
+   * Hands a task to another agent, and waits for its end; `signal` says that nobody does any more. A wait is the answer when the task is
+   * put aside.
+   */
+  run(asked: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait>;
+  /** What came of a task that was put aside, by its row. */
+  result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult>;
+  /** A task that was put aside goes on: it is about to ask for something. */
+  expect(taskId: string): void;
+  /** Waits for a task that goes on: false when it is put aside, true when it is over, and its wait is answered. */
+  back(taskId: string): Promise<boolean>;
+  /** Resolves when no task goes on any more, or the run is stopped. */
+  rest(): Promise<void>;
+  /** Whether a task goes on. */
+  readonly isAtWork: boolean;
+  /** Stops a task that was put aside. */
+  stop(taskId: string): void;
+  /** A task is put aside. */
+  aside(taskId: string): void;
+  /** A task is over. */
+  ended(taskId: string, outcome: TaskOutcome): void;
+  /** Nobody here looks after the tasks any more. */
+  close(): void;
+  /** Counts a tool call of a task, here and above. */
+  count(taskId: string, tool: string): Promise<BreachTold | null>;
+  /** Sets aside what a model call of a task may use. While others hold the rest, it waits for what they give back. */
+  lend(asked: AskedLoan): Promise<LentOrNot>;
+  /** Takes back a loan. */
+  repay(loanId: string, used: LoanUsed): void;
+}

@@ -1,0 +1,197 @@
+import type { StopReason } from "../../../bus/protocol/model-reply.ts";
+import type { Breach } from "../../../governance/budget.ts";
+import { denialOf } from "../../../governance/controls/denial.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import { interruptedEntry, type JournalEntry } from "../../log/entry.ts";
+import { type ContextMessage, contextMessage } from "../../log/message.ts";
+import type { ModelFailure } from "../../models/provider.ts";
+import type { ReleasedReply } from "../model/held-reply.ts";
+import { noteEntry } from "../plan/notes.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+/** How the loop of a turn was left. */
+export type Ending = Finished | Suspended;
+
+/** The run is put aside until somebody outside has answered. */
+export interface Suspended {
+  readonly kind: "suspended";
+}
+
+export const suspended: Suspended = { kind: "suspended" };
+
+/** The turn is over: what the client is told and what is still to be written. */
+export interface Finished {
+  readonly kind: "finished";
+  readonly final: string | null;
+  readonly stop_reason: StopReason;
+  /** The model's failure in words for the client. */
+  readonly failure: string | null;
+  /** The failure is that of a tool. */
+  readonly failedTool?: true;
+  /** The failure may be over when the step is tried again later. */
+  readonly mayPass?: true;
+  /** A limit of the run was in the way. */
+  readonly limited?: true;
+  readonly entries: readonly JournalEntry[];
+  /** Whether the reply is what the turn was for. */
+  readonly ok: boolean;
+  /** Calls that the client of the request is to make; absent where the answer does not end in any. */
+  readonly handed?: readonly ToolCall[];
+  /** The model has said all that it wanted to: the run goes on if somebody has said something to it meanwhile. */
+  readonly isAnswer?: boolean;
+}
+
+/** The model has answered. */
+export function answered(
+  scope: RunScope,
+  reply: ReleasedReply,
+  marks: Readonly<Record<string, unknown>> = {},
+): Finished {
+  scope.remember([assistantMessage(reply, [])]);
+  return {
+    kind: "finished",
+    final: reply.text,
+    stop_reason: reply.stop_reason,
+    failure: null,
+    entries: [assistantEntry(scope, reply, [], marks)],
+    ok: !scope.endedOnDenial && !reply.isRefused,
+    isAnswer: reply.stop_reason !== "max_tokens",
+  };
+}
+
+/** The model asks for tools in its last step, and they were not run. */
+export function outOfSteps(reply: ReleasedReply): Finished {
+  return {
+    kind: "finished",
+    final: reply.text === "" ? null : reply.text,
+    stop_reason: "max_turns",
+    failure: null,
+    entries: [],
+    ok: !reply.isRefused,
+  };
+}
+
+/** The model has answered, and not as it has to. Nothing of it was shown. */
+export function misfit(scope: RunScope, reply: ReleasedReply, problem: string): Finished {
+  const { deps, plan } = scope;
+  deps.log.warn({ run_id: plan.run_id, model: scope.route.id, problem }, "the answer does not fit the output_schema");
+  return {
+    kind: "finished",
+    final: null,
+    stop_reason: reply.stop_reason,
+    failure: `the answer does not fit the output_schema: ${problem}`.slice(0, 200),
+    entries: [noteEntry("output_misfit", { problem })],
+    ok: false,
+  };
+}
+
+/** None of the agents that were asked has come to an answer. */
+export function nobodyAnswered(): Finished {
+  const failure = "none of the agents that were asked has answered";
+  return { kind: "finished", final: null, stop_reason: "unknown", failure, entries: [], ok: false };
+}
+
+/** The provider failed; what was shown of its words by then is kept (decision 33). */
+export function failedCall(scope: RunScope, failure: ModelFailure, partial: string): Finished {
+  const { deps, plan } = scope;
+  deps.log.warn({ run_id: plan.run_id, model: scope.route.id, cause: failure.message }, "model call failed");
+  return {
+    kind: "finished",
+    final: partial === "" ? null : partial,
+    stop_reason: "unknown",
+    failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
+    mayPass: true,
+    entries: partialEntries(scope, partial, "error"),
+    ok: false,
+  };
+}
+
+/** A tool has failed without which the run is not to go on; its result is in the log. */
+function failedTool({ deps }: RunScope, { name, text }: { readonly name: string; readonly text: string }): Finished {
+  return {
+    kind: "finished",
+    final: null,
+    stop_reason: "unknown",
+    failure: deps.mask.told.text(`tool ${name} failed: ${text}`).slice(0, 200).toWellFormed(),
+    failedTool: true,
+    entries: [],
+    ok: false,
+  };
+}
+
+/** Somebody stopped the run, or its time was over, while the model had said `partial`. */
+export function stopped(scope: RunScope, partial: string): Finished {
+  if (scope.abortReason === null && scope.failedTool !== null) return failedTool(scope, scope.failedTool);
+  if (scope.abortReason === null) {
+    const limit = "max_wall_clock_seconds";
+    return limited(scope, { limit, detail: `${limit} (${scope.plan.agent.limits[limit]}) reached` }, partial);
+  }
+  const interrupted = scope.abortReason === "shutdown";
+  const entries = partialEntries(scope, partial, interrupted ? "interrupted" : "aborted");
+  return {
+    kind: "finished",
+    final: partial === "" ? null : partial,
+    stop_reason: "unknown",
+    failure: null,
+    entries: interrupted ? [...entries, interruptedEntry(scope.plan.run_id, "shutdown")] : entries,
+    ok: false,
+  };
+}
+
+/** A limit other than the one on tool calls is in the way: the reply says so, and the denial is audited. */
+export function limited(scope: RunScope, breach: Breach, partial: string): Finished {
+  const words = `run limit reached: ${breach.limit}`;
+  const text = partial === "" ? words : `\n\n${words}`;
+  scope.say(text);
+  scope.denied(denialOf("limits", { rule: breach.limit, detail: breach.detail }), null);
+  return {
+    kind: "finished",
+    final: partial + text,
+    stop_reason: "unknown",
+    failure: null,
+    entries: partialEntries(scope, partial + text, "limited"),
+    ok: false,
+    limited: true,
+  };
+}
+
+/** The model's message as the next step is shown it. */
+export function assistantMessage(reply: ReleasedReply, calls: readonly ToolCall[]): ContextMessage {
+  return contextMessage({
+    role: "assistant",
+    content: reply.text,
+    tool_calls: calls,
+    thoughts: reply.thoughts ?? null,
+  });
+}
+
+/** The model's message for the log. */
+export function assistantEntry(
+  scope: RunScope,
+  reply: ReleasedReply,
+  calls: readonly ToolCall[],
+  marks: Readonly<Record<string, unknown>> = {},
+): JournalEntry {
+  const metadata: Record<string, unknown> = { model: scope.route.id, stop_reason: reply.stop_reason, ...marks };
+  if (reply.usage !== null) metadata.usage = reply.usage;
+  if (reply.thoughts !== undefined) metadata.thinking = reply.thoughts;
+  else if (reply.reasoning !== "") metadata.thinking = [{ type: "thinking", thinking: reply.reasoning }];
+  if (reply.spoken.length > 0) metadata.controls = reply.spoken;
+  if (scope.memberOf !== null) metadata.agent = scope.plan.agent.name;
+  if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
+  return {
+    kind: "message",
+    role: "assistant",
+    content: reply.text,
+    extra: calls.length === 0 ? { metadata } : { tool_calls: calls, metadata },
+  };
+}
+
+/** What was said before something went wrong, with its status. */
+function partialEntries(scope: RunScope, text: string, status: string): JournalEntry[] {
+  if (text === "") return [];
+  scope.remember([contextMessage({ role: "assistant", content: text })]);
+  const metadata: Record<string, unknown> = { model: scope.route.id, status };
+  if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
+  return [{ kind: "message", role: "assistant", content: text, extra: { metadata } }];
+}

@@ -1,0 +1,78 @@
+import { checkAnswer } from "../../../governance/answer-problem.ts";
+import type { ToolRunner } from "../calls/tool-runner.ts";
+import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
+import { noteEntry } from "../plan/notes.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { answered, type Ending, misfit } from "./endings.ts";
+import { runSteps, type Steps } from "./step-loop.ts";
+
+// The steps that come to the answer of the turn. With spec.output_schema it is held until it fits: what a client reads as an answer
+// is what it has been promised. One that does not fit is asked for once more, and then it is a failure of the model.
+
+/** How often an answer is asked for that does not fit. */
+const triesMax = 2;
+
+/** How steps are made whose answer is that of the turn. */
+export type FinalSteps = Omit<Steps<never>, "answer">;
+
+/** Steps until the turn is over. */
+export function finalSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
+  if (scope.answerSchema !== null) return fittingSteps(scope, tools, steps);
+  return runSteps(scope, tools, { ...steps, answer: (reply) => answered(scope, reply) });
+}
+
+/** Steps until there is an answer that may be given. Nobody has read it yet. */
+export async function heldSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<HeldReply | Ending> {
+  scope.voice = "held";
+  const { misfits, problem: earlier } = misfitsOf(scope);
+  let problem = earlier;
+  for (let tries = misfits + 1; ; tries++) {
+    const wrong = problem;
+    const end = await runSteps(scope, tools, {
+      ...steps,
+      nudge: (step) => (wrong === null ? steps.nudge(step) : correction(wrong)),
+      answer: (reply): HeldReply => ({ kind: "reply", reply }),
+    });
+    if (end.kind !== "reply") return end;
+    const fitted = fit(scope, end.reply);
+    if (typeof fitted !== "string") return { kind: "reply", reply: fitted };
+    problem = fitted;
+    if (tries >= triesMax) return misfit(scope, end.reply, problem);
+    await scope.journal.append([noteEntry("output_misfit", { problem })], scope.billing());
+  }
+}
+
+/** Whether an answer is not what the model would have said: it was cut off, or refused by it or by a control. */
+export function isBroken({ isRefused, stop_reason }: ReleasedReply): boolean {
+  return isRefused || stop_reason === "max_tokens" || stop_reason === "refusal";
+}
+
+interface HeldReply {
+  readonly kind: "reply";
+  readonly reply: ReleasedReply;
+}
+
+async function fittingSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
+  const end = await heldSteps(scope, tools, steps);
+  if (end.kind !== "reply") return end;
+  tellReply(scope, end.reply);
+  return answered(scope, end.reply);
+}
+
+/** How often the answer that is being made did not fit before the run was put aside, and why. */
+function misfitsOf({ resumed }: RunScope): { misfits: number; problem: string | null } {
+  const notes = resumed?.notes ?? [];
+  const misfits = notes.length - 1 - notes.findLastIndex(({ type }) => type !== "output_misfit");
+  return { misfits, problem: misfits === 0 ? null : String(notes.at(-1)?.problem) };
+}
+
+/** The answer as it may be given, or why it may not. One that is broken says so by its stop reason. */
+function fit(scope: RunScope, reply: ReleasedReply): ReleasedReply | string {
+  if (scope.answerSchema === null || isBroken(reply)) return reply;
+  const checked = checkAnswer(scope.answerSchema, reply.text);
+  return checked.ok ? { ...reply, text: checked.json } : checked.problem;
+}
+
+function correction(problem: string): string {
+  return `Your last answer was not taken: ${problem}. Give it again as one JSON object that fits the schema, with nothing around it.`;
+}

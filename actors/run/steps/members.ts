@@ -1,0 +1,157 @@
+import { SvcError } from "../../../bus/errors.ts";
+import { silentOutput } from "../../../bus/frames/silent-output.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import { styledPrompt } from "../../../manifests/sections/output-styles.ts";
+import { inCallOrder } from "../../log/branch.ts";
+import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
+import { ToolRunner } from "../calls/tool-runner.ts";
+import { takesImages, thinkingFor } from "../intake/admission.ts";
+import { eventsAt, memberJournal } from "../journal/member-journal.ts";
+import { Tail } from "../journal/tail.ts";
+import { noteEntry, type RunNote } from "../plan/notes.ts";
+import type { Resumed, RunPlan } from "../plan/plan.ts";
+import { RunScope } from "../scope/scope.ts";
+import type { Ending, Finished, Suspended } from "./endings.ts";
+import type { PatternDeps } from "./pattern.ts";
+
+// Agents that work in the run of another. A member runs under its own manifest: prompt, model, tools, policies, approvals. It spends
+// the run's budget and is stopped with it. One that speaks answers in the place of the agent that has asked it, with its conversation;
+// any other has a transcript of its own, of which nobody but the one that has asked it reads a word.
+
+/** What a member came to: its answer, null where it has none. */
+export interface MemberEnd {
+  readonly agent: string;
+  readonly text: string | null;
+  /** It has none because of a limit of the run. */
+  readonly limited?: boolean;
+}
+
+/** Lets a member go on in the place of the agent: it is shown the conversation, and what it says is the answer. */
+export async function speakAs(scope: RunScope, agent: CompiledAgent): Promise<Ending> {
+  const { resumed } = scope;
+  scope.resumed = null;
+  const { branch, turnStart, nudge } = scope.plan;
+  const plan = planOf(scope.plan, agent, { branch, turnStart, nudge, resumed, queued: scope.plan.queued });
+  const output = scope.output;
+  const member = new RunScope(plan, scope.journal, output, scope.deps, { over: scope, speaks: true });
+  scope.speaker = member;
+  const ending = await loopOf(scope, agent)(member, new ToolRunner(member));
+  member.passOn();
+  scope.route = member.route;
+  return ending;
+}
+
+/**
+ * Lets a member work on the caller's turn, with `told` behind it, in a transcript of its own at `place`. What it came to is noted; one
+ * that was noted before is not asked again.
+ */
+export async function askMember(
+  scope: RunScope,
+  agent: CompiledAgent,
+  place: string,
+  told: string | null = null,
+): Promise<MemberEnd | Suspended> {
+  const earlier = endOf(scope.earlier?.notes ?? [], place);
+  if (earlier !== null) return earlier;
+  const { branch, turnStart } = scope.plan;
+  const turn = branch.slice(turnStart).filter(({ role }) => role === "user" || role === "system");
+  if (scope.plan.nudge !== null) turn.push(contextMessage({ role: "user", content: scope.plan.nudge }));
+  if (told !== null) turn.push(contextMessage({ role: "user", content: told }));
+  const { messages, resumed } = takenUp(scope, place);
+  const plan = planOf(scope.plan, agent, {
+    branch: [...turn, ...messages],
+    turnStart: 0,
+    nudge: null,
+    resumed,
+    queued: null,
+  });
+  const journal = memberJournal(scope.journal, place);
+  const output = { ...silentOutput, frame: (name: string, data: unknown, id: number) => scope.frame(name, data, id) };
+  const member = new RunScope(plan, journal, output, scope.deps, { over: scope, speaks: false });
+  const ending = await ended(scope, agent, member);
+  if (ending?.kind === "suspended") return ending;
+  if (scope.cancellation.cancelled) return { agent: agent.name, text: null };
+  const text = ending === null || ending.failure !== null || isCutShort(ending) ? null : ending.final;
+  if (ending !== null) await journal.append(ending.entries, member.billing());
+  const end: MemberEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
+  await scope.journal.append([noteEntry("member_end", { place, ...end })], scope.billing());
+  return end;
+}
+
+/** What a member came to, in the words that are given on. */
+export function wordsOf({ agent, text }: MemberEnd): string {
+  return text ?? `[${agent} failed]`;
+}
+
+/** Null for a member whose model cannot be called at all: it alone fails of it. */
+async function ended(scope: RunScope, agent: CompiledAgent, member: RunScope): Promise<Ending | null> {
+  try {
+    return await loopOf(scope, agent)(member, new ToolRunner(member));
+  } catch (error) {
+    const { code } = SvcError.from(error);
+    if (code !== "model_not_configured" && code !== "unresolved_secret") throw error;
+    scope.deps.log.warn({ run_id: scope.plan.run_id, agent: agent.name, code }, "a member cannot call its model");
+    return null;
+  }
+}
+
+/** A limit of the run was in the way, or its steps were used up without a word. */
+function isCutShort({ final, limited }: Finished): boolean {
+  return final === null || limited === true;
+}
+
+function loopOf({ deps }: RunScope, agent: CompiledAgent) {
+  const { pattern } = agent.manifest.spec;
+  const loop = (deps as PatternDeps).patterns.get(pattern);
+  if (!loop) throw new Error(`no pattern is called ${pattern}`);
+  return loop;
+}
+
+function planOf(
+  plan: RunPlan,
+  agent: CompiledAgent,
+  at: Pick<RunPlan, "branch" | "turnStart" | "nudge" | "resumed" | "queued">,
+): RunPlan {
+  const { route, fallbacks, vision, temperature, max_tokens } = agent.model;
+  const hasImages = at.branch.slice(at.turnStart).some(({ attachments }) => attachments !== null);
+  const own = [route, ...fallbacks];
+  const seeing = own.filter(takesImages);
+  const routes = !hasImages || takesImages(route) ? own : vision === null ? seeing : [vision, ...seeing];
+  return {
+    ...plan,
+    ...at,
+    agent,
+    outputStyle: null,
+    systemPrompt: styledPrompt(agent, null),
+    routes: routes.length > 0 ? routes : own,
+    temperature,
+    max_tokens,
+    thinking: thinkingFor(agent, null),
+    userText: null,
+  };
+}
+
+function endOf(notes: readonly RunNote[], place: string): MemberEnd | null {
+  const note = notes.find((noted) => noted.type === "member_end" && noted.place === place);
+  return note === undefined ? null : (note as unknown as MemberEnd);
+}
+
+/** Where a member was when the run was put aside, by what it has in the log. */
+function takenUp(scope: RunScope, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
+  const resumed = scope.earlier;
+  const events = resumed === null ? [] : eventsAt(resumed.ofMembers, place);
+  if (resumed === null || events.length === 0) return { messages: [], resumed: null };
+  const tail = new Tail();
+  const messages: ContextMessage[] = [];
+  for (const event of events) {
+    tail.take(event);
+    const message = messageOf(event);
+    if (message !== null) messages.push(message);
+  }
+  const { steps, callIds, notes, ofMembers } = tail;
+  const { waits } = resumed;
+  return {
+    messages: inCallOrder(messages, 0),
+    resumed: { ...resumed, step: steps, calls: tail.open(waits), callIds, notes, ofMembers },
+  };
+}

@@ -1,0 +1,16 @@
+import type { Gate } from "../../runtime/gate.ts";
+import type { ToolRunner } from "../calls/tool-runner.ts";
+import type { RunDeps } from "../scope/deps.ts";
+import type { RunScope } from "../scope/scope.ts";
+import type { Ending } from "./endings.ts";
+
+/** The loop of an agent: goes on until it is known how the run ends. It refuses only when the journal does. */
+export type Pattern = (scope: RunScope, tools: ToolRunner) => Promise<Ending>;
+
+/** What runs need, and the actors that start them. */
+export interface PatternDeps extends RunDeps {
+  /** The loops that an agent can have, by spec.pattern. */
+  readonly patterns: ReadonlyMap<string, Pattern>;
+  /** How many runs that were put aside are taken up at once. */
+  readonly resumes: Gate;
+}

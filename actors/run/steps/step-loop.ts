@@ -1,0 +1,91 @@
+import type { ToolRunner } from "../calls/tool-runner.ts";
+import { branchStep } from "../compaction/branch-step.ts";
+import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
+import type { StepOutcome } from "../model/model-step.ts";
+import type { RunScope } from "../scope/scope.ts";
+import {
+  assistantEntry,
+  assistantMessage,
+  type Ending,
+  failedCall,
+  limited,
+  outOfSteps,
+  stopped,
+  suspended,
+} from "./endings.ts";
+import { leaveTools, runTools } from "./step-tools.ts";
+import { takeInputs } from "./taken-inputs.ts";
+
+// What every pattern is made of: steps. A step is a model call, and the tools that it asks for.
+
+/** How steps are made. */
+export interface Steps<E> {
+  /** Shown to the model behind everything else, as the caller's words, and kept nowhere. */
+  nudge(step: number): string | null;
+  /** Most model calls, with those that were made before the run was put aside. */
+  readonly limit: number;
+  /** Metadata of the messages that ask for tools. */
+  readonly marks?: Readonly<Record<string, unknown>>;
+  /** How the run ends where the model was asked in vain; null, and absent, for the way that it always does. */
+  unanswered?(outcome: NoReply): Ending | null;
+  /** What becomes of the model's answer, which is not in the log yet. */
+  answer(reply: ReleasedReply): E;
+}
+
+/**
+ * Asks the model, runs the tools it asks for, and asks again, until it answers or may not go on. Begins where the log of the run
+ * says, and ends when nothing goes on before somebody outside has answered.
+ */
+export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Steps<E>): Promise<E | Ending> {
+  const { resumed } = scope;
+  scope.resumed = null;
+  if (resumed !== null) {
+    const ending = await runTools(scope, tools, resumed.calls);
+    if (ending !== null) return ending;
+  }
+  const first = (resumed?.step ?? scope.stepsBefore) + 1;
+  for (let step = first; ; step++) {
+    scope.step = step;
+    // A durable run gives its slot up between two steps where others are to have it.
+    const { fiber } = scope.plan;
+    if (fiber !== null && step > first && scope.memberOf === null && !(await fiber.mayStep())) return suspended;
+    if (scope.steering.isDue && !scope.cancellation.cancelled) await takeInputs(scope, "step");
+    const outcome = await branchStep(scope, steps.nudge(step));
+    if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(scope, outcome);
+    const { reply } = outcome;
+    if (reply.tool_calls.length === 0) return steps.answer(reply);
+
+    // Words beside calls are shown as they are: what is looked at is the answer.
+    if (scope.voice === "held") tellReply(scope, reply);
+    const calls = tools.identify(reply.tool_calls);
+    scope.remember([assistantMessage(reply, calls)]);
+    const isLast = step >= steps.limit;
+    const at = await scope.journal.append(
+      [assistantEntry(scope, reply, calls, { ...steps.marks, ...(isLast && { truncated: true }) })],
+      scope.billing(),
+    );
+    scope.committed();
+    scope.told(at);
+    const pending = calls.map((call, at) => ({
+      call,
+      argumentsText: reply.tool_calls[at]?.arguments ?? "",
+      wait: null,
+    }));
+    // The calls of the last step are not run, and the log says so (decision 35).
+    const ending = isLast
+      ? await leaveTools(scope, tools, pending, "the run is out of steps")
+      : await runTools(scope, tools, pending);
+    if (ending !== null) return ending;
+    if (isLast) return outOfSteps(reply);
+  }
+}
+
+/** A model call that has not come to a reply. */
+export type NoReply = Exclude<StepOutcome, { readonly kind: "reply" }>;
+
+/** How the run ends by it. */
+export function notAnswered(scope: RunScope, outcome: NoReply): Ending {
+  if (outcome.kind === "breach") return limited(scope, outcome.breach, outcome.partial);
+  if (outcome.kind === "stopped") return stopped(scope, outcome.partial);
+  return failedCall(scope, outcome.failure, outcome.partial);
+}

@@ -1,0 +1,58 @@
+import { contextMessage } from "../../log/message.ts";
+import type { AtEnd, TakeInputs, TakenInput } from "../../log/messages.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+// What waits for a run becomes part of its conversation between two of its steps.
+
+/** Characters of a message that audit keeps. */
+const auditMax = 2_000;
+
+/** Takes what is due into the log and the branch, and tells those who listen. */
+export async function takeInputs(scope: RunScope, at: "step" | AtEnd): Promise<readonly TakenInput[]> {
+  const { steering, plan, journal } = scope;
+  const { steering_mode, follow_up_mode } = plan.agent.manifest.spec.session;
+  const moment: TakeInputs["moment"] = at === "step" && steering.isAtStart ? "start" : at;
+  const modes = { steers: steering_mode, follow_ups: follow_up_mode };
+  const taken = await journal.takeInputs({ moment, ...modes, origin: plan.origin });
+  steering.took(taken);
+  for (const input of taken.inputs) {
+    const { kind, content, frame } = input;
+    scope.remember([contextMessage({ role: "user", content })]);
+    if (frame !== null) scope.frameToAll(frame.name, frame.data);
+    if (kind === "note") continue;
+    scope.frameToAll(kind, { content });
+    auditSaid(scope, input);
+  }
+  return taken.inputs;
+}
+
+/** What may keep a run from its end: a steer, as long as there is a step left for it, or a follow-up. */
+export function atEnd({ step, plan }: RunScope): AtEnd {
+  return step < plan.agent.recursion_limit ? "end" : "end_of_steps";
+}
+
+/** Takes the follow-ups that have kept the run from its end: another turn. Steers are taken by its next step. */
+export async function takeAtEnd(scope: RunScope, at: AtEnd): Promise<void> {
+  const { plan } = scope;
+  const turnStart = plan.branch.length;
+  const taken = await takeInputs(scope, at);
+  const isTurn = taken.some(({ kind }) => kind === "follow_up");
+  plan.nudge = null;
+  scope.stepsBefore = isTurn ? 0 : scope.step;
+  if (isTurn) plan.turnStart = turnStart;
+}
+
+/** Who says something to a run need not be who has started it. */
+function auditSaid({ deps, plan, journal }: RunScope, { content, sender }: TakenInput): void {
+  deps.audit.record(plan.principal.tenant_id, {
+    event_type: "user_input",
+    status: "ok",
+    manifest_id: plan.agent.name,
+    principal_subj: sender,
+    payload: {
+      user_input: content.slice(0, auditMax),
+      thread_id: journal.threadId,
+      request_id: plan.request_id,
+    },
+  });
+}
