@@ -35,7 +35,7 @@ describe("refusals", () => {
         },
         vault: { auth: { inbound: { required_scopes: ["vault:open", "vault:enter"] } } },
         "api-keys-not": { auth: { inbound: { schemes: ["jwt"] } } },
-        durable: { execution: { mode: "durable" } },
+        later: { skills_declared_only: true },
       },
       routes: { secretive: { provider: "groq", model: "x" }, keyless: { provider: "xai", model: "x" } },
       providers: { groq: { api_key: "secret:NOT_THERE" } },
@@ -96,14 +96,14 @@ describe("refusals", () => {
   test("ERR-014 an operator's manifest that does not compile is 422 invalid_manifest with the field, on every surface", async () => {
     const detail = [
       {
-        loc: ["spec", "execution", "mode"],
-        msg: "spec.execution.mode is not supported by this version.",
+        loc: ["spec", "skills_declared_only"],
+        msg: "spec.skills_declared_only is not supported by this version.",
         type: "unsupported",
       },
     ];
     const wanted = [422, JSON.stringify({ error: "invalid_manifest", detail })];
 
-    for (const path of surfaces) assert.deepEqual(told(await send(path, turn("durable", "hi"))), wanted);
+    for (const path of surfaces) assert.deepEqual(told(await send(path, turn("later", "hi"))), wanted);
   });
 
   test("ERR-007 a secret that cannot be resolved is 503 on /chat, and event: error in a stream", async () => {

@@ -25,7 +25,7 @@ describe("the order of a turn", () => {
       manifests: {
         agent: { tools: ["calculator"] },
         guarded: { auth: { inbound: { required_scopes: ["vault:open"] } } },
-        durable: { execution: { mode: "durable" }, auth: { inbound: { required_scopes: ["vault:open"] } } },
+        durable: { skills_declared_only: true, auth: { inbound: { required_scopes: ["vault:open"] } } },
         greeter: { prompts: [{ name: "empty", body: "" }] },
       },
       routes: { keyless: { provider: "groq", model: "x" } },
