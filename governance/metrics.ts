@@ -34,7 +34,7 @@ export const metricTable = {
   },
   svc_approval_waived_total: {
     type: "counter",
-    help: "Calls that would have waited for a person, and passed because of the conversation's permission mode.",
+    help: "Calls that would have waited for a person, and passed by the permission mode, or because nobody watches and the rule lets it.",
     labels: ["manifest_id", "mode"],
   },
   svc_approval_required_total: {

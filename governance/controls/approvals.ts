@@ -1,3 +1,4 @@
+import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import { principalId } from "../../bus/protocol/principal.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
 import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
@@ -30,12 +31,8 @@ export function approvals(run: GovernedRun): Control | null {
     async before(call) {
       const rule = agent.approvals.get(call.tool);
       if (rule === undefined || !rule.when_args.every((name) => carries(call.args, name))) return pass;
-      if (isWaived(run, call.tool)) {
-        run.audit("approval_waived", run.mode, { tool: call.tool, manifest_id: agent.name });
-        run.metrics.count("svc_approval_waived_total", { mode: run.mode });
-        return pass;
-      }
-      if (!run.attended && rule.allow_unattended) return pass;
+      if (isWaived(run, call.tool)) return waived(run, call.tool, run.mode);
+      if (!run.attended && rule.allow_unattended) return waived(run, call.tool, "unattended");
       if (!run.attended && !run.durable) return refused(rule, "unattended");
       try {
         return await gate(run, rule, call);
@@ -46,6 +43,13 @@ export function approvals(run: GovernedRun): Control | null {
       }
     },
   };
+}
+
+/** Lets a call pass that a person would have been asked about, and says so. */
+function waived(run: GovernedRun, tool: string, why: PermissionMode | "unattended"): CallVerdict {
+  run.audit("approval_waived", why, { tool, manifest_id: run.agent.name });
+  run.metrics.count("svc_approval_waived_total", { mode: why });
+  return pass;
 }
 
 /** Whether the conversation's mode lets calls of the tool pass without a person; that a plan is approved no mode waives. */

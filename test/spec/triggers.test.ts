@@ -33,6 +33,8 @@ const triggers = {
   gone: { ...base, manifest: "not-there" },
   toolless: { ...base, manifest: "toolless" },
   closed: { ...base, manifest: "closed" },
+  unwatched: { ...base, manifest: "unwatched" },
+  watched: { ...base, manifest: "watched" },
   unscoped: { ...base, manifest: "scoped" },
 };
 const tools = ["trigger_event"];
@@ -62,6 +64,8 @@ describe("triggers", () => {
       manifests: {
         agent: { tools, auth: { inbound: { schemes: ["trigger", "api_key"] } } },
         scoped: { tools, auth: { inbound: { required_scopes: ["deploy:write"] } } },
+        unwatched: { tools, approvals: [{ id: "gate", tools, allow_unattended: true }] },
+        watched: { tools, approvals: [{ id: "gate", tools }] },
         toolless: { tools: ["calculator"] },
         closed: { tools, auth: { inbound: { schemes: ["api_key"] } } },
       },
@@ -274,6 +278,26 @@ describe("triggers", () => {
       items.filter((row: { principal_subj: string }) => row.principal_subj.startsWith("trigger:")).length,
       0,
     );
+  });
+
+  test("GOV-017 a rule with allow_unattended lets the calls of a trigger's run pass, audited; another one puts the run aside", async () => {
+    const passed = await deliver("unwatched", { type: "alone" });
+    assert.equal((await ended(passed.json.run_id)).final.content, "Seen.");
+    const row = await eventually("an audit row", async () => {
+      const { items } = (await server.get("/audit?event_type=approval_waived", { key: keys.reader })).json;
+      return items[0];
+    });
+    assert.deepEqual([row.manifest_id, row.status, row.payload.tool], ["unwatched", "unattended", "trigger_event"]);
+
+    const held = await deliver("watched", { type: "asked for" });
+    const waiting = await eventually("a run that waits", async () => {
+      const { json } = await server.get(`/runs/${held.json.run_id}`, { key: keys.reader });
+      return json.status === "waiting" ? json : undefined;
+    });
+    assert.equal(waiting.waiting_on.kind, "approval");
+    const decided = { decision: "approved" };
+    await server.post(`/approvals/${waiting.waiting_on.id}/decide`, decided, { key: keys.reader });
+    assert.equal((await ended(held.json.run_id)).final.content, "Seen.");
   });
 
   test("TRIG-004 TRIG-005 killed right behind its answer, the server runs it after its start, once", async () => {
