@@ -49,7 +49,7 @@ export function isTaskSuffix(suffix: string): boolean {
   return suffix.startsWith("task-") && /^task-[0-9a-f]{16}$/.test(suffix);
 }
 
-/** Where a durable run keeps its log that was asked for without a conversation. No client can name it. */
+/** Where a durable run keeps its log that was asked for without a conversation. Clients name it in filters and answers alone. */
 export function fiberSuffix(runId: string): string {
   return `fiber:${runId}`;
 }

@@ -3,12 +3,13 @@ import { type PendingAsk, PendingAsks } from "./asks.ts";
 import type { Env } from "./env.ts";
 import { protocolVersion, type Receiver, UnknownProtocol, unpack } from "./envelope.ts";
 import { SvcError, type WireError } from "./errors.ts";
-import { Link, type Slot } from "./link.ts";
+import { Link } from "./link.ts";
 import { localTransport } from "./local.ts";
 import { Placement } from "./placement.ts";
 import type { Channel, ChannelRef } from "./protocol/channel.ts";
 import type { ActorKind, AskType, Body, MessageType, Reply } from "./protocol/kinds.ts";
 import type { NodeId } from "./protocol/node-id.ts";
+import { SendingEnd } from "./sending-end.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Transport } from "./transport.ts";
 
@@ -217,22 +218,8 @@ export class Bus {
 
   /** The sending end of a channel that another node, or this one, has opened. What is sent after that node is lost is dropped. */
   channel(ref: ChannelRef): Channel {
-    const slot: Slot = { batch: 0, index: 0 };
     // Kept: the link to a replacement is another one, and nobody there knows the channel.
-    const link = this.#linkTo(ref.node);
-    return {
-      get writable() {
-        return link?.writable ?? true;
-      },
-      onWritable: (work) => {
-        if (link) link.onWritable(work);
-        else this.env.defer(work);
-      },
-      send: (text, last) => {
-        if (!link || link.closed) this.dropped.frame++;
-        else link.frame(slot, ref.id, text, last);
-      },
-    };
+    return new SendingEnd(this.#linkTo(ref.node), ref.id, this.env, this.dropped);
   }
 
   /** Listens to what an actor publishes. One handler for each address on a node. */

@@ -31,6 +31,12 @@ export const errorTable = {
   host_not_allowed: { status: 403, help: "The Host header names a host that is not served; see SVC_ALLOWED_HOSTS." },
   origin_not_allowed: { status: 403, help: "A browser page of another origin is calling; see SVC_CORS_ORIGINS." },
   rate_limited: { status: 429, retryable: true, help: "The rate limit is spent; Retry-After says when to come back." },
+  consumer_shared_secret_required: {
+    status: 503,
+    help: "SVC_CONSUMER_SHARED_SECRET is not set, and consumers must show it here.",
+  },
+  thread_not_in_tenant: { status: 403, help: "The session is not of a tenant of the consumer's credential." },
+  already_recorded: { status: 409, help: "The call has another result already." },
   // Chat
   invalid_thread_id: {
     status: 400,
@@ -51,8 +57,12 @@ export const errorTable = {
   idempotency_key_reused: { status: 422, help: "The key was used with another body." },
   idempotency_in_progress: { status: 409, retryable: true, help: "The first request with this key is still running." },
   run_in_progress: { status: 409, retryable: true, help: "The thread has a live run." },
-  run_not_found: { status: 404, help: "No durable run of this token or id." },
+  run_not_found: { status: 404, help: "No durable run of this token, or no run of this id." },
+  request_not_found: { status: 404, help: "The run has no model request of this number on record." },
   run_finished: { status: 409, help: "The run is over." },
+  run_not_dead: { status: 409, help: "Only a run that is dead is requeued." },
+  run_requeued: { status: 409, help: "Another run goes on with this one already." },
+  principal_revoked: { status: 409, help: "Who has asked for the run could not ask for it any more." },
   run_queue_full: {
     status: 429,
     retryable: true,
@@ -60,7 +70,7 @@ export const errorTable = {
   },
   durable_not_supported: {
     status: 400,
-    help: "A manifest with spec.execution.mode durable runs by POST /chat, /chat/stream and /chat/continue.",
+    help: "A manifest with spec.execution.mode durable runs by POST /chat, /chat/stream, /chat/continue, and /v1/responses with background.",
   },
   lease_held: { status: 409, retryable: true, help: "Another client drives the thread." },
   lease_read_only: { status: 409, help: "The lease only watches; one that is exclusive drives." },

@@ -3,7 +3,7 @@ import type { SubmitTurn } from "../protocol/run.ts";
 import { jsonAnswer } from "./answer.ts";
 import { asideAnswer } from "./aside-answer.ts";
 import { compactionAnswer } from "./compaction-answer.ts";
-import { nativeStream } from "./native-stream.ts";
+import { NativeStream } from "./native-stream.ts";
 import { openAiAnswer, openAiStream } from "./openai.ts";
 import type { RunOutput } from "./output.ts";
 import { type ResponseHead, responseId } from "./response-object.ts";
@@ -24,7 +24,7 @@ export function outputFor(
   const completion = { id: `chatcmpl-${turn.run_id.slice(0, 24)}`, created, model: agentName };
   switch (turn.surface) {
     case "chat_stream":
-      return nativeStream(channel, turn.request_id);
+      return new NativeStream(channel, turn.request_id);
     case "chat":
       return jsonAnswer(channel, false, turn.request_id);
     case "continue":

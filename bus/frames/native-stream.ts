@@ -3,20 +3,47 @@ import type { Channel } from "../protocol/channel.ts";
 import { doneMark, errorFrame, frame, frameOfJson, textFrames, thinkingFrames, turnStartedFrame } from "./frames.ts";
 import type { RunOutput, RunResult } from "./output.ts";
 
-/** POST /chat/stream: the frames of document 1. */
-export function nativeStream(channel: Channel, requestId: string): RunOutput {
-  return {
-    get writable() {
-      return channel.writable;
-    },
-    onWritable: (work) => channel.onWritable(work),
-    started: () => channel.send(turnStartedFrame, false),
-    text: (delta) => channel.send(textFrames(delta), false),
-    thinking: (delta) => channel.send(thinkingFrames(delta), false),
-    frame: (name, data, id) => channel.send(frame(name, data, id), false),
-    finished: (result, id) => channel.send(ending(result, id), true),
-    failed: (error) => channel.send(errorFrame(failureText(error, requestId)) + doneMark, true),
-  };
+/** POST /chat/stream: the frames of document 1. A class, since there is one for as long as a run waits: literals with a getter are ten times as large. */
+export class NativeStream implements RunOutput {
+  readonly #channel: Channel;
+  readonly #requestId: string;
+
+  constructor(channel: Channel, requestId: string) {
+    this.#channel = channel;
+    this.#requestId = requestId;
+  }
+
+  get writable(): boolean {
+    return this.#channel.writable;
+  }
+
+  onWritable(work: () => void): void {
+    this.#channel.onWritable(work);
+  }
+
+  started(): void {
+    this.#channel.send(turnStartedFrame, false);
+  }
+
+  text(delta: string): void {
+    this.#channel.send(textFrames(delta), false);
+  }
+
+  thinking(delta: string): void {
+    this.#channel.send(thinkingFrames(delta), false);
+  }
+
+  frame(name: string, data: unknown, id: number): void {
+    this.#channel.send(frame(name, data, id), false);
+  }
+
+  finished(result: RunResult, id: number): void {
+    this.#channel.send(ending(result, id), true);
+  }
+
+  failed(error: SvcError): void {
+    this.#channel.send(errorFrame(failureText(error, this.#requestId)) + doneMark, true);
+  }
 }
 
 /** What a client is told of a failure that is not the model's. */

@@ -18,7 +18,7 @@ export interface ResponseHead {
 }
 
 /** Whether a response goes on, and how it has ended. */
-export type ResponseStatus = "in_progress" | "completed" | "incomplete" | "cancelled" | "failed";
+export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "cancelled" | "failed";
 
 /** Where a response stands. */
 export interface ResponseState {
@@ -120,7 +120,7 @@ export function responseObject({ id, created_at, model, asked, options }: Respon
     object: "response",
     created_at,
     status,
-    background: false,
+    background: asked.background ?? false,
     error: status === "failed" ? { code: "server_error", message: "the turn has failed" } : null,
     incomplete_details: reason === undefined ? null : { reason },
     instructions: asked.instructions,

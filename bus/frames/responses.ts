@@ -63,20 +63,26 @@ export function responseStream(
   };
   const tell: Tell = (type, fields) => channel.send(event(type, fields), false);
   const items = new OutputItems(head.id, tell);
-  const begun: ResponseState = { status: "in_progress", output: [], stop_reason: null, usage: null };
+  const queued: ResponseState = { status: "queued", output: [], stop_reason: null, usage: null };
+  const begun: ResponseState = { ...queued, status: "in_progress" };
+  const isQueued = head.asked.background === true;
   return {
     get writable() {
       return channel.writable;
     },
     onWritable: (work) => channel.onWritable(work),
     started() {
-      const response = responseObject(head, begun);
+      const response = responseObject(head, isQueued ? queued : begun);
       tell("response.created", { response });
-      tell("response.in_progress", { response });
+      tell(isQueued ? "response.queued" : "response.in_progress", { response });
     },
     text: (delta) => items.add("msg", delta),
     thinking: (delta) => items.add("rs", delta),
-    frame: (name) => items.frame(name),
+    frame: (name) => {
+      // One that has waited for its turn.
+      if (name === "turn_started") tell("response.in_progress", { response: responseObject(head, begun) });
+      else items.frame(name);
+    },
     finished(result) {
       const state = endOf(result, items);
       const response = responseObject(head, state);

@@ -5,7 +5,7 @@ import { errorFrameOf, frame } from "./frames.ts";
 
 /** What a durable run waits for. */
 export interface WaitingOn {
-  readonly kind: "approval" | "tool" | "ui" | "task" | "retry";
+  readonly kind: "approval" | "tool" | "ui" | "queue" | "task" | "retry";
   /** By which it is answered; the run's own for its next try. */
   readonly id: string;
   /** Epoch milliseconds; null for no end. */

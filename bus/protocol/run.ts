@@ -11,6 +11,8 @@ export interface RunMessages {
    * the rest comes over the channel. Safe to ask again with the same run_id.
    */
   start: { body: SubmitTurn; reply: TurnAccepted };
+  /** Has the run accepted, to go on with a dead one of the same log. Safe to ask again: see actors/run/requeue.ts. */
+  requeue: { body: { readonly of: string }; reply: AcceptedRun };
   /** Stops the run and answers when it has stopped: true unless it had ended by itself before. */
   abort: { body: { reason: AbortReason }; reply: { aborted: boolean } };
   /** The client that started the run is gone; the run goes on as long as the settings allow. */
@@ -32,6 +34,8 @@ export interface RunMessages {
   repay: { body: { readonly loan_id: string; readonly used: LoanUsed } };
   /** A task of this run is about to call a tool, which counts here too. The run is taken up for it like for a loan. */
   count: { body: { readonly task_id: string; readonly tool: string }; reply: { readonly breach: BreachTold | null } };
+  /** A task of this run is about to begin one in the background: what all of them spend is kept in the store from here on. */
+  share: { body: { readonly task_id: string }; reply: SharedBudgets };
   /** A task below this run, the first of its conversation, asks something of whoever listens. */
   relay: { body: { readonly name: string; readonly data: unknown } };
   /** A task of this run is put aside: nothing of it goes on. */
@@ -40,8 +44,34 @@ export interface RunMessages {
   taskEnded: { body: { readonly task_id: string; readonly outcome: TaskOutcome }; reply: Record<string, never> };
   /** Whether the run goes on or waits, and which of both. */
   alive: { body: Record<string, never>; reply: { readonly alive: boolean; readonly runs: boolean } };
+  /** The n-th model request of the run, as it is on record; null when it is not. Any run of this id may be asked, with or without its thread. */
+  request: { body: { readonly n: number; readonly with_bodies: boolean }; reply: ModelRequestTold | null };
   /** What the run has said since its last durable event. */
   status: { body: Record<string, never>; reply: RunStatus };
+}
+
+/** A model request of a run. */
+export interface ModelRequestTold {
+  readonly n: number;
+  /** JSON of what is on record: see `CallFacts` in storage/tables/model-calls.ts. */
+  readonly facts: string;
+  /** Digest of what it has in common with other requests of its agent. */
+  readonly frame: string;
+  /** Null when they were not asked for. */
+  readonly bodies: ModelRequestBodies | null;
+}
+
+/** What was sent. JSON texts, but the system text and the reply; null for what is not kept, or was not there. */
+export interface ModelRequestBodies {
+  readonly system: string | null;
+  /** The message list without images. */
+  readonly messages: string | null;
+  readonly tools: string | null;
+  readonly answer: string | null;
+  /** What the model has said, where no event says it. */
+  readonly reply: string | null;
+  /** What of it is not as the record says, in words. */
+  readonly problems: readonly string[];
 }
 
 /** Which run of which conversation. */
@@ -132,6 +162,25 @@ export interface ParentRun {
   readonly agents: readonly string[];
   /** How many tasks are in the chain, this one among them. */
   readonly depth: number;
+  /** Of a task that goes on beside the run above, and when that is over; absent for one that it waits for. */
+  readonly background?: BackgroundTask;
+  /** It is one of those, or below one: it begins no other. */
+  readonly beside?: true;
+}
+
+/** With what a background task begins. */
+export interface BackgroundTask extends SharedBudgets {
+  /** Milliseconds for which it may be at work. */
+  readonly active_ms: number;
+  /** How many of its conversation may be in flight. */
+  readonly tasks_max: number;
+}
+
+/** The budgets in the store that a task spends of, outermost first. */
+export interface SharedBudgets {
+  readonly budgets: readonly string[];
+  /** Money is bounded in one of them: a model without a price may use nothing. */
+  readonly priced: boolean;
 }
 
 /** What a trigger was told. */
@@ -193,6 +242,8 @@ export interface ResponseAsked {
   readonly temperature: number | null;
   /** False when the turn has no conversation. */
   readonly store: boolean;
+  /** Nobody waits for the turn: it is a durable run. Absent for one that is answered at its end. */
+  readonly background?: true;
 }
 
 /** The same, and which events of the log the response before it has: the last one must be the newest of the branch. */

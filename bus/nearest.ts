@@ -1,0 +1,66 @@
+// What somebody may have meant who has named what is not there.
+
+/** Longer names are no slips of a finger, and comparing costs their product. */
+const charactersMax = 64;
+/** Names that are compared: more than anybody registers. */
+const knownMax = 2_000;
+/** More names than these are no help to read. */
+const toldMax = 40;
+
+/**
+ * The one of `known` that `name` is most likely a slip of: in another spelling of case, dash and underscore, or by as many wrong,
+ * missing, added or swapped neighbouring letters as a third of its length, two at most. Null when there is none.
+ */
+export function nearest(name: string, known: Iterable<string>): string | null {
+  if (name.length > charactersMax) return null;
+  const wanted = plain(name);
+  let best: string | null = null;
+  let least = Math.min(2, Math.floor(wanted.length / 3)) + 1;
+  let compared = 0;
+  for (const candidate of known) {
+    if (++compared > knownMax) break;
+    const distance = slips(wanted, plain(candidate), least);
+    if (distance >= least) continue;
+    best = candidate;
+    least = distance;
+  }
+  return best;
+}
+
+/** What to say behind a name that is not there: which is near, or else which there are; empty when those are none or too many. */
+export function meant(name: string, known: readonly string[]): string {
+  const near = nearest(name, known);
+  if (near !== null) return ` (did you mean ${near}?)`;
+  return known.length === 0 || known.length > toldMax ? "" : ` (there are ${known.join(", ")})`;
+}
+
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll("-", "_");
+}
+
+/** The optimal string alignment distance of two texts (Damerau 1964), or `enough` when it is that or more. */
+function slips(a: string, b: string, enough: number): number {
+  if (Math.abs(a.length - b.length) >= enough) return enough;
+  let [before, last, row]: [number[], number[], number[]] = [
+    [],
+    Array.from({ length: b.length + 1 }, (_, at) => at),
+    [],
+  ];
+  for (let i = 1; i <= a.length; i++) {
+    row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1];
+      let distance = Math.min(
+        (last[j] as number) + 1,
+        (row[j - 1] as number) + 1,
+        (last[j - 1] as number) + (isSame ? 0 : 1),
+      );
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwapped) distance = Math.min(distance, (before[j - 2] as number) + 1);
+      row.push(distance);
+    }
+    if (Math.min(...row) >= enough) return enough;
+    [before, last] = [last, row];
+  }
+  return last[b.length] as number;
+}
