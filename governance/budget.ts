@@ -19,6 +19,16 @@ export interface Reservation {
   readonly outputTokensMax: number;
   /** The dearest rates that it may be at; null when none are known. */
   readonly price: ModelPrice | null;
+  /** What it was lent to stay in; null where it is in the run's own limits alone. */
+  readonly of: Borrowed | null;
+}
+
+/** What was lent for one model call with all its tries, and what of it is used or set aside. */
+export interface Borrowed {
+  readonly lent: Loan;
+  input: number;
+  output: number;
+  cost: number;
 }
 
 /** What a run has used of its limits. */
@@ -31,8 +41,10 @@ export interface Spent {
   readonly hops?: number;
 }
 
-/** What a run may use that spends the budget of another: it has to ask before each model call and each tool call. */
+/** Of what is spent with others: the run has to ask before each model call and each tool call. */
 export interface Lender {
+  /** Whether a call has to stay in what it was lent. */
+  readonly binds: boolean;
   /** Null while there is nothing to be had any more: whose budget it is has gone. */
   lend(
     asked: Pick<LoanUsed, "input_tokens" | "output_tokens">,
@@ -57,10 +69,10 @@ export class RunBudget {
   #output = 0;
   #cost = 0;
   #hops = 0;
-  /** Whose budget is spent too; null for a run that nobody has asked for but its caller. */
+  /** Whose budget is spent too; null for a run that spends with nobody. */
   readonly lender: Lender | null;
-  /** What the model call under way may use of it, and what was used when it was lent. */
-  #loan: { readonly lent: Loan; readonly before: Spent } | null = null;
+  /** What model calls under way were lent. */
+  readonly #borrowed = new Set<Borrowed>();
 
   /** `startedAt` and `latest` are epoch milliseconds; `spent` is what the run had used when it was put aside. */
   constructor(
@@ -112,106 +124,122 @@ export class RunBudget {
     return null;
   }
 
+  /** What was lent and is neither used nor set aside. */
+  get unused(): LoanUsed {
+    const unused = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
+    for (const { lent, input, output, cost } of this.#borrowed) {
+      unused.input_tokens += Math.max(0, lent.input_tokens - input);
+      unused.output_tokens += Math.max(0, lent.output_tokens - output);
+      unused.cost_usd += Math.max(0, lent.cost_usd - cost);
+    }
+    return unused;
+  }
+
   /**
-   * Asks for what the next model call may use of another's budget; `repay` must follow. Null when there is some, or the limit in the way;
-   * `gone` when nobody is there to ask.
+   * Asks for what the next model call may use of another's budget; `repay` must follow. The limit in the way, or `gone` when nobody is
+   * there to ask.
    */
-  async borrow(inputTokens: number, wanted: number, price: ModelPrice | null): Promise<Breach | "gone" | null> {
-    this.repay();
+  async borrow(inputTokens: number, wanted: number, price: ModelPrice | null): Promise<Borrowed | Breach | "gone"> {
     const lent = await this.lender?.lend({ input_tokens: inputTokens, output_tokens: wanted }, price);
     if (lent === undefined || lent === null) return "gone";
     if ("limit" in lent) return lent;
-    this.#loan = { lent, before: this.spent };
-    return null;
+    const borrowed: Borrowed = { lent, input: 0, output: 0, cost: 0 };
+    this.#borrowed.add(borrowed);
+    return borrowed;
   }
 
-  /** Says what was used of the last loan. */
-  repay(): void {
-    const loan = this.#loan;
-    this.#loan = null;
-    if (loan === null) return;
-    this.lender?.repay(loan.lent.loan_id, {
-      input_tokens: this.#input - loan.before.input_tokens,
-      output_tokens: this.#output - loan.before.output_tokens,
-      cost_usd: this.#cost - loan.before.cost_usd,
-    });
+  /** Says what was used of a loan, once. */
+  repay(borrowed: Borrowed): void {
+    if (!this.#borrowed.delete(borrowed)) return;
+    const { lent, input, output, cost } = borrowed;
+    this.lender?.repay(lent.loan_id, { input_tokens: input, output_tokens: output, cost_usd: cost });
   }
 
   /**
    * Sets aside what a call is expected to cost, or says which limit is in the way. `wanted` is the output that the request would ask
    * for, null for no bound; `price` the dearest of the routes that may answer. A call that writes more has to ask: see `extend`.
    */
-  reserve(inputTokens: number, wanted: number | null, price: ModelPrice | null, now: number): Reservation | Breach {
+  reserve(
+    inputTokens: number,
+    wanted: number | null,
+    price: ModelPrice | null,
+    now: number,
+    of: Borrowed | null = null,
+  ): Reservation | Breach {
     if (now >= this.#deadline) return this.#breach("max_wall_clock_seconds");
-    if (inputTokens > this.#inputLeft) return this.#breach("max_input_tokens");
-    if (this.#outputLeft < 1) return this.#breach("max_output_tokens");
+    if (inputTokens > this.#inputLeft(of)) return this.#breach("max_input_tokens");
+    const outputLeft = this.#outputLeft(of);
+    if (outputLeft < 1) return this.#breach("max_output_tokens");
     // Whatever of it a provider reads from its cache or writes there, it will not cost more.
     const inputCost =
       price === null ? 0 : (inputTokens * Math.max(price.input, price.cache_read, price.cache_write)) / 1e6;
-    const affordable = this.#affordable(price, inputCost);
+    const affordable = this.#affordable(price, inputCost, of);
     if (affordable < 1) return this.#breach("max_cost_usd");
-    const outputTokensMax = Math.min(this.#outputLeft, affordable);
-    const reserved: Reservation = { inputTokens, outputTokens: 0, costUsd: inputCost, outputTokensMax, price };
-    this.#input += inputTokens;
-    this.#cost += inputCost;
+    const outputTokensMax = Math.min(outputLeft, affordable);
+    const reserved: Reservation = { inputTokens, outputTokens: 0, costUsd: inputCost, outputTokensMax, price, of };
+    this.#count(of, inputTokens, 0, inputCost);
     this.#setAside(reserved, Math.min(wanted ?? assumedOutputTokens, outputTokensMax));
     return reserved;
   }
 
   /** Sets more output aside for a call under way, up to 4,096 tokens, or says which limit has left it none. */
   extend(reserved: Reservation): Breach | null {
-    if (this.#outputLeft < 1) return this.#breach("max_output_tokens");
-    const affordable = this.#affordable(reserved.price, 0);
+    const outputLeft = this.#outputLeft(reserved.of);
+    if (outputLeft < 1) return this.#breach("max_output_tokens");
+    const affordable = this.#affordable(reserved.price, 0, reserved.of);
     if (affordable < 1) return this.#breach("max_cost_usd");
-    this.#setAside(reserved, Math.min(assumedOutputTokens, this.#outputLeft, affordable));
+    this.#setAside(reserved, Math.min(assumedOutputTokens, outputLeft, affordable));
     return null;
   }
 
   /** Replaces what was set aside by what was used; `used` is null when the call failed before it was metered. */
   settle(reserved: Reservation, used: PricedTokens | null, price: ModelPrice | null): void {
-    this.#input -= reserved.inputTokens;
-    this.#output -= reserved.outputTokens;
-    this.#cost -= reserved.costUsd;
+    const { of } = reserved;
+    this.#count(of, -reserved.inputTokens, -reserved.outputTokens, -reserved.costUsd);
     if (used === null) return;
-    this.#input += used.input + used.cacheRead + used.cacheWrite;
-    this.#output += used.output;
-    this.#cost += costOf(used, price).total;
+    this.#count(of, used.input + used.cacheRead + used.cacheWrite, used.output, costOf(used, price).total);
   }
 
   /** Replaces what was set aside for a call of somebody else by what that has used. */
   settleLoan(reserved: Reservation, used: LoanUsed): void {
     this.settle(reserved, null, null);
-    this.#input += used.input_tokens;
-    this.#output += used.output_tokens;
-    this.#cost += used.cost_usd;
+    this.#count(reserved.of, used.input_tokens, used.output_tokens, used.cost_usd);
   }
 
-  get #inputLeft(): number {
+  #count(of: Borrowed | null, input: number, output: number, cost: number): void {
+    this.#input += input;
+    this.#output += output;
+    this.#cost += cost;
+    if (of === null) return;
+    of.input += input;
+    of.output += output;
+    of.cost += cost;
+  }
+
+  #inputLeft(of: Borrowed | null): number {
     const own = this.#limits.max_input_tokens - this.#input;
-    if (this.#loan === null) return own;
-    const { lent, before } = this.#loan;
-    return Math.min(own, lent.input_tokens + before.input_tokens - this.#input);
+    return this.#isBound(of) ? Math.min(own, of.lent.input_tokens - of.input) : own;
   }
 
-  get #outputLeft(): number {
+  #outputLeft(of: Borrowed | null): number {
     const own = this.#limits.max_output_tokens - this.#output;
-    if (this.#loan === null) return own;
-    const { lent, before } = this.#loan;
-    return Math.min(own, lent.output_tokens + before.output_tokens - this.#output);
+    return this.#isBound(of) ? Math.min(own, of.lent.output_tokens - of.output) : own;
   }
 
-  get #costLeft(): number {
+  #costLeft(of: Borrowed | null): number {
     const own = this.#limits.max_cost_usd - this.#cost;
-    if (this.#loan === null) return own;
-    const { lent, before } = this.#loan;
-    return Math.min(own, lent.cost_usd + before.cost_usd - this.#cost);
+    // What was lent covers what it was lent for, but for the last digit of a sum.
+    return this.#isBound(of) ? Math.min(own + 1e-9, of.lent.cost_usd - of.cost + 1e-9) : own;
+  }
+
+  #isBound(of: Borrowed | null): of is Borrowed {
+    return of !== null && this.lender?.binds === true;
   }
 
   /** Output tokens that can be paid beside `inputCost`; below 0 where not even that can. */
-  #affordable(price: ModelPrice | null, inputCost: number): number {
+  #affordable(price: ModelPrice | null, inputCost: number, of: Borrowed | null): number {
     if (price === null) return Number.MAX_SAFE_INTEGER;
-    // What was lent covers what it was lent for, but for the last digit of a sum.
-    const left = this.#costLeft - inputCost + (this.#loan === null ? 0 : 1e-9);
+    const left = this.#costLeft(of) - inputCost;
     if (left < 0) return -1;
     return price.output > 0 ? Math.floor((left * 1e6) / price.output) : Number.MAX_SAFE_INTEGER;
   }
@@ -220,8 +248,7 @@ export class RunBudget {
     const cost = reserved.price === null ? 0 : (outputTokens * reserved.price.output) / 1e6;
     reserved.outputTokens += outputTokens;
     reserved.costUsd += cost;
-    this.#output += outputTokens;
-    this.#cost += cost;
+    this.#count(reserved.of, 0, outputTokens, cost);
   }
 
   #breach(limit: keyof RunLimits): Breach {

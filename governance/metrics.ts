@@ -131,6 +131,43 @@ export const metricTable = {
     help: "How long the oldest webhook is on its way that is neither delivered nor given up.",
     labels: [],
   },
+  svc_durable_queued: { type: "gauge", help: "Durable runs that are accepted and not begun.", labels: [] },
+  svc_durable_running: { type: "gauge", help: "Durable runs of which a step is under way.", labels: [] },
+  svc_durable_parked: {
+    type: "gauge",
+    help: "Durable runs that are put aside: for somebody outside, for their next try, or for a slot.",
+    labels: [],
+  },
+  svc_durable_oldest_run_seconds: {
+    type: "gauge",
+    help: "How long ago the oldest durable run was accepted that is not over.",
+    labels: [],
+  },
+  svc_durable_oldest_due_seconds: {
+    type: "gauge",
+    help: "How long the durable run has been due that has waited longest to be taken up.",
+    labels: [],
+  },
+  svc_oldest_wait_seconds: {
+    type: "gauge",
+    help: "How long ago the oldest question was asked that a run waits for.",
+    labels: [],
+  },
+  svc_durable_lost_claims_total: {
+    type: "counter",
+    help: "Durable runs that were lost with who ran them, and put aside to be taken up again.",
+    labels: [],
+  },
+  svc_durable_start_seconds: {
+    type: "histogram",
+    help: "From the acceptance of a durable run to its first step.",
+    labels: [],
+  },
+  svc_durable_claim_seconds: {
+    type: "histogram",
+    help: "From when it is known here that a durable run may go on, told by who has made it so or found by looking, until it does.",
+    labels: ["by"],
+  },
   svc_buffer_dropped_total: { type: "counter", help: "Rows dropped because a buffer was full.", labels: ["buffer"] },
   svc_actor_crashes_total: {
     type: "counter",

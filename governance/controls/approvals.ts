@@ -9,16 +9,14 @@ import {
   claimGrantOp,
   decisionOf,
   liveGrant,
-  type NewApproval,
   openApproval,
   pendingApproval,
 } from "../../storage/tables/approvals.ts";
 import { isExit } from "../auth/permission-modes.ts";
+import { requestOf, waitFor } from "./approval-request.ts";
 import type { Control, GovernedCall, GovernedRun } from "./control.ts";
 import { type CallVerdict, pass } from "./verdicts.ts";
 
-/** How long a question of a rule without ttl_seconds stands. */
-const lastsMsDefault = 300_000;
 /** Looks at what may change between two of them: a request that is decided, or lapses, while it is joined. */
 const looksMax = 5;
 
@@ -79,7 +77,7 @@ async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): P
       if (pending.bound_to !== "" && pending.bound_to !== asker) return refused(rule, "pending for another principal");
       return asks(run, rule, call, pending);
     }
-    const asked = await request(run, rule, call, key);
+    const asked = await requestOf(run, rule, call, key);
     await openApproval(store, asked);
     // Whoever reads the list may have decided it by now; the call has to hear so, and must not ask a second time.
     const own = await approvalById(store, asked.id);
@@ -114,68 +112,6 @@ function granted(grant: ApprovalRow, { id: rule }: ApprovalRule): CallVerdict {
   const edited = decisionOf(grant)?.edited_args ?? null;
   if (edited === null) return { ...pass, grant: grant.id };
   return { verdict: "replace", args: edited, rule, grant: grant.id, byPerson: true };
-}
-
-async function request(
-  run: GovernedRun,
-  rule: ApprovalRule,
-  call: GovernedCall,
-  key: ApprovalKey,
-): Promise<NewApproval> {
-  const { agent, budget, env, metrics } = run;
-  const spec = agent.tools.find(({ name }) => name === call.tool);
-  const preview = await call.preview().catch(() => {
-    metrics.count("svc_approval_preview_failed_total", { tool: call.tool, rule: rule.id });
-    return null;
-  });
-  const { cost_usd, tool_calls } = budget.spent;
-  return {
-    ...key,
-    id: env.id(),
-    args: JSON.stringify(preview === null ? call.args : { ...(call.args as object), preview }),
-    parameters: JSON.stringify(spec?.parameters ?? {}),
-    evidence: { effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },
-    rule_id: rule.id,
-    reason: rule.description,
-    thread_id: run.threadId,
-    tool_call_id: run.threadId === "" ? "" : call.tool_call_id,
-    principal_subj: call.principal.sub,
-    bound_to: rule.bind_principal ? principalId(call.principal) : "",
-    not_by: rule.require_other ? principalId(call.principal) : "",
-    one_shot: rule.one_shot ? 1 : 0,
-    ttl_seconds: rule.ttl_seconds,
-    lastsMs: rule.ttl_seconds === null ? lastsMsDefault : rule.ttl_seconds * 1000,
-  };
-}
-
-/** What those who listen are told is about this call, whoever has asked first. */
-function waitFor({ threadId }: GovernedRun, rule: ApprovalRule, call: GovernedCall, row: ApprovalRow) {
-  const { id, reason, rule_id, evidence } = row;
-  return {
-    kind: "approval",
-    subject: `${rule_id}: ${call.tool}`,
-    deadline: row.deadline,
-    may_answer: {
-      scopes: ["approvals:write"],
-      principal: null,
-      not_principal: rule.require_other ? principalId(call.principal) : null,
-    },
-    approval_id: id,
-    frame: {
-      name: "approval_required",
-      data: {
-        approval_id: id,
-        tool_name: call.tool,
-        args: JSON.parse(row.args) as unknown,
-        rule_id,
-        reason,
-        thread_id: threadId,
-        tool_call_id: threadId === "" ? "" : call.tool_call_id,
-        expires_at: row.ttl_seconds === null ? null : row.deadline,
-        evidence,
-      },
-    },
-  };
 }
 
 /** Whether a call carries an argument: it is there, not null, and not an empty text, list or object. */

@@ -1,7 +1,8 @@
+import { nearest } from "../../bus/nearest.ts";
 import { decisionProviders } from "./decision-options.ts";
 import { isLoopback } from "./hosts.ts";
 import { keyedProviders, modelProviders } from "./model-options.ts";
-import type { Settings } from "./settings.ts";
+import { type Settings, settingNames } from "./settings.ts";
 import { secretReferences } from "./webhook-endpoints.ts";
 
 /** The built-in offline model. */
@@ -15,7 +16,7 @@ const apiKeyCharsMin = 16;
  */
 export function bootRefusals(settings: Settings, own: readonly string[] = []): readonly string[] {
   const refusals: string[] = [];
-  const providers: readonly string[] = [...modelProviders, ...own];
+  const providers: readonly string[] = [...modelProviders, ...Object.keys(settings.modelProviders), ...own];
   const production = settings.environment === "production";
 
   if (settings.authMode === "none") {
@@ -48,7 +49,9 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
   }
   const keyed: readonly string[] = [...keyedProviders, ...own];
   for (const provider of Object.keys(settings.modelProviderOptions)) {
-    if (!keyed.includes(provider)) {
+    if (Object.hasOwn(settings.modelProviders, provider)) {
+      refusals.push(`SVC_MODEL_PROVIDER_OPTIONS: ${provider} is of SVC_MODEL_PROVIDERS; say there how it is reached.`);
+    } else if (!keyed.includes(provider)) {
       refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${keyed.join(", ")}.`);
     }
   }
@@ -86,7 +89,12 @@ export function bootWarnings(settings: Settings): readonly string[] {
   const production = settings.environment === "production";
   const { authMode } = settings;
 
-  for (const name of settings.unknownNames) warnings.push(`${name} is not a setting of this version; it is ignored.`);
+  const named = settingNames();
+  for (const name of settings.unknownNames) {
+    const near = nearest(name, named);
+    const hint = near === null ? "" : ` Did you mean ${near}?`;
+    warnings.push(`${name} is not a setting of this version; it is ignored.${hint}`);
+  }
   if (authMode === "api_key" && settings.authApiKeys.length === 0) {
     warnings.push("SVC_AUTH_API_KEYS is empty, so nobody can sign in; `svc keys` makes a key.");
   }

@@ -1,5 +1,6 @@
 import { type DecisionOverride, readDecisionRoutes } from "./decision-options.ts";
 import { type ProviderOptions, type RouteOverride, readModelRoutes, readProviderOptions } from "./model-options.ts";
+import { type OwnProvider, readOwnProviders } from "./own-providers.ts";
 import { bool, json, seconds, text, url } from "./setting.ts";
 
 /** Models and who answers for them. The keys of the providers are beside this table: see provider-keys.ts. */
@@ -30,6 +31,13 @@ export const modelSettings = {
     {},
     "Map of provider to {base_url?, api_key?, timeout?}; workers_ai also {account_id?, gateway_id?}.",
     readProviderOptions,
+    { secret: true },
+  ),
+  modelProviders: json<Readonly<Record<string, OwnProvider>>>(
+    "MODEL_PROVIDERS",
+    {},
+    "Providers of your own: map of name to {base_url, api_key?, headers?, kind?: openai or anthropic, timeout?}.",
+    readOwnProviders,
     { secret: true },
   ),
   memoryEmbedder: text(

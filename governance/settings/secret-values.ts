@@ -1,6 +1,8 @@
 import { isGuessable } from "../secrets/guessable.ts";
 import type { Jwks } from "./jwks.ts";
 import type { ProviderOptions } from "./model-options.ts";
+import { type OwnProvider, ownProviderSecrets } from "./own-providers.ts";
+import { type ConsumerSecrets, consumerSecretTexts } from "./queue-settings.ts";
 import type { Trigger } from "./triggers.ts";
 import { type WebhookEndpoints, webhookSecrets } from "./webhook-endpoints.ts";
 
@@ -8,8 +10,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 interface SecretSources {
   readonly databaseUrl: string;
+  readonly redisUrl: string;
+  readonly consumerSharedSecret: ConsumerSecrets;
   readonly jwksPrivate: Jwks | null;
   readonly modelProviderOptions: Readonly<Record<string, ProviderOptions>>;
+  readonly modelProviders: Readonly<Record<string, OwnProvider>>;
   readonly webhookEndpoints: WebhookEndpoints;
   readonly triggers: readonly Trigger[];
 }
@@ -41,12 +46,15 @@ export function collectSecretValues(
       "SVC_MODEL_PROVIDER_OPTIONS",
       options.filter((key) => !key.startsWith("secret:")),
     ),
+    ...of("SVC_MODEL_PROVIDERS", ownProviderSecrets(values.modelProviders)),
     ...of(
       "SVC_TRIGGERS",
       values.triggers.flatMap(({ secrets }) => secrets.filter((text) => !text.startsWith("secret:"))),
     ),
     ...of("SVC_JWKS_PRIVATE", signingSecrets(values.jwksPrivate)),
-    ...of("SVC_DATABASE_URL", databaseSecrets(values.databaseUrl)),
+    ...of("SVC_DATABASE_URL", urlSecrets(values.databaseUrl)),
+    ...of("SVC_CONSUMER_SHARED_SECRET", consumerSecretTexts(values.consumerSharedSecret)),
+    ...of("SVC_REDIS_URL", urlSecrets(values.redisUrl)),
     ...of("SVC_WEBHOOK_ENDPOINTS", webhookSecrets(values.webhookEndpoints)),
   ];
   return found.filter(({ text }) => text !== "");
@@ -72,8 +80,9 @@ function apiKeyTokens(environment: Environment): readonly string[] {
   }
 }
 
-function databaseSecrets(databaseUrl: string): readonly string[] {
-  const password = URL.parse(databaseUrl)?.password ?? "";
+/** The password of a URL, and the URL with it. */
+function urlSecrets(url: string): readonly string[] {
+  const password = URL.parse(url)?.password ?? "";
   if (password === "") return [];
   let decoded = password;
   try {
@@ -81,5 +90,5 @@ function databaseSecrets(databaseUrl: string): readonly string[] {
   } catch {
     // Not percent-encoded then: the text as it stands is the password.
   }
-  return [databaseUrl, password, decoded];
+  return [url, password, decoded];
 }

@@ -6,6 +6,7 @@ import { headerHost } from "./hosts.ts";
 import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 import { modelSettings } from "./model-settings.ts";
 import { providerKeyNames, readProviderKeys } from "./provider-keys.ts";
+import { queueSettings } from "./queue-settings.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
 import { limitSettings, serverSettings } from "./server-settings.ts";
 import type { Setting } from "./setting.ts";
@@ -22,6 +23,7 @@ export const settingsSections = [
   { title: "Access and secrets", settings: accessSettings },
   { title: "Data", settings: dataSettings },
   { title: "Durable runs", settings: durableSettings },
+  { title: "Queues", settings: queueSettings },
   { title: "Models", settings: modelSettings },
   { title: "Webhooks", settings: webhookSettings },
 ] as const;
@@ -32,6 +34,7 @@ const table = {
   ...accessSettings,
   ...dataSettings,
   ...durableSettings,
+  ...queueSettings,
   ...modelSettings,
   ...webhookSettings,
 };

@@ -35,12 +35,11 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     help: "processes with one role",
     harmless: ["cli"],
     refusals: {
-      api: "a role other than all needs Postgres and Redis, and this version has no Redis",
-      worker: "a role other than all needs Postgres and Redis, and this version has no Redis",
-      scheduler: "a role other than all needs Postgres and Redis, and this version has no Redis",
+      api: "one process holds every duty in this version",
+      worker: "one process holds every duty in this version",
+      scheduler: "one process holds every duty in this version",
     },
   },
-  ...unset("Redis", "REDIS_URL"),
   ...withDefaults("several hosts", { SCALE_OUT: "false", MULTI_REGION: "false", CLOUD_PROVIDER: "local" }),
   ...unset("several hosts", "REPLICA_ID", "FEDERATION"),
   ...withDefaults("process tuning", {
@@ -55,7 +54,7 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...unset("the commerce layer", "ENTITY_SOURCES"),
 
   ...unset("other token verifiers", "JWT_VERIFIERS", "TOKEN_SIGNING_KEY", "TOKEN_TTL_SECONDS"),
-  ...unset("the queue consumer route", "CONSUMER_SHARED_SECRET", "CONSUMER_TENANT", "WEBHOOK_SECRET"),
+  ...unset("webhooks that are sent in", "WEBHOOK_SECRET"),
   ...unset(
     "sign-in through a code host",
     "GITHUB_CLIENT_ID",

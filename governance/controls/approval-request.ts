@@ -1,0 +1,82 @@
+import { principalId } from "../../bus/protocol/principal.ts";
+import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
+import type { ApprovalKey, ApprovalRow, NewApproval } from "../../storage/tables/approvals.ts";
+import type { GovernedCall, GovernedRun } from "./control.ts";
+import type { Wait } from "./verdicts.ts";
+
+/** How long a question of a rule without ttl_seconds stands. */
+const lastsMsDefault = 300_000;
+
+/** What of a rule says how it asks. */
+export type AskingRule = Pick<
+  ApprovalRule,
+  "id" | "description" | "ttl_seconds" | "one_shot" | "bind_principal" | "require_other"
+>;
+
+/** A request about a call, as it is asked. */
+export async function requestOf(
+  run: GovernedRun,
+  rule: AskingRule,
+  call: GovernedCall,
+  key: ApprovalKey,
+): Promise<NewApproval> {
+  const { agent, budget, env, metrics } = run;
+  const spec = agent.tools.find(({ name }) => name === call.tool);
+  const preview = await call.preview().catch(() => {
+    metrics.count("svc_approval_preview_failed_total", { tool: call.tool, rule: rule.id });
+    return null;
+  });
+  const { cost_usd, tool_calls } = budget.spent;
+  return {
+    ...key,
+    id: env.id(),
+    args: JSON.stringify(preview === null ? call.args : { ...(call.args as object), preview }),
+    parameters: JSON.stringify(spec?.parameters ?? {}),
+    evidence: { effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },
+    rule_id: rule.id,
+    reason: rule.description,
+    thread_id: run.threadId,
+    tool_call_id: run.threadId === "" ? "" : call.tool_call_id,
+    principal_subj: call.principal.sub,
+    bound_to: rule.bind_principal ? principalId(call.principal) : "",
+    not_by: rule.require_other ? principalId(call.principal) : "",
+    one_shot: rule.one_shot ? 1 : 0,
+    ttl_seconds: rule.ttl_seconds,
+    lastsMs: rule.ttl_seconds === null ? lastsMsDefault : rule.ttl_seconds * 1000,
+  };
+}
+
+/** The wait of a call for a request. What those who listen are told is about this call, whoever has asked first. */
+export function waitFor(
+  { threadId }: GovernedRun,
+  rule: AskingRule,
+  call: GovernedCall,
+  row: Pick<ApprovalRow, "id" | "reason" | "rule_id" | "evidence" | "deadline" | "args" | "ttl_seconds">,
+): Wait {
+  const { id, reason, rule_id, evidence } = row;
+  return {
+    kind: "approval",
+    subject: `${rule_id}: ${call.tool}`,
+    deadline: row.deadline,
+    may_answer: {
+      scopes: ["approvals:write"],
+      principal: null,
+      not_principal: rule.require_other ? principalId(call.principal) : null,
+    },
+    approval_id: id,
+    frame: {
+      name: "approval_required",
+      data: {
+        approval_id: id,
+        tool_name: call.tool,
+        args: JSON.parse(row.args) as unknown,
+        rule_id,
+        reason,
+        thread_id: threadId,
+        tool_call_id: threadId === "" ? "" : call.tool_call_id,
+        expires_at: row.ttl_seconds === null ? null : row.deadline,
+        evidence,
+      },
+    },
+  };
+}

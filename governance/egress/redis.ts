@@ -1,0 +1,157 @@
+import { lookup } from "node:dns";
+import { connect as connectTcp, isIP, type NetConnectOpts, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { Redis as Client } from "ioredis";
+import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { allowsAddress } from "./address.ts";
+import { judgedLookup } from "./connector.ts";
+import { EgressBlocked } from "./failure.ts";
+import type { RedisPlace } from "./redis-place.ts";
+
+/** How long a command waits for a connection, and then for its answer. */
+const connectMs = 1_000;
+const answerMs = 3_000;
+const socketMs = 5_000;
+/** Pauses between two tries to connect: from, doubling up to. */
+const pauseMs = { first: 50, longest: 5_000 };
+
+/** What the operator is told of the connection. */
+export interface RedisLog {
+  info(words: string): void;
+  warn(what: { readonly reason: string }, words: string): void;
+}
+
+/** A command that was not answered. `unknown`: it was sent, and may have been carried out. */
+export class RedisUnavailable extends SvcError {
+  readonly outcome: "not_sent" | "unknown";
+
+  constructor(outcome: "not_sent" | "unknown", cause: unknown) {
+    super("storage_unavailable", { subject: "redis" }, { cause });
+    this.outcome = outcome;
+  }
+}
+
+/**
+ * A connection to the operator's Redis, made at the first command and again, with growing pauses, whenever it is lost. A command is
+ * sent once at most, and none waits longer than a few seconds: it refuses with RedisUnavailable, also while there is no connection.
+ * What Redis itself refuses is thrown as it says it, without the arguments.
+ */
+export class Redis {
+  readonly #place: RedisPlace;
+  readonly #env: Env;
+  readonly #log: RedisLog;
+  #client: Promise<Client> | null = null;
+  #isClosed = false;
+  #failure: string | null = null;
+
+  constructor(place: RedisPlace, env: Env, log: RedisLog) {
+    this.#place = place;
+    this.#env = env;
+    this.#log = log;
+  }
+
+  /** Sends a command and gives its answer. */
+  async command(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
+    const client = await this.#ready();
+    try {
+      return await client.call(name, ...args);
+    } catch (error) {
+      const { name: kind, message } = error as Error;
+      // Its arguments hang on it, and may be anything.
+      if (kind === "ReplyError") throw new RedisRefusal(message);
+      // Who is silent on one command is not asked the next on the same connection: answers would come in the wrong place.
+      if (client.status === "ready") client.disconnect(true);
+      throw new RedisUnavailable("unknown", plainCause(error));
+    }
+  }
+
+  /** Ends the connection; it is not made again. */
+  close(): void {
+    this.#isClosed = true;
+    void this.#client?.then((client) => client.disconnect());
+  }
+
+  async #ready(): Promise<Client> {
+    if (this.#isClosed) throw new RedisUnavailable("not_sent", new Error("closed"));
+    this.#client ??= this.#open();
+    const client = await this.#client;
+    if (client.status === "ready") return client;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const giveUp = () => reject(this.#unreachable());
+    const deadline = this.#env.timer(connectMs, giveUp);
+    client.once("ready", resolve);
+    client.once("end", giveUp);
+    if (client.status === "end") giveUp();
+    try {
+      await promise;
+      return client;
+    } finally {
+      deadline.cancel();
+      client.off("ready", resolve);
+      client.off("end", giveUp);
+    }
+  }
+
+  #unreachable(): RedisUnavailable {
+    return new RedisUnavailable("not_sent", new Error(this.#failure ?? "no connection in time"));
+  }
+
+  async #open(): Promise<Client> {
+    // Loaded where it is used: most deployments have no Redis.
+    const { AbstractConnector, Redis: Connection } = await import("ioredis");
+    const place = this.#place;
+    class Connector extends AbstractConnector {
+      async connect(): Promise<Socket> {
+        this.stream = openSocket(place);
+        return this.stream;
+      }
+    }
+    const { username, password, db } = place;
+    const client = new Connection({
+      Connector: Connector as never,
+      ...(username !== null && { username }),
+      ...(password !== null && { password }),
+      db,
+      connectTimeout: socketMs,
+      commandTimeout: answerMs,
+      // Each command goes out once or not at all: what it pushes must not be there twice.
+      enableOfflineQueue: false,
+      autoResendUnfulfilledCommands: false,
+      maxRetriesPerRequest: 0,
+      disableClientInfo: true,
+      retryStrategy: (times) => Math.min(pauseMs.first * 2 ** Math.min(times - 1, 10), pauseMs.longest),
+    });
+    client.on("ready", () => {
+      if (this.#failure !== null) this.#log.info("Redis answers again");
+      this.#failure = null;
+    });
+    client.on("error", (error: Error) => this.#failed(plainCause(error).message));
+    client.on("close", () => this.#failed(this.#failure ?? "the connection was closed"));
+    return client;
+  }
+
+  /** Told once for each outage. */
+  #failed(reason: string): void {
+    if (this.#isClosed) return;
+    if (this.#failure === null) this.#log.warn({ reason }, "Redis cannot be reached");
+    this.#failure = reason;
+  }
+}
+
+/** What Redis says to a command that it does not carry out. */
+export class RedisRefusal extends Error {}
+
+/** A socket to an address that an operator may name; the certificate is checked for the name. */
+function openSocket({ host, port, isTls }: RedisPlace): Socket {
+  if (isIP(host) !== 0 && !allowsAddress("operator", host)) throw new EgressBlocked();
+  const where: NetConnectOpts = { host, port, lookup: judgedLookup("operator", lookup) };
+  if (!isTls) return connectTcp(where);
+  return connectTls({ ...where, ...(isIP(host) === 0 && { servername: host }) });
+}
+
+/** Errors of ioredis bear the command with its arguments, among them the password. */
+function plainCause(error: unknown): Error {
+  const { message, code } = error as Error & { code?: string };
+  return new Error(message === "" ? (code ?? "no connection") : message);
+}

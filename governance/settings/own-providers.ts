@@ -1,0 +1,102 @@
+import { keyedProviders, mapEntries } from "./model-options.ts";
+import { readMap, readNumberField, readObject, readString } from "./object-shape.ts";
+import { readHttpUrl } from "./setting.ts";
+
+/** A model provider of the operator's own, under the name that routes give. */
+export interface OwnProvider {
+  /** Up to and without the path of its protocol. */
+  readonly base_url: string;
+  /** A literal, or secret:NAME; absent for a server that asks for none. */
+  readonly api_key?: string;
+  /** Sent with every call, names in lower case; each value is a literal, or secret:NAME. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** What it speaks: chat completions as OpenAI has them, or Anthropic's Messages API. */
+  readonly kind: OwnProviderKind;
+  /** Seconds; replaces SVC_MODEL_TIMEOUT_SECONDS. */
+  readonly timeout?: number;
+}
+
+type OwnProviderKind = (typeof kinds)[number];
+const kinds = ["openai", "anthropic"] as const;
+
+/** Names that lead elsewhere: the built-in providers, the offline model, and the decider that asks a model. */
+const taken: readonly string[] = [...keyedProviders, "demo", "llm"];
+const headersMax = 16;
+const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$/;
+/** Printable characters: what a header can carry whoever reads it. */
+const headerValue = /^[\x20-\x7e]{1,4096}$/;
+/** Those that the protocol and the connection have the say in. */
+const reservedHeaders: readonly string[] = [
+  ...[
+    "accept",
+    "content-type",
+    "content-length",
+    "content-encoding",
+    "host",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+  ],
+  ...["transfer-encoding", "upgrade", "expect", "anthropic-version"],
+];
+
+/** Reads SVC_MODEL_PROVIDERS: a map of name to {base_url, api_key?, headers?, kind?, timeout?}. */
+export function readOwnProviders(document: unknown): Readonly<Record<string, OwnProvider>> {
+  return mapEntries(document, (value, where, name) => {
+    if (taken.includes(name))
+      throw new Error(
+        `${name} is built in; choose another name, or say with SVC_MODEL_PROVIDER_OPTIONS how the built-in one is reached`,
+      );
+    const given = readObject(value, where, ["base_url"], ["api_key", "headers", "kind", "timeout"]);
+    const kind = kinds.find((known) => known === (given.kind ?? "openai"));
+    if (kind === undefined) throw new Error(`${where}: kind is one of ${kinds.join(", ")}`);
+    const hasKey = given.api_key !== undefined;
+    return {
+      base_url: readBaseUrl(given.base_url, where),
+      ...(hasKey && { api_key: readKey(given.api_key, `${where}: api_key`) }),
+      headers: given.headers === undefined ? {} : readHeaders(given.headers, `${where}: headers`, hasKey),
+      kind,
+      ...(given.timeout !== undefined && { timeout: readNumberField(given.timeout, `${where}: timeout`, 0.001, 3600) }),
+    };
+  });
+}
+
+function readBaseUrl(value: unknown, where: string): string {
+  const text = readString(value, `${where}: base_url`);
+  try {
+    return readHttpUrl(text);
+  } catch (error) {
+    throw new Error(`${where}: base_url ${(error as Error).message}`);
+  }
+}
+
+function readKey(value: unknown, where: string): string {
+  const text = readString(value, where);
+  if (!headerValue.test(text)) throw new Error(`${where} has a character that no header can carry`);
+  return text;
+}
+
+function readHeaders(value: unknown, where: string, hasKey: boolean): Readonly<Record<string, string>> {
+  const entries = Object.entries(readMap(value, where));
+  if (entries.length > headersMax) throw new Error(`${where} are at most ${headersMax}`);
+  const headers: Record<string, string> = {};
+  for (const [given, text] of entries) {
+    const name = given.toLowerCase();
+    // Neither name nor value is repeated: they may have been swapped.
+    if (!headerName.test(name)) throw new Error(`${where} has a name that no header can have`);
+    if (reservedHeaders.includes(name)) throw new Error(`${where}: ${name} is not for settings to say`);
+    if (hasKey && (name === "authorization" || name === "x-api-key"))
+      throw new Error(`${where}: ${name} and api_key are two keys; give one of them`);
+    if (Object.hasOwn(headers, name)) throw new Error(`${where}: ${name} is there twice`);
+    headers[name] = readKey(text, `${where}: ${name}`);
+  }
+  return headers;
+}
+
+/** What is secret in them: keys and the values of headers, but for what is looked up by name. */
+export function ownProviderSecrets(providers: Readonly<Record<string, OwnProvider>>): readonly string[] {
+  return Object.values(providers)
+    .flatMap(({ api_key, headers }) => [...(api_key === undefined ? [] : [api_key]), ...Object.values(headers)])
+    .filter((text) => !text.startsWith("secret:"));
+}
