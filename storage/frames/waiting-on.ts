@@ -10,6 +10,7 @@ export function waitingOn({
   deadline,
 }: Pick<WaitRow, "kind" | "wait_id" | "approval_id" | "asked_as" | "deadline">): WaitingOn {
   if (kind === "approval") return { kind, id: approval_id ?? wait_id, until: deadline };
-  if (kind === "task") return { kind, id: asked_as ?? wait_id, until: deadline };
+  if (kind === "task" || kind === "task_result") return { kind: "task", id: asked_as ?? wait_id, until: deadline };
+  if (kind === "queue") return { kind, id: asked_as ?? wait_id, until: deadline };
   return { kind: kind === "client_tool" ? "tool" : "ui", id: asked_as ?? wait_id, until: deadline };
 }

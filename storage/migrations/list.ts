@@ -21,6 +21,14 @@ import { migration as taskWaits } from "./0040_task_waits.ts";
 import { migration as fibers } from "./0041_fibers.ts";
 import { migration as deliveries } from "./0045_deliveries.ts";
 import { migration as jobs } from "./0046_jobs.ts";
+import { migration as modelCalls } from "./0047_model_calls.ts";
+import { migration as manifestBodies } from "./0048_manifest_bodies.ts";
+import { migration as requeued } from "./0050_requeued.ts";
+import { migration as oldestWaits } from "./0051_oldest_waits.ts";
+import { migration as runBudgets } from "./0052_run_budgets.ts";
+import { migration as waitsBeside } from "./0053_waits_beside.ts";
+import { migration as lists } from "./0054_lists.ts";
+import { migration as queuedWaits } from "./0055_queued_waits.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -46,4 +54,12 @@ export const migrations: readonly Migration[] = [
   fibers,
   deliveries,
   jobs,
+  modelCalls,
+  manifestBodies,
+  requeued,
+  oldestWaits,
+  runBudgets,
+  waitsBeside,
+  lists,
+  queuedWaits,
 ];

@@ -15,6 +15,8 @@ export interface Decision {
   readonly note: string;
   /** The arguments that the call is to have instead of its own. */
   readonly edited_args: Readonly<Record<string, unknown>> | null;
+  /** What came of a call of which nobody else knows it; absent where the decider has not said so. */
+  readonly result?: string;
 }
 
 /** What a decider can judge a call by. */
@@ -24,6 +26,8 @@ export interface Evidence {
   /** What the run had used when it asked. */
   readonly cost_usd: number;
   readonly tool_calls: number;
+  /** The call may have run already, and its outcome is what is asked for. */
+  readonly outcome?: "unknown";
 }
 
 const approvalTable = table("approvals", {
@@ -81,6 +85,11 @@ const insertApproval = tenantSql(
   `INSERT INTO approvals (tenant_id, ${columns})
    VALUES (:tenant, ?, :now, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, :now + ?, 'pending', NULL, NULL, NULL, NULL)
    ON CONFLICT DO NOTHING`,
+);
+const insertUntil = tenantSql(
+  "approval_insert_until",
+  `INSERT INTO approvals (tenant_id, ${columns})
+   VALUES (:tenant, ?, :now, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', NULL, NULL, NULL, NULL)`,
 );
 const selectPending = tenantSql(
   "approval_pending",
@@ -175,22 +184,25 @@ export async function liveGrant(
 
 /** Asks, unless somebody has asked the same and nobody has answered yet. What has lapsed makes room. */
 export async function openApproval(store: TenantStore, { lastsMs, ...row }: NewApproval): Promise<void> {
-  const { id, manifest_id, tool_name, call_signature, args, parameters, rule_id, reason, thread_id } = row;
-  const params = [id, manifest_id, tool_name, call_signature, args, parameters, JSON.stringify(row.evidence), rule_id];
-  const rest = [
-    reason,
-    thread_id,
-    row.tool_call_id,
-    row.principal_subj,
-    row.bound_to,
-    row.not_by,
-    row.one_shot,
-    row.ttl_seconds,
-  ];
   await store.write([
     store.op(lapseOfCall, [timeout, ...paramsOf(row)]),
-    store.op(insertApproval, [...params, ...rest, Math.ceil(lastsMs)]),
+    store.op(insertApproval, [...askedParams(row), Math.ceil(lastsMs)]),
   ]);
+}
+
+/** Asks what no other call asks. `deadline` is epoch milliseconds. */
+export function askApprovalOp(
+  store: TenantStore,
+  { deadline, ...row }: Omit<NewApproval, "lastsMs"> & Pick<ApprovalRow, "deadline">,
+): WriteOp {
+  return store.op(insertUntil, [...askedParams(row), deadline]);
+}
+
+function askedParams(row: Omit<NewApproval, "lastsMs">): Param[] {
+  const { id, manifest_id, tool_name, call_signature, args, parameters, rule_id, reason, thread_id } = row;
+  const params = [id, manifest_id, tool_name, call_signature, args, parameters, JSON.stringify(row.evidence), rule_id];
+  const { tool_call_id, principal_subj, bound_to, not_by, one_shot, ttl_seconds } = row;
+  return [...params, reason, thread_id, tool_call_id, principal_subj, bound_to, not_by, one_shot, ttl_seconds];
 }
 
 /** Marks every request of the tenant whose time is over. */

@@ -4,7 +4,7 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
 import type { SeqRange } from "./events.ts";
-import { type RunRow, runKeys } from "./runs.ts";
+import { type RunRow, runKeys, runsMax } from "./runs.ts";
 
 // What only durable runs have: a row beside that in `runs`, from the batch that accepts the run until its thread is deleted or it is
 // swept. It says when the run is to be taken up, how often its step has failed or was lost, and how long it may wait. Times are the
@@ -32,6 +32,10 @@ const fiberColumns = {
   final: nullable(text),
   /** Why there is no answer, as `code` or `code: message`. */
   error: nullable(text),
+  /** The run that goes on with this one, which is dead; null while none does. */
+  requeued_as: nullable(text),
+  /** By which manifests it goes on: see manifest-bodies.ts. Null for one of a release that has not kept them. */
+  manifest_body: nullable(text),
 };
 const fiberTable = table("fibers", fiberColumns);
 
@@ -66,7 +70,7 @@ const openDeadline = `(SELECT COALESCE(MAX(w.deadline), 0) + ${graceMs} FROM wai
 
 const insertFiber = tenantSql(
   "fiber_insert",
-  `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, NULL, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL)`,
+  `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, NULL, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL, NULL, ?)`,
 );
 const claimFiber = tenantSql(
   "fiber_claim",
@@ -129,9 +133,17 @@ const selectHasExpired = tenantSql(
       OR wake_at + ${queuedMsMax} <= :now)`,
 );
 
+const requeueFiber = tenantSql(
+  "fiber_requeue",
+  `UPDATE fibers SET requeued_as = ? WHERE ${ofRun} AND requeued_as IS NULL AND ended_at IS NOT NULL`,
+);
+/** A run that goes on with a dead one has its log in the same place: that goes with the last of them. */
 const selectEndedAlone = systemSql(
   "fibers_ended_alone",
-  `SELECT tenant_id, suffix, run_id FROM fibers WHERE ended_at <= ? AND suffix LIKE 'fiber:%' ORDER BY ended_at LIMIT ?`,
+  `SELECT tenant_id, suffix, run_id FROM fibers f WHERE ended_at <= ? AND suffix LIKE 'fiber:%' AND NOT EXISTS
+     (SELECT 1 FROM fibers n WHERE n.run_key > f.run_key AND n.run_key < (f.run_key / ${runsMax} + 1) * ${runsMax}
+        AND (n.ended_at IS NULL OR n.ended_at > ?))
+   ORDER BY ended_at LIMIT ?`,
 );
 const deleteEnded = systemSql(
   "fibers_delete_ended",
@@ -141,7 +153,7 @@ const deleteEnded = systemSql(
 
 /** Runs without a conversation that ended at or before a time: their logs go with them. */
 export async function endedAlone(store: Scope, until: number, limit: number): Promise<FiberPlace[]> {
-  return (await store.read(selectEndedAlone, until, limit)) as unknown as FiberPlace[];
+  return (await store.read(selectEndedAlone, until, until, limit)) as unknown as FiberPlace[];
 }
 
 /** Deletes at most `limit` rows of runs that ended at or before a time; answers how many. */
@@ -163,6 +175,18 @@ const listed = `SELECT ${columns.replace(/\w+/g, "f.$&")}, r.status, r.manifest 
 const newestFirst = "ORDER BY f.accepted_at DESC, f.run_id DESC LIMIT ?";
 const selectPage = tenantSql("fibers_page", `${listed} ${newestFirst}`);
 const selectPageOfStatus = tenantSql("fibers_page_status", `${listed} AND r.status = ? ${newestFirst}`);
+// A run is begun when it is accepted, and few are dead: they have an index of their own.
+const dead = "FROM runs r JOIN fibers f ON f.run_key = r.run_key WHERE r.tenant_id = :tenant AND r.status = 'dead'";
+const selectPageOfDead = tenantSql(
+  "fibers_page_dead",
+  `SELECT ${columns.replace(/\w+/g, "f.$&")}, r.status, r.manifest ${dead} AND (r.started_at, r.run_id) < (?, ?)
+   ORDER BY r.started_at DESC, r.run_id DESC LIMIT ?`,
+);
+const left = `SELECT f.run_id, f.suffix, r.started_at ${dead} AND (r.started_at, r.run_id) > (?, ?)
+     AND f.requeued_as IS NULL AND f.ended_at <= ?`;
+const oldestFirst = "ORDER BY r.started_at, r.run_id LIMIT ?";
+const selectLeft = tenantSql("fibers_left", `${left} ${oldestFirst}`);
+const selectLeftOfManifest = tenantSql("fibers_left_manifest", `${left} AND r.manifest = ? ${oldestFirst}`);
 
 /** One page of durable runs, newest first, all or those of one status. Refuses with invalid_cursor. */
 export async function fiberPage(
@@ -173,15 +197,54 @@ export async function fiberPage(
 ): Promise<{ rows: ListedFiber[]; next_cursor: string | null }> {
   const before = cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
   // The row after the page, if there is one, says that there is another page.
-  const found =
-    status === null
-      ? await store.read(selectPage, ...before, limit + 1)
-      : await store.readLong(selectPageOfStatus, ...before, status, limit + 1);
+  const found = await (status === null
+    ? store.read(selectPage, ...before, limit + 1)
+    : status === "dead"
+      ? store.read(selectPageOfDead, ...before, limit + 1)
+      : store.readLong(selectPageOfStatus, ...before, status, limit + 1));
   const rows = found.map((row) => listedTable.decode(row));
   const more = rows.length > limit;
   if (more) rows.pop();
   const last = rows.at(-1);
   return { rows, next_cursor: more && last ? writeCursor([last.accepted_at, last.run_id]) : null };
+}
+
+/** Which dead runs are meant. */
+export interface DeadRuns {
+  /** Of this manifest; null for any. */
+  readonly manifest: string | null;
+  /** Dead by then, in epoch milliseconds. */
+  readonly until: number;
+  /** Behind the page that has ended there; null for the first. */
+  readonly cursor: string | null;
+}
+
+/** A dead run that no other goes on with, and the cursor of what is behind it. */
+export interface DeadRun {
+  readonly run_id: string;
+  readonly suffix: string;
+  readonly cursor: string;
+}
+
+/** Dead runs that no other goes on with, oldest first. Refuses with invalid_cursor. */
+export async function deadFibers(
+  store: TenantStore,
+  { manifest, until, cursor }: DeadRuns,
+  limit: number,
+): Promise<DeadRun[]> {
+  const after = cursor === null ? [-1, ""] : readCursor(cursor, ["number", "string"]);
+  const rows = await (manifest === null
+    ? store.readLong(selectLeft, ...after, until, limit)
+    : store.readLong(selectLeftOfManifest, ...after, until, manifest, limit));
+  return rows.map((row) => {
+    const { run_id, suffix, started_at } = row as unknown as { run_id: string; suffix: string; started_at: number };
+    return { run_id, suffix, cursor: writeCursor([Number(started_at), run_id]) };
+  });
+}
+
+/** Another run goes on with this one, which is over. Refuses with conflict when one does already. */
+export function requeueFiberOp(store: TenantStore, runId: string, by: string): WriteOp {
+  return store.op(requeueFiber, [by, runId], 1);
 }
 
 /** The durable run of a resume token, if the tenant has it. */
@@ -195,7 +258,7 @@ export function acceptFiberOp(
   at: number,
 ): WriteOp {
   const ttlMs = asked.durable?.ttl_ms ?? 0;
-  return store.op(insertFiber, [run_id, run_key, suffix, at, ttlMs, at + ttlMs, at]);
+  return store.op(insertFiber, [run_id, run_key, suffix, at, ttlMs, at + ttlMs, at, asked.durable?.body ?? null]);
 }
 
 /** It is taken up. */

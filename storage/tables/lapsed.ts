@@ -3,6 +3,8 @@ import { deleteEndedDeliveries } from "./deliveries.ts";
 import { deleteEndedFibers } from "./fibers.ts";
 import { deleteLapsedKeys } from "./idempotency.ts";
 import { deleteLapsedEntries } from "./kv.ts";
+import { deleteUnusedBodies } from "./manifest-bodies.ts";
+import { deleteUnusedFrames } from "./model-frames.ts";
 import { deleteLapsedPlans } from "./plans.ts";
 import { deleteFullBuckets } from "./rate-buckets.ts";
 import { deleteEndedRuns } from "./runs.ts";
@@ -12,19 +14,20 @@ import { deleteLapsedLeases } from "./thread-leases.ts";
 const batchRows = 500;
 
 /**
- * Deletes what is past its time, in batches: idempotency keys, key-value entries, plans, rates that nothing is used of, and holds of
- * conversations. Answers how many there were of each.
+ * Deletes what is past its time, in batches: idempotency keys, key-value entries, plans, rates that nothing is used of, holds of
+ * conversations, and what model calls had in common of which none is on record. Answers how many there were of each.
  */
 export async function deleteLapsed(
   store: Store,
   now: number,
-): Promise<{ idempotency: number; kv: number; plans: number; rate_buckets: number; leases: number }> {
+): Promise<{ idempotency: number; kv: number; plans: number; rate_buckets: number; leases: number; frames: number }> {
   return {
     idempotency: await inBatches((limit) => deleteLapsedKeys(store.system, now, limit)),
     kv: await inBatches((limit) => deleteLapsedEntries(store.system, now, limit)),
     plans: await inBatches((limit) => deleteLapsedPlans(store, now, limit)),
     rate_buckets: await inBatches((limit) => deleteFullBuckets(store.system, limit)),
     leases: await inBatches((limit) => deleteLapsedLeases(store.system, limit)),
+    frames: await inBatches((limit) => deleteUnusedFrames(store.system, limit)),
   };
 }
 
@@ -32,6 +35,11 @@ export async function deleteLapsed(
 export async function deleteOldRuns(store: Store, until: number): Promise<number> {
   await inBatches((limit) => deleteEndedFibers(store.system, until, limit));
   return inBatches((limit) => deleteEndedRuns(store.system, until, limit));
+}
+
+/** Deletes the manifests that no run goes on by any more, in batches. Answers how many there were. */
+export function deleteOldBodies(store: Store): Promise<number> {
+  return inBatches((limit) => deleteUnusedBodies(store.system, limit));
 }
 
 /** Deletes deliveries that were over at or before a time, in batches. Answers how many there were. */

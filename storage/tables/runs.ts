@@ -44,6 +44,19 @@ export interface RunAsked {
   readonly options?: TurnOptions;
   /** Of a durable run only: see storage/tables/fibers.ts. */
   readonly durable?: DurableAsked;
+  /** Of a run that goes on with one that is dead. */
+  readonly requeued?: RequeuedRun;
+}
+
+/** With what a run begins that goes on with another one, which is dead. */
+export interface RequeuedRun {
+  readonly run_id: string;
+  /** The first of those that have gone on with each other: the keys of their calls bear its name. */
+  readonly first_run_id: string;
+  /** The first event of that one. */
+  readonly first_seq: number;
+  /** What they have used of their limits; null for nothing. */
+  readonly spent: RunSpent | null;
 }
 
 /** What a durable run was accepted with. */
@@ -52,6 +65,8 @@ export interface DurableAsked {
   readonly ttl_ms: number;
   /** The endpoints that are told of its end; absent for none. */
   readonly webhooks?: readonly string[];
+  /** The digest under which its manifests are kept. */
+  readonly body?: string;
 }
 
 /** What a run has used of its limits. */
@@ -232,9 +247,14 @@ const selectOfWorker = systemSql(
   `SELECT r.tenant_id, t.suffix, r.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
    WHERE r.status = 'running' AND r.ended_at IS NULL AND r.thread_key > ? AND r.owner = ? ORDER BY r.thread_key LIMIT ?`,
 );
+const deleteCallsOfEnded = systemSql(
+  "model_calls_delete_ended",
+  `DELETE FROM model_calls WHERE (tenant_id, run_id) IN
+     (SELECT tenant_id, run_id FROM runs WHERE ended_at <= ? ORDER BY ended_at, run_key LIMIT ?)`,
+);
 const deleteEnded = systemSql(
   "runs_delete_ended",
-  `DELETE FROM runs WHERE run_key IN (SELECT run_key FROM runs WHERE ended_at <= ? ORDER BY ended_at LIMIT ?)
+  `DELETE FROM runs WHERE run_key IN (SELECT run_key FROM runs WHERE ended_at <= ? ORDER BY ended_at, run_key LIMIT ?)
    RETURNING run_key`,
 );
 
@@ -384,8 +404,12 @@ export async function abandonedRuns(
   return rows as { tenant_id: string; suffix: string; thread_key: number }[];
 }
 
-/** Deletes at most `limit` runs that ended at or before a time; answers how many. */
+/** Deletes at most `limit` runs that ended at or before a time, with what is on record of their model calls; answers how many. */
 export async function deleteEndedRuns(store: Scope, until: number, limit: number): Promise<number> {
-  const [rows] = await store.write([store.op(deleteEnded, [until, limit])]);
+  // The calls first: the runs say which there are.
+  const [rows] = await store.write([
+    store.op(deleteCallsOfEnded, [until, limit]),
+    store.op(deleteEnded, [until, limit]),
+  ]);
   return rows?.length ?? 0;
 }

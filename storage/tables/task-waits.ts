@@ -2,7 +2,8 @@ import { taskSuffix } from "../../bus/address.ts";
 import type { TaskOutcome } from "../../bus/protocol/run.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
-import { newestRun, waitingRun } from "./runs.ts";
+import { fiberById } from "./fibers.ts";
+import { newestRun, type RunRow, waitingRun } from "./runs.ts";
 import { threadBySuffix } from "./threads.ts";
 import { type NewWait, openWaitOp, type WaitAnswer } from "./waits.ts";
 
@@ -38,16 +39,22 @@ const joinTask = tenantSql(
 const answerTask = tenantSql(
   "task_answer",
   `UPDATE waits SET state = 'answered', answer = ?
-   WHERE tenant_id = :tenant AND asked_on = ? AND asked_as = ? AND state = 'open' AND kind = 'task'`,
+   WHERE tenant_id = :tenant AND asked_on = ? AND asked_as = ? AND state = 'open' AND kind IN ('task', 'task_result')`,
 );
 const selectAside = tenantSql(
   "tasks_aside",
   `SELECT DISTINCT w.suffix, w.run_id FROM waits w
      JOIN runs r ON r.tenant_id = w.tenant_id AND r.thread_key = w.thread_key AND r.ended_at IS NULL
-   WHERE w.tenant_id = :tenant AND w.asked_on = ? AND w.state = 'open' AND r.parent_run_id = ?`,
+   WHERE w.tenant_id = :tenant AND w.asked_on = ? AND w.state = 'open' AND r.parent_run_id = ?
+     AND NOT EXISTS (SELECT 1 FROM fibers f WHERE f.run_key = r.run_key)`,
+);
+const selectWaiting = tenantSql(
+  "task_waiting",
+  `SELECT DISTINCT suffix, run_id FROM waits
+   WHERE tenant_id = :tenant AND asked_on = ? AND asked_as = ? AND state = 'answered' AND kind = 'task_result'`,
 );
 
-/** Opens a wait for a task. It is answered at once when the task is over. */
+/** Opens a wait for a task, or for the end of one in the background. It is answered at once when the task is over. */
 export function openTaskOps(store: TenantStore, wait: NewWait, task_id: string): WriteOp[] {
   const suffix = taskSuffix(task_id);
   return [
@@ -62,7 +69,12 @@ export function answerTaskOp(store: TenantStore, { task_id, root_key }: WaitedTa
   return store.op(answerTask, [answerText(task_id), root_key, task_id]);
 }
 
-/** The tasks of a run that are put aside. */
+/** The runs that have asked for the end of a background task, which has come. */
+export async function waitingForTask(store: TenantStore, { root_key, task_id }: WaitedTask): Promise<TaskAside[]> {
+  return (await store.read(selectWaiting, root_key, task_id)) as unknown as TaskAside[];
+}
+
+/** The tasks of a run that are put aside and do not go on without it. */
 export async function tasksAside(store: TenantStore, rootKey: number, runId: string): Promise<TaskAside[]> {
   return (await store.read(selectAside, rootKey, runId)) as unknown as TaskAside[];
 }
@@ -78,6 +90,45 @@ export async function taskState(
   if (run.ended_at === null) return run.status === "waiting" ? "aside" : "running";
   return run.result?.task ?? { ok: false, text: "the task was interrupted", approvals: [], usage: null };
 }
+
+/** Where a task in the background is, as its conversation is told. */
+export interface BesideState {
+  readonly manifest: string;
+  readonly status: "pending" | "running" | "completed" | "failed" | "expired";
+  readonly isOver: boolean;
+  /** Its answer, or why there is none; null while it goes on. */
+  readonly result: string | null;
+}
+
+/** Where a task is that goes on beside a conversation; null for one of another conversation, and for one that its run waits for. */
+export async function besideState(
+  store: TenantStore,
+  rootThreadId: string,
+  task_id: string,
+): Promise<BesideState | null> {
+  const thread = await threadBySuffix(store, taskSuffix(task_id));
+  if (thread?.parent_session_id !== rootThreadId) return null;
+  const run = await newestRun(store, thread.thread_key);
+  const fiber = run?.asked.parent?.background && (await fiberById(store, run.run_id));
+  if (!run || !fiber) return null;
+  const isOver = run.ended_at !== null;
+  return {
+    manifest: run.manifest,
+    status: told[run.status],
+    isOver,
+    result: isOver ? (fiber.final ?? fiber.error) : null,
+  };
+}
+
+const told: Readonly<Record<RunRow["status"], BesideState["status"]>> = {
+  accepted: "pending",
+  running: "running",
+  waiting: "running",
+  completed: "completed",
+  failed: "failed",
+  expired: "expired",
+  dead: "failed",
+};
 
 /** Whether a run of a conversation is put aside. */
 export async function isWaitingRun(store: TenantStore, suffix: string, runId: string): Promise<boolean> {

@@ -81,6 +81,11 @@ const updateProgress = tenantSql(
      revision = revision + 1
    WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?`,
 );
+const takeThread = tenantSql(
+  "thread_take",
+  `UPDATE threads SET epoch = ?, revision = revision + 1
+   WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ? AND next_seq = ?`,
+);
 const updateMeta = tenantSql(
   "thread_meta",
   "UPDATE threads SET meta = ?, revision = revision + 1 WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?",
@@ -169,6 +174,18 @@ export function progressOp(store: TenantStore, progress: ThreadProgress, held: n
     ],
     1,
   );
+}
+
+/**
+ * Takes a thread from whoever holds it, without a word in its log. Refuses with conflict when that was taken, or written to, since
+ * `seen` was read: a batch of the one before may have been on its way.
+ */
+export function takeThreadOp(
+  store: TenantStore,
+  seen: Pick<ThreadRow, "thread_key" | "epoch" | "next_seq">,
+  epoch: number,
+): WriteOp {
+  return store.op(takeThread, [epoch, seen.thread_key, seen.epoch, seen.next_seq], 1);
 }
 
 /** Writes what few threads have. Refuses with conflict when the thread is gone or was taken by another. */

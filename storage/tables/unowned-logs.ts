@@ -5,6 +5,7 @@ import { deleteMarksOps } from "./event-marks.ts";
 import { deleteEventsOp, type SeqRange } from "./events.ts";
 import { deleteFibersOp } from "./fibers.ts";
 import { deleteKeysOfRunsOp } from "./idempotency.ts";
+import { deleteModelCallsOp } from "./model-calls.ts";
 import { deleteRunsOp } from "./runs.ts";
 import { deleteWordsOp } from "./search.ts";
 
@@ -105,10 +106,11 @@ function pageOps(store: TenantStore, threadKey: number, range: SeqRange): WriteO
   ];
 }
 
-/** The keys first: the runs say which there are. */
+/** The keys and the model calls first: the runs say which there are. */
 function runsOps(store: TenantStore, threadKey: number, range: SeqRange): WriteOp[] {
   return [
     deleteKeysOfRunsOp(store, threadKey, range),
+    deleteModelCallsOp(store, threadKey, range),
     deleteFibersOp(store, threadKey, range),
     deleteRunsOp(store, threadKey, range),
   ];

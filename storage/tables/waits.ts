@@ -25,6 +25,8 @@ export interface WaitingCall {
   /** The control that has asked, and its rule; null when the tool itself has. */
   readonly control: string | null;
   readonly rule?: string;
+  /** It was begun by a process that is gone, and may have run: the effect that its tool says it has. */
+  readonly begun?: string;
 }
 
 /** What those who listen are told while the question is open. */
@@ -33,10 +35,18 @@ export interface WaitFrame {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
+/** A text for a list. */
+export interface WaitPush {
+  readonly list: string;
+  readonly text: string;
+}
+
 /** An answer, and who gave it. */
 export interface WaitAnswer {
   readonly value: unknown;
   readonly by: string;
+  /** It came when the wait was over, and was told to no run. */
+  readonly late?: true;
 }
 
 const waitTable = table("waits", {
@@ -46,6 +56,8 @@ const waitTable = table("waits", {
   run_id: text,
   /** The key of the conversation on which clients are asked: of a task the one that it belongs to, else the run's own. */
   asked_on: integer,
+  /** 1 where a background task asks, or one below it: what is said to the conversation's run is nothing to them. */
+  beside: integer,
   /** What is waited for: `approval`, `question`, `task` and the like. */
   kind: text,
   /** What is asked, for those who may answer. */
@@ -62,12 +74,14 @@ const waitTable = table("waits", {
   frame: nullable(json<WaitFrame>()),
   /** The id by which clients answer it: of the call, or of the question. */
   asked_as: nullable(text),
+  /** What is to be pushed to a list and may be pushed twice, until it surely was; null where there is nothing to push again. */
+  push: nullable(json<WaitPush>()),
 });
 
 /** A wait as it is stored. */
 export type WaitRow = RowIn<typeof waitTable>;
 /** A wait as it is opened. */
-export type NewWait = Omit<WaitRow, "state" | "answer">;
+export type NewWait = Omit<WaitRow, "state" | "answer" | "push"> & { readonly push?: WaitPush };
 
 const insertWait = insertInto(waitTable);
 const answerWait = tenantSql(
@@ -83,7 +97,8 @@ const expireWait = tenantSql(
 const supersede = tenantSql(
   "waits_supersede",
   `UPDATE waits SET state = 'expired', answer = ?
-   WHERE tenant_id = :tenant AND asked_on = ? AND state = 'open' AND kind NOT IN ('client_tool', 'task')`,
+   WHERE tenant_id = :tenant AND asked_on = ? AND beside = 0 AND state = 'open'
+     AND kind NOT IN ('client_tool', 'queue', 'task')`,
 );
 const closeWait = tenantSql(
   "wait_close",
@@ -96,6 +111,11 @@ const closeOfRun = tenantSql(
 const selectOfRun = tenantSql(
   "waits_of_run",
   `SELECT ${waitTable.columns} FROM waits WHERE tenant_id = :tenant AND run_id = ? AND state <> 'closed'
+   ORDER BY opened_at, wait_id LIMIT ?`,
+);
+const selectOpenedIn = tenantSql(
+  "waits_opened_in",
+  `SELECT ${waitTable.columns} FROM waits WHERE tenant_id = :tenant AND run_id = ? AND opened_at >= ? AND opened_at < ?
    ORDER BY opened_at, wait_id LIMIT ?`,
 );
 const answerOfApproval = tenantSql(
@@ -147,12 +167,15 @@ export const waitById = selectOne(waitTable, ["wait_id"]);
 /** Of the row of a wait whose run has no thread. */
 export const noThread = -1;
 
+/** Questions of a run that are told at once. */
+const waitsTold = 500;
+
 /** Calls that wait for one request for approval, of which anything is told at once. */
 const waitsOfApprovalMax = 1_000;
 
 /** A run begins to wait. */
 export function openWaitOp(store: TenantStore, wait: NewWait): WriteOp {
-  return insertWait(store, { ...wait, state: "open", answer: null });
+  return insertWait(store, { push: null, ...wait, state: "open", answer: null });
 }
 
 /** Answers an open wait. Refuses with conflict when it is answered, over or unknown. */
@@ -166,7 +189,7 @@ export function expireWaitsOp(store: TenantStore, runId: string): WriteOp {
 }
 
 /**
- * Ends what is asked on a conversation, since its user has said something else: questions, not what a client or another agent is at.
+ * Ends what is asked on a conversation, since its user has said something else: questions, not what a client, a consumer or another agent is at.
  * The runs are taken up as if their time were over.
  */
 export function supersedeWaitsOp(store: TenantStore, askedOn: number): WriteOp {
@@ -211,6 +234,17 @@ export function deleteWaitsOp(store: TenantStore, threadKey: number): WriteOp {
 /** The waits of a run that are not closed, the oldest first. */
 export async function waitsOfRun(store: TenantStore, runId: string): Promise<WaitRow[]> {
   const rows = await store.read(selectOfRun, runId, waitsOfRunMax);
+  return rows.map((row) => waitTable.decode(row));
+}
+
+/** What a run has asked from one time until another, whatever came of it, the oldest first. */
+export async function waitsOpenedIn(
+  store: TenantStore,
+  runId: string,
+  since: number,
+  until: number,
+): Promise<WaitRow[]> {
+  const rows = await store.read(selectOpenedIn, runId, since, until, waitsTold);
   return rows.map((row) => waitTable.decode(row));
 }
 

@@ -1,0 +1,12 @@
+import type { Migration } from "../store/migration.ts";
+
+/** Which run goes on with one that is dead, and the dead ones of a tenant by their age: see storage/tables/fibers.ts. */
+export const migration: Migration = {
+  revision: "0050",
+  name: "requeued",
+  up: [
+    "ALTER TABLE fibers ADD COLUMN requeued_as TEXT",
+    "CREATE INDEX runs_dead ON runs (tenant_id, started_at, run_id) WHERE status = 'dead'",
+  ],
+  down: ["DROP INDEX runs_dead", "ALTER TABLE fibers DROP COLUMN requeued_as"],
+};

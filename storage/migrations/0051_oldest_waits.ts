@@ -1,0 +1,9 @@
+import type { Migration } from "../store/migration.ts";
+
+/** Open waits by their age, which operators watch. */
+export const migration: Migration = {
+  revision: "0051",
+  name: "oldest_waits",
+  up: ["CREATE INDEX waits_oldest ON waits (opened_at) WHERE state = 'open'"],
+  down: ["DROP INDEX waits_oldest"],
+};

@@ -1,0 +1,13 @@
+import type { Migration } from "../store/migration.ts";
+
+/** What waits for a consumer is found by the id of its call, whatever has become of it; what is to be pushed again by its time. */
+export const migration: Migration = {
+  revision: "0055",
+  name: "queued_waits",
+  up: [
+    "ALTER TABLE waits ADD COLUMN push TEXT",
+    "CREATE INDEX waits_queued ON waits (tenant_id, asked_as) WHERE kind = 'queue'",
+    "CREATE INDEX waits_to_push ON waits (opened_at, wait_id) WHERE push IS NOT NULL",
+  ],
+  down: ["DROP INDEX waits_to_push", "DROP INDEX waits_queued", "ALTER TABLE waits DROP COLUMN push"],
+};

@@ -1,0 +1,210 @@
+import type { LoanUsed } from "../../bus/protocol/run.ts";
+import { tenantSql } from "../store/statements.ts";
+import type { TenantStore, WriteOp } from "../store/store.ts";
+import { insertInto, integer, type RowIn, real, selectOne, table, text } from "../store/table.ts";
+
+// A run that has background tasks spends with them, and they go on when it is over (decision 99). What it may spend is then a row, under
+// its id: whoever is about to use something sets it aside there, in one update that changes nothing where it would be too much, and says
+// in the batch that keeps what the model has answered what was used of it. Each run that spends has a share, which says what of the sum
+// is set aside for it at the moment: who goes on after a crash gives that back first. The row goes with the last share.
+
+const budgetTable = table("run_budgets", {
+  run_id: text,
+  /** The key of the conversation that all began in. */
+  root_key: integer,
+  max_tool_calls: integer,
+  max_hops: integer,
+  max_input_tokens: integer,
+  max_output_tokens: integer,
+  max_cost_usd: real,
+  /** What was used and what is set aside, of all who spend it. */
+  tool_calls: integer,
+  hops: integer,
+  input_tokens: integer,
+  output_tokens: integer,
+  cost_usd: real,
+});
+
+/** A budget as it is stored. */
+export type RunBudgetRow = RowIn<typeof budgetTable>;
+
+const amounts = "input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost_usd = cost_usd + ?";
+/** The last digits of a sum. */
+const cents = "0.000000001";
+
+const insertBudget = insertInto(budgetTable);
+const insertShare = tenantSql(
+  "budget_share_insert",
+  `INSERT INTO budget_shares (tenant_id, budget_id, run_id, root_key, task_id, input_tokens, output_tokens, cost_usd)
+   VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?)`,
+);
+const insertFirstShare = tenantSql(
+  "budget_share_insert_first",
+  `INSERT INTO budget_shares (tenant_id, budget_id, run_id, root_key, task_id, input_tokens, output_tokens, cost_usd)
+   SELECT :tenant, run_id, CAST(? AS TEXT), root_key, CAST(? AS TEXT), 0, 0, 0 FROM run_budgets
+   WHERE tenant_id = :tenant AND run_id = ? AND
+     (SELECT COUNT(DISTINCT task_id) FROM budget_shares WHERE tenant_id = :tenant AND root_key = ?) < ?`,
+);
+const lockBudget = tenantSql(
+  "run_budget_lock",
+  "UPDATE run_budgets SET hops = hops WHERE tenant_id = :tenant AND run_id = ?",
+);
+const reserve = tenantSql(
+  "run_budget_reserve",
+  `UPDATE run_budgets SET ${amounts} WHERE tenant_id = :tenant AND run_id = ? AND input_tokens + ? <= max_input_tokens
+     AND output_tokens + ? <= max_output_tokens AND cost_usd + ? <= max_cost_usd + ${cents}`,
+);
+const settle = tenantSql(
+  "run_budget_settle",
+  `UPDATE run_budgets SET ${amounts} WHERE tenant_id = :tenant AND run_id = ?`,
+);
+const countCall = tenantSql(
+  "run_budget_count",
+  `UPDATE run_budgets SET tool_calls = tool_calls + 1, hops = hops + ?
+   WHERE tenant_id = :tenant AND run_id = ? AND tool_calls < max_tool_calls AND hops + ? <= max_hops`,
+);
+const hold = tenantSql(
+  "budget_share_hold",
+  `UPDATE budget_shares SET ${amounts} WHERE tenant_id = :tenant AND budget_id = ? AND run_id = ?`,
+);
+const held = (what: string): string =>
+  `(SELECT s.${what} FROM budget_shares s WHERE s.tenant_id = :tenant AND s.budget_id = run_budgets.run_id AND s.run_id = ?)`;
+const ofRun = "SELECT budget_id FROM budget_shares WHERE tenant_id = :tenant AND run_id = ?";
+const giveBack = tenantSql(
+  "run_budgets_give_back",
+  `UPDATE run_budgets SET input_tokens = input_tokens - ${held("input_tokens")},
+     output_tokens = output_tokens - ${held("output_tokens")}, cost_usd = cost_usd - ${held("cost_usd")}
+   WHERE tenant_id = :tenant AND run_id IN (${ofRun})`,
+);
+const clearShares = tenantSql(
+  "budget_shares_clear",
+  `UPDATE budget_shares SET input_tokens = 0, output_tokens = 0, cost_usd = 0 WHERE tenant_id = :tenant AND run_id = ?`,
+);
+const deleteLeft = tenantSql(
+  "run_budgets_delete_left",
+  `DELETE FROM run_budgets WHERE tenant_id = :tenant AND run_id IN (${ofRun}) AND NOT EXISTS
+     (SELECT 1 FROM budget_shares o
+      WHERE o.tenant_id = :tenant AND o.budget_id = run_budgets.run_id AND o.run_id <> ?)`,
+);
+const deleteShares = tenantSql(
+  "budget_shares_delete_run",
+  "DELETE FROM budget_shares WHERE tenant_id = :tenant AND run_id = ?",
+);
+const deleteOfRoot = tenantSql(
+  "run_budgets_delete",
+  "DELETE FROM run_budgets WHERE tenant_id = :tenant AND root_key = ?",
+);
+const deleteSharesOfRoot = tenantSql(
+  "budget_shares_delete",
+  "DELETE FROM budget_shares WHERE tenant_id = :tenant AND root_key = ?",
+);
+const countTasks = tenantSql(
+  "budget_shares_tasks",
+  `SELECT COUNT(DISTINCT task_id) AS tasks FROM budget_shares WHERE tenant_id = :tenant AND root_key = ?`,
+);
+const selectSharers = tenantSql(
+  "budget_shares_sharers",
+  `SELECT COUNT(*) AS sharers, COALESCE(SUM(CASE WHEN run_id <> ? AND input_tokens + output_tokens > 0 THEN 1 ELSE 0 END), 0) AS holding
+   FROM budget_shares WHERE tenant_id = :tenant AND budget_id = ?`,
+);
+
+/** The budget of a run that spends with others. */
+export const runBudgetById = selectOne(budgetTable, ["run_id"]);
+
+/** A run spends with others from now on; `unused` of what it has used by now is only set aside. */
+export function openBudgetOps(store: TenantStore, budget: RunBudgetRow, unused: LoanUsed): WriteOp[] {
+  const { run_id, root_key } = budget;
+  return [insertBudget(store, budget), store.op(insertShare, [run_id, run_id, root_key, null, ...list(unused)], 1)];
+}
+
+/** A background task of a conversation, and which budgets it spends of. */
+export interface BackgroundShare {
+  readonly run_id: string;
+  readonly task_id: string;
+  readonly root_key: number;
+  /** Outermost first. */
+  readonly budgets: readonly string[];
+}
+
+/**
+ * A background task begins. Refuses with conflict when as many of the conversation are in flight as may, or the budget is gone with the
+ * conversation.
+ */
+export function joinBudgetOps(store: TenantStore, task: BackgroundShare, tasksMax: number): WriteOp[] {
+  const { run_id, task_id, root_key, budgets } = task;
+  // Of those who begin at the same time each sees the others.
+  return budgets.flatMap((id, at) => [
+    store.op(lockBudget, [id], 1),
+    at === 0
+      ? store.op(insertFirstShare, [run_id, task_id, id, root_key, tasksMax], 1)
+      : store.op(insertShare, [id, run_id, root_key, task_id, 0, 0, 0], 1),
+  ]);
+}
+
+/** Sets something aside for a run. Refuses with conflict when one of the budgets has not got it. */
+export function reserveOps(store: TenantStore, budgets: readonly string[], runId: string, wanted: LoanUsed): WriteOp[] {
+  const values = list(wanted);
+  return budgets.flatMap((id) => [
+    store.op(reserve, [...values, id, ...values], 1),
+    store.op(hold, [...values, id, runId], 1),
+  ]);
+}
+
+/** Says what was used of what was set aside. */
+export function settleOps(
+  store: TenantStore,
+  budgets: readonly string[],
+  runId: string,
+  aside: LoanUsed,
+  used: LoanUsed,
+): WriteOp[] {
+  const [before, after] = [list(aside), list(used)];
+  const more = after.map((value, at) => value - (before[at] ?? 0));
+  const back = before.map((value) => -value);
+  return budgets.flatMap((id) => [store.op(settle, [...more, id]), store.op(hold, [...back, id, runId])]);
+}
+
+/** Counts a tool call, and a task where it is one. Refuses with conflict when it is one too many. */
+export function countCallOps(store: TenantStore, budgets: readonly string[], isTask: boolean): WriteOp[] {
+  const hops = isTask ? 1 : 0;
+  return budgets.map((id) => store.op(countCall, [hops, id, hops], 1));
+}
+
+/** A run that goes on has nothing set aside: what it had was lost with its process. */
+export function resetShareOps(store: TenantStore, runId: string): WriteOp[] {
+  return [store.op(giveBack, [runId, runId, runId, runId]), store.op(clearShares, [runId])];
+}
+
+/** A run spends nothing any more. Changes nothing for one that has spent with nobody. */
+export function leaveBudgetOps(store: TenantStore, runId: string): WriteOp[] {
+  return [
+    store.op(giveBack, [runId, runId, runId, runId]),
+    store.op(deleteLeft, [runId, runId]),
+    store.op(deleteShares, [runId]),
+  ];
+}
+
+/** Deletes the budgets of a conversation. */
+export function deleteBudgetsOps(store: TenantStore, rootKey: number): WriteOp[] {
+  return [store.op(deleteOfRoot, [rootKey]), store.op(deleteSharesOfRoot, [rootKey])];
+}
+
+/** How many background tasks of a conversation are in flight. */
+export async function backgroundTasks(store: TenantStore, rootKey: number): Promise<number> {
+  const [row] = await store.read(countTasks, rootKey);
+  return Number(row?.tasks ?? 0);
+}
+
+/** How many runs spend a budget, and for how many but this one something of it is set aside. */
+export async function sharersOf(
+  store: TenantStore,
+  budgetId: string,
+  runId: string,
+): Promise<{ readonly sharers: number; readonly holding: number }> {
+  const [row] = await store.read(selectSharers, runId, budgetId);
+  return { sharers: Number(row?.sharers ?? 0), holding: Number(row?.holding ?? 0) };
+}
+
+function list({ input_tokens, output_tokens, cost_usd }: LoanUsed): [number, number, number] {
+  return [input_tokens, output_tokens, cost_usd];
+}
