@@ -91,6 +91,8 @@ export interface Registries {
   readonly defaultVisionModelId: string;
   /** Where webhooks may go: the tenants of each endpoint, `*` for every one. */
   readonly webhookEndpoints: ReadonlyMap<string, readonly string[] | "*">;
+  /** Whether queues can be pushed to. */
+  readonly hasRedis: boolean;
   /** `deployment` workspaces are for these tenants only. */
   readonly workspaceDeploymentTenants: readonly string[];
 }

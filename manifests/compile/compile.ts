@@ -1,9 +1,10 @@
 import { digestJson } from "../canonical-json.ts";
 import type { CompileContext, Refuse } from "../fields/section.ts";
 import { type Path, refuseProblems, writePath } from "../problems.ts";
-import type { Registries } from "../registries.ts";
+import type { Registries, ToolSpec } from "../registries.ts";
 import { type CompiledSections, type Manifest, sections } from "../schema/manifest.ts";
 import { withClientTools } from "../sections/client-tools.ts";
+import { withQueues } from "../sections/queues.ts";
 import { promptPartCharsMax } from "../sections/system-prompt.ts";
 import { bindTools } from "../sections/tools.ts";
 import { promptKeys, soulKey } from "../sources/object-keys.ts";
@@ -28,7 +29,7 @@ export function compile(manifest: Manifest, registries: Registries, source: Comp
   const context: CompileContext = {
     tenantId,
     registries,
-    tools: withClientTools(bindTools(manifest.spec, registries, refuse), manifest.spec, refuse),
+    tools: boundTools(manifest, registries, refuse),
     soul: texts.get(soulKey(tenantId)) ?? "",
     readText: (file, loc) => readText(file, loc, source, refuse),
     refuse,
@@ -45,6 +46,12 @@ export function compile(manifest: Manifest, registries: Registries, source: Comp
     members: [],
     emptyRules,
   };
+}
+
+/** Every tool that the manifest binds, in the order in which the model is told of them. */
+function boundTools({ spec }: Manifest, registries: Registries, refuse: Refuse): readonly ToolSpec[] {
+  const tools = withClientTools(bindTools(spec, registries, refuse), spec, refuse);
+  return withQueues(tools, spec, registries, refuse);
 }
 
 function readText(file: string, loc: Path, { tenantId, texts }: CompileSource, refuse: Refuse): string {

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { meant } from "../../bus/nearest.ts";
 import { problemsMax } from "../../bus/schema-validator.ts";
 import { type Path, type Problem, type ProblemType, writePath } from "../problems.ts";
 
@@ -52,7 +53,7 @@ class Walk {
   check(node: Node, value: unknown): void {
     const types = [node.type ?? []].flat();
     if (types.length > 0 && !types.some((type) => isOf(type, value)))
-      this.#add("type_error", `must be ${typeWords(types, value)}`);
+      this.#add("type_error", `must be ${typeWords(types, value)}${shapeWords(node, value)}`);
     if (typeof value === "number") this.#number(node, value);
     if (typeof value === "string") this.#text(node, value);
     if (node.enum && !(node.enum as readonly unknown[]).includes(value))
@@ -95,7 +96,7 @@ class Walk {
     const others = keys.filter((key) => !Object.hasOwn(properties, key));
     if (additionalProperties === false)
       this.#each(others, (key) => {
-        const msg = `${key} is not a field of ${writePath(this.#path)}.`;
+        const msg = `${key} is not a field of ${writePath(this.#path)}${meant(key, Object.keys(properties))}.`;
         this.problems.push({ loc: [...this.#path, key], msg, type: "extra_forbidden" });
       });
     else if (additionalProperties) this.#each(others, (key) => this.#below(key, additionalProperties, value[key]));
@@ -165,4 +166,14 @@ function typeWords(types: readonly string[], value: unknown): string {
   const words = types.map((type) => typeNames[type] ?? type);
   const unquoted = words.includes("text") && (typeof value === "number" || typeof value === "boolean");
   return words.join(" or ") + (unquoted ? "; put it in quotes" : "");
+}
+
+/** How what was written alone is written in its place: `text` as `{inline: …}` or as `[…]`. */
+function shapeWords({ type, properties = {}, items }: Node, value: unknown): string {
+  const types = [type ?? []].flat();
+  const takes = (node: Node): boolean => [node.type ?? []].flat().some((one) => one !== "null" && isOf(one, value));
+  if (typeof value === "object") return "";
+  const field = types.includes("object") && Object.keys(properties).find((key) => takes(properties[key] as Node));
+  if (field) return `, as in {${field}: …}`;
+  return types.includes("array") && items && takes(items) ? ", as in […]" : "";
 }

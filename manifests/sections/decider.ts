@@ -1,3 +1,4 @@
+import { meant } from "../../bus/nearest.ts";
 import { optionalText, section, share } from "../fields/fields.ts";
 import type { Rule } from "../fields/rules.ts";
 import { type CompileContext, defineSection, type SpecOf } from "../fields/section.ts";
@@ -31,7 +32,11 @@ export const decider = defineSection({
     const loc: Path = ["spec", "decider", "id"];
     const route = context.registries.decisions.get(id);
     if (route === undefined) {
-      context.refuse(loc, `leads to the decider ${id}, which is not there`, "unresolved");
+      context.refuse(
+        loc,
+        `leads to the decider ${id}, which is not there${meant(id, [...context.registries.decisions.keys()])}`,
+        "unresolved",
+      );
       return { decider: null };
     }
     if (route.route !== null) {

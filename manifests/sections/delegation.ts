@@ -16,7 +16,7 @@ const fields = {
         { minItems: 1 },
       ),
       worktree: flag("Gives each task its own checkout of the thread's repository. Refused by this version."),
-      background: flag("Lets tasks run beside the conversation. Refused by this version."),
+      background: flag("Lets tasks go on beside the conversation, as durable runs, and binds the tool task_result."),
       max_background: integer("Background tasks in flight for one conversation.", {
         minimum: 1,
         maximum: 16,
@@ -51,23 +51,41 @@ export const delegation = defineSection({
   fields,
   rules,
   compile({ delegation: given }: DelegationSpec & PatternSpec, { refuse }) {
-    for (const flagName of ["worktree", "background"] as const)
-      if (given?.[flagName])
-        refuse(["spec", "delegation", flagName], "is not supported by this version", "unsupported");
+    if (given?.worktree) refuse(["spec", "delegation", "worktree"], "is not supported by this version", "unsupported");
     return null;
   },
 });
 
 /** The name of the tool that hands tasks to others. */
 export const taskToolName = "task";
+/** The name of the tool that says what has come of a task in the background. */
+export const taskResultToolName = "task_result";
 
-/** The tool that hands tasks to others, for the agents that a manifest names; null where it names none. */
-export function taskToolOf({ delegation: given }: DelegationSpec): ToolSpec | null {
-  if (given === null) return null;
-  const described = given.agents.map(({ name, description }) =>
-    description === "" ? name : `${name}: ${description}`,
-  );
-  return {
+/** The longest that one call waits for the end of a task, in seconds. */
+const waitSecondsMax = 60;
+
+/** An agent, and those that it is made of. */
+interface Delegating {
+  readonly manifest: { readonly spec: DelegationSpec };
+  readonly members: readonly Delegating[];
+}
+
+/** Whether runs of an agent may hand tasks to others. */
+export function mayDelegate({ manifest, members }: Delegating): boolean {
+  return manifest.spec.delegation !== null || members.some(mayDelegate);
+}
+
+/** The tools that hand tasks to others, for the agents that a manifest names; none where it names none. */
+export function delegationTools({ delegation: given }: DelegationSpec): readonly ToolSpec[] {
+  if (given === null) return [];
+  const { agents, background } = given;
+  const described = agents.map(({ name, description }) => (description === "" ? name : `${name}: ${description}`));
+  const beside = {
+    type: "boolean",
+    default: false,
+    description: "Do not wait: the task goes on by itself, and task_result says what has come of it.",
+  };
+  const task: ToolSpec = {
     name: taskToolName,
     description:
       "Hands a task to another agent and waits for its answer. It sees nothing of this conversation: say all that it needs to know. " +
@@ -75,8 +93,9 @@ export function taskToolOf({ delegation: given }: DelegationSpec): ToolSpec | nu
     parameters: {
       type: "object",
       properties: {
-        agent: { type: "string", enum: given.agents.map(({ name }) => name), description: "Who is to do it." },
+        agent: { type: "string", enum: agents.map(({ name }) => name), description: "Who is to do it." },
         prompt: { type: "string", minLength: 1, maxLength: 200_000, description: "The task, with all that it needs." },
+        ...(background && { background: beside }),
       },
       required: ["agent", "prompt"],
       additionalProperties: false,
@@ -86,4 +105,28 @@ export function taskToolOf({ delegation: given }: DelegationSpec): ToolSpec | nu
     risk: "speaks",
     workspace: false,
   };
+  return background ? [task, taskResult] : [task];
 }
+
+const taskResult: ToolSpec = {
+  name: taskResultToolName,
+  description: "Says where a task in the background is, and its answer when it has one.",
+  parameters: {
+    type: "object",
+    properties: {
+      task_id: { type: "string", minLength: 1, maxLength: 64, description: "As the tool task has said it." },
+      wait_seconds: {
+        type: "integer",
+        minimum: 0,
+        maximum: waitSecondsMax,
+        default: 0,
+        description: "How long to wait for its end.",
+      },
+    },
+    required: ["task_id"],
+    additionalProperties: false,
+  },
+  effect: "read",
+  risk: "reads",
+  workspace: false,
+};

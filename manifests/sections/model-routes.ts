@@ -1,3 +1,4 @@
+import { meant } from "../../bus/nearest.ts";
 import type { CompileContext } from "../fields/section.ts";
 import { type Path, writePath } from "../problems.ts";
 import type { ModelRoute } from "../registries.ts";
@@ -23,7 +24,12 @@ export function namedRoute(
 /** The route with this id; null where there is none, which is refused. */
 export function findRoute(id: string, loc: Path, { registries, refuse }: CompileContext): ModelRoute | null {
   const route = registries.routes.get(id);
-  if (route === undefined) refuse(loc, `leads to the model route ${id}, which is not there`, "unresolved");
+  if (route === undefined)
+    refuse(
+      loc,
+      `leads to the model route ${id}, which is not there${meant(id, [...registries.routes.keys()])}`,
+      "unresolved",
+    );
   return route ?? null;
 }
 

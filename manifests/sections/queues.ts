@@ -1,35 +1,88 @@
-import {
-  closed,
-  fatal,
-  integer,
-  nullable,
-  references,
-  text,
-  timeoutMsMax,
-  toolName,
-  unbuilt,
-} from "../fields/fields.ts";
+import { ownKeys } from "../../storage/tables/key-value.ts";
+import { argumentsSchemaFault } from "../fields/arguments-schema.ts";
+import { closed, fatal, integer, nullable, references, text, timeoutMsMax, toolName } from "../fields/fields.ts";
 import { argsSchema, toldToTheModel } from "../fields/remote.ts";
 import { type Rule, unique } from "../fields/rules.ts";
-import { defineSection, type SpecOf } from "../fields/section.ts";
+import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
+import type { Registries, ToolSpec } from "../registries.ts";
 import { notInMulti, type PatternSpec } from "./pattern.ts";
+import { exitPlanModeName } from "./permissions.ts";
+import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
-  queues: unbuilt(
-    references(
-      "Work that consumers outside take from a list.",
-      closed("One queue.", {
-        name: toolName("What it is called."),
-        queue_binding: text("Key of the list.", { maxLength: 512 }),
-        description: toldToTheModel(),
-        deadline_ms: nullable(integer("How long the run waits. Milliseconds.", { minimum: 1, maximum: timeoutMsMax })),
-        args_schema: argsSchema(),
-        fatal: fatal(),
-      }),
-    ),
+  queues: references(
+    "Work that consumers outside take from a list of Redis; POST /internal/sessions/{session_id}/events says what came of it.",
+    closed("One queue.", {
+      name: toolName("What it is called."),
+      queue_binding: text("Key of the list.", { maxLength: 512 }),
+      description: toldToTheModel(),
+      deadline_ms: nullable(
+        integer("How long the run waits. Milliseconds; null is an hour.", { minimum: 1, maximum: timeoutMsMax }),
+      ),
+      args_schema: argsSchema(),
+      fatal: fatal(),
+    }),
   ),
 };
 
-const rules: readonly Rule<SpecOf<typeof fields> & PatternSpec>[] = [notInMulti("queues"), unique("queues", "name")];
+type Spec = SpecOf<typeof fields> & PatternSpec;
 
-export const queues = defineSection({ fields, rules });
+/** A tool whose calls go to a list, for a consumer outside. */
+export type QueueTool = ToolSpec & { readonly list: string; readonly deadlineMs: number; readonly fatal: boolean };
+
+const rules: readonly Rule<Spec>[] = [
+  notInMulti("queues"),
+  unique("queues", "name"),
+  {
+    says: `cannot begin with ${ownKeys}, as svc's own keys do`,
+    broken: ({ queues }) =>
+      queues.flatMap(({ queue_binding }, at) =>
+        queue_binding.startsWith(ownKeys) ? [["spec", "queues", at, "queue_binding"]] : [],
+      ),
+  },
+];
+
+export const queues = defineSection({
+  fields,
+  rules,
+  compile: (spec: Spec) => ({
+    queues: new Map(spec.queues.map((queue) => [queue.name, compiled(queue)])) as ReadonlyMap<string, QueueTool>,
+  }),
+});
+
+/** These tools and those of the queues behind them; refuses names that are taken, and all of them where there is no Redis. */
+export function withQueues(
+  bound: readonly ToolSpec[],
+  spec: Spec & ToolEffectsSpec,
+  { hasRedis }: Pick<Registries, "hasRedis">,
+  refuse: Refuse,
+): ToolSpec[] {
+  if (spec.queues.length > 0 && !hasRedis)
+    refuse(["spec", "queues"], "needs SVC_REDIS_URL, which is not set", "unsupported");
+  for (const [at, { name, args_schema }] of spec.queues.entries()) {
+    const loc = ["spec", "queues", at];
+    if (name === exitPlanModeName || bound.some((tool) => tool.name === name))
+      refuse([...loc, "name"], "is the name of another tool", "conflict");
+    const fault = args_schema === null ? null : argumentsSchemaFault(args_schema);
+    if (fault !== null) refuse([...loc, "args_schema", ...fault.path], fault.says, "unsupported");
+  }
+  return [...bound, ...spec.queues.map((queue) => asDeclared(compiled(queue), spec))];
+}
+
+/** Nobody knows what a consumer does: it is taken for the most that a call can do, unless the manifest says what (decision 81). */
+function compiled(queue: Spec["queues"][number]): QueueTool {
+  const { name, description, queue_binding, deadline_ms, args_schema, fatal } = queue;
+  return {
+    name,
+    description,
+    parameters: args_schema ?? anyObject,
+    effect: "once",
+    risk: "speaks",
+    workspace: false,
+    list: queue_binding,
+    deadlineMs: deadline_ms ?? timeoutMsMax,
+    fatal,
+  };
+}
+
+const anyObject = { type: "object" };

@@ -1,8 +1,9 @@
+import { meant } from "../../bus/nearest.ts";
 import { list, text } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
 import type { Registries, ToolSpec } from "../registries.ts";
-import { type DelegationSpec, taskToolOf } from "./delegation.ts";
+import { type DelegationSpec, delegationTools } from "./delegation.ts";
 import type { PatternSpec } from "./pattern.ts";
 import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
@@ -45,16 +46,21 @@ export function bindTools(
   const bound = new Map<string, ToolSpec>();
   for (const [at, name] of spec.tools.entries()) {
     const tool = known.get(name);
-    if (tool === undefined) refuse(["spec", "tools", at], `names the tool ${name}, which is not there`, "unresolved");
+    if (tool === undefined)
+      refuse(
+        ["spec", "tools", at],
+        `names the tool ${name}, which is not there${meant(name, [...known.keys()])}`,
+        "unresolved",
+      );
     else bound.set(name, asDeclared(tool, spec));
   }
   for (const name of toolsOfPattern[spec.pattern] ?? []) {
     const tool = known.get(name);
     if (tool !== undefined) bound.set(name, asDeclared(tool, spec));
   }
-  const task = taskToolOf(spec);
-  if (task !== null && bound.has(task.name))
-    refuse(["spec", "delegation"], `brings a second tool ${task.name}`, "conflict");
-  if (task !== null) bound.set(task.name, asDeclared(task, spec));
+  for (const tool of delegationTools(spec)) {
+    if (bound.has(tool.name)) refuse(["spec", "delegation"], `brings a second tool ${tool.name}`, "conflict");
+    bound.set(tool.name, asDeclared(tool, spec));
+  }
   return [...bound.values()];
 }
