@@ -9,7 +9,8 @@ import { costOf } from "../../governance/usage.ts";
 import type { EmbeddingRoute } from "../../manifests/registries.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { insertUsageOp, usageMeta } from "../../storage/tables/usage.ts";
-import { type CallObserver, callRoute } from "../models/call.ts";
+import { callRoute } from "../models/call.ts";
+import { callObserver } from "../models/call-observer.ts";
 import { type Embedder, type EmbeddingCall, estimatedInputTokens } from "../models/embedder.ts";
 import type { Models } from "../models/models.ts";
 import { ModelFailure } from "../models/provider.ts";
@@ -58,7 +59,7 @@ async function answerTo(task: PageTask, deps: EmbedderDeps): Promise<EmbeddedPag
       {
         start: () => embedder.start({ route, inputs, dimensions }),
         cancellation,
-        observer: observerOf(deps.metrics),
+        observer: callObserver(deps.metrics),
         isCut: () => false,
         onCall: (started: EmbeddingCall | null) => {
           call = started;
@@ -127,16 +128,4 @@ async function meter(task: PageTask, { env, store, metrics }: EmbedderDeps, repo
   if (reported === null) metrics.count("svc_model_unmetered_total", labels);
   if (route.price === null) metrics.count("svc_model_unpriced_total", labels);
   return input;
-}
-
-function observerOf(metrics: Metrics): CallObserver {
-  return {
-    finished: (route, outcome, seconds) =>
-      metrics.observe("svc_model_call_seconds", { model: route.id, status: outcome }, seconds),
-    retried: (route, status) =>
-      metrics.count("svc_model_retry_total", { provider: route.provider, status: String(status) }),
-    timedOut: (route) => metrics.count("svc_model_timeout_total", { provider: route.provider }),
-    // There is one route.
-    switched: () => {},
-  };
 }

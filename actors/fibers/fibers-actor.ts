@@ -1,3 +1,4 @@
+import type { Metrics } from "../../governance/metrics.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { defineActor } from "../runtime/define.ts";
@@ -7,6 +8,7 @@ import { Slots } from "./slots.ts";
 export interface FibersDeps {
   readonly settings: Pick<Settings, "fiberConcurrency" | "fiberPollSeconds">;
   readonly store: Pick<Store, "system">;
+  readonly metrics: Metrics;
 }
 
 /** Gives the slots of one host to its durable runs. */
@@ -16,11 +18,11 @@ export const fibersActor = defineActor<"fibers", Slots, FibersDeps>({
   interleaves: ["wake", "step", "left", "drain"],
   reserved: ["wake", "left", "drain"],
   passivateAfterMs: 300_000,
-  load: ({ bus, env, deps }) => new Slots(bus, env, deps.store.system, deps.settings.fiberConcurrency),
+  load: ({ bus, env, deps }) => new Slots(bus, env, deps.store.system, deps.settings.fiberConcurrency, deps.metrics),
   idle: (slots) => slots.isIdle,
   crashed: (slots) => slots.drain(),
   on: {
-    wake: (slots, place) => slots.add(place),
+    wake: (slots, place) => slots.add(place, "hint"),
     step: (slots, place) => ({ go: slots.mayStep(place) }),
     left: (slots, place) => slots.free(place),
     look: (slots, { all }) => slots.look(all),

@@ -2,6 +2,7 @@ import { runAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import type { RunPlace } from "../../bus/protocol/run.ts";
+import type { Metrics } from "../../governance/metrics.ts";
 import type { Scope } from "../../storage/store/store.ts";
 import { dueFibers, expiredFibers } from "../../storage/tables/fibers.ts";
 
@@ -19,10 +20,20 @@ const againMs = 1_000;
 /** How long a run may need to be taken up before it is asked whether it is at work. */
 const settledMs = 10_000;
 
+/** How it came to be known that a run is due: who made it so has told it, or it was found in the store. */
+type Told = "hint" | "poll";
+
+/** A run that is due, and since when that is known, on the monotonic clock. */
+interface DueRun {
+  readonly place: RunPlace;
+  readonly by: Told;
+  readonly since: number;
+}
+
 /** What waits of one tenant. */
 interface Line {
-  /** Places by run. */
-  readonly waiting: Map<string, RunPlace>;
+  /** By run. */
+  readonly waiting: Map<string, DueRun>;
   atWork: number;
 }
 
@@ -32,17 +43,19 @@ export class Slots {
   readonly #env: Env;
   readonly #store: Scope;
   readonly #slots: number;
+  readonly #metrics: Metrics;
   readonly #lines = new Map<string, Line>();
   /** Runs that have a slot, and since when, on the monotonic clock. */
   readonly #atWork = new Map<string, { readonly place: RunPlace; readonly since: number }>();
   #seenUntil = 0;
   #isDraining = false;
 
-  constructor(bus: Bus, env: Env, store: Scope, slots: number) {
+  constructor(bus: Bus, env: Env, store: Scope, slots: number, metrics: Metrics) {
     this.#bus = bus;
     this.#env = env;
     this.#store = store;
     this.#slots = slots;
+    this.#metrics = metrics;
   }
 
   get isIdle(): boolean {
@@ -50,18 +63,31 @@ export class Slots {
   }
 
   /** A run is due. */
-  add(place: RunPlace): void {
+  add(place: RunPlace, by: Told): void {
     if (this.#isDraining || this.#atWork.has(place.run_id)) return;
-    this.#lineOf(place.tenant_id).waiting.set(place.run_id, place);
+    const { waiting } = this.#lineOf(place.tenant_id);
+    if (!waiting.has(place.run_id)) waiting.set(place.run_id, { place, by, since: this.#env.monotonic() });
     this.#serve();
   }
 
-  /** Whether a run may begin another step; it is put aside where a tenant waits that has fewer runs at work. */
-  mayStep({ tenant_id }: RunPlace): boolean {
+  /**
+   * Whether a run may begin another step; it is put aside where a tenant waits that has fewer runs at work. One without a slot, as it was
+   * taken up only to lend to a task, gets one if there is one.
+   */
+  mayStep(place: RunPlace): boolean {
     if (this.#isDraining) return false;
+    const { tenant_id, run_id } = place;
+    if (!this.#atWork.has(run_id)) return this.#takeFree(place);
     const own = this.#lines.get(tenant_id)?.atWork ?? 0;
     if (this.#atWork.size < this.#slots) return true;
     for (const { waiting, atWork } of this.#lines.values()) if (waiting.size > 0 && atWork < own) return false;
+    return true;
+  }
+
+  #takeFree(place: RunPlace): boolean {
+    if (this.#atWork.size >= this.#slots) return false;
+    this.#atWork.set(place.run_id, { place, since: this.#env.monotonic() });
+    this.#lineOf(place.tenant_id).atWork++;
     return true;
   }
 
@@ -78,11 +104,11 @@ export class Slots {
   async look(all: boolean): Promise<void> {
     if (this.#isDraining) return;
     await this.#takeBack();
-    for (const place of await expiredFibers(this.#store, pageRows)) this.add(place);
+    for (const place of await expiredFibers(this.#store, pageRows)) this.add(place, "poll");
     let after = { wake_at: all ? -1 : this.#seenUntil - overlapMs, run_id: "" };
     for (;;) {
       const page = await dueFibers(this.#store, after, pageRows);
-      for (const { tenant_id, suffix, run_id } of page) this.add({ tenant_id, suffix, run_id });
+      for (const { tenant_id, suffix, run_id } of page) this.add({ tenant_id, suffix, run_id }, "poll");
       const last = page.at(-1);
       if (last === undefined) return;
       this.#seenUntil = Math.max(this.#seenUntil, last.wake_at);
@@ -102,23 +128,25 @@ export class Slots {
       let next: Line | null = null;
       for (const line of this.#lines.values())
         if (line.waiting.size > 0 && (next === null || line.atWork < next.atWork)) next = line;
-      const place = next?.waiting.values().next().value;
-      if (next === null || place === undefined) return;
+      const due = next?.waiting.values().next().value;
+      if (next === null || due === undefined) return;
+      const { place } = due;
       next.waiting.delete(place.run_id);
       next.atWork++;
       this.#atWork.set(place.run_id, { place, since: this.#env.monotonic() });
-      void this.#work(place);
+      void this.#work(due);
     }
   }
 
-  async #work(place: RunPlace): Promise<void> {
+  async #work({ place, by, since }: DueRun): Promise<void> {
     try {
       const { taken } = await this.#bus.ask(addressOf(place), "work", {});
       if (!taken) this.free(place);
+      else this.#metrics.observe("svc_durable_claim_seconds", { by }, (this.#env.monotonic() - since) / 1000);
     } catch {
       // Its thread or the store is away: it is due as before.
       this.free(place);
-      this.#env.timer(againMs, () => this.add(place));
+      this.#env.timer(againMs, () => this.add(place, by));
     }
   }
 

@@ -1,3 +1,4 @@
+import { SvcError } from "../../bus/errors.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import { type CompileSource, compile } from "../../manifests/compile/compile.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
@@ -5,6 +6,8 @@ import type { Registries } from "../../manifests/registries.ts";
 import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve/resolve.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { KeptBodies, type KeptManifests } from "./kept-bodies.ts";
 import { withMembers } from "./members.ts";
 
 /** How long an answer counts before all layers are asked again: many turns begin together. Files are looked at for each. */
@@ -36,6 +39,7 @@ export class ManifestLibrary {
   readonly #objects: ObjectSource;
   readonly #metrics: Metrics;
   readonly #monotonic: () => number;
+  readonly #kept: KeptBodies;
   /** By tenant and name. */
   readonly #answers = new Map<string, KeptAnswer>();
   /** Turns that begin while an answer is being looked for wait for the same one. */
@@ -56,6 +60,7 @@ export class ManifestLibrary {
     this.#objects = objects;
     this.#metrics = metrics;
     this.#monotonic = monotonic;
+    this.#kept = new KeptBodies(monotonic);
   }
 
   /** The agent that a request of this tenant gets. Refuses with unknown_manifest and invalid_manifest. */
@@ -104,6 +109,31 @@ export class ManifestLibrary {
     return withMembers(agent, async (name) =>
       this.compiled(await this.#resolver.resolve(tenantId, name, threadSuffix), tenantId),
     );
+  }
+
+  /** Under which digest what a durable run is accepted with is kept, and what is to be written for it: see `KeptBodies.keep`. */
+  keep(store: TenantStore, agent: CompiledAgent): ReturnType<KeptBodies["keep"]> {
+    return this.#kept.keep(store, agent);
+  }
+
+  /**
+   * The agent that was kept under a digest, made ready to run by what this process has. Undefined when the tenant has kept nothing there.
+   * Refuses with invalid_manifest what this process cannot run any more.
+   */
+  async kept(store: TenantStore, digest: string): Promise<CompiledAgent | undefined> {
+    const { tenantId } = store;
+    const kept = await this.#kept.read(store, digest);
+    if (kept === undefined) return undefined;
+    const [own, ...members] = kept;
+    const made = ({ manifest, version }: KeptManifests[0]) =>
+      this.compiled({ manifest, version, variant: "stable", hasCanary: false, source: "store" }, tenantId);
+    const agent = await made(own);
+    if (members.length === 0) return agent;
+    return withMembers(agent, async (name) => {
+      const member = members.find(({ manifest }) => manifest.metadata.name === name);
+      if (member === undefined) throw new SvcError("unknown_manifest", { subject: name });
+      return made(member);
+    });
   }
 
   /** What was resolved, made ready to run. */

@@ -3,6 +3,9 @@ import { type LogEvent, pageRows, readEvent, readEventsBefore } from "../../stor
 import { firstKeptSeq, openingMessage, openingSeq, summaryMessage } from "./compaction.ts";
 import { type ContextMessage, messageOf } from "./message.ts";
 
+/** The place of the newest message of a branch that is read from its end. */
+export const newestPlace = 2 ** 30;
+
 /**
  * The newest `needed` messages of the active branch, oldest first: walks from the leaf to the root, along the parents, in pages.
  * Reads on until the window does not begin inside a group of tool results and, with `withUser`, has a user's message.
@@ -29,6 +32,7 @@ export async function loadBranch(
     }
     const message = messageOf(event);
     if (!message) continue;
+    message.place = newestPlace - newestFirst.length;
     newestFirst.push(message);
     hasUser ||= message.role === "user";
     if (hasUser && newestFirst.length >= needed && message.role !== "tool")
@@ -57,9 +61,12 @@ export async function openingOf(
 /** A branch with what was appended to it since. */
 export function addEvents(branch: readonly ContextMessage[], events: readonly LogEvent[]): ContextMessage[] {
   const longer = [...branch];
+  let place = branch.reduce((most, message) => Math.max(most, message.place), 0);
   for (const event of events) {
     const message = messageOf(event);
-    if (message) longer.push(message);
+    if (!message) continue;
+    message.place = ++place;
+    longer.push(message);
   }
   return inCallOrder(longer, branch.length);
 }

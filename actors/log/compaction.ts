@@ -45,8 +45,8 @@ export function openingSeq(event: Pick<LogEvent, "seq" | "extra">): number | nul
 const summaryMark = "[Summary of the conversation before this point.]\n";
 
 /** What the model reads in the place of what was summed up. */
-export function summaryMessage({ content }: Pick<LogEvent, "content">): ContextMessage {
-  return contextMessage({ role: "user", content: summaryMark + content });
+export function summaryMessage({ content, seq = -1 }: Pick<LogEvent, "content"> & { seq?: number }): ContextMessage {
+  return contextMessage({ role: "user", content: summaryMark + content, seq });
 }
 
 /** Whether a message stands for what was summed up. */
@@ -56,8 +56,8 @@ export function isSummary(message: ContextMessage | undefined): boolean {
 
 /** A turn's opening message as it is kept. */
 export function openingMessage(message: ContextMessage): ContextMessage {
-  const { role, content, attachments } = message;
+  const { role, content, attachments, seq, entry } = message;
   if (content.length <= openingCharsMax) return message;
   const cut = `${content.slice(0, openingCharsMax).toWellFormed()} […]`;
-  return contextMessage({ role, content: cut, attachments });
+  return contextMessage({ role, content: cut, attachments, seq, entry, short: "opening" });
 }

@@ -1,6 +1,7 @@
 import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
 import type { ModelMessage, SignedThought } from "../models/provider.ts";
 import { type Attachment, attachmentsOf } from "./attachment.ts";
+import { type JournalEntry, seqOfEntry } from "./entry.ts";
 
 /** One message of the model's context. Its texts are made once and joined for every call and answer of the turn. */
 export interface ContextMessage extends ModelMessage {
@@ -8,6 +9,17 @@ export interface ContextMessage extends ModelMessage {
   readonly attachments: readonly Attachment[] | null;
   /** JSON as clients see it: `{role, content, name?, tool_calls?: [{id, name, args}], tool_call_id?}`. */
   readonly clientJson: string;
+  /** The sequence number of its event; -1 where it was not read from a log. See `seqOf`. */
+  readonly seq: number;
+  /** What it was or will be written as, where that is known; null for one that was read from a log or is written nowhere. */
+  readonly entry: JournalEntry | null;
+  /**
+   * Its place among the messages that were read with it: between two neighbours the branch has no other message. -1 where nothing is
+   * known of its neighbours. Given by who reads a log, once.
+   */
+  place: number;
+  /** How it is shorter than its event; null for one that is not. */
+  readonly short: "opening" | "cleared" | null;
   /** JSON as providers take it, without attachments: what those are is looked up just before each call. */
   readonly wireJson: string;
 }
@@ -20,6 +32,9 @@ interface MessageParts {
   readonly tool_call_id?: string | undefined;
   readonly attachments?: readonly Attachment[] | null;
   readonly thoughts?: readonly SignedThought[] | null;
+  readonly seq?: number;
+  readonly entry?: JournalEntry | null;
+  readonly short?: ContextMessage["short"];
 }
 
 /** A message with its two JSON texts: as clients read it and as providers are sent it. */
@@ -49,9 +64,18 @@ export function contextMessage(parts: MessageParts): ContextMessage {
     tool_call_id: tool_call_id ?? null,
     attachments,
     thoughts: parts.thoughts ?? null,
+    seq: parts.seq ?? -1,
+    entry: parts.entry ?? null,
+    place: -1,
+    short: parts.short ?? null,
     clientJson,
     wireJson: wireJson === head && name === undefined ? clientJson : `${wireJson}}`,
   };
+}
+
+/** Where a message stands in the log of its conversation; -1 for one that stands in none. */
+export function seqOf({ seq, entry }: ContextMessage): number {
+  return entry === null ? seq : seqOfEntry(entry);
 }
 
 /** A name as providers take it: another one would be refused, and with it every later turn of the thread. */
@@ -83,6 +107,7 @@ export function messageOf(event: LogEvent): ContextMessage | null {
     tool_call_id: event.extra?.tool_call_id,
     attachments: attachmentsOf(event.extra),
     thoughts: signedThoughts(event.extra?.metadata?.thinking),
+    seq: event.seq,
   });
 }
 
@@ -90,13 +115,14 @@ export function messageOf(event: LogEvent): ContextMessage | null {
  * What a client has added, and what the service has: the model reads it as a user's turn, and the client's with a mark that says so.
  * It has the authority of neither the manifest nor the person (decision 13).
  */
-function customMessage({ role, content, extra }: LogEvent): ContextMessage | null {
+function customMessage({ seq, role, content, extra }: LogEvent): ContextMessage | null {
   if (content === "") return null;
-  if (role === "assistant") return contextMessage({ role, content });
+  if (role === "assistant") return contextMessage({ role, content, seq });
   const isClients = extra?.metadata?.type === "custom";
   return contextMessage({
     role: "user",
     content: isClients ? `[The client supplied this entry.]\n${content}` : content,
+    seq,
   });
 }
 

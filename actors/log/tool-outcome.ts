@@ -1,5 +1,4 @@
 import type { GovernedResult, Spoken } from "../../governance/controls/verdicts.ts";
-import type { ToolEffect } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { soundText } from "../models/sound-text.ts";
 import { toolError } from "../tools/tool.ts";
@@ -59,7 +58,7 @@ export function resultText(result: GovernedResult): string {
 }
 
 /** What is said of a call that has begun and of whose end nothing is known (decision 75). */
-export function unknownOutcome(effect: ToolEffect): string {
+export function unknownOutcome(effect: string): string {
   return `outcome unknown: it may have run (${effect})`;
 }
 
@@ -76,11 +75,12 @@ export function unansweredTool(call: ToolCall): ToolOutcome {
 
 /** The outcome as the model reads it at its next step. */
 export function toolMessage(outcome: ToolOutcome): ContextMessage {
-  const { text, call, attachments } = outcome;
+  const { text, call, attachments, entry } = outcome;
   return contextMessage({
     role: "tool",
     content: text,
     tool_call_id: call.id,
     attachments: attachments.length === 0 ? null : attachments,
+    entry,
   });
 }

@@ -22,22 +22,25 @@ import type { Embedder } from "./embedder.ts";
 import { httpEmbedder } from "./http-embedder.ts";
 import { httpProvider } from "./http-provider.ts";
 import type { Models } from "./models.ts";
+import { ownProviders } from "./own-providers.ts";
 import type { ModelProvider } from "./provider.ts";
 import type { ProviderDefinition, ProviderDeps } from "./provider-definition.ts";
 import type { WireConfig } from "./wire-provider.ts";
 
 /**
- * The models that these settings allow, with the providers of plugins, `own`. `mask` learns keys that are looked up in files. Throws
+ * The models that these settings allow, with the providers of plugins beside those of the settings. `mask` learns keys that are looked up in files. Throws
  * a SettingsError when the settings contradict each other or name what is not there.
  */
 export function createModels(
   settings: Settings,
   env: Env,
   mask = new SecretMask(settings.secretValues),
-  own: readonly ProviderDefinition[] = [],
+  ofPlugins: readonly ProviderDefinition[] = [],
 ): Models {
+  const own = [...ownProviders(settings), ...ofPlugins];
   const known = [...modelProviders, ...own.map(({ name }) => name)];
-  checkOptions(settings, [...keyedProviders, ...own.map(({ name }) => name)]);
+  checkNames(settings, ofPlugins);
+  checkOptions(settings, [...keyedProviders, ...ofPlugins.map(({ name }) => name)]);
   const routes = new Map(allRoutes(settings, known).map((route) => [route.id, route]));
   const defaultModelId = pickDefault(settings, routes, own);
   if (demoAllowed(settings) && (settings.demoModel || defaultModelId === demoRoute.id)) {
@@ -67,9 +70,9 @@ export function createModels(
     embedder({ provider: name }) {
       let embedder = embedders.get(name);
       if (embedder === undefined) {
-        const ofPlugin = own.find((definition) => definition.name === name);
+        const defined = own.find((definition) => definition.name === name);
         embedder =
-          ofPlugin?.openEmbedder?.({ ...deps, options: optionsOf(name, settings) }) ??
+          defined?.openEmbedder?.({ ...deps, options: optionsOf(name, settings) }) ??
           httpEmbedder(wireConfigOf(name, deps), env, egress);
         embedders.set(name, embedder);
       }
@@ -80,9 +83,9 @@ export function createModels(
       const name = route.decides ? `${route.provider} ${route.model}` : route.provider;
       let provider = providers.get(name);
       if (provider === undefined) {
-        const ofPlugin = own.find(({ name }) => name === route.provider);
-        provider = ofPlugin
-          ? ofPlugin.open({ ...deps, options: optionsOf(route.provider, settings) })
+        const defined = own.find(({ name }) => name === route.provider);
+        provider = defined
+          ? defined.open({ ...deps, options: optionsOf(route.provider, settings) })
           : openProvider(route, deps);
         providers.set(name, provider);
       }
@@ -98,6 +101,7 @@ export function describeDefault(settings: Settings, env: Env, own: readonly Prov
   if (provider === demoRoute.provider) {
     return `${id} (offline; set OPENAI_API_KEY, ANTHROPIC_API_KEY or the key of another provider)`;
   }
+  if (Object.hasOwn(settings.modelProviders, provider)) return `${id} (${provider}, of SVC_MODEL_PROVIDERS)`;
   if (own.some(({ name }) => name === provider)) return `${id} (${provider}, of a plugin)`;
   if (settings.litellmBaseUrl !== "") return `${id} (${provider}, through the gateway of SVC_LITELLM_BASE_URL)`;
   if (isConfigured(provider, settings)) return `${id} (${provider})`;
@@ -132,11 +136,11 @@ function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
 }
 
 /** The routes that make vectors: none is built in. Throws a SettingsError for one whose provider makes none. */
-function embeddingRoutes(settings: Settings, plugins: readonly ProviderDefinition[]): EmbeddingRoute[] {
+function embeddingRoutes(settings: Settings, own: readonly ProviderDefinition[]): EmbeddingRoute[] {
   return Object.entries(settings.modelRoutes).flatMap(([id, { kind, provider, model, price = null }]) => {
     if (kind !== "embedding") return [];
-    const ofPlugin = plugins.find(({ name }) => name === provider);
-    const makesNone = ofPlugin ? !ofPlugin.openEmbedder : provider === "anthropic" && settings.litellmBaseUrl === "";
+    const defined = own.find(({ name }) => name === provider);
+    const makesNone = defined ? !defined.openEmbedder : provider === "anthropic" && settings.litellmBaseUrl === "";
     if (makesNone) throw refusal("SVC_MODEL_ROUTES", `${id}: ${provider} has no embeddings`);
     return [{ id, provider, model, price }];
   });
@@ -189,9 +193,15 @@ function demoAllowed({ environment }: Settings): boolean {
   return environment !== "production";
 }
 
-function checkOptions({ modelProviderOptions }: Settings, known: readonly string[]): void {
+function checkNames({ modelProviders }: Settings, ofPlugins: readonly ProviderDefinition[]): void {
+  const twice = ofPlugins.find(({ name }) => Object.hasOwn(modelProviders, name));
+  if (twice) throw refusal("SVC_MODEL_PROVIDERS", `${twice.name} is the name of a plugin's provider; choose another`);
+}
+
+function checkOptions({ modelProviderOptions, modelProviders: own }: Settings, known: readonly string[]): void {
   for (const [name, options] of Object.entries(modelProviderOptions)) {
     const refuse = (reason: string) => refusal("SVC_MODEL_PROVIDER_OPTIONS", `${name}: ${reason}`);
+    if (Object.hasOwn(own, name)) throw refuse("is of SVC_MODEL_PROVIDERS; say there how it is reached");
     if (!known.includes(name)) throw refuse(`is an unknown provider; known are ${known.join(", ")}`);
     if (options.gateway_id !== undefined && options.account_id === undefined)
       throw refuse("gateway_id needs account_id");

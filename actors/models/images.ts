@@ -14,6 +14,8 @@ export type ModelImage = {
 /** What a call shows of the images of one message. */
 export interface ShownImages {
   readonly images: readonly ModelImage[];
+  /** Which of the message's attachments they are. */
+  readonly attachments: readonly number[];
   /** Images that are there and not shown. */
   readonly omitted: number;
 }
@@ -24,7 +26,7 @@ export type ImagesOfCall = ReadonlyMap<object, ShownImages>;
 const goneMark = "[an attached image is no longer there]";
 
 /** The words of a message with images, and what is to be said of those that are not shown: providers refuse a message of nothing. */
-export function wordsWith(content: string, { images, omitted }: ShownImages): string {
+export function wordsWith(content: string, { images, omitted }: Omit<ShownImages, "attachments">): string {
   const mark = omitted > 0 ? omittedMark(omitted) : content === "" && images.length === 0 ? goneMark : "";
   return content === "" || mark === "" ? content + mark : `${content}\n${mark}`;
 }

@@ -12,13 +12,18 @@ export interface WireConfig {
   readonly name: string;
   /** Up to and without the path of the protocol. */
   readonly baseUrl: string;
-  /** A function where it has to be looked up, which is then done for every call; null for none. */
-  readonly apiKey: string | (() => Promise<string>) | null;
+  /** Null for none. */
+  readonly apiKey: Looked | null;
+  /** Names, in lower case, and values beside those of the protocol. */
+  readonly headers?: readonly (readonly [string, Looked])[];
   /** The longest silence that is borne: before the first byte and between two. */
   readonly timeoutMs: number;
   /** Hides secrets in what the provider says. */
   readonly mask: SecretMask;
 }
+
+/** A text, or what looks it up, which is then done for every call. */
+export type Looked = string | (() => Promise<string>);
 
 /** What a provider speaks to those who talk to a model. */
 export interface WireProtocol extends WireCaller {
@@ -60,17 +65,28 @@ export function wireCalls(
   egress: Egress,
   accept: "text/event-stream" | "application/json",
 ): <Reply>(wire: WireCall<Reply>) => HttpCall<Reply> {
-  const { apiKey, mask, timeoutMs } = config;
+  const { apiKey, mask, timeoutMs, headers: more = [] } = config;
   const commonHeaders = ["content-type", "application/json", "accept", accept, "user-agent", "svc"];
   const target = readTarget(`${config.baseUrl.replace(/\/+$/, "")}${protocol.path}`);
   const addresses = addressPattern(target);
-  const headersWith = (key: string | null): string[] => [...commonHeaders, ...protocol.headers(key)];
-  const literalHeaders = apiKey === null || typeof apiKey === "string" ? headersWith(apiKey) : null;
+  const names = more.map(([name]) => name);
+  /** The key, null for none, and the values of the other headers. */
+  const credentials = [apiKey, ...more.map(([, value]) => value)];
+  const isLiteral = (value: Looked | null): value is string | null => typeof value !== "function";
+  const literal = credentials.every(isLiteral) ? credentials : null;
+  const headersWith = ([key = null, ...values]: readonly (string | null)[]): string[] => {
+    const own = names.flatMap((name, at) => [name, values[at] ?? ""]);
+    return [...commonHeaders.slice(0, names.includes("user-agent") ? -2 : undefined), ...protocol.headers(key), ...own];
+  };
+  const literalHeaders = literal && headersWith(literal);
 
   return (wire) => {
-    let sentKey = typeof apiKey === "string" ? apiKey : "";
+    let sent: readonly (string | null)[] = literal ?? [];
     // Providers repeat the key that they refuse, however short it is.
-    const conceal = (words: string) => mask.told.text(sentKey === "" ? words : words.replaceAll(sentKey, "[REDACTED]"));
+    const conceal = (words: string) =>
+      mask.told.text(
+        sent.reduce<string>((text, secret) => (secret ? text.replaceAll(secret, "[REDACTED]") : text), words),
+      );
     const call = new HttpCall({
       env,
       discretion: { conceal, addresses },
@@ -91,11 +107,11 @@ export function wireCalls(
       egress.dispatch(target, { method: "POST", headers, body: wire.body(), silenceMs: timeoutMs }, call);
     const send = (): void => {
       if (literalHeaders !== null) dispatch(literalHeaders);
-      else if (typeof apiKey === "function")
-        apiKey().then(
-          (key) => {
-            sentKey = key;
-            dispatch(headersWith(key));
+      else
+        Promise.all(credentials.map((value) => (isLiteral(value) ? value : value()))).then(
+          (found) => {
+            sent = found;
+            dispatch(headersWith(found));
           },
           (error) => call.giveUp(error),
         );

@@ -43,7 +43,7 @@ export class DurableSteps {
   /** Puts the run aside: all that it has is in the store. */
   async park(): Promise<void> {
     const { journal, run } = this.#scope;
-    await journal.park(this.spent, this.#fiber.parkOps());
+    await journal.park(this.spent, [...this.#fiber.parkOps(), ...(this.#scope.tree?.takeOps() ?? [])]);
     this.tell("waiting", this.#fiber.attempts, this.#fiber.givesWay ? null : run.waitingOn);
   }
 
@@ -57,7 +57,7 @@ export class DurableSteps {
   async putOff(why: string): Promise<void> {
     const { journal, deps, plan } = this.#scope;
     const until = deps.env.now() + this.#fiber.backOffMs;
-    await journal.park(this.spent, [...this.#scope.billing(), ...this.#fiber.putOffOps()]);
+    await journal.park(this.spent, [...this.#fiber.putOffOps(), ...this.#scope.billing()]);
     journal.publish(() => frame("on_error", { message: why }, -1));
     this.tell("waiting", this.#fiber.attempts + 1, { kind: "retry", id: plan.run_id, until });
   }
@@ -80,6 +80,7 @@ export class DurableSteps {
       const ops = () => [
         closeWaitsOp(store, plan.run_id),
         ...this.#fiber.endOps({ status: "dead", final: null, error: code }),
+        ...this.#fiber.leaveOps(),
       ];
       await journal.end([interruptedEntry(plan.run_id, code)], ops, ending, null);
       this.tell("dead", this.#fiber.attempts + 1);

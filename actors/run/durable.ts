@@ -1,10 +1,19 @@
 import { fibersAddress, publicThread, splitRunKey } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { AcceptedRun, RunPlace, SubmitTurn, Surface, TurnAccepted } from "../../bus/protocol/run.ts";
+import type {
+  AcceptedRun,
+  ParentRun,
+  ResponseAsked,
+  RunPlace,
+  SubmitTurn,
+  Surface,
+  TurnAccepted,
+} from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { fiberById, fibersAreFull, wakeFiberOp } from "../../storage/tables/fibers.ts";
 import { settleKeyOp } from "../../storage/tables/idempotency.ts";
+import { joinBudgetOps } from "../../storage/tables/run-budgets.ts";
 import type { DurableAsked } from "../../storage/tables/runs.ts";
 import type { JsonAnswer, StreamAnswer } from "../log/earlier-answer.ts";
 import type { AskedKey } from "../log/messages.ts";
@@ -23,14 +32,28 @@ const besideTurns: readonly Surface[] = ["ask", "compact", "task"];
 /** With what a turn is accepted as a durable run; null where it is none. Refuses with durable_not_supported. */
 export function durableAsked(
   { durable }: CompiledAgent,
-  surface: Surface,
+  {
+    surface,
+    parent,
+    response = null,
+  }: Pick<SubmitTurn, "surface" | "parent"> & { readonly response?: ResponseAsked | null },
   { hibernateAfterSeconds }: RunDeps["settings"],
 ): DurableAsked | null {
-  const isAlways = alwaysDurable.includes(surface);
+  const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
+  // Who is told of its end is the conversation.
+  if (parent?.background !== undefined) return { ttl_ms: ofAgent * 1_000 };
+  const isAlways = alwaysDurable.includes(surface) || response?.background === true;
   if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
   if (!isAlways && !durableOn.includes(surface)) throw new SvcError("durable_not_supported");
-  const { ttlSeconds = null, webhooks = [] } = durable ?? {};
-  return { ttl_ms: (ttlSeconds ?? hibernateAfterSeconds) * 1_000, ...(webhooks.length > 0 && { webhooks }) };
+  const webhooks = durable?.webhooks ?? [];
+  return { ttl_ms: ofAgent * 1_000, ...(webhooks.length > 0 && { webhooks }) };
+}
+
+/** A background task spends with the runs above from its first batch on; of every other run nothing. Refuses with conflict. */
+export function joiningOps(store: TenantStore, run_id: string, parent: ParentRun | undefined): WriteOp[] {
+  if (parent?.background === undefined) return [];
+  const { task_id, root_key, background } = parent;
+  return joinBudgetOps(store, { run_id, task_id, root_key, budgets: background.budgets }, background.tasks_max);
 }
 
 /** Refuses with run_queue_full. */

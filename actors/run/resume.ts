@@ -6,9 +6,10 @@ import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason, RunPlace } from "../../bus/protocol/run.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { leaveOps } from "../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
-import { closeWaitsOp, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
+import { closeWaitOp, closeWaitsOp, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { ThreadLink } from "./journal/thread-link.ts";
@@ -66,7 +67,14 @@ export async function resumeRun(
     if (taken.run.asked.durable !== undefined) {
       const stored = await fiberById(store, run_id);
       if (stored === undefined) throw new SvcError("run_not_found");
-      const own = new Fiber(taken.run, place, stored, { store, bus, host: deps.host, env: deps.env });
+      // Both are the store's times, but for a clock of who has accepted it that is ahead.
+      if (taken.run.status === "accepted")
+        deps.metrics.observe(
+          "svc_durable_start_seconds",
+          {},
+          Math.max(0, (stored.begun_at ?? 0) - stored.accepted_at) / 1000,
+        );
+      const own = new Fiber(taken.run, place, stored, { store, bus, host: deps.host, env: deps.env }, slot);
       const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
       if (end !== null) return await endDurable(log, end, own, taken.run, store, deps);
       fiber = own;
@@ -132,7 +140,16 @@ async function endDurable(
 ): Promise<null> {
   const { run_id } = fiber.place;
   const { usage = null, step = 0 } = row.spent ?? {};
-  const ops = () => [closeWaitsOp(store, run_id), ...fiber.endOps({ status, final: null, error })];
+  const asked = (await waitsOfRun(store, run_id)).filter(({ state }) => state === "open");
+  const left = asked.flatMap(({ wait_id, approval_id }) =>
+    approval_id === null ? [] : leaveOps(store, approval_id, "aborted", closeWaitOp(store, wait_id)),
+  );
+  const ops = () => [
+    ...left,
+    closeWaitsOp(store, run_id),
+    ...fiber.endOps({ status, final: null, error }),
+    ...fiber.leaveOps(),
+  ];
   const ending = { status, stop_reason: null, error: error.split(":", 1)[0] as string, usage } as const;
   await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: env.now() };

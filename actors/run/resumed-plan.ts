@@ -1,9 +1,11 @@
 import type { RunPlace } from "../../bus/protocol/run.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
+import { mayDelegate } from "../../manifests/sections/delegation.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { readEvents } from "../../storage/tables/events.ts";
+import { runBudgetById } from "../../storage/tables/run-budgets.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
 import { approvalsOfRun, type WaitRow } from "../../storage/tables/waits.ts";
 import { loadBranch } from "../log/branch.ts";
@@ -29,19 +31,21 @@ export async function resumedPlan(
   deps: PatternDeps,
 ): Promise<RunPlan> {
   const { asked } = row;
+  const { requeued } = asked;
   // A durable run that was accepted and has done nothing yet.
-  const isFirst = row.status === "accepted";
+  const isFirst = row.status === "accepted" && requeued === undefined;
   const { options = null } = asked;
   const principal = { ...asked.principal, tenant_id: tenantId };
-  const resolved = agentFor(await deps.manifests.resolve(tenantId, row.manifest, suffix), options);
+  const resolved = agentFor(await agentOf(row, suffix, store, deps), options);
   if (fiber !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);
-  const fromSeq = row.first_seq ?? 0;
+  const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
   const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
   // A client's results go on with the turn that they are of.
   const continues = asked.surface === "continue" || tail.userMessages === 0;
   const needed = messagesNeeded(agent.session) + tail.messages;
   const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
+  const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
   const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);
   deps.models.provider((routes[0] ?? agent.model.route) as ModelRoute);
   const key = row.idempotency_scope;
@@ -63,13 +67,16 @@ export async function resumedPlan(
     thread_key: thread.thread_key,
     branch,
     turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
-    nudge: asked.surface === "continue" && isFirst ? nudgeBehind(branch.at(-1)) : null,
+    // Until the model has answered once it is asked as at the beginning.
+    nudge: asked.surface === "continue" && !hasAnswered ? nudgeBehind(branch.at(-1)) : null,
     parent: asked.parent ?? null,
+    isShared: mayDelegate(agent) && (await runBudgetById(store, runId)) !== undefined,
     response: asked.response ?? null,
     options,
     trigger: asked.trigger ?? null,
     userText: isFirst ? tail.userText : null,
     startedAt: row.started_at,
+    keyedAs: requeued?.first_run_id ?? runId,
     origin: key === null ? null : runId,
     idempotency: key === null ? null : { scope: key, fingerprint: "", stream: key.startsWith('["stream"') },
     fromSeq,
@@ -81,13 +88,20 @@ export async function resumedPlan(
           step: tail.steps,
           calls: tail.open(waits),
           callIds: tail.callIds,
-          spent: row.spent,
+          spent: row.spent ?? requeued?.spent ?? null,
           notes: tail.notes,
           ofMembers: tail.ofMembers,
           waits,
           approvals: await approvalsOfRun(store, runId),
         },
   };
+}
+
+/** The agent that a run was accepted with; of one whose manifest is not kept, what its name means now. */
+async function agentOf({ asked, manifest }: RunRow, suffix: string, store: TenantStore, { manifests }: PatternDeps) {
+  const { body } = asked.durable ?? {};
+  const kept = body === undefined ? undefined : await manifests.kept(store, body);
+  return kept ?? (await manifests.resolve(store.tenantId, manifest, suffix));
 }
 
 /** What a run has in its log. */

@@ -6,6 +6,8 @@ import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { askForSlot } from "./durable.ts";
 import { answerStored } from "./journal/waits.ts";
+import { toldRequest } from "./replay/told-request.ts";
+import { requeueRun } from "./requeue.ts";
 import { isPassing, resumeRun, type WhyResume } from "./resume.ts";
 import type { Run } from "./run.ts";
 import type { TaskFamily } from "./scope/task-family.ts";
@@ -28,10 +30,12 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     "lend",
     "repay",
     "count",
+    "share",
     "relay",
     "taskAside",
     "taskEnded",
     "alive",
+    "request",
   ],
   reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
   passivateAfterMs: 10_000,
@@ -46,6 +50,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
   on: {
     start: startRun,
+    requeue: (state, { of }, context) => requeueRun(state, of, context),
 
     async abort(state, { reason }, context) {
       for (;;) {
@@ -99,6 +104,8 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
       breach: await (await lending(state, task_id, context)).count(task_id, tool),
     }),
 
+    share: async (state, { task_id }, context) => (await lending(state, task_id, context)).share(task_id),
+
     relay({ run, output, log }, { name, data }, { key, bus }) {
       if (run !== null) return run.relay(name, data);
       const { tenantId, suffix } = splitRunKey(key);
@@ -121,6 +128,11 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
       const { tenantId, suffix, runId } = splitRunKey(key);
       const isWaiting = suffix !== null && (await isWaitingRun(deps.store.tenant(tenantId), suffix, runId));
       return { alive: isWaiting, runs: false };
+    },
+
+    async request(_state, { n, with_bodies }, { key, deps }) {
+      const { tenantId, runId } = splitRunKey(key);
+      return toldRequest(deps.store.tenant(tenantId), deps.files, runId, n, with_bodies);
     },
 
     status({ run, log }) {

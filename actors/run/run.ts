@@ -188,7 +188,7 @@ export class Run {
       const task = plan.parent && { task: refusedTask(error.code, usage) };
       const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
       const entry = interruptedEntry(plan.run_id, error.code);
-      const ops = () => [...billed, ...settled(), ...taskOps(this.#scope)];
+      const ops = () => [...taskOps(this.#scope), ...billed, ...settled(), ...this.#scope.leaving()];
       return await journal.end([entry], ops, ending, null);
     } catch {
       return false;
@@ -203,7 +203,7 @@ export class Run {
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.park();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.approvalsWithTasks };
-    await journal.park(used, none);
+    await journal.park(used, this.#scope.tree?.takeOps() ?? none);
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
@@ -249,7 +249,9 @@ export class Run {
     scope.passOn();
     this.#isEnding = true;
     const messagesJson = clientMessages(scope.answerMessages());
-    const ending = isCompactedAfter(plan) && ended.ok ? await this.#tidy(ended) : ended;
+    const kept = isCompactedAfter(plan) && ended.ok ? await this.#tidy(ended) : ended;
+    // What the model had said in the step that has failed is no step that another run could go on behind.
+    const ending = this.#isDead ? { ...kept, entries: [] } : kept;
     const interrupted = scope.abortReason === "shutdown";
     const aborted = this.aborted;
     const count = ending.entries.length;
@@ -285,7 +287,8 @@ export class Run {
     const closed = scope.run.hasAsked && journal.threadId !== "" ? [closeWaitsOp(scope.store, plan.run_id)] : [];
     const isWritten = await journal.end(
       ending.entries,
-      () => [...closed, ...billed, ...settled(), ...taskOps(scope), ...ofFiber],
+      // Whose rows others change too come last, and always in one order.
+      () => [...closed, ...taskOps(scope), ...billed, ...settled(), ...ofFiber, ...scope.leaving()],
       {
         status,
         stop_reason: ending.stop_reason,

@@ -18,6 +18,7 @@ import {
   acceptedRun,
   checkQueue,
   durableAsked,
+  joiningOps,
   settleAcceptedOps,
   tellDue,
   tellLeft,
@@ -76,7 +77,7 @@ export async function startRun(
   const store = deps.store.tenant(tenant_id);
   const turn = await withManifest(sent, store);
   const agent = agentFor(await admitCaller(turn, deps), turn.options);
-  const durable = durableAsked(agent, turn.surface, deps.settings);
+  const durable = durableAsked(agent, turn, deps.settings);
   // A durable run always has a log; without a conversation it is one that is nobody else's.
   if (durable !== null && turn.thread_suffix === null) return bus.ask(...elsewhere(turn));
   const key = askedKey(turn);
@@ -179,11 +180,13 @@ async function begin(
     turnStart,
     nudge,
     parent: turn.parent ?? null,
+    isShared: false,
     response: turn.response,
     options: turn.options ?? null,
     trigger: turn.trigger ?? null,
     userText,
     startedAt,
+    keyedAs: turn.run_id,
     origin: turn.idempotency !== null && thread.thread_key >= 0 ? turn.run_id : null,
     thread_key: thread.thread_key,
     resumed: null,
@@ -195,6 +198,7 @@ async function begin(
   const place = { tenant_id: turn.principal.tenant_id, suffix: turn.thread_suffix ?? "", run_id: turn.run_id };
   const accepting = durable && acceptedRun(place, startedAt + durable.ttl_ms);
   if (durable !== null) await checkQueue(store);
+  const body = durable && deps.manifests.keep(store, agent);
   const begun = log.begin({
     entries: [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
     ops: [
@@ -205,8 +209,10 @@ async function begin(
         fromSeq: plan.fromSeq,
       }),
       ...(accepting ? settleAcceptedOps(store, key, accepting, plan.fromSeq) : []),
+      ...(body?.ops ?? []),
+      ...joiningOps(store, turn.run_id, turn.parent),
     ],
-    run: newRun(plan, deps.owner, durable),
+    run: newRun(plan, deps.owner, durable && { ...durable, ...(body && { body: body.digest }) }),
     manifest: agent.name,
     model_id: routes[0]?.id ?? "",
     preview: previewOf(intake, deps.mask),
@@ -216,6 +222,7 @@ async function begin(
   });
   if (accepting) {
     await accepted(begun, key);
+    body?.kept();
     state.parked = true;
     tellDue(place, context);
     return { kind: "accepted", run: accepting, replayed: false };

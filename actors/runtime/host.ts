@@ -2,6 +2,7 @@ import type { Bus, Delivery } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { type Cell, invoke, isIdle, isOverdue, newCell } from "./cell.ts";
+import { CellContext, type CellOwner } from "./cell-context.ts";
 import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 import { IdleSweep } from "./idle-sweep.ts";
@@ -30,6 +31,13 @@ export class ActorHost {
   readonly #cells = new Map<string, Cell>();
   readonly #crashes = new CrashHistory();
   readonly #sweep: IdleSweep;
+  readonly #owner: CellOwner = {
+    drop: (cell) => this.#drop(cell),
+    leave: (cell) => {
+      if (isIdle(cell)) this.#cells.delete(cell.id);
+    },
+    crash: (cell, context, error) => this.#crash(cell, context, error),
+  };
 
   constructor(options: HostOptions) {
     this.#env = options.env;
@@ -108,23 +116,6 @@ export class ActorHost {
     else this.#bus.refuse(delivery, new SvcError("mailbox_full"));
   }
 
-  #newContext(cell: Cell): ActorContext<unknown> {
-    const context: ActorContext<unknown> = {
-      key: cell.key,
-      env: this.#env,
-      bus: this.#bus,
-      deps: this.#deps,
-      discard: () => {
-        if (cell.context === context) this.#drop(cell);
-      },
-      leave: () => {
-        if (cell.context === context && isIdle(cell)) this.#cells.delete(cell.id);
-      },
-      crash: (error) => this.#crash(cell, context, error),
-    };
-    return context;
-  }
-
   /** Handles what waits, as far as it can without waiting itself. */
   #pump(cell: Cell): void {
     while (!cell.busy && cell.mailbox.size > 0) {
@@ -141,7 +132,7 @@ export class ActorHost {
 
   #load(cell: Cell): void {
     cell.phase = "loading";
-    const context = this.#newContext(cell);
+    const context: ActorContext<unknown> = new CellContext(cell, this.#env, this.#bus, this.#deps, this.#owner);
     cell.context = context;
     try {
       const state = cell.definition.load(context as ActorContext<never>);

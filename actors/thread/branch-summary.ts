@@ -16,6 +16,7 @@ import { branchEvents } from "../log/branch.ts";
 import { FileCalls } from "../log/file-calls.ts";
 import { contextMessage } from "../log/message.ts";
 import { callModel } from "../models/call.ts";
+import { callObserver } from "../models/call-observer.ts";
 import type { ImagesOfCall } from "../models/images.ts";
 import { type ModelCall, ModelFailure } from "../models/provider.ts";
 import { Cancellation } from "../runtime/cancellation.ts";
@@ -186,15 +187,7 @@ export class BranchSummarizer {
             calls: written,
           },
           cancellation: this.#cancellation,
-          observer: {
-            finished: (by, outcome, seconds) =>
-              metrics.observe("svc_model_call_seconds", { model: by.id, status: outcome }, seconds),
-            retried: (by, status) =>
-              metrics.count("svc_model_retry_total", { provider: by.provider, status: String(status) }),
-            timedOut: (by) => metrics.count("svc_model_timeout_total", { provider: by.provider }),
-            switched: (from, to) =>
-              metrics.count("svc_model_switch_total", { from: from.id, to: to.id, reason: "provider_error" }),
-          },
+          observer: callObserver(metrics),
           isCut: () => count.breach !== null,
           onCall: (next) => {
             call = next;

@@ -8,6 +8,7 @@ import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
 import { deleteJobRunsOfThreadOp } from "../../storage/tables/job-runs.ts";
 import { deletePlansOps } from "../../storage/tables/plans.ts";
 import { deleteInputsOp } from "../../storage/tables/queued-inputs.ts";
+import { deleteBudgetsOps } from "../../storage/tables/run-budgets.ts";
 import { deleteLeasesOp } from "../../storage/tables/thread-leases.ts";
 import { deleteThreadOp, tasksOfThread } from "../../storage/tables/threads.ts";
 import { disownOp, eraseOps, eraseUnowned, isShort, type UnownedLog } from "../../storage/tables/unowned-logs.ts";
@@ -16,6 +17,8 @@ import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
 
+/** How long a task that is stopped gets to write its last batch. */
+const abortMs = 30_000;
 /** Tasks that are looked for at once. */
 const taskPage = 64;
 
@@ -26,8 +29,9 @@ const taskPage = 64;
 export async function eraseThread(
   state: ThreadState,
   _body: unknown,
-  { key, bus, discard }: ActorContext<ThreadDeps>,
+  context: ActorContext<ThreadDeps>,
 ): Promise<{ deleted: boolean }> {
+  const { key, bus } = context;
   const { head, store } = state;
   const run_id = holderOf(state);
   if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
@@ -39,6 +43,7 @@ export async function eraseThread(
   const first = [
     deleteApprovalsOp(store, key, thread_key),
     deleteWaitsOp(store, thread_key),
+    ...deleteBudgetsOps(store, thread_key),
     deleteInputsOp(store, thread_key),
     dropFilesOfThreadOp(store, thread_key),
     deleteLeasesOp(store, thread_key),
@@ -50,23 +55,26 @@ export async function eraseThread(
     await store.write([...first, ...(isShort(log) ? eraseOps(store, log) : [disownOp(store, log)])], requestMs);
   } finally {
     // Also when it is refused: it may be gone all the same.
-    discard();
+    context.discard();
   }
   if (bus.hasSubscribers(state.topic)) bus.publish(state.topic, rewoundMark);
   if (!isShort(log)) await eraseUnowned(store, log);
   return { deleted: true };
 }
 
-/** Deletes the tasks of a conversation. One that still waits for somebody is of a run that is lost. */
+/**
+ * Deletes the tasks of a conversation. One that still goes on is a background task or below one, and one that waits may be of a run that
+ * is lost: all are ended before any is deleted, so that none of them begins another behind the deletion.
+ */
 async function eraseTasks({ store, threadId, tenantId }: ThreadState, bus: Bus): Promise<void> {
-  for (let after = ""; ; ) {
-    const page = await tasksOfThread(store, threadId, after, taskPage);
-    for (const suffix of page) {
-      const address = threadAddress(tenantId, suffix);
-      await bus.ask(address, "abort", { reason: "client" });
-      await bus.ask(address, "erase", {});
-      after = suffix;
+  for (const isLast of [false, true])
+    for (let after: string | undefined = ""; after !== undefined; ) {
+      const page: string[] = await tasksOfThread(store, threadId, after, taskPage);
+      for (const suffix of page) {
+        const address = threadAddress(tenantId, suffix);
+        await bus.ask(address, "abort", { reason: "client" }, { deadlineMs: abortMs });
+        if (isLast) await bus.ask(address, "erase", {});
+      }
+      after = page.length < taskPage ? undefined : page.at(-1);
     }
-    if (page.length < taskPage) return;
-  }
 }

@@ -20,7 +20,14 @@ import {
   runNumber,
   runsMax,
 } from "../../storage/tables/runs.ts";
-import { insertThreadOp, metaOp, previewOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
+import {
+  insertThreadOp,
+  metaOp,
+  previewOp,
+  progressOp,
+  type ThreadRow,
+  takeThreadOp,
+} from "../../storage/tables/threads.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import type { BeginRun, KeptByThread, LogPosition } from "../log/messages.ts";
 import { appendAll, type ThreadLog, withKept } from "./thread-log.ts";
@@ -140,7 +147,7 @@ export class LogWriter {
     this.#log.head = { ...before, epoch };
     this.#epoch = epoch;
     this.#number = runNumber(run.run_key);
-    const taken = [progressOp(store, this.#head(), before.epoch), resumeRunOp(store, run, { owner, epoch })];
+    const taken = [takeThreadOp(store, before, epoch), resumeRunOp(store, run, { owner, epoch })];
     if (run.asked.durable !== undefined) taken.push(claimFiberOp(store, run.run_id));
     await this.#write(taken, [], requestMs);
   }

@@ -119,11 +119,11 @@ export async function takeRun(
 }
 
 /** What is in memory is not what is stored: the next message reads it again. */
-export function dropState(state: ThreadState, { discard }: Pick<ActorContext<ThreadDeps>, "discard">): void {
+export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadDeps>, "discard">): void {
   if (state.replaced) return;
   state.replaced = true;
   state.opening?.close();
-  discard();
+  context.discard();
 }
 
 /** What closes the calls that a run has left without a result, when it failed in a way that recovery has not seen. */

@@ -6,6 +6,7 @@ import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { loseFiberOp } from "../../storage/tables/fibers.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { deleteLiveRunOp } from "../../storage/tables/live-runs.ts";
+import { leaveBudgetOps } from "../../storage/tables/run-budgets.ts";
 import {
   endRunOp,
   type InterruptedRun,
@@ -15,7 +16,7 @@ import {
   waitingRun,
 } from "../../storage/tables/runs.ts";
 import { answerTaskOp, tasksAside } from "../../storage/tables/task-waits.ts";
-import { progressOp, threadBySuffix } from "../../storage/tables/threads.ts";
+import { progressOp, takeThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { closeWaitsOp, noThread } from "../../storage/tables/waits.ts";
 import { interruptedFrame, type StreamAnswer } from "../log/earlier-answer.ts";
 import { interruptedEntry } from "../log/entry.ts";
@@ -45,7 +46,9 @@ async function suspendLost(
   const { store, head, tenantId, suffix } = state;
   if (head === null) return;
   const taken = { ...head, epoch: head.epoch + 1 };
-  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id), progressOp(store, taken, head.epoch)]);
+  const take = takeThreadOp(store, head, taken.epoch);
+  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id), take]);
+  deps.metrics.count("svc_durable_lost_claims_total", {});
   state.head = taken;
   state.parked = (await waitingRun(store, head.thread_key)) ?? null;
   forgetBranch(state);
@@ -90,6 +93,7 @@ export async function closeInterrupted(
     progressOp(store, head, epoch),
     ...(await settleInterrupted(state, left, head.next_seq, env.now())),
     ...(task_id === null ? [] : [answerTaskOp(store, { task_id, root_key: rootKey })]),
+    ...leaveBudgetOps(store, left.run_id),
   ]);
   // Nobody waits for what it has handed out.
   for (const { suffix, run_id } of await tasksAside(store, rootKey, left.run_id))

@@ -1,7 +1,9 @@
 import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { requestMs } from "../../storage/store/store.ts";
-import { deleteRunOp, hasRuns, waitingRun } from "../../storage/tables/runs.ts";
+import { deleteFibersOp } from "../../storage/tables/fibers.ts";
+import { deleteModelCallsOp } from "../../storage/tables/model-calls.ts";
+import { deleteRunOp, hasRuns, runNumber, waitingRun } from "../../storage/tables/runs.ts";
 import "../log/messages.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -131,7 +133,11 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;
       if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
       if (head === null) return { others: false };
-      await store.write([deleteRunOp(store, run_key)], requestMs);
+      const number = runNumber(run_key);
+      const runs = { from: number, to: number + 1 };
+      const ofFiber = deleteFibersOp(store, head.thread_key, runs);
+      const calls = deleteModelCallsOp(store, head.thread_key, runs);
+      await store.write([calls, ofFiber, deleteRunOp(store, run_key)], requestMs);
       return { others: await hasRuns(store, head.thread_key) };
     },
 

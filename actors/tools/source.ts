@@ -61,5 +61,7 @@ function asDeclared(tool: Tool, { effect, risk }: ToolSpec): Tool {
     execute: tool.execute.bind(tool),
     ...(tool.resume && { resume: tool.resume.bind(tool) }),
     ...(tool.preview && { preview: tool.preview.bind(tool) }),
+    ...(tool.foresee && { foresee: tool.foresee.bind(tool) }),
+    ...(tool.find && { find: tool.find.bind(tool) }),
   };
 }

@@ -28,6 +28,14 @@ export interface ToolResult {
 /** Instead of a result: somebody outside has to answer first. `deadline` is epoch milliseconds, null for none. */
 export interface ToolWait {
   readonly wait: Wait;
+  /** What is pushed once the question is open, with its deadline; where that fails, the call has. */
+  readonly push?: QueuedCall;
+}
+
+/** A call for the consumers of a list. */
+export interface QueuedCall {
+  readonly list: string;
+  readonly sessionId: string;
 }
 
 /** What came of a tool's wait. */
@@ -35,6 +43,21 @@ export type WaitOutcome =
   | { readonly kind: "answered"; readonly value: unknown; readonly by: string }
   /** Nobody has answered in time. */
   | { readonly kind: "expired" };
+
+/**
+ * What a call is about to do to a file, noted before it is made: whoever finds the call cut off can see by the file whether it was made.
+ * SHA-256 in hex, null for a file that is not there.
+ */
+export interface Foreseen {
+  /** Says which file it is, in one spelling. */
+  readonly file: string;
+  readonly before: string | null;
+  /** Null where the call would be refused, or the file is more than the tool reads: then it says nothing. */
+  readonly after: string | null;
+}
+
+/** What may be known of a tool call that was cut off: its result, or that it was not made. Null for neither. */
+export type Found = ToolResult | "not_made" | null;
 
 /** What a tool may know of the run that calls it. */
 export interface ToolContext {
@@ -52,16 +75,30 @@ export interface ToolContext {
   readonly trigger: TriggerDelivery | null;
   /** Full id of the thread under which somebody who is asked now may answer; null when nobody is there to hear. */
   readonly askedOn: string | null;
+  /** Full id of the session to which a consumer may say what came of a call. */
+  readonly sessionId: string;
   readonly workspaceScope: "thread" | "tenant" | "deployment";
   readonly workspace: WorkspaceConfig;
   /** Fires when the run is aborted or the call's time is over. */
   readonly signal: AbortSignal;
-  /** Hands a task to another agent, and waits for its answer. A wait is the answer when somebody else has to answer it first. */
-  delegate(task: { readonly agent: string; readonly prompt: string }): Promise<ToolResult | ToolWait>;
+  /**
+   * Hands a task to another agent, and waits for its answer; or only for its beginning, where it is to go on in the `background`. A wait
+   * is the answer when somebody else has to answer it first.
+   */
+  delegate(task: DelegatedTask): Promise<ToolResult | ToolWait>;
+  /** Where a background task of the conversation is, or a wait for its end. */
+  taskResult(taskId: string, waitSeconds: number): Promise<ToolResult | ToolWait>;
   /** What came of a task that was waited for. */
   delegated(agent: string, outcome: WaitOutcome): Promise<ToolResult>;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */
   emit(frame: "todo_updated", data: unknown): void;
+}
+
+/** A task for another agent. */
+export interface DelegatedTask {
+  readonly agent: string;
+  readonly prompt: string;
+  readonly background?: boolean;
 }
 
 /** Where workspaces are, and whose may be the whole of it. */
@@ -83,6 +120,10 @@ export interface Tool<Context = ToolContext> extends ToolSpec {
   resume?(args: never, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
   /** What a call would change, for whoever is asked whether it may; null where there is nothing to show. */
   preview?(args: never, context: Context): Promise<string | null>;
+  /** What a call is about to do, where that can be seen afterwards. Goes with `find`. */
+  foresee?(args: never, context: Context): Promise<Foreseen>;
+  /** Whether a call was made for which this was foreseen. */
+  find?(args: never, foreseen: Foreseen, context: Context): Promise<Found>;
 }
 
 /** A refusal of a tool in words for the model. */
@@ -92,13 +133,15 @@ export function toolError(error: ToolErrorCode, text: string): ToolResult {
 
 /** Declares a tool; the arguments of `execute` have the type of `parameters`. */
 export function defineTool<S extends TSchema, Context = ToolContext>(
-  tool: Omit<Tool, "execute" | "resume" | "preview" | "parameters" | "workspace" | "timeoutMs"> & {
+  tool: Omit<Tool, "execute" | "resume" | "preview" | "foresee" | "find" | "parameters" | "workspace" | "timeoutMs"> & {
     readonly parameters: S;
     readonly workspace?: boolean;
     readonly timeoutMs?: number;
     execute(args: Static<S>, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
     resume?(args: Static<S>, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
     preview?(args: Static<S>, context: Context): Promise<string | null>;
+    foresee?(args: Static<S>, context: Context): Promise<Foreseen>;
+    find?(args: Static<S>, foreseen: Foreseen, context: Context): Promise<Found>;
   },
 ): Tool<Context> {
   return {
@@ -109,5 +152,7 @@ export function defineTool<S extends TSchema, Context = ToolContext>(
     execute: tool.execute as Tool<Context>["execute"],
     ...(tool.resume && { resume: tool.resume as NonNullable<Tool<Context>["resume"]> }),
     ...(tool.preview && { preview: tool.preview as NonNullable<Tool<Context>["preview"]> }),
+    ...(tool.foresee && { foresee: tool.foresee as NonNullable<Tool<Context>["foresee"]> }),
+    ...(tool.find && { find: tool.find as NonNullable<Tool<Context>["find"]> }),
   };
 }

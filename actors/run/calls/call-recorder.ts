@@ -1,7 +1,6 @@
 import { type Denial, denyText } from "../../../governance/controls/denial.ts";
 import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { GovernedResult, Spoken } from "../../../governance/controls/verdicts.ts";
-import type { ToolEffect } from "../../../manifests/registries.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { JournalEntry } from "../../log/entry.ts";
@@ -128,16 +127,30 @@ export class CallRecorder {
     return outcome as ToolOutcome;
   }
 
-  /** The same for one that was given out: nobody knows how far it has come. */
+  /** The same for one that was given out, or begun: nobody knows how far it has come. `note` is what there is to say of it. */
   recalled(
     call: ToolCall,
-    effect: ToolEffect,
+    effect: string,
+    entries: readonly JournalEntry[] = [],
+    ops: readonly WriteOp[] = [],
+    note = "",
+  ): Promise<ToolOutcome> {
+    this.#countInterrupted();
+    const unknown = unknownOutcome(effect);
+    const text = resultText({ error: "interrupted", text: note === "" ? unknown : `${unknown}: ${note}` });
+    return this.#close(toolOutcome(call, text, "error", this.#scope.plan.origin), entries, ops);
+  }
+
+  /** Closes a call that may not be made again, while it may have been made before. */
+  refusedAgain(
+    call: ToolCall,
+    effect: string,
+    denial: Denial,
     entries: readonly JournalEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
-    this.#countInterrupted();
-    const text = resultText({ error: "interrupted", text: unknownOutcome(effect) });
-    return this.#close(toolOutcome(call, text, "error", this.#scope.plan.origin), entries, ops);
+    this.#scope.denied(denial, { tool: call.name, tool_call_id: call.id });
+    return this.recalled(call, effect, entries, ops, denyText(denial, call.name));
   }
 
   /** Closes a call that is not made, or not waited for, since the user has said something else. */
@@ -164,8 +177,10 @@ export class CallRecorder {
     this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
   }
 
-  #transportOf({ name }: ToolCall): "local" | "client" {
-    return this.#scope.plan.agent.clientTools.has(name) ? "client" : "local";
+  #transportOf({ name }: ToolCall): "local" | "client" | "queue" {
+    const { clientTools, queues } = this.#scope.plan.agent;
+    if (queues.has(name)) return "queue";
+    return clientTools.has(name) ? "client" : "local";
   }
 
   #countInterrupted(): void {

@@ -18,7 +18,7 @@ import {
 } from "../../../storage/tables/waits.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import type { WaitOutcome } from "../../tools/tool.ts";
-import { openedWait, openOps, outcomeOf } from "../journal/waits.ts";
+import { endedEntry, openedWait, openOps, outcomeOf } from "../journal/waits.ts";
 import type { RunScope } from "../scope/scope.ts";
 
 /** How long after its beginning a durable run may still wait for somebody. */
@@ -53,7 +53,7 @@ export class CallWaits {
       tool: call.name,
       args: call.args,
       control: by?.control ?? null,
-      ...(by && { rule: by.rule }),
+      ...(by && { rule: by.rule, ...(by.begun !== undefined && { begun: by.begun }) }),
     };
     const opened = openedWait(wait, asking, {
       wait_id: deps.env.id(),
@@ -61,6 +61,7 @@ export class CallWaits {
       suffix: plan.thread_suffix ?? "",
       run_id: plan.run_id,
       asked_on: plan.thread_suffix === null ? noThread : (plan.parent?.root_key ?? plan.thread_key),
+      beside: plan.parent?.beside ? 1 : 0,
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
       latest: plan.fiber === null ? budget.deadline : plan.startedAt + durableWaitMsMax,
@@ -85,9 +86,16 @@ export class CallWaits {
       outcome = (stored && outcomeOf(stored)) ?? outcome;
     }
     this.#openCount--;
-    const ended: WaitRow = { ...row, state: "open", answer: null };
+    const ended: WaitRow = { push: null, ...row, state: "open", answer: null };
     const ops = isStored ? this.#endOps(ended, outcome, deleteWaitOp(store, row.wait_id)) : [];
     return { wait: ended, outcome, ops };
+  }
+
+  /** Takes back a question that reached nobody: what is written with the result of its call. */
+  withdraw(row: NewWait): { entries: JournalEntry[]; ops: WriteOp[] } {
+    this.#openCount--;
+    const wait: WaitRow = { push: null, ...row, state: "open", answer: null };
+    return { entries: [endedEntry(wait, "aborted")], ops: [closeWaitOp(this.#scope.store, row.wait_id)] };
   }
 
   /** The wait for a task that may go on at the moment: it is answered when that is over. */
@@ -130,4 +138,6 @@ interface WaitEnd {
 export interface AskedBy {
   readonly control: ControlName;
   readonly rule: string;
+  /** The effect of the call, if it may have run already: what is asked is what came of it. */
+  readonly begun?: string;
 }

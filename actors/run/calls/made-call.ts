@@ -16,9 +16,18 @@ export interface HowMade {
   readonly grant: string | null;
   /** Whether its arguments are not those in the log. */
   readonly isReplaced: boolean;
-  /** Its intent is in the log from the time before. */
-  readonly isAgain?: boolean;
+  /** Its effect, when it is made again: its intent is in the log from the time before. */
+  readonly begun?: string | undefined;
   /** Written with its intent. */
+  readonly entries?: readonly JournalEntry[];
+  readonly ops?: readonly WriteOp[];
+}
+
+/** How a call came to its result that is not being made here. */
+export interface Came {
+  readonly latencyMs: number;
+  readonly spoken?: readonly Spoken[];
+  /** Written with the result. */
   readonly entries?: readonly JournalEntry[];
   readonly ops?: readonly WriteOp[];
 }

@@ -52,6 +52,8 @@ export class TaskLoans {
     const { budget } = this.#scope;
     budget.settleLoan(loan.reserved, used);
     if (loan.upstream !== null) budget.lender?.repay(loan.upstream, used);
+    // What it was used for is in the log of the task.
+    this.#scope.tree?.flush();
     this.wake();
   }
 

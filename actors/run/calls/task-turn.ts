@@ -1,5 +1,5 @@
 import { taskSuffix } from "../../../bus/address.ts";
-import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { BackgroundTask, SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { AskedTask } from "../scope/task-family.ts";
 
@@ -21,6 +21,7 @@ export function taskTurn(
   scope: RunScope,
   { agent, prompt }: Pick<AskedTask, "agent" | "prompt">,
   { run_id, task_id, agents }: TaskNames,
+  background: BackgroundTask | null = null,
 ): SubmitTurn {
   const { plan, journal, attended, budget, deps, askedOn } = scope;
   const { parent } = plan;
@@ -54,6 +55,8 @@ export function taskTurn(
       deadline: budget.deadline,
       agents,
       depth: depthOf(scope) + 1,
+      ...(background !== null && { background }),
+      ...((background !== null || parent?.beside) && { beside: true as const }),
     },
   };
 }

@@ -1,13 +1,23 @@
-import { type Address, runAddress, taskSuffix, threadAddress } from "../../../bus/address.ts";
+import { taskSuffix, threadAddress } from "../../../bus/address.ts";
 import type { Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import type { AskedLoan, BreachTold, LentOrNot, LoanUsed, SubmitTurn, TaskOutcome } from "../../../bus/protocol/run.ts";
+import type {
+  AskedLoan,
+  BreachTold,
+  LentOrNot,
+  LoanUsed,
+  SharedBudgets,
+  SubmitTurn,
+  TaskOutcome,
+} from "../../../bus/protocol/run.ts";
 import { takeCall } from "../../../governance/controls/limits.ts";
 import { taskState } from "../../../storage/tables/task-waits.ts";
-import { type ToolErrorCode, type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
+import { type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { AskedTask, TaskFamily } from "../scope/task-family.ts";
+import { startBeside } from "./background-tasks.ts";
 import { TaskLoans } from "./task-loans.ts";
+import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
 import { depthOf, taskTurn } from "./task-turn.ts";
 
 // Tasks that a run has handed to other agents (decision 99). Each is a run of its own, on a thread of its own that clients can read and
@@ -19,8 +29,6 @@ import { depthOf, taskTurn } from "./task-turn.ts";
 const depthMax = 4;
 /** How often it is asked whether a task still goes on. */
 const lookMs = 5_000;
-const startMs = 10_000;
-const startAttempts = 3;
 
 /** A task that goes on. */
 interface AtWork {
@@ -50,7 +58,7 @@ export class Tasks implements TaskFamily {
       if (kind === "task" && state === "open" && asked_as !== null) this.#open.add(asked_as);
   }
 
-  async run({ agent, prompt, by }: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait> {
+  async run({ agent, prompt, by, background }: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait> {
     const { plan, deps } = this.#scope;
     if (plan.thread_suffix === null) return toolError("permission_denied", "a task needs a conversation");
     const agents = [...(plan.parent?.agents ?? []), ...by];
@@ -58,6 +66,10 @@ export class Tasks implements TaskFamily {
     if (depthOf(this.#scope) >= depthMax)
       return toolError("permission_denied", `tasks nest no deeper than ${depthMax}`);
     const task_id = deps.env.id().slice(0, 16);
+    if (background !== null) {
+      const names = { run_id: deps.env.id(), task_id, agents };
+      return startBeside(this.#scope, { agent, prompt }, names, background.tasks_max, signal);
+    }
     const { tenant_id } = plan.principal;
     const thread_id = threadAddress(tenant_id, taskSuffix(task_id)).key;
     this.#tell("subagent_start", { agent, background: false, task_id, thread_id }, signal);
@@ -68,8 +80,7 @@ export class Tasks implements TaskFamily {
     } catch (error) {
       this.#left(task_id, lost);
       this.#tell("subagent_end", { agent, outcome: "error" }, signal);
-      const { code, message } = SvcError.from(error);
-      return toolError(refusals[code] ?? "transport_unavailable", `${agent}: ${message}`);
+      return refusedStart(agent, error);
     }
   }
 
@@ -129,6 +140,11 @@ export class Tasks implements TaskFamily {
     return this.#loans.lend(asked, () => this.#atWork.has(asked.task_id));
   }
 
+  share(taskId: string): Promise<SharedBudgets> {
+    this.#admit(taskId);
+    return sharedBudgets(this.#scope);
+  }
+
   repay(loanId: string, used: LoanUsed): void {
     this.#loans.repay(loanId, used);
   }
@@ -140,31 +156,13 @@ export class Tasks implements TaskFamily {
   }
 
   async #handOut(turn: SubmitTurn, task_id: string, signal: AbortSignal): Promise<HowLeft> {
-    const { tenant_id } = turn.principal;
-    const address = runAddress(tenant_id, turn.thread_suffix, turn.run_id);
     this.#open.add(task_id);
     const work = this.#begin(task_id, false);
-    await this.#start(turn, address);
+    await startTask(this.#scope, turn);
     this.#look(task_id, work, false);
     if (signal.aborted) this.stop(task_id);
     else signal.addEventListener("abort", () => this.stop(task_id), { once: true });
     return work.left;
-  }
-
-  /** Asks again by id when it is unknown whether it was accepted. */
-  async #start(turn: SubmitTurn, address: Address<"run">): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        await this.#scope.deps.bus.ask(address, "start", turn, {
-          deadlineMs: startMs,
-          bytes: turn.manifest.length + 512,
-        });
-        return;
-      } catch (error) {
-        const isUnknown = error instanceof SvcError && error.code === "deadline_exceeded";
-        if (!isUnknown || attempt === startAttempts) throw error;
-      }
-    }
   }
 
   #begin(taskId: string, isLookedFor = true): AtWork {
@@ -243,13 +241,3 @@ function waitFor(agent: string, task_id: string): ToolWait["wait"] {
   const may_answer = { scopes: [], principal: "", not_principal: null };
   return { kind: "task", subject: agent, deadline: null, may_answer, asked_as: task_id };
 }
-
-/** What the model is told of a task that was not taken. */
-const refusals: Readonly<Record<string, ToolErrorCode>> = {
-  unknown_manifest: "not_found",
-  invalid_manifest: "not_found",
-  missing_scopes: "permission_denied",
-  auth_scheme_not_allowed: "permission_denied",
-  unauthorized: "permission_denied",
-  model_not_configured: "transport_unavailable",
-};

@@ -2,6 +2,8 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import { unknownOutcome } from "../../log/tool-outcome.ts";
 import {
+  type Foreseen,
+  type Found,
   type Tool,
   type ToolContext,
   type ToolResult,
@@ -13,7 +15,11 @@ import { isOfRequest } from "../plan/request-tools.ts";
 import { callKey } from "../scope/run-pipeline.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { TaskFamily } from "../scope/task-family.ts";
+import { backgroundResult } from "./background-tasks.ts";
 import { Tasks } from "./tasks.ts";
+
+/** For what is asked of a tool beside its call. */
+export const neverGivenUp = new AbortController().signal;
 
 // A call of a tool: what is written before it, what the tool is given, and its time. Whatever a tool does comes to a result.
 
@@ -21,13 +27,59 @@ import { Tasks } from "./tasks.ts";
  * Written before the call runs: what is found without a result after a crash may have run (decision 15). It keeps arguments that
  * are not the model's own, which stand in no other row.
  */
-export function intentEntry({ plan }: RunScope, call: ToolCall, tool: Tool, isReplaced: boolean): JournalEntry {
-  const { origin, run_id, agent } = plan;
-  const metadata: Record<string, unknown> = { key: callKey(run_id, call.id), effect: tool.effect };
+export function intentEntry(
+  { plan }: RunScope,
+  call: ToolCall,
+  tool: Tool,
+  isReplaced: boolean,
+  foreseen: Foreseen | null,
+): JournalEntry {
+  const { origin, keyedAs, agent } = plan;
+  const metadata: Record<string, unknown> = { key: callKey(keyedAs, call.id), effect: tool.effect };
+  if (foreseen !== null) metadata.foreseen = foreseen;
   if (isReplaced) metadata.args = call.args;
   if (isOfRequest(agent, call.name)) metadata.handed = "client";
   if (origin !== null) metadata.origin_request = origin;
   return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
+}
+
+/** Whether it is written down what calls of the tool are about to do. */
+export function mayForesee({ plan }: RunScope, { foresee }: Tool): boolean {
+  return plan.fiber !== null && foresee !== undefined;
+}
+
+/** What a call is about to do, for who may find it cut off; null where nobody can say. */
+export async function foreseenOf(scope: RunScope, tool: Tool, { id, args }: ToolCall): Promise<Foreseen | null> {
+  const { run, deps, plan } = scope;
+  // It is counted, and nothing of it is in the log yet.
+  run.admitting++;
+  try {
+    return (await tool.foresee?.(args as never, toolContext(scope, id, neverGivenUp))) ?? null;
+  } catch (err) {
+    deps.log.warn({ err, tool: tool.name, run_id: plan.run_id }, "what a call will do could not be foreseen");
+    return null;
+  } finally {
+    run.admitting--;
+  }
+}
+
+/** What may be seen of a call that was cut off; null for nothing. */
+export async function foundOf(
+  scope: RunScope,
+  tool: Tool,
+  { id, args }: ToolCall,
+  foreseen: Foreseen | null,
+): Promise<Found> {
+  if (foreseen === null || tool.find === undefined) return null;
+  try {
+    return await tool.find(args as never, foreseen, toolContext(scope, id, neverGivenUp));
+  } catch (err) {
+    scope.deps.log.warn(
+      { err, tool: tool.name, run_id: scope.plan.run_id },
+      "a call that was cut off could not be looked at",
+    );
+    return null;
+  }
 }
 
 /** Runs the tool within its time. */
@@ -71,10 +123,16 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
     toolCallId: callId,
     trigger: plan.trigger,
     askedOn: scope.askedOn,
+    sessionId: scope.sessionId,
     workspaceScope: plan.agent.workspaceScope,
     workspace: { root: deps.settings.workspaceRoot, deploymentTenants: deps.settings.workspaceDeploymentTenants },
     signal,
-    delegate: (task) => familyOf(scope).run({ ...task, by: scope.agents }, signal),
+    delegate({ agent, prompt, background: isBeside = false }) {
+      const tasks_max = plan.agent.manifest.spec.delegation?.max_background ?? 0;
+      const background = isBeside ? { tasks_max } : null;
+      return familyOf(scope).run({ agent, prompt, by: scope.agents, background }, signal);
+    },
+    taskResult: (taskId, waitSeconds) => backgroundResult(scope, taskId, waitSeconds),
     delegated(agent, outcome) {
       const task_id = scope.plan.resumed?.waits.find(({ call }) => call.tool_call_id === callId)?.asked_as ?? "";
       if (outcome.kind === "answered") return familyOf(scope).result(task_id, agent, signal);

@@ -1,11 +1,10 @@
-import { argumentsProblem } from "../../../governance/arguments-problem.ts";
 import type { GovernedCall } from "../../../governance/controls/control.ts";
 import { denialOf } from "../../../governance/controls/denial.ts";
 import type { ControlName } from "../../../governance/controls/order.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { Spoken, Wait } from "../../../governance/controls/verdicts.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
-import { consumeGrantOp } from "../../../storage/tables/approvals.ts";
+import { askApprovalOp, consumeGrantOp } from "../../../storage/tables/approvals.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import { isSuperseded, type WaitRow, waitsOfRun } from "../../../storage/tables/waits.ts";
 import type { JournalEntry } from "../../log/entry.ts";
@@ -13,7 +12,7 @@ import type { ToolOutcome } from "../../log/tool-outcome.ts";
 import type { RequestedCall } from "../../models/provider.ts";
 import { checkArguments } from "../../tools/arguments.ts";
 import { type BoundTools, bindTools } from "../../tools/source.ts";
-import { type Tool, type ToolResult, toolError, type WaitOutcome } from "../../tools/tool.ts";
+import { type QueuedCall, type Tool, type ToolResult, toolError, type WaitOutcome } from "../../tools/tool.ts";
 import { endedEntry, openOps } from "../journal/waits.ts";
 import type { BegunCall, PendingCall } from "../plan/plan.ts";
 import { isOfRequest, withRequestTools } from "../plan/request-tools.ts";
@@ -24,10 +23,10 @@ import type { RunScope } from "../scope/scope.ts";
 import { claimGrant, decisionOf } from "./call-approval.ts";
 import { CallRecorder } from "./call-recorder.ts";
 import { type AskedBy, CallWaits } from "./call-waits.ts";
-import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
-import { executeTool, familyOf, intentEntry, resumeTool, toolContext } from "./tool-execution.ts";
-
-const neverGivenUp = new AbortController().signal;
+import { governedCall } from "./governed-call.ts";
+import { type Came, type HowMade, type Made, misfit, unbound } from "./made-call.ts";
+import { jobOf, pushJob } from "./queued-call.ts";
+import { executeTool, familyOf, foreseenOf, foundOf, intentEntry, mayForesee, resumeTool } from "./tool-execution.ts";
 
 /** Runs the tool calls of one run: through governance, journaled before and after, with their frames. */
 export class ToolRunner {
@@ -59,8 +58,9 @@ export class ToolRunner {
   /** The calls as the log keeps them: each with an id of its own, arguments parsed where they can be. */
   identify(requested: readonly RequestedCall[]): ToolCall[] {
     const { deps, plan } = this.#scope;
-    const { clientTools } = plan.agent;
-    const leaves = (name: string): boolean => clientTools.has(name) || isOfRequest(plan.agent, name);
+    const { clientTools, queues } = plan.agent;
+    const leaves = (name: string): boolean =>
+      clientTools.has(name) || queues.has(name) || isOfRequest(plan.agent, name);
     return identifyCalls(requested, this.#scope.run.callIds, deps.env, leaves);
   }
 
@@ -112,16 +112,16 @@ export class ToolRunner {
     const scope = this.#scope;
     if (isHanded === true) return { handed: call };
     if (wait !== null) return this.#goOn(call, wait);
+    if (begun !== undefined) return this.#again(call, begun);
     if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
     if (scope.steering.interrupts) return this.#recorder.superseded(call);
-    if (begun !== undefined) return this.#again(call, begun);
     const tool = this.#bound.get(call.name);
     const checked = tool ? checkArguments(tool, argumentsText ?? writtenArguments(call)) : unbound;
     if (!tool || !checked.ok) {
       this.#recorder.started(call);
       return this.#recorder.made(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
     }
-    const governed = this.#governed(call, tool, checked.args);
+    const governed = governedCall(this.#scope, call, tool, checked.args);
     scope.run.admitting++;
     const admission = await scope.cancellation.orStopped(this.#pipeline.admit(governed));
     scope.run.admitting--;
@@ -140,34 +140,55 @@ export class ToolRunner {
 
   /**
    * A call whose process has ended while it was being made. One that does no harm a second time is made again, with the key that it
-   * had; of every other the model is told that nobody knows. Its limits were counted, and the people asked who had to be.
+   * had; of every other a person is asked, unless what it was to change shows what came of it (decision 91). Its limits were counted,
+   * and the people asked who had to be.
    */
-  async #again(call: ToolCall, { effect, args = call.args }: BegunCall): Promise<Made> {
+  async #again(call: ToolCall, { effect, args = call.args, foreseen }: BegunCall): Promise<Made> {
+    const { plan, cancellation, steering } = this.#scope;
     const tool = this.#bound.get(call.name);
-    if (effect === "once" || tool === undefined) return this.#recorder.recalled(call, effect, [], []);
     const made = { ...call, args };
-    const governed = this.#governed(made, tool, args);
-    const admission = await this.#scope.cancellation.orStopped(this.#pipeline.admit(governed, { after: "approvals" }));
-    if (admission === null) return this.#recorder.stopped(made);
+    if (tool === undefined || cancellation.cancelled) return this.#recorder.recalled(made, effect);
+    const governed = governedCall(this.#scope, made, tool, args);
+    // A client is told of its call when that waits, and this one does not.
+    const mayHaveRun = effect === "once" && !plan.agent.clientTools.has(call.name);
+    const found = mayHaveRun ? await foundOf(this.#scope, tool, made, foreseen) : "not_made";
+    if (steering.interrupts && (found === null || found === "not_made"))
+      return this.#recorder.recalled(made, effect, [], [], "superseded");
+    if (found === null) return this.#askOutcome(made, governed, effect);
+    if (found !== "not_made") return this.#came(made, tool, found, { latencyMs: 0 });
+    const admission = await cancellation.orStopped(this.#pipeline.admit(governed, { after: "approvals" }));
+    if (admission === null) return this.#recorder.recalled(made, effect);
     const { spoken } = admission;
-    if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, spoken);
-    return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, isAgain: true });
+    if (admission.kind === "deny") return this.#recorder.refusedAgain(made, effect, admission.denial, [], []);
+    return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, begun: effect });
+  }
+
+  /** Asks a person what came of a call. The request is there as soon as the call waits for it, and no sooner. */
+  async #askOutcome(call: ToolCall, governed: GovernedCall, effect: string): Promise<Made> {
+    const { request, wait } = await this.#scope.askOutcome(governed);
+    if ((await this.#waits.reserve()) !== null) return this.#recorder.recalled(call, effect);
+    this.#recorder.started(call);
+    const by = { control: "approvals", rule: request.rule_id, begun: effect } as const;
+    return this.#putAside(call, wait, by, [askApprovalOp(this.#scope.store, request)]);
   }
 
   /** Makes a call that may be made. */
   async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
     const { scope, pipeline } = { scope: this.#scope, pipeline: this.#pipeline };
-    const { spoken, grant, entries = [], ops = [], isReplaced } = how;
+    const { spoken, grant, entries = [], ops = [], isReplaced, begun } = how;
     const used = grant === null ? ops : [...ops, consumeGrantOp(scope.store, grant)];
-    const at = how.isAgain
-      ? scope.journal.durableSeq
-      : await scope.journal.append([...entries, intentEntry(scope, call, tool, isReplaced)], used);
-    if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
+    // A call that is made again has its intent in the log.
+    const foreseen = begun === undefined && mayForesee(scope, tool) ? await foreseenOf(scope, tool, call) : null;
+    const intent = begun === undefined ? [intentEntry(scope, call, tool, isReplaced, foreseen)] : [];
+    const written = [...entries, ...intent];
+    const at = written.length === 0 ? scope.journal.durableSeq : await scope.journal.append(written, used);
+    if (scope.cancellation.cancelled)
+      return begun === undefined ? this.#recorder.stopped(call) : this.#recorder.recalled(call, begun);
     if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
     this.#recorder.started(call, at);
     const startedAt = scope.deps.env.monotonic();
     const result = await executeTool(scope, tool, call);
-    if ("wait" in result) return this.#wait(call, result.wait, null);
+    if ("wait" in result) return this.#wait(call, result.wait, null, result.push);
     const latencyMs = scope.deps.env.monotonic() - startedAt;
     const released = await pipeline.release({ ...governed, args: call.args }, result);
     const all = [...spoken, ...released.spoken];
@@ -180,32 +201,73 @@ export class ToolRunner {
   }
 
   /** Puts a question to the outside. On a thread the call is left here, and goes on when the run is taken up. */
-  async #wait(call: ToolCall, wait: Wait, by: AskedBy | null): Promise<Made> {
+  async #wait(call: ToolCall, wait: Wait, by: AskedBy | null, queued?: QueuedCall): Promise<Made> {
     const scope = this.#scope;
     const full = await this.#waits.reserve();
     if (full !== null) {
       if (wait.kind === "task") scope.run.tasks?.stop(wait.asked_as ?? "");
       return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
     }
-    const { row, entry } = this.#waits.open(call, wait, by);
-    if (scope.plan.thread_suffix === null) {
-      const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
-      return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
+    if (queued !== undefined) return this.#enqueue(call, wait, queued);
+    if (scope.plan.thread_suffix !== null) return this.#putAside(call, wait, by, []);
+    const { row } = this.#waits.open(call, wait, by);
+    const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
+    return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
+  }
+
+  /** Opens the question to a consumer, and then pushes its job. */
+  async #enqueue(call: ToolCall, wait: Wait, queued: QueuedCall): Promise<Made> {
+    const scope = this.#scope;
+    const { row: asked, entry } = this.#waits.open(call, wait, null);
+    const job = jobOf(scope, queued, call, asked);
+    const row = this.#bound.get(call.name)?.effect === "once" ? asked : { ...asked, push: job };
+    if (scope.plan.thread_suffix !== null) {
+      await scope.journal.append([entry], openOps(scope.store, row));
+      const refusal = await pushJob(scope, job, row);
+      if (refusal === null) return null;
+      const { entries, ops } = this.#waits.withdraw(row);
+      return this.#unsent(call, refusal, entries, ops);
     }
-    const at = await scope.journal.append([entry], openOps(scope.store, row));
+    const answer = this.#waits.here(wait, row);
+    const refusal = await pushJob(scope, job, row);
+    if (refusal !== null) scope.waits.drop(row.wait_id);
+    const { wait: ended, outcome, ops } = await answer;
+    if (refusal !== null) return this.#unsent(call, refusal, [], ops);
+    return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
+  }
+
+  /** Leaves a call on its thread that waits, with `ops` before its wait. */
+  async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
+    const scope = this.#scope;
+    const { row, entry } = this.#waits.open(call, wait, by);
+    const at = await scope.journal.append([entry], [...ops, ...openOps(scope.store, row)]);
     if (wait.frame) scope.frameToAll(wait.frame.name, wait.frame.data, at);
     return null;
   }
 
-  /** The end of the run came before the answer. What a client or another agent was asked to do may have been done. */
+  /** Nobody was asked: the call has failed. */
+  async #unsent(
+    call: ToolCall,
+    refusal: ToolResult,
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    const made = await this.#recorder.made(call, refusal, 0, null, [], entries, ops);
+    this.#failIfFatal(made, refusal);
+    return made;
+  }
+
+  /** The end of the run came before the answer. What others were asked to do may have been done. */
   #givenUp(
     call: ToolCall,
     wait: WaitRow,
     entries: readonly JournalEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
+    const { begun } = wait.call;
+    if (begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
     if (wait.kind === "task") familyOf(this.#scope).stop(wait.asked_as ?? "");
-    else if (wait.kind !== "client_tool") return this.#recorder.stopped(call, entries, ops);
+    else if (wait.kind !== "client_tool" && wait.kind !== "queue") return this.#recorder.stopped(call, entries, ops);
     return this.#recorder.recalled(call, this.#bound.get(call.name)?.effect ?? "once", entries, ops);
   }
 
@@ -214,7 +276,12 @@ export class ToolRunner {
     const wait = asked.kind === "task" && asked.state === "open" ? await this.#waits.back(asked) : asked;
     const { outcome, ops } = this.#waits.takeUp(wait);
     if (this.#scope.cancellation.cancelled) return this.#givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
-    if (isSuperseded(wait)) return this.#recorder.superseded(call, [endedEntry(wait, "superseded")], ops);
+    if (isSuperseded(wait)) {
+      const { begun } = wait.call;
+      const entries = [endedEntry(wait, "superseded")];
+      if (begun === undefined) return this.#recorder.superseded(call, entries, ops);
+      return this.#recorder.recalled(call, begun, entries, ops, "superseded");
+    }
     if (outcome === null) return null;
     return this.#after({ ...call, args: wait.call.args }, wait, outcome, [endedEntry(wait, outcome.kind)], ops);
   }
@@ -228,7 +295,8 @@ export class ToolRunner {
     ops: readonly WriteOp[],
   ): Promise<Made> {
     const tool = this.#bound.get(call.name);
-    const { control, rule = "" } = wait.call;
+    const { control, rule = "", begun } = wait.call;
+    if (tool === undefined && begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
     if (tool === undefined) return this.#recorder.made(call, unbound.refusal, 0, null, [], entries, ops);
     if (control === null) return this.#answered(call, tool, { outcome, since: wait.opened_at }, entries, ops);
     const { cancellation, store, plan } = this.#scope;
@@ -236,26 +304,34 @@ export class ToolRunner {
     const spoken: Spoken[] = [{ ...by, verdict: "wait", ms: 0 }];
     const refuse = (detail: string) =>
       this.#recorder.denied(call, denialOf(by.control, { rule, detail }), spoken, entries, ops);
-    const { decision, note, edited_args } = decisionOf(outcome);
+    const { decision, note, edited_args, result } = decisionOf(outcome);
+    if (begun !== undefined && result !== undefined)
+      return this.#came(call, tool, { text: result }, { latencyMs: 0, spoken, entries, ops });
+    if (begun !== undefined && decision === "denied") return this.#recorder.recalled(call, begun, entries, ops, note);
     if (decision === "denied") return refuse(note || "denied");
     // It was decided before this call has joined those that wait for it.
     if (outcome.kind === "answered" && outcome.by === wait.may_answer.not_principal)
       return refuse("for another principal to decide");
     const grant = wait.approval_id;
-    if (grant !== null && !(await claimGrant(store, grant, callKey(plan.run_id, call.id))))
+    if (grant !== null && !(await claimGrant(store, grant, callKey(plan.keyedAs, call.id))))
       return refuse("used by another call");
     const args = edited_args ?? call.args;
-    const governed = this.#governed(call, tool, args);
+    const governed = governedCall(this.#scope, call, tool, args);
     const resumed = { after: by.control, edited: edited_args !== null };
     const admission = await cancellation.orStopped(this.#pipeline.admit(governed, resumed));
-    if (admission === null) return this.#recorder.stopped(call, entries, ops);
+    if (admission === null)
+      return begun === undefined
+        ? this.#recorder.stopped(call, entries, ops)
+        : this.#recorder.recalled(call, begun, entries, ops);
     const made = { ...call, args: admission.args };
     const all = [...spoken, ...admission.spoken];
     if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, all, entries, ops);
+    if (admission.kind === "deny" && begun !== undefined)
+      return this.#recorder.refusedAgain(made, begun, admission.denial, entries, ops);
     if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, all, entries, ops);
     if (admission.kind === "wait") throw new Error(`${admission.after} waits behind ${by.control}`);
     const isReplaced = JSON.stringify(made.args) !== JSON.stringify(this.#logged(call.id));
-    return this.#make(made, tool, governed, { spoken: all, grant, entries, ops, isReplaced });
+    return this.#make(made, tool, governed, { spoken: all, grant, entries, ops, isReplaced, begun });
   }
 
   /** The arguments of a call as the log has them. */
@@ -276,30 +352,21 @@ export class ToolRunner {
     const result = await resumeTool(scope, tool, call, outcome);
     // Begun maybe in another process: only the wall clock is the same.
     const latencyMs = Math.max(0, scope.deps.env.now() - since);
-    const released = await this.#pipeline.release(this.#governed(call, tool, call.args), result);
-    const made = await this.#recorder.made(call, result, latencyMs, released, released.spoken, entries, ops);
+    const made = await this.#came(call, tool, result, { latencyMs, entries, ops });
     this.#failIfFatal(made, result);
     return made;
   }
 
-  #failIfFatal({ call, text }: ToolOutcome, { error }: ToolResult): void {
-    if (error !== undefined && this.#scope.plan.agent.clientTools.get(call.name)?.fatal)
-      this.#scope.failFor(call.name, text);
+  /** Closes a call with what came of it, as far as that may be shown. */
+  async #came(call: ToolCall, tool: Tool, result: ToolResult, how: Came): Promise<ToolOutcome> {
+    const { latencyMs, spoken = [], entries = [], ops = [] } = how;
+    const released = await this.#pipeline.release(governedCall(this.#scope, call, tool, call.args), result);
+    return this.#recorder.made(call, result, latencyMs, released, [...spoken, ...released.spoken], entries, ops);
   }
 
-  #governed(call: ToolCall, tool: Tool, args: unknown): GovernedCall {
-    const { plan, deps } = this.#scope;
-    return {
-      tool: call.name,
-      tool_call_id: call.id,
-      asked: call.args,
-      args,
-      misfit: (other) => argumentsProblem(tool, other),
-      preview: async () =>
-        tool.preview ? tool.preview(args as never, toolContext(this.#scope, call.id, neverGivenUp)) : null,
-      agent: plan.agent,
-      principal: plan.principal,
-      now: deps.env.now(),
-    };
+  #failIfFatal({ call, text }: ToolOutcome, { error }: ToolResult): void {
+    const { clientTools, queues } = this.#scope.plan.agent;
+    if (error !== undefined && (clientTools.get(call.name) ?? queues.get(call.name))?.fatal)
+      this.#scope.failFor(call.name, text);
   }
 }

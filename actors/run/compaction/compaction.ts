@@ -1,6 +1,6 @@
 import { frame } from "../../../bus/frames/frames.ts";
 import { eventId, eventSeq, pageRows } from "../../../storage/tables/events.ts";
-import { branchEvents, inCallOrder, openingOf } from "../../log/branch.ts";
+import { branchEvents, inCallOrder, newestPlace, openingOf } from "../../log/branch.ts";
 import {
   type CompactionFacts,
   type CompactionReason,
@@ -75,11 +75,10 @@ export async function compactBranch(scope: RunScope, plan: CompactionPlan): Prom
     scope.deps.log.warn({ run_id: scope.plan.run_id, cause: made.reason }, "a conversation could not be summed up");
     return { kind: "failed", failure: made.failure };
   }
-  const summary = summaryMessage({ content: made.text });
   const opening = cut.opening === null ? null : openingMessage(cut.opening.message);
-  const head = opening === null ? [summary] : [summary, opening];
   const kept = items.slice(cut.at);
-  const tokens_after = sumOf(kept) + head.reduce((sum, message) => sum + messageTokens(message), 0);
+  const headTokens = messageTokens(summaryMessage({ content: made.text })) + (opening ? messageTokens(opening) : 0);
+  const tokens_after = sumOf(kept) + headTokens;
   const event_id = await write(scope, made.text, {
     reason: plan.reason,
     first_kept_seq: kept[0]?.seq ?? 0,
@@ -88,7 +87,8 @@ export async function compactBranch(scope: RunScope, plan: CompactionPlan): Prom
     tokens_after,
   });
   scope.summed = { text: made.text, opening };
-  replaceBranch(scope, head, kept);
+  const summary = summaryMessage({ content: made.text, seq: eventSeq(event_id.slice(0, 20), event_id) });
+  replaceBranch(scope, opening === null ? [summary] : [summary, opening], kept);
   return { kind: "compacted", event_id, tokens_before, tokens_after };
 }
 
@@ -119,7 +119,9 @@ async function uncompacted(scope: RunScope): Promise<Uncompacted> {
       if (carried !== null) opening = itemOf(carried.message, carried.seq, true);
     }
     const message = messageOf(event);
-    if (message !== null) newestFirst.push(itemOf(message, event.seq));
+    if (message === null) continue;
+    message.place = newestPlace - newestFirst.length;
+    newestFirst.push(itemOf(message, event.seq));
   }
   if (opening !== null) newestFirst.push(opening);
   const items = newestFirst.reverse();

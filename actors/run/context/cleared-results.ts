@@ -38,7 +38,11 @@ function stubOf(message: ContextMessage): ContextMessage {
       role: "tool",
       content: `[This result was cleared: ${message.content.length} characters${images}.]`,
       tool_call_id: message.tool_call_id ?? undefined,
+      seq: message.seq,
+      entry: message.entry,
+      short: "cleared",
     });
+    stub.place = message.place;
     stubs.set(message, stub);
   }
   return stub;

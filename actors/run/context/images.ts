@@ -36,6 +36,7 @@ export async function readImages(
     const tried = message.attachments.slice(0, places);
     const found = await Promise.all(tried.map((one) => readImage(one, files, store)));
     const images: ModelImage[] = [];
+    const attachments: number[] = [];
     let omitted = message.attachments.length - tried.length;
     for (const [at, image] of found.entries()) {
       const size = image?.kind === "bytes" ? image.base64.length : 0;
@@ -43,11 +44,12 @@ export async function readImages(
       else if (size > chars) omitted++;
       else {
         images.push(image);
+        attachments.push(at);
         places--;
         chars -= size;
       }
     }
-    shown.set(message, { images, omitted });
+    shown.set(message, { images, attachments, omitted });
   }
   return { shown, missing };
 }
@@ -56,14 +58,18 @@ export async function readImages(
 export function unreadImages(messages: readonly ContextMessage[]): ImagesOfCall {
   const shown = new Map<ContextMessage, ShownImages>();
   for (const message of messages)
-    if (message.attachments !== null) shown.set(message, { images: [], omitted: message.attachments.length });
+    if (message.attachments !== null)
+      shown.set(message, { images: [], attachments: [], omitted: message.attachments.length });
   return shown;
 }
 
 /** The same messages for a model that takes no images. */
 export function withoutImages(shown: ImagesOfCall): ImagesOfCall {
   return new Map(
-    [...shown].map(([message, { images, omitted }]) => [message, { images: [], omitted: omitted + images.length }]),
+    [...shown].map(([message, { images, omitted }]) => [
+      message,
+      { images: [], attachments: [], omitted: omitted + images.length },
+    ]),
   );
 }
 
@@ -74,7 +80,8 @@ export function countOmitted(shown: ImagesOfCall): number {
   return count;
 }
 
-async function readImage(
+/** An image as it is given to a model; null when what refers to it leads nowhere any more. */
+export async function readImage(
   { url, detail }: Attachment,
   files: FileStore,
   store: TenantStore,

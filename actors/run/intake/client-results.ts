@@ -57,6 +57,7 @@ class ResultRelease {
     // Controls of calls ask for a mode; these calls were made long ago.
     const run = {
       ...turn,
+      keyedAs: turn.run_id,
       attended: true,
       durable: false,
       mode: "default",

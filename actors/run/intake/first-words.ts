@@ -31,6 +31,7 @@ export function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
       tool_calls: entry.extra?.tool_calls,
       tool_call_id: entry.extra?.tool_call_id,
       attachments: attachmentsOf(entry.extra),
+      entry,
     }),
   );
 }

@@ -1,6 +1,6 @@
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { EventKind, EventRole, LogEvent, ToolCall } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import { type JournalEntry, standsFor } from "../../log/entry.ts";
 import type { Journal } from "./journal.ts";
 
 // What an agent says that another one has asked: it is no part of the conversation, so its messages and results are kept in the log
@@ -32,7 +32,7 @@ export function memberJournal(journal: Journal, place: string): Journal {
     leafIdAfter: (count) => journal.leafIdAfter(count),
     append: (entries: readonly JournalEntry[], ops?: readonly WriteOp[]) =>
       journal.append(
-        entries.map((entry) => innerEntry(entry, place)),
+        entries.map((entry) => standsFor(innerEntry(entry, place), entry)),
         ops,
       ),
     park: () => notItsOwn(),

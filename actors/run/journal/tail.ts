@@ -2,6 +2,7 @@ import type { ToolEffect } from "../../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
 import type { WaitRow } from "../../../storage/tables/waits.ts";
 import { messageOf } from "../../log/message.ts";
+import type { Foreseen } from "../../tools/tool.ts";
 import { noteOf, type RunNote } from "../plan/notes.ts";
 import type { BegunCall, PendingCall } from "../plan/plan.ts";
 import { isOfMember } from "./member-journal.ts";
@@ -23,6 +24,8 @@ export class Tail {
   readonly #ended = new Set<string | undefined>();
   /** Calls that were begun. */
   readonly #begun = new Map<string | undefined, BegunCall>();
+  /** Of these, those that were to change a file while another was. */
+  readonly #beside = new Set<string | undefined>();
   /** Calls that were given to a client, with their arguments then. */
   readonly #handed = new Map<string | undefined, ToolCall["args"]>();
 
@@ -41,11 +44,7 @@ export class Tail {
     }
     if (kind === "tool_call" && extra?.metadata?.handed !== undefined)
       this.#handed.set(extra.tool_call_id, extra.metadata.args);
-    else if (kind === "tool_call")
-      this.#begun.set(extra?.tool_call_id, {
-        effect: extra?.metadata?.effect as ToolEffect,
-        args: extra?.metadata?.args as ToolCall["args"] | undefined,
-      });
+    else if (kind === "tool_call") this.#begin(extra?.tool_call_id, extra?.metadata);
     if (event.kind === "tool_result") this.#ended.add(event.extra?.tool_call_id);
     const note = noteOf(event);
     if (note !== null) {
@@ -67,13 +66,27 @@ export class Tail {
     this.callIds.push(...asked.map(({ id }) => id));
   }
 
+  /** A call was begun. Of calls that change one file side by side, the file does not tell which of them has. */
+  #begin(id: string | undefined, metadata: Readonly<Record<string, unknown>> | undefined): void {
+    const foreseen = (metadata?.foreseen as Foreseen | undefined) ?? null;
+    this.#begun.set(id, {
+      effect: metadata?.effect as ToolEffect,
+      args: metadata?.args as ToolCall["args"] | undefined,
+      foreseen,
+    });
+    const others = [...this.#begun].filter(([other]) => other !== id && !this.#ended.has(other));
+    for (const [other, begun] of others)
+      if (foreseen !== null && begun.foreseen?.file === foreseen.file) this.#beside.add(other).add(id);
+  }
+
   /** The calls of the last time that have no result, with what they wait for. */
   open(waits: readonly WaitRow[]): PendingCall[] {
     return this.#calls.flatMap((call) => {
       if (this.#ended.has(call.id)) return [];
       const wait = waits.find(({ call: { tool_call_id } }) => tool_call_id === call.id) ?? null;
       const begun = wait === null ? this.#begun.get(call.id) : undefined;
-      if (begun !== undefined) return [{ call, wait, begun }];
+      if (begun !== undefined)
+        return [{ call, wait, begun: this.#beside.has(call.id) ? { ...begun, foreseen: null } : begun }];
       if (!this.#handed.has(call.id)) return [{ call, wait }];
       return [{ call: { ...call, args: this.#handed.get(call.id) ?? call.args }, wait, isHanded: true }];
     });

@@ -5,7 +5,7 @@ import type { LeaseProof } from "../../../bus/protocol/lease.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import { eventId } from "../../../storage/tables/events.ts";
 import type { RunEnding, RunSpent } from "../../../storage/tables/runs.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import { type JournalEntry, numberEntries, seqOfEntry } from "../../log/entry.ts";
 import type {
   AskedKey,
   AtEnd,
@@ -98,7 +98,7 @@ export class ThreadLink implements RunLog {
     this.#sent(first.entries);
     const expected = this.#expected();
     const position = await this.#bus.ask(this.#address, "begin", { run_id: this.#runId, ...first }, written);
-    this.#durable(position, expected);
+    this.#durable(position, expected, first.entries);
     const early = this.#early ?? [];
     this.#early = null;
     for (const frames of early) this.publish(frames);
@@ -117,7 +117,7 @@ export class ThreadLink implements RunLog {
       kept,
     };
     const position = await this.#bus.ask(this.#address, "append", asked, written);
-    this.#durable(position, expected);
+    this.#durable(position, expected, entries);
     return position.durable_seq;
   }
 
@@ -149,7 +149,7 @@ export class ThreadLink implements RunLog {
         continue;
       }
       this.#sent(entries);
-      this.#durable(ended, this.#expected());
+      this.#durable(ended, this.#expected(), entries);
       return true;
     }
   }
@@ -209,6 +209,7 @@ export class ThreadLink implements RunLog {
 
   #sent(entries: readonly JournalEntry[]): void {
     if (entries.length === 0) return;
+    numberEntries(entries, this.#nextSeq);
     this.#nextSeq += entries.length;
     this.#leafSeq = this.#nextSeq - 1;
   }
@@ -219,8 +220,12 @@ export class ThreadLink implements RunLog {
   }
 
   /** What was sent when the log was expected to stand at `expected` is durable. */
-  #durable({ durable_seq }: LogPosition, expected: number): void {
+  #durable({ durable_seq }: LogPosition, expected: number, entries: readonly JournalEntry[] = []): void {
     this.#durableSeq = Math.max(this.#durableSeq, durable_seq);
+    // Somebody else may have written before them.
+    const [first] = entries;
+    const start = durable_seq - entries.length;
+    if (first !== undefined && seqOfEntry(first) !== start) numberEntries(entries, start);
     this.#moved(durable_seq - expected - this.#notes);
   }
 

@@ -25,7 +25,7 @@ import type { WaitOutcome } from "../../tools/tool.ts";
 export function openedWait(
   wait: Wait,
   call: WaitingCall,
-  place: Pick<WaitRow, "wait_id" | "thread_key" | "suffix" | "run_id" | "asked_on" | "opened_at"> & {
+  place: Pick<WaitRow, "wait_id" | "thread_key" | "suffix" | "run_id" | "asked_on" | "opened_at" | "beside"> & {
     readonly latest: number;
   },
 ): { row: NewWait; entry: JournalEntry } {
@@ -52,7 +52,7 @@ export function openedWait(
 
 /** Opens a wait. One for a request that was decided meanwhile, or a task that is over, is answered as it is opened. */
 export function openOps(store: TenantStore, row: NewWait): WriteOp[] {
-  if (row.kind === "task") return openTaskOps(store, row, row.asked_as ?? "");
+  if (row.kind === "task" || row.kind === "task_result") return openTaskOps(store, row, row.asked_as ?? "");
   const open = openWaitOp(store, row);
   return row.approval_id === null ? [open] : joinOps(store, row.approval_id, row.wait_id, open);
 }
@@ -149,6 +149,11 @@ export class MemoryWaits {
     if (!mayAnswer(asked.mayAnswer, principal)) return "not_allowed";
     asked.end({ kind: "answered", value, by: principalId(principal) });
     return "accepted";
+  }
+
+  /** Asks no longer, as if the run had been stopped. */
+  drop(id: string): void {
+    this.#asked?.get(id)?.end(null);
   }
 
   #askedAs({ kind, asked_as }: Pick<AnswerAsAsked, "kind" | "asked_as">): Asked | undefined {

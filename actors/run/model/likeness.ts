@@ -3,11 +3,11 @@ import { isBreach } from "../../../governance/budget.ts";
 import type { EmbeddingRoute } from "../../../manifests/registries.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import { callRoute } from "../../models/call.ts";
+import { callObserver } from "../../models/call-observer.ts";
 import { type EmbeddingCall, type EmbeddingReply, estimatedInputTokens, floatBytes } from "../../models/embedder.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import { cosine, type Direction, directionAt, textDigest } from "../context/vector-memory.ts";
 import type { RunScope } from "../scope/scope.ts";
-import { callObserver } from "./model-step.ts";
 
 // How like messages are to what is asked, by their vectors. A message is made a vector of once and remembered; what cannot be had in time
 // or within the limits of the run is left for a later turn.
@@ -102,7 +102,7 @@ async function remember(scope: RunScope, route: EmbeddingRoute, texts: ReadonlyM
   // The first call says how long the vectors are.
   if (vectors.formOf(route) === null) await next();
   // Of a budget that is another's one call at a time is made.
-  await Promise.all(Array.from({ length: budget.lender === null ? callsAtOnce : 1 }, work));
+  await Promise.all(Array.from({ length: budget.lender?.binds ? 1 : callsAtOnce }, work));
   timer.cancel();
   stopListening();
 }
@@ -135,9 +135,13 @@ async function embed(
   const { env, models, vectors, log } = deps;
   const estimate = estimatedInputTokens(inputs);
   // Whoever lends lends output too, of which at least a token is asked for.
-  if (budget.lender !== null && (await budget.borrow(estimate, 1, route.price)) !== null) return null;
-  const reserved = budget.reserve(estimate, 0, route.price, env.now());
-  if (isBreach(reserved)) return null;
+  const borrowed = budget.lender === null ? null : await budget.borrow(estimate, 1, route.price);
+  if (borrowed === "gone" || (borrowed !== null && "limit" in borrowed)) return null;
+  const reserved = budget.reserve(estimate, 0, route.price, env.now(), borrowed);
+  if (isBreach(reserved)) {
+    if (borrowed !== null) budget.repay(borrowed);
+    return null;
+  }
   let call: EmbeddingCall | null = null;
   let wasStopped = false;
   const stopListening = cancellation.onCancel(() => {
@@ -150,7 +154,7 @@ async function embed(
       {
         start: () => embedder.start({ route, inputs, dimensions: null }),
         cancellation,
-        observer: callObserver(scope),
+        observer: callObserver(scope.metrics),
         isCut: () => false,
         onCall: (started: EmbeddingCall | null) => {
           call = started;
@@ -176,7 +180,7 @@ async function embed(
     stopListening();
     const used = tokens === null ? null : { input: tokens, output: 0, cacheRead: 0, cacheWrite: 0 };
     budget.settle(reserved, used, route.price);
-    budget.repay();
+    if (borrowed !== null) budget.repay(borrowed);
   }
 }
 

@@ -1,11 +1,15 @@
 import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
-import { type Breach, isBreach, type Reservation } from "../../../governance/budget.ts";
+import { type Borrowed, type Breach, isBreach, type Reservation } from "../../../governance/budget.ts";
 import { OutputCount } from "../../../governance/output-count.ts";
 import type { ModelPrice, ModelRoute } from "../../../manifests/registries.ts";
 import type { UsageRow } from "../../../storage/tables/usage.ts";
+import type { CallObserver } from "../../models/call.ts";
+import { callObserver } from "../../models/call-observer.ts";
+import type { ImagesOfCall } from "../../models/images.ts";
 import type { ModelReply } from "../../models/provider.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { RunScope } from "../scope/scope.ts";
+import { CallRecord, type CallWords } from "./call-record.ts";
 
 /** What a model is expected to write at most whose route does not say. */
 const assumedOutputTokens = 32_768;
@@ -28,14 +32,28 @@ export class MeteredCall {
   readonly #scope: RunScope;
   readonly #inputTokens: number;
   readonly #asked: CallBounds;
+  readonly #record: CallRecord;
   #try: Try | null = null;
+  #borrowed: Borrowed | null = null;
   #shownLength = 0;
 
-  /** `inputTokens` is what the prompt is estimated to be. */
-  constructor(scope: RunScope, inputTokens: number, asked: CallBounds) {
+  /** `inputTokens` is what the prompt is estimated to be; `words` is what it is made with, for the record. */
+  constructor(scope: RunScope, inputTokens: number, asked: CallBounds, words: CallWords) {
     this.#scope = scope;
     this.#inputTokens = inputTokens;
     this.#asked = asked;
+    this.#record = new CallRecord(scope, words);
+  }
+
+  /** Told of what happens to the call. */
+  get observer(): CallObserver {
+    return this.#record.observed(callObserver(this.#scope.metrics));
+  }
+
+  /** The images that the call is shown. */
+  shows(images: ImagesOfCall): ImagesOfCall {
+    this.#record.shows(images);
+    return images;
   }
 
   /** The limit that ended the call while the model spoke; null when none did. */
@@ -48,12 +66,21 @@ export class MeteredCall {
     return this.#try?.route ?? this.#scope.route;
   }
 
-  /** Asks for what the call may use of the budget that the run shares: see `RunBudget.borrow`. */
-  borrow(): Promise<Breach | "gone" | null> {
+  /** Asks for what the call may use of the budget that the run shares; null when there is some: see `RunBudget.borrow`. */
+  async borrow(): Promise<Breach | "gone" | null> {
     const { plan, budget } = this.#scope;
     const { max_tokens, routes } = this.#asked;
     const largest = max_tokens ?? routes[0]?.max_output_tokens ?? assumedOutputTokens;
-    return budget.borrow(this.#inputTokens, largest, dearest(plan, routes));
+    const borrowed = await budget.borrow(this.#inputTokens, largest, dearest(plan, routes));
+    if (borrowed === "gone" || "limit" in borrowed) return borrowed;
+    this.#borrowed = borrowed;
+    return null;
+  }
+
+  /** Gives back what was borrowed and is not used. */
+  repay(): void {
+    if (this.#borrowed !== null) this.#scope.budget.repay(this.#borrowed);
+    this.#borrowed = null;
   }
 
   /** The same, for calls beside the conversation's own. Throws LimitReached. */
@@ -65,14 +92,19 @@ export class MeteredCall {
 
   /** Begins a try, and answers the bound that the provider is to be told, null for none. Throws LimitReached. */
   begin(route: ModelRoute): number | null {
-    this.failed();
+    this.#endTry();
     const { plan, budget, deps } = this.#scope;
     const { max_tokens, routes } = this.#asked;
-    const reserved = budget.reserve(this.#inputTokens, max_tokens, dearest(plan, routes), deps.env.now());
-    if (isBreach(reserved)) throw new LimitReached(reserved);
+    const price = dearest(plan, routes);
+    const reserved = budget.reserve(this.#inputTokens, max_tokens, price, deps.env.now(), this.#borrowed);
+    if (isBreach(reserved)) {
+      this.#record.end(null, true);
+      throw new LimitReached(reserved);
+    }
     const told = boundFor(route, max_tokens, reserved);
     this.#shownLength = 0;
     this.#try = { route, reserved, count: new OutputCount(budget, reserved, told), isSettled: false };
+    this.#record.begin(route, told);
     return told;
   }
 
@@ -92,6 +124,7 @@ export class MeteredCall {
   /** The same for what is not shown: how many characters are within what the call may use. */
   takeCharacters(characters: number, pieces = 1): number {
     if (this.#try === null) return 0;
+    this.#record.spoke();
     const { count } = this.#try;
     const kept = count.take(characters, pieces);
     if (count.breach !== null) this.#scope.call?.abort();
@@ -104,20 +137,27 @@ export class MeteredCall {
   }
 
   /** The model has answered: what the provider has reported counts, else what was counted here. */
-  answered({ usage, text, reasoning, tool_calls }: ModelReply): void {
+  answered(reply: ModelReply): void {
+    const { usage, text, reasoning, tool_calls } = reply;
     const called = this.#try;
     if (called === null) return;
-    if (usage !== null) {
-      this.#settle(called, usage, false);
-      return;
+    if (usage !== null) this.#settle(called, usage, false);
+    else {
+      const ofCalls = tool_calls.reduce((sum, { name, arguments: words }) => sum + name.length + words.length, 0);
+      called.count.complete(text.length + reasoning.length + ofCalls);
+      this.#settle(called, this.#estimate(called), true);
     }
-    const ofCalls = tool_calls.reduce((sum, { name, arguments: words }) => sum + name.length + words.length, 0);
-    called.count.complete(text.length + reasoning.length + ofCalls);
-    this.#settle(called, this.#estimate(called), true);
+    this.#record.end(reply, called.count.breach !== null);
+  }
+
+  /** The call is over without an answer. */
+  failed(): void {
+    this.#endTry();
+    this.#record.end(null, this.breach !== null);
   }
 
   /** The try is over without an answer. What it has written by then is counted; of a provider that has said nothing nothing is known. */
-  failed(): void {
+  #endTry(): void {
     const called = this.#try;
     if (called === null || called.isSettled) return;
     this.#settle(called, called.count.isEmpty ? null : this.#estimate(called), true);
@@ -134,6 +174,7 @@ export class MeteredCall {
     called.isSettled = true;
     budget.settle(called.reserved, tokens, price);
     if (tokens === null) return;
+    this.#record.used(tokens, estimated, price);
     // Limits hold by what is estimated, and not at all where no rates are known.
     if (estimated) this.#degraded("svc_model_unmetered_total", "unmetered", route);
     if (price === null) this.#degraded("svc_model_unpriced_total", "unpriced", route);

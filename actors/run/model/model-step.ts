@@ -1,9 +1,11 @@
 import type { Breach } from "../../../governance/budget.ts";
 import { estimatedTokens } from "../../../governance/output-count.ts";
 import { type ContextMessage, contextMessage, thoughtsLength } from "../../log/message.ts";
-import { type CallObserver, callModel } from "../../models/call.ts";
+import { callModel } from "../../models/call.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
 import { systemText, wireMessages } from "../context/working-set.ts";
+import { frameOfAgent } from "../plan/call-frame.ts";
+import type { RunPlan } from "../plan/plan.ts";
 import { toolUse } from "../plan/request-tools.ts";
 import { toolListJson } from "../plan/tool-list.ts";
 import type { RunScope } from "../scope/scope.ts";
@@ -34,8 +36,11 @@ export function modelStep(
   nudge: string | null,
   mend: MendOverflow | null = null,
 ): Promise<StepOutcome> {
-  const step = callOnce(scope, shown, nudge, mend);
-  return scope.budget.lender === null ? step : step.finally(() => scope.budget.repay());
+  let metered: MeteredCall | null = null;
+  const step = callOnce(scope, shown, nudge, mend, (call) => {
+    metered = call;
+  });
+  return scope.budget.lender === null ? step : step.finally(() => metered?.repay());
 }
 
 async function callOnce(
@@ -43,6 +48,7 @@ async function callOnce(
   shown: readonly ContextMessage[],
   nudge: string | null,
   mend: MendOverflow | null,
+  onBorrow: (call: MeteredCall) => void,
 ): Promise<StepOutcome> {
   const { plan, deps } = scope;
   scope.show(shown);
@@ -58,16 +64,27 @@ async function callOnce(
   scope.hasCalledModel = true;
   const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
   const estimate = estimatedTokens(characters) + estimatedImageTokens(images);
-  const metered = new MeteredCall(scope, scope.promptTokens ?? estimate, {
-    routes: scope.routes,
-    max_tokens: plan.max_tokens,
+  const answer = scope.voice === "silent" ? null : scope.answerSchema;
+  const isHeld = scope.pipeline.holdsReplies || scope.voice !== "aloud";
+  const bounds = { routes: scope.routes, max_tokens: plan.max_tokens };
+  const metered = new MeteredCall(scope, scope.promptTokens ?? estimate, bounds, {
+    purpose: "step",
+    frame: frameOfAgent(plan.agent, plan.systemPrompt, answer),
+    isOwn: hasOwnFrame(plan),
+    instructions: plan.response?.instructions ?? null,
+    ...{ shown, nudge, stop, choice },
+    chars: words.length,
+    temperature: plan.temperature,
+    thinking: plan.thinking,
+    // What is held may be put aside for another answer.
+    keepsReply: isHeld,
   });
   if (scope.budget.lender !== null) {
+    onBorrow(metered);
     const breach = await metered.borrow();
     if (scope.cancellation.cancelled || breach === "gone") return { kind: "stopped", partial: "" };
     if (breach !== null) return { kind: "breach", breach, partial: "" };
   }
-  const isHeld = scope.pipeline.holdsReplies || scope.voice !== "aloud";
   let reply: ModelReply;
   try {
     const called = await callModel(
@@ -75,7 +92,7 @@ async function callOnce(
         routes: scope.routes,
         provider: (wanted) => deps.models.provider(wanted),
         request: (wanted) => {
-          const given = images.size === 0 ? images : imagesFor(scope, wanted, images);
+          const given = images.size === 0 ? images : metered.shows(imagesFor(scope, wanted, images));
           return {
             route: wanted,
             messages: images.size === 0 ? words : wireMessages(system, nudged, given),
@@ -88,14 +105,14 @@ async function callOnce(
             offers: plan.agent.tools,
             thinking: plan.thinking,
             cache: plan.agent.model.cache,
-            answer: scope.voice === "silent" ? null : scope.answerSchema,
+            answer,
             ...(choice !== null && { choice }),
             ...(stop.length > 0 && { stop }),
           };
         },
         events: isHeld ? held(scope, metered) : shownAtOnce(scope, metered),
         cancellation: scope.cancellation,
-        observer: callObserver(scope),
+        observer: metered.observer,
         isCut: () => metered.breach !== null,
         mendsOverflow: mend !== null,
         onCall: (call) => {
@@ -118,6 +135,8 @@ async function callOnce(
     if (scope.cancellation.cancelled) return { kind: "stopped", partial };
     if (metered.breach !== null) return cutOff(scope, metered, metered.breach, error.partial);
     if (error.overflow && error.partial === "" && mend !== null) {
+      // Its summary and the call behind it ask for their own.
+      metered.repay();
       const shorter = await mend(scope);
       if (scope.cancellation.cancelled) return { kind: "stopped", partial };
       // Without a mend, models that are left may take more.
@@ -151,6 +170,11 @@ async function cutOff(scope: RunScope, metered: MeteredCall, breach: Breach, sai
 }
 
 const noStop: readonly string[] = [];
+
+/** Whether the request has brought along some of what all its calls have in common. */
+function hasOwnFrame({ options }: RunPlan): boolean {
+  return options !== null && (options.tools.length > 0 || options.response_format !== null);
+}
 
 /** What the model says goes out as it comes, as far as the limits reach. */
 function shownAtOnce(scope: RunScope, metered: MeteredCall): ModelEvents {
@@ -192,18 +216,4 @@ function thoughtCharacters(shown: readonly ContextMessage[]): number {
   let characters = 0;
   for (const { thoughts } of shown) if (thoughts !== null) characters += thoughtsLength(thoughts);
   return characters;
-}
-
-/** Counts what happens to the calls of a run. */
-export function callObserver(scope: RunScope): CallObserver {
-  const { metrics } = scope;
-  return {
-    finished: (route, outcome, seconds) =>
-      metrics.observe("svc_model_call_seconds", { model: route.id, status: outcome }, seconds),
-    retried: (route, status) =>
-      metrics.count("svc_model_retry_total", { provider: route.provider, status: String(status) }),
-    timedOut: (route) => metrics.count("svc_model_timeout_total", { provider: route.provider }),
-    switched: (from, to) =>
-      metrics.count("svc_model_switch_total", { from: from.id, to: to.id, reason: "provider_error" }),
-  };
 }

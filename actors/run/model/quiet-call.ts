@@ -7,9 +7,9 @@ import type { ImagesOfCall } from "../../models/images.ts";
 import type { DecisionAsked } from "../../models/provider.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import { wireMessages } from "../context/working-set.ts";
+import { makeFrame } from "../plan/call-frame.ts";
 import type { RunScope } from "../scope/scope.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
-import { callObserver } from "./model-step.ts";
 
 /** What a model is asked that nobody hears: words alone, without tools, images and thoughts. */
 export interface QuietCall {
@@ -42,7 +42,21 @@ export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<st
   const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
   const messages = wireMessages(task, shown);
   const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };
-  const metered = new MeteredCall(scope, estimatedTokens(messages.length), bounds);
+  const metered = new MeteredCall(scope, estimatedTokens(messages.length), bounds, {
+    purpose: kind === "decider" ? "decider" : aside ? "question" : "summary",
+    frame: makeFrame({ system: task, tools: null, answer: answer?.json ?? null }),
+    // The task may have been made of what somebody has said.
+    isOwn: true,
+    instructions: null,
+    shown,
+    nudge: null,
+    chars: messages.length,
+    temperature,
+    thinking: null,
+    stop: [],
+    choice: null,
+    keepsReply: true,
+  });
   const count = (characters: number, pieces?: number): void => void metered.takeCharacters(characters, pieces);
   try {
     if (budget.lender !== null) await metered.borrowed();
@@ -71,7 +85,7 @@ export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<st
           calls: count,
         },
         cancellation: until ?? cancellation,
-        observer: callObserver(scope),
+        observer: metered.observer,
         isCut: () => metered.breach !== null,
         onCall: (call) => {
           scope.call = call;
@@ -87,7 +101,7 @@ export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<st
     metered.failed();
     if (metered.breach === null || cancellation.cancelled) throw error;
   } finally {
-    budget.repay();
+    metered.repay();
   }
   throw new LimitReached(metered.breach);
 }

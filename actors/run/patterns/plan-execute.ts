@@ -1,4 +1,5 @@
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
+import type { JournalEntry } from "../../log/entry.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { workingSet } from "../context/working-set.ts";
 import type { ReleasedReply } from "../model/held-reply.ts";
@@ -134,8 +135,12 @@ async function carryOut(scope: RunScope, tools: ToolRunner, progress: Progress):
   const ok = said !== null && !isFailure(said);
   const result = said?.text ?? `not done within ${executor_recursion_limit} steps`;
   const done: Done = { title: subtask.title, ok, result: result.slice(0, resultMax) };
-  const entries = said === null ? [] : [assistantEntry(scope, said, [], { subtask: number, status: "subtask" })];
-  if (said !== null) scope.remember([assistantMessage(said, [])]);
+  const entries: JournalEntry[] = [];
+  if (said !== null) {
+    const entry = assistantEntry(scope, said, [], { subtask: number, status: "subtask" });
+    scope.remember([assistantMessage(said, [], entry)]);
+    entries.push(entry);
+  }
   await scope.journal.append([...entries, noteEntry("subtask", { ...done })], scope.billing());
   scope.committed();
   progress.at++;

@@ -1,4 +1,4 @@
-import { deliveryAddress, fibersAddress, publicThread } from "../../../bus/address.ts";
+import { deliveryAddress, fibersAddress, publicThread, runAddress } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { RunPlace } from "../../../bus/protocol/run.ts";
@@ -13,7 +13,9 @@ import {
   renewedUntil,
   stepFiberOp,
 } from "../../../storage/tables/fibers.ts";
+import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import { type RunRow, type RunSpent, spentOp } from "../../../storage/tables/runs.ts";
+import { answerTaskOp, type WaitedTask, waitingForTask } from "../../../storage/tables/task-waits.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 
 /** The first time that a step is put off when it has failed; then twice as long each time, up to the second. */
@@ -43,6 +45,7 @@ export class Fiber {
   #spent: (() => RunSpent) | null = null;
   #isCut = false;
   #isDraining = false;
+  #hasSlot: boolean;
   #givesWay = false;
 
   constructor(
@@ -50,7 +53,9 @@ export class Fiber {
     place: RunPlace,
     stored: FiberRow,
     deps: { readonly store: TenantStore; readonly bus: Bus; readonly host: string; readonly env: Env },
+    hasSlot: boolean,
   ) {
+    this.#hasSlot = hasSlot;
     this.place = place;
     this.attempts = stored.attempts;
     this.#row = row;
@@ -88,6 +93,11 @@ export class Fiber {
     return this.#givesWay;
   }
 
+  /** Whether it has one of the slots: not while it does nothing but lend to a task. */
+  get hasSlot(): boolean {
+    return this.#hasSlot;
+  }
+
   cut(): void {
     this.#isCut = true;
   }
@@ -116,6 +126,7 @@ export class Fiber {
     if (!this.#isDraining) {
       // Where nobody keeps count, nobody waits.
       const { go } = await this.#bus.ask(fibersAddress(this.#host), "step", this.place).catch(() => ({ go: true }));
+      if (go) this.#hasSlot = true;
       if (go && !this.#isDraining) return true;
     }
     this.#givesWay = true;
@@ -152,9 +163,24 @@ export class Fiber {
     return [...ops, ...outboxOps(this.#store, { source: deliverySource(run_id), type, body, endpoints })];
   }
 
-  /** The end is written: whoever is to send word of it looks at once. */
+  /** What says that a run which has ended before it could say so itself was a task, and spends nothing any more. */
+  leaveOps(): WriteOp[] {
+    const { parent } = this.#row.asked;
+    const told = parent === undefined ? [] : [answerTaskOp(this.#store, parent)];
+    return [...told, ...leaveBudgetOps(this.#store, this.place.run_id)];
+  }
+
+  /** The end is written: whoever waits for it, or is to send word of it, looks at once. */
   announceEnd(): void {
+    const { parent } = this.#row.asked;
+    if (parent !== undefined) void this.#tellWaiting(parent).catch(() => {});
     for (const id of this.#endpoints) this.#bus.tell(deliveryAddress(this.place.tenant_id, id), "wake", {});
+  }
+
+  async #tellWaiting(task: WaitedTask): Promise<void> {
+    const { tenant_id } = this.place;
+    for (const { suffix, run_id } of await waitingForTask(this.#store, task))
+      this.#bus.tell(runAddress(tenant_id, suffix, run_id), "resume", { due: false });
   }
 
   get #endpoints(): readonly string[] {

@@ -49,6 +49,7 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
 
 /** What was asked for, without what only its beginning needs. */
 function askedOf(response: ResponseAsked): ResponseAsked {
-  const { previous_response_id, instructions, metadata, max_output_tokens, temperature, store } = response;
-  return { previous_response_id, instructions, metadata, max_output_tokens, temperature, store };
+  const { previous_response_id, instructions, metadata, max_output_tokens, temperature, store, background } = response;
+  const kept = { previous_response_id, instructions, metadata, max_output_tokens, temperature, store };
+  return background ? { ...kept, background } : kept;
 }

@@ -12,6 +12,7 @@ import type { WaitRow } from "../../../storage/tables/waits.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { AskedKey, QueuedCount } from "../../log/messages.ts";
 import type { Thinking } from "../../models/thinking.ts";
+import type { Foreseen } from "../../tools/tool.ts";
 import type { Fiber } from "./fiber.ts";
 import type { RunNote } from "./notes.ts";
 
@@ -43,6 +44,8 @@ export interface RunPlan {
   nudge: string | null;
   /** The run that has handed out this one as a task; null where a caller has asked for it. */
   readonly parent: ParentRun | null;
+  /** What it spends with its tasks is in the store already. */
+  readonly isShared: boolean;
   /** Of POST /v1/responses; null on other surfaces. */
   readonly response: ResponseAsked | null;
   /** Of the OpenAI surface; null where the request has none. */
@@ -52,6 +55,8 @@ export interface RunPlan {
   /** The caller's words, for audit; null when there are none. */
   readonly userText: string | null;
   readonly startedAt: number;
+  /** The run whose name the keys of its calls bear: its own, or the first of those that it goes on with. */
+  readonly keyedAs: string;
   /** Put into the metadata of every event of the turn, when it may be replayed. */
   readonly origin: string | null;
   /** Where its rows belong in the store, -1 without a thread. */
@@ -104,6 +109,8 @@ export interface BegunCall {
   readonly effect: ToolEffect;
   /** As the controls have made them; undefined where they are the model's own. */
   readonly args: ToolCall["args"] | undefined;
+  /** What it was about to do; null where nothing tells whether it was done. */
+  readonly foreseen: Foreseen | null;
 }
 
 /** How a run is over: with a result, be it an aborted one, or without one, because the server stops or refuses something on the way. */

@@ -4,6 +4,7 @@ import type { Env } from "../../../bus/env.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { AuditLog } from "../../../governance/audit.ts";
 import type { MakeControl } from "../../../governance/controls/control.ts";
+import type { Redis } from "../../../governance/egress/redis.ts";
 import type { Metrics } from "../../../governance/metrics.ts";
 import type { SecretMask } from "../../../governance/secret-mask.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
@@ -13,6 +14,7 @@ import type { ManifestLibrary } from "../../library/manifest-library.ts";
 import type { Models } from "../../models/models.ts";
 import type { TokenCounter } from "../../models/token-counter.ts";
 import type { ToolSource } from "../../tools/source.ts";
+import type { KnownFrames } from "../context/known-frames.ts";
 import type { VectorMemory } from "../context/vector-memory.ts";
 import type { TextPace } from "../output/text-pace.ts";
 
@@ -28,10 +30,14 @@ export interface RunDeps {
   readonly tokens: TokenCounter;
   /** Vectors of messages that `semantic:N` has compared. */
   readonly vectors: VectorMemory;
+  /** What model calls have in common, as far as it is known to be kept. */
+  readonly frames: KnownFrames;
   /** Where runs get their tools from. */
   readonly toolSources: readonly ToolSource[];
   /** What stands around the calls and replies of every run. */
   readonly controls: readonly MakeControl[];
+  /** Where queues are; null without SVC_REDIS_URL. */
+  readonly redis: Pick<Redis, "command" | "close"> | null;
   readonly manifests: ManifestLibrary;
   readonly audit: AuditLog;
   readonly metrics: Metrics;

@@ -1,7 +1,7 @@
 import { type Address, runAddress, splitThreadId } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
-import type { Loan, LoanUsed, ParentRun, TaskOutcome } from "../../../bus/protocol/run.ts";
+import type { Loan, LoanUsed, ParentRun, SharedBudgets, TaskOutcome } from "../../../bus/protocol/run.ts";
 import type { Breach, Lender } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 
@@ -17,6 +17,7 @@ export function parentLender(parent: ParentRun, tenantId: string, bus: Bus, onGo
   const address = addressOf(parent, tenantId);
   const { task_id } = parent;
   return {
+    binds: true,
     async lend(asked, price): Promise<Loan | Breach | null> {
       try {
         const told = await bus.ask(address, "lend", { task_id, ...asked, rates: ratesOf(price) }, patient);
@@ -40,12 +41,18 @@ export function parentLender(parent: ParentRun, tenantId: string, bus: Bus, onGo
   };
 }
 
-/** Tells the run above how a task has ended, and the one that its conversation began with what it asks for. */
+/** Has the runs above keep in the store what they spend. Refuses with actor_lost when they are gone. */
+export function sharedAbove(parent: ParentRun, tenantId: string, bus: Bus): Promise<SharedBudgets> {
+  return bus.ask(addressOf(parent, tenantId), "share", { task_id: parent.task_id });
+}
+
+/** Tells the run above how a task has ended, unless it does not wait for it, and the one that its conversation began with what it asks for. */
 export function taskOutput(parent: ParentRun, tenantId: string, bus: Bus): RunOutput {
   const { task_id, root_thread_id, root_run_id } = parent;
   const above = addressOf(parent, tenantId);
   const root = runAddress(tenantId, splitThreadId(root_thread_id).suffix, root_run_id);
   const end = (outcome: TaskOutcome): void => {
+    if (parent.background !== undefined) return;
     void bus.ask(above, "taskEnded", { task_id, outcome }, patient).catch(() => {});
   };
   return {
@@ -62,13 +69,15 @@ export function taskOutput(parent: ParentRun, tenantId: string, bus: Bus): RunOu
   };
 }
 
-/** Tells the run above that a task is put aside. */
+/** Tells the run above, where it waits, that a task is put aside. */
 export function tellAside(parent: ParentRun, tenantId: string, bus: Bus): void {
+  if (parent.background !== undefined) return;
   bus.tell(addressOf(parent, tenantId), "taskAside", { task_id: parent.task_id });
 }
 
-/** Whether the run above is still there. */
+/** Whether the run above is still there, as far as a task needs it. */
 export async function isAlive(parent: ParentRun, tenantId: string, bus: Bus): Promise<boolean> {
+  if (parent.background !== undefined) return true;
   try {
     return (await bus.ask(addressOf(parent, tenantId), "alive", {})).alive;
   } catch {

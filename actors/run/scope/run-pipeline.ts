@@ -33,12 +33,12 @@ export function callKey(runId: string, toolCallId: string): string {
 
 /** What is known of a run that controls are made for. */
 type ControlledRun = Pick<GovernedRun, "agent" | "budget" | "metrics" | "store" | "threadId" | "mode" | "audit"> &
-  Pick<RunPlan, "run_id"> & { readonly attended: boolean; readonly durable: boolean };
+  Pick<RunPlan, "run_id" | "keyedAs"> & { readonly attended: boolean; readonly durable: boolean };
 
-/** The controls of one run, and `others` beside them. */
-export function pipelineOf(run: ControlledRun, deps: RunDeps, others: readonly Control[] = []): Pipeline {
-  const { agent, budget, metrics, store, threadId, run_id, attended, durable } = run;
-  const governed: GovernedRun = {
+/** What controls may know of a run. */
+export function governedRun(run: ControlledRun, deps: RunDeps): GovernedRun {
+  const { agent, budget, metrics, store, threadId, run_id, keyedAs, attended, durable } = run;
+  return {
     agent,
     budget,
     metrics,
@@ -52,10 +52,15 @@ export function pipelineOf(run: ControlledRun, deps: RunDeps, others: readonly C
     },
     attended,
     durable,
-    callKey: (id) => callKey(run_id, id),
+    callKey: (id) => callKey(keyedAs, id),
     audit: (event_type, status, payload) => run.audit(event_type, status, payload),
     failed: (err) => deps.log.error({ err, run_id }, "a control could not judge"),
   };
+}
+
+/** The controls of one run, and `others` beside them. */
+export function pipelineOf(run: ControlledRun, deps: RunDeps, others: readonly Control[] = []): Pipeline {
+  const governed = governedRun(run, deps);
   return new Pipeline([...deps.controls.flatMap((make) => make(governed) ?? []), ...others], () =>
     deps.env.monotonic(),
   );

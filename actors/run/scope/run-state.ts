@@ -2,6 +2,7 @@ import type { WaitingOn } from "../../../bus/frames/run-status.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { RunPlan } from "../plan/plan.ts";
+import { CallRows } from "./call-rows.ts";
 import type { Decisions } from "./decisions.ts";
 import type { TaskFamily } from "./task-family.ts";
 
@@ -17,6 +18,8 @@ export class RunState {
   mode: PermissionMode;
   /** The run has asked somebody outside. */
   hasAsked: boolean;
+  /** What is on record of its model calls. */
+  readonly calls = new CallRows();
   /** The tasks that the run has handed out; null while there are none. */
   tasks: TaskFamily | null = null;
   /** What deciders of the run were asked; null while none was. */

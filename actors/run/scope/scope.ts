@@ -5,10 +5,14 @@ import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
 import { RunBudget } from "../../../governance/budget.ts";
+import type { GovernedCall } from "../../../governance/controls/control.ts";
 import { type Denial, denialPayload } from "../../../governance/controls/denial.ts";
+import { type AskedOutcome, askOutcome } from "../../../governance/controls/outcome-unknown.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
+import { mayDelegate } from "../../../manifests/sections/delegation.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { ModelCall } from "../../models/provider.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
@@ -19,9 +23,10 @@ import { MemoryWaits } from "../journal/waits.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { RunDeps } from "./deps.ts";
 import { parentLender } from "./parent-link.ts";
-import { isAttended, pipelineOf } from "./run-pipeline.ts";
+import { governedRun, isAttended, pipelineOf } from "./run-pipeline.ts";
 import { RunState } from "./run-state.ts";
 import { Steering } from "./steering.ts";
+import { TreeBudget } from "./tree-budget.ts";
 import { UsageMeter } from "./usage-meter.ts";
 
 /** Text since the last committed event that a late listener can still be given. */
@@ -48,6 +53,8 @@ export class RunScope {
   readonly run: RunState;
   readonly cancellation: Cancellation;
   readonly budget: RunBudget;
+  /** What the run spends with its tasks; null for one that has none and is no background task. */
+  readonly tree: TreeBudget | null;
   readonly meter: UsageMeter;
   readonly metrics: AgentMetrics;
   /** What a run without a thread waits for. */
@@ -125,33 +132,47 @@ export class RunScope {
     this.#shownUpTo = plan.branch.length;
     this.hasCalledModel = plan.resumed !== null;
     const spent = plan.resumed?.spent ?? null;
+    const startedAt = plan.fiber?.startedAt ?? plan.startedAt;
+    const background = plan.parent?.background;
+    const latest = background === undefined ? plan.parent?.deadline : startedAt + background.active_ms;
     this.attended = isAttended(plan);
+    this.tree = over?.tree ?? this.#tree();
     this.budget =
-      over?.budget ??
-      new RunBudget(
-        plan.agent.limits,
-        plan.fiber?.startedAt ?? plan.startedAt,
-        spent,
-        this.#lender(),
-        plan.parent?.deadline,
-      );
+      over?.budget ?? new RunBudget(plan.agent.limits, startedAt, spent, this.tree ?? this.#above(), latest);
     this.meter = over?.meter ?? new UsageMeter(spent?.usage ?? null);
     this.waits = over?.waits ?? new MemoryWaits(deps.env);
     this.steering = of?.speaks ? of.over.steering : new Steering(plan);
     this.metrics = new AgentMetrics(deps.metrics, plan.agent);
+    // What speaks in another's place is held to what that other may say.
+    this.pipeline = pipelineOf(this.#controlled, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
+  }
+
+  /** What controls may know of it. */
+  get #controlled() {
+    const { plan, budget, metrics, store, attended, journal } = this;
     const scope = this;
-    const { agent, run_id } = plan;
-    const { budget, metrics, store } = this;
-    const governed = {
-      ...{ agent, run_id, budget, metrics, store, attended: this.attended, durable: plan.fiber !== null },
+    return {
+      ...{
+        agent: plan.agent,
+        run_id: plan.run_id,
+        keyedAs: plan.keyedAs,
+        budget,
+        metrics,
+        store,
+        attended,
+        durable: plan.fiber !== null,
+      },
       threadId: plan.parent?.root_thread_id ?? journal.threadId,
       get mode() {
         return scope.mode;
       },
       audit: this.audit.bind(this),
     };
-    // What speaks in another's place is held to what that other may say.
-    this.pipeline = pipelineOf(governed, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
+  }
+
+  /** Asks a person what came of a call that was cut off. */
+  askOutcome(call: GovernedCall): Promise<AskedOutcome> {
+    return askOutcome(governedRun(this.#controlled, this.deps), call);
   }
 
   /** Of which agent it is the member; null for the agent that was asked. */
@@ -189,19 +210,43 @@ export class RunScope {
 
   /** The thread under which those who hear the frames of the run may answer it; null when nobody hears them (decision 94). */
   get askedOn(): string | null {
-    const { surface, principal, run_id, parent } = this.plan;
+    const { surface, parent } = this.plan;
     if (parent !== null) return parent.heard ? parent.root_thread_id : null;
-    if (surface !== "chat_stream") return null;
-    return this.journal.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`;
+    return surface === "chat_stream" ? this.sessionId : null;
   }
 
-  /** Whom the run borrows from what it uses; null for one that nobody has handed out. */
-  #lender() {
+  /** The session to which others may say what came of a call: its thread, or what stands for one. */
+  get sessionId(): string {
+    const { principal, run_id, parent } = this.plan;
+    return parent?.root_thread_id ?? (this.journal.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`);
+  }
+
+  /** Whom the run asks by message for what it uses; null for one that nobody waits for above. */
+  #above() {
     const { parent, principal } = this.plan;
-    return parent && parentLender(parent, principal.tenant_id, this.deps.bus, () => this.orphaned());
+    if (parent === null || parent.background !== undefined) return null;
+    return parentLender(parent, principal.tenant_id, this.deps.bus, () => this.orphaned());
   }
 
-  /** The run that has handed out this one is gone. */
+  #tree(): TreeBudget | null {
+    const { plan, deps, store, cancellation } = this;
+    const { parent, thread_suffix, run_id, thread_key, resumed } = plan;
+    const background = parent?.background;
+    if (background === undefined && (thread_suffix === null || !mayDelegate(plan.agent))) return null;
+    const spender = {
+      runId: run_id,
+      rootKey: parent?.root_key ?? thread_key,
+      budgets: background?.budgets ?? (plan.isShared ? [run_id] : null),
+      isResumed: resumed !== null,
+      isPriced: background?.priced ?? false,
+    };
+    return new TreeBudget(spender, this.#above(), {
+      ...{ store, env: deps.env, cancellation },
+      onGone: () => this.orphaned(),
+    });
+  }
+
+  /** The run that has handed out this one is gone, or the conversation that it belongs to. */
   orphaned(): void {
     this.run.abortReason ??= "worker_lost";
     this.cancellation.cancel();
@@ -217,6 +262,7 @@ export class RunScope {
   /** Everything that was said is in the log now. */
   committed(): void {
     this.#liveText = "";
+    this.run.calls.written(this.store, this.deps.frames);
   }
 
   /** Takes text of the model. The first of a turn is passed on at once, and so is all of it while the thread keeps up. */
@@ -325,9 +371,15 @@ export class RunScope {
     return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
   }
 
-  /** What is to be written with what the model has said: the rows of what it has used. */
+  /** What is to be written with what the model has said: the rows of what it has used and was asked, and what that is of a budget that is shared. */
   billing(): WriteOp[] {
-    return this.meter.takeOps(this.store);
+    const rows = [...this.meter.takeOps(this.store), ...this.run.calls.takeOps(this.store, this.deps.frames)];
+    return this.tree === null ? rows : [...rows, ...this.tree.takeOps()];
+  }
+
+  /** What says in the last batch that the run spends nothing any more. */
+  leaving(): WriteOp[] {
+    return this.tree?.isShared ? leaveBudgetOps(this.store, this.plan.run_id) : [];
   }
 
   /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */

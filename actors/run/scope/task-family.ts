@@ -1,4 +1,11 @@
-import type { AskedLoan, BreachTold, LentOrNot, LoanUsed, TaskOutcome } from "../../../bus/protocol/run.ts";
+import type {
+  AskedLoan,
+  BreachTold,
+  LentOrNot,
+  LoanUsed,
+  SharedBudgets,
+  TaskOutcome,
+} from "../../../bus/protocol/run.ts";
 import type { ToolResult, ToolWait } from "../../tools/tool.ts";
 
 /** A task as an agent words it. */
@@ -7,6 +14,8 @@ export interface AskedTask {
   readonly prompt: string;
   /** The agents of the run, from the one that was asked to the one that hands out the task. */
   readonly by: readonly string[];
+  /** How many may be in flight in its conversation, where the task goes on beside the run; null where the run waits for it. */
+  readonly background: { readonly tasks_max: number } | null;
 }
 
 /** The tasks that one run has handed to other agents, and what they have borrowed of its budget. */
@@ -38,6 +47,8 @@ export interface TaskFamily {
   count(taskId: string, tool: string): Promise<BreachTold | null>;
   /** Sets aside what a model call of a task may use. While others hold the rest, it waits for what they give back. */
   lend(asked: AskedLoan): Promise<LentOrNot>;
+  /** Keeps what they spend in the store from here on: a task begins one in the background. */
+  share(taskId: string): Promise<SharedBudgets>;
   /** Takes back a loan. */
   repay(loanId: string, used: LoanUsed): void;
 }

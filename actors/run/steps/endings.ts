@@ -47,13 +47,14 @@ export function answered(
   reply: ReleasedReply,
   marks: Readonly<Record<string, unknown>> = {},
 ): Finished {
-  scope.remember([assistantMessage(reply, [])]);
+  const entry = assistantEntry(scope, reply, [], marks);
+  scope.remember([assistantMessage(reply, [], entry)]);
   return {
     kind: "finished",
     final: reply.text,
     stop_reason: reply.stop_reason,
     failure: null,
-    entries: [assistantEntry(scope, reply, [], marks)],
+    entries: [entry],
     ok: !scope.endedOnDenial && !reply.isRefused,
     isAnswer: reply.stop_reason !== "max_tokens",
   };
@@ -155,9 +156,14 @@ export function limited(scope: RunScope, breach: Breach, partial: string): Finis
   };
 }
 
-/** The model's message as the next step is shown it. */
-export function assistantMessage(reply: ReleasedReply, calls: readonly ToolCall[]): ContextMessage {
+/** The model's message as the next step is shown it; `entry` is what it is written as. */
+export function assistantMessage(
+  reply: ReleasedReply,
+  calls: readonly ToolCall[],
+  entry: JournalEntry,
+): ContextMessage {
   return contextMessage({
+    entry,
     role: "assistant",
     content: reply.text,
     tool_calls: calls,
@@ -190,8 +196,9 @@ export function assistantEntry(
 /** What was said before something went wrong, with its status. */
 function partialEntries(scope: RunScope, text: string, status: string): JournalEntry[] {
   if (text === "") return [];
-  scope.remember([contextMessage({ role: "assistant", content: text })]);
   const metadata: Record<string, unknown> = { model: scope.route.id, status };
   if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
-  return [{ kind: "message", role: "assistant", content: text, extra: { metadata } }];
+  const entry: JournalEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
+  scope.remember([contextMessage({ role: "assistant", content: text, entry })]);
+  return [entry];
 }

@@ -48,7 +48,8 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     scope.step = step;
     // A durable run gives its slot up between two steps where others are to have it.
     const { fiber } = scope.plan;
-    if (fiber !== null && step > first && scope.memberOf === null && !(await fiber.mayStep())) return suspended;
+    const asks = fiber !== null && (step > first || !fiber.hasSlot) && scope.memberOf === null;
+    if (asks && !(await fiber.mayStep())) return suspended;
     if (scope.steering.isDue && !scope.cancellation.cancelled) await takeInputs(scope, "step");
     const outcome = await branchStep(scope, steps.nudge(step));
     if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(scope, outcome);
@@ -58,12 +59,10 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     // Words beside calls are shown as they are: what is looked at is the answer.
     if (scope.voice === "held") tellReply(scope, reply);
     const calls = tools.identify(reply.tool_calls);
-    scope.remember([assistantMessage(reply, calls)]);
     const isLast = step >= steps.limit;
-    const at = await scope.journal.append(
-      [assistantEntry(scope, reply, calls, { ...steps.marks, ...(isLast && { truncated: true }) })],
-      scope.billing(),
-    );
+    const entry = assistantEntry(scope, reply, calls, { ...steps.marks, ...(isLast && { truncated: true }) });
+    scope.remember([assistantMessage(reply, calls, entry)]);
+    const at = await scope.journal.append([entry], scope.billing());
     scope.committed();
     scope.told(at);
     const pending = calls.map((call, at) => ({

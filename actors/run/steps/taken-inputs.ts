@@ -15,9 +15,10 @@ export async function takeInputs(scope: RunScope, at: "step" | AtEnd): Promise<r
   const modes = { steers: steering_mode, follow_ups: follow_up_mode };
   const taken = await journal.takeInputs({ moment, ...modes, origin: plan.origin });
   steering.took(taken);
-  for (const input of taken.inputs) {
+  const first = taken.durable_seq - taken.inputs.length;
+  for (const [at, input] of taken.inputs.entries()) {
     const { kind, content, frame } = input;
-    scope.remember([contextMessage({ role: "user", content })]);
+    scope.remember([contextMessage({ role: "user", content, seq: first + at })]);
     if (frame !== null) scope.frameToAll(frame.name, frame.data);
     if (kind === "note") continue;
     scope.frameToAll(kind, { content });

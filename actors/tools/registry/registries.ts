@@ -21,6 +21,7 @@ export function registriesOf(settings: Settings, { models, toolSources, patterns
     defaultModelId: models.defaultModelId,
     defaultVisionModelId: settings.defaultVisionModelId,
     webhookEndpoints: new Map(Object.entries(settings.webhookEndpoints).map(([id, { tenants }]) => [id, tenants])),
+    hasRedis: settings.redisUrl !== "",
     workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
   };
 }

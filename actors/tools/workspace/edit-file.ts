@@ -2,6 +2,7 @@ import { Type } from "../../../bus/type.ts";
 import { defineTool, type ToolContext } from "../tool.ts";
 import { applyEdit, editProperties } from "./edit.ts";
 import { readAtMost, textBytesMax } from "./file-content.ts";
+import { findChange, foreseeChange } from "./foresee.ts";
 import { previewChange } from "./preview.ts";
 import { answer, checkSignal, ToolRefusal } from "./refusal.ts";
 import { alone, inParent } from "./workspace.ts";
@@ -37,6 +38,15 @@ export const editFile = defineTool({
       context,
       (file) => file && applyEdit(file, args, fileBytesMax, args.path, context.env),
     ),
+  foresee: (args, context) =>
+    foreseeChange(
+      args.path,
+      fileBytesMax,
+      context,
+      (file) => file && applyEdit(file, args, fileBytesMax, args.path, context.env),
+    ),
+  find: (args, foreseen, context) =>
+    findChange(args.path, fileBytesMax, foreseen, context, (bytes) => wrote(args.path, bytes)),
 });
 
 /** Replaces a file of at most `bytesMax` bytes by what `change` makes of them. Answers with the tool's text. */

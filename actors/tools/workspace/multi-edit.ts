@@ -3,8 +3,10 @@ import { defineTool, type ToolContext } from "../tool.ts";
 import { applyEdit, type Edit, editProperties } from "./edit.ts";
 import { rewrite } from "./edit-file.ts";
 import { textBytesMax } from "./file-content.ts";
+import { findChange, foreseeChange } from "./foresee.ts";
 import { previewChange } from "./preview.ts";
 import { answer, checkSignal } from "./refusal.ts";
+import { wrote } from "./write-file.ts";
 
 const editsMax = 50;
 
@@ -32,6 +34,10 @@ export const multiEdit = defineTool({
     answer(() => rewrite(args.path, textBytesMax, context, (file) => applyEdits(file, args, context))),
   preview: (args, context) =>
     previewChange(args.path, textBytesMax, context, (file) => file && applyEdits(file, args, context)),
+  foresee: (args, context) =>
+    foreseeChange(args.path, textBytesMax, context, (file) => file && applyEdits(file, args, context)),
+  find: (args, foreseen, context) =>
+    findChange(args.path, textBytesMax, foreseen, context, (bytes) => wrote(args.path, bytes)),
 });
 
 async function applyEdits(

@@ -28,7 +28,8 @@ export async function previewChange(
   }
 }
 
-async function readIfThere(names: string[], bytesMax: number, context: ToolContext): Promise<Buffer | null> {
+/** The bytes of a file, null for one that is not there. Refuses what has more than `bytesMax`. */
+export async function readIfThere(names: string[], bytesMax: number, context: ToolContext): Promise<Buffer | null> {
   try {
     return await inParent(context, names, false, async (directory, name) => {
       const { handle } = await directory.file(name);

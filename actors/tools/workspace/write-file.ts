@@ -2,6 +2,7 @@ import { Type } from "../../../bus/type.ts";
 import { defineTool } from "../tool.ts";
 import { refuseUnlessOwnFile } from "./directory.ts";
 import { readAtMost, textBytesMax } from "./file-content.ts";
+import { findChange, foreseeChange } from "./foresee.ts";
 import { previewChange } from "./preview.ts";
 import { answer, checkSignal, ToolRefusal } from "./refusal.ts";
 import { alone, inParent } from "./workspace.ts";
@@ -56,11 +57,16 @@ export const writeFile = defineTool({
         }),
       );
     }),
-  preview: (args, context) =>
-    previewChange(args.path, textBytesMax, context, (file) =>
-      Buffer.concat(args.append && file !== null ? [file, Buffer.from(args.content)] : [Buffer.from(args.content)]),
-    ),
+  preview: (args, context) => previewChange(args.path, textBytesMax, context, (file) => written(file, args)),
+  foresee: (args, context) => foreseeChange(args.path, textBytesMax, context, (file) => written(file, args)),
+  find: (args, foreseen, context) =>
+    findChange(args.path, textBytesMax, foreseen, context, (bytes) => wrote(args.path, bytes)),
 });
+
+/** What a call makes of a file, null for one that is not there. */
+function written(file: Buffer | null, { content, append }: { content: string; append?: boolean }): Buffer {
+  return Buffer.concat(append && file !== null ? [file, Buffer.from(content)] : [Buffer.from(content)]);
+}
 
 /** What a tool says that has written a file. */
 export function wrote(path: string, bytes: number): string {

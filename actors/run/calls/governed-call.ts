@@ -1,0 +1,22 @@
+import { argumentsProblem } from "../../../governance/arguments-problem.ts";
+import type { GovernedCall } from "../../../governance/controls/control.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import type { Tool } from "../../tools/tool.ts";
+import type { RunScope } from "../scope/scope.ts";
+import { neverGivenUp, toolContext } from "./tool-execution.ts";
+
+/** A call as controls see it, with `args` as they stand. */
+export function governedCall(scope: RunScope, call: ToolCall, tool: Tool, args: unknown): GovernedCall {
+  const { plan, deps } = scope;
+  return {
+    tool: call.name,
+    tool_call_id: call.id,
+    asked: call.args,
+    args,
+    misfit: (other) => argumentsProblem(tool, other),
+    preview: async () => (tool.preview ? tool.preview(args as never, toolContext(scope, call.id, neverGivenUp)) : null),
+    agent: plan.agent,
+    principal: plan.principal,
+    now: deps.env.now(),
+  };
+}

@@ -1,0 +1,212 @@
+import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
+import { costOf } from "../../../governance/usage.ts";
+import type { ModelPrice, ModelRoute } from "../../../manifests/registries.ts";
+import type { CallFacts, CallTry, ShownFiles } from "../../../storage/tables/model-calls.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import type { CallObserver } from "../../models/call.ts";
+import type { ImagesOfCall } from "../../models/images.ts";
+import type { ModelReply, ToolUse } from "../../models/provider.ts";
+import type { Thinking } from "../../models/thinking.ts";
+import { shownItems } from "../context/shown-items.ts";
+import { type CallFrame, digestOf } from "../plan/call-frame.ts";
+import type { RunScope } from "../scope/scope.ts";
+
+// What is on record of a model call (decision 86). While the call goes on little more than its times are noted; where its words stand in
+// the log is looked up when it is over, and the row is written with what the model has said.
+
+/** Characters of texts that stand in one row; of what is longer there is the digest alone. */
+const bodiesMax = 1024 * 1024;
+
+/** What a call is made with. */
+export interface CallWords {
+  readonly purpose: CallFacts["purpose"];
+  readonly frame: CallFrame;
+  /** The frame is of this run alone: a request has brought some of it along. */
+  readonly isOwn: boolean;
+  /** The instructions of the request; null for none. */
+  readonly instructions: string | null;
+  readonly shown: readonly ContextMessage[];
+  /** Said behind them, and kept nowhere. */
+  readonly nudge: string | null;
+  /** The length of the message list, without images. */
+  readonly chars: number;
+  readonly temperature: number;
+  readonly thinking: Thinking | null;
+  readonly stop: readonly string[];
+  readonly choice: ToolUse | null;
+  /** The reply may be in no event: it is kept here. */
+  readonly keepsReply: boolean;
+}
+
+/** One call, from its first try to its end. */
+export class CallRecord {
+  readonly #scope: RunScope;
+  readonly #words: CallWords;
+  readonly #tries: CallTry[] = [];
+  readonly #step: number;
+  #started = 0;
+  #firstToken: number | null = null;
+  #route: ModelRoute | null = null;
+  #told: number | null = null;
+  #images: ImagesOfCall | null = null;
+  #usage: TokenCount | null = null;
+  #isEstimated = false;
+  #cost: number | null = null;
+  #isOver = false;
+
+  constructor(scope: RunScope, words: CallWords) {
+    this.#scope = scope;
+    this.#words = words;
+    this.#step = scope.step;
+  }
+
+  /** The same observer, which is also told what became of each try. */
+  observed(observer: CallObserver): CallObserver {
+    return {
+      ...observer,
+      finished: (route, outcome, seconds) => {
+        this.#tries.push({ route: route.id, outcome, ms: Math.round(seconds * 1000) });
+        observer.finished(route, outcome, seconds);
+      },
+    };
+  }
+
+  /** A try begins, and is told this bound. */
+  begin(route: ModelRoute, told: number | null): void {
+    if (this.#route === null) this.#started = this.#scope.deps.env.now();
+    this.#route = route;
+    this.#told = told;
+  }
+
+  /** The images that it is shown. */
+  shows(images: ImagesOfCall): void {
+    this.#images = images;
+  }
+
+  /** Something of an answer has come. */
+  spoke(): void {
+    this.#firstToken ??= this.#scope.deps.env.now();
+  }
+
+  /** What a try has used. */
+  used(tokens: TokenCount, estimated: boolean, price: ModelPrice | null): void {
+    this.#usage = tokens;
+    this.#isEstimated = estimated;
+    this.#cost = (this.#cost ?? 0) + costOf(tokens, price).total;
+  }
+
+  /** The call is over. `limited`: a limit has ended it. */
+  end(reply: ModelReply | null, limited: boolean): void {
+    const route = this.#route;
+    if (route === null || this.#isOver) return;
+    this.#isOver = true;
+    const { plan, run, journal, deps } = this.#scope;
+    const { purpose, frame, isOwn, instructions, shown, nudge, chars, temperature, thinking, stop, choice } =
+      this.#words;
+    const isKept = plan.thread_key >= 0;
+    const bodies = new Bodies(isKept ? run.calls.given : null);
+    if (isOwn) bodies.add(frame.body, frame.digest);
+    const digests: CallFacts["digests"] = {
+      ...frame.digests,
+      ...(instructions !== null && instructions !== "" && { instructions: bodies.add(instructions) }),
+      ...(nudge !== null && { nudge: bodies.add(nudge) }),
+      ...(reply !== null && keepsReply(this.#words, reply) && { reply: bodies.add(reply.text) }),
+    };
+    const facts: CallFacts = {
+      purpose,
+      agent: plan.agent.name,
+      step: this.#step,
+      at: journal.nextSeq,
+      route: route.id,
+      parameters: {
+        temperature,
+        max_tokens: this.#told,
+        ...(thinking !== null && { thinking }),
+        ...(stop.length > 0 && { stop }),
+        ...(choice !== null && choice.tool_choice !== null && { tool_choice: choice.tool_choice }),
+        ...(choice !== null &&
+          choice.parallel_tool_calls !== null && { parallel_tool_calls: choice.parallel_tool_calls }),
+      },
+      digests,
+      shown: isKept ? shownItems(shown, (message) => bodies.add(JSON.stringify(partsOf(message)))) : null,
+      messages: shown.length,
+      ...clearedOf(plan.agent.context.clear_tool_results, shown),
+      ...filesOf(shown, this.#images),
+      chars,
+      tries: this.#tries,
+      started: this.#started,
+      first_token: this.#firstToken,
+      ended: deps.env.now(),
+      outcome: limited ? "limited" : (this.#tries.at(-1)?.outcome ?? "error"),
+      stop_reason: reply?.stop_reason ?? null,
+      usage: this.#usage,
+      ...(this.#isEstimated && { estimated: true as const }),
+      cost_usd: this.#cost,
+    };
+    const thread_key = isKept ? plan.thread_key : null;
+    const row = { run_id: plan.run_id, thread_key, frame: frame.digest, facts, bodies: bodies.texts };
+    run.calls.add(row, isOwn ? null : frame);
+  }
+}
+
+/** What asks for tools is in the log. */
+function keepsReply({ keepsReply }: CallWords, { tool_calls }: ModelReply): boolean {
+  return keepsReply && tool_calls.length === 0;
+}
+
+/** The texts of one row. */
+class Bodies {
+  /** Digests of what the run has given out before; null where nothing is kept. */
+  readonly #given: Set<string> | null;
+  #texts: Record<string, string> | null = null;
+  #length = 0;
+
+  constructor(given: Set<string> | null) {
+    this.#given = given;
+  }
+
+  get texts(): Readonly<Record<string, string>> | null {
+    return this.#texts;
+  }
+
+  /** Answers the digest. */
+  add(text: string, digest = digestOf(text)): string {
+    if (this.#given === null || this.#given.has(digest) || this.#length + text.length > bodiesMax) return digest;
+    this.#given.add(digest);
+    this.#length += text.length;
+    this.#texts ??= {};
+    this.#texts[digest] = text;
+    return digest;
+  }
+}
+
+/** What a message is made of, which stands in no log. */
+function partsOf({ role, content, tool_calls, tool_call_id, attachments, thoughts }: ContextMessage) {
+  return {
+    role,
+    content,
+    ...(tool_calls !== null && { tool_calls }),
+    ...(tool_call_id !== null && { tool_call_id }),
+    ...(attachments !== null && { attachments }),
+    ...(thoughts !== null && { thoughts }),
+  };
+}
+
+function clearedOf(rule: CallFacts["cleared"] | null, shown: readonly ContextMessage[]): Pick<CallFacts, "cleared"> {
+  return rule && shown.some(({ short }) => short === "cleared") ? { cleared: rule } : {};
+}
+
+function filesOf(shown: readonly ContextMessage[], images: ImagesOfCall | null): Pick<CallFacts, "files"> {
+  if (images === null || images.size === 0) return {};
+  const files: ShownFiles[] = [];
+  for (const [message, one] of shown.entries()) {
+    const given = images.get(one);
+    if (given === undefined) continue;
+    const ofMessage = given.images.map((image, at) => ({
+      attachment: given.attachments[at] ?? at,
+      digest: digestOf(image.kind === "url" ? image.url : image.base64),
+    }));
+    files.push({ message, images: ofMessage, omitted: given.omitted });
+  }
+  return { files };
+}

@@ -1,0 +1,113 @@
+import { splitRunKey, threadAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { AcceptedRun } from "../../bus/protocol/run.ts";
+import { admit } from "../../governance/auth/inbound.ts";
+import { isRevoked } from "../../governance/auth/revoked.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { readEvents } from "../../storage/tables/events.ts";
+import { type FiberRow, fiberById, requeueFiberOp } from "../../storage/tables/fibers.ts";
+import { type NewRun, type RunRow, type RunSpent, runByKey } from "../../storage/tables/runs.ts";
+import { requeuedEntry } from "../log/entry.ts";
+import { messageOf } from "../log/message.ts";
+import type { OpenThread } from "../log/messages.ts";
+import type { ActorContext } from "../runtime/define.ts";
+import { acceptedRun, checkQueue, durableAsked, joiningOps, tellDue } from "./durable.ts";
+import { ThreadLink } from "./journal/thread-link.ts";
+import type { RunState } from "./start.ts";
+import type { PatternDeps } from "./steps/pattern.ts";
+
+// A run that is dead stays so. Another one, with a name, a time and webhooks of its own, goes on behind the last step that the dead one
+// has in the log: on behalf of who has asked for that one, with what is left of its limits.
+
+/**
+ * Accepts a run that goes on with a dead one. Asked again with the same name it answers the same. Refuses with run_not_found,
+ * run_not_dead, run_requeued, principal_revoked, run_queue_full, run_in_progress, with conflict where the conversation has gone on or the
+ * budget of a background task is gone, and with what the manifest is refused with.
+ */
+export async function requeueRun(
+  state: RunState,
+  deadId: string,
+  context: ActorContext<PatternDeps>,
+): Promise<AcceptedRun> {
+  const { deps, bus, env } = context;
+  const { tenantId, suffix, runId } = splitRunKey(context.key);
+  const place = { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId };
+  const store = deps.store.tenant(tenantId);
+  const before = await fiberById(store, runId);
+  if (before !== undefined) return acceptedRun(place, before.expires_at);
+  const dead = await deadRun(store, deadId);
+  const principal = { ...dead.asked.principal, tenant_id: tenantId };
+  if (isRevoked(principal, deps.settings)) throw new SvcError("principal_revoked");
+  const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
+  admit(principal, agent.inbound);
+  const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
+  if (durable === undefined) throw new SvcError("durable_not_supported");
+  await checkQueue(store);
+  const log = new ThreadLink(bus, threadAddress(tenantId, place.suffix), runId);
+  const opened = await log.open(null, 1, false, null);
+  if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
+  if (opened.kind !== "open") throw new SvcError("actor_lost");
+  try {
+    await checkStandsAt(dead, opened.thread, store);
+    const startedAt = env.now();
+    const accepting = acceptedRun(place, startedAt + durable.ttl_ms);
+    const body = deps.manifests.keep(store, agent);
+    const run = { ...goneOnWith(dead, runId), manifest_digest: agent.digest, owner: deps.owner, started_at: startedAt };
+    await log.begin({
+      entries: [requeuedEntry(runId, deadId)],
+      ops: [requeueFiberOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent)],
+      run: { ...run, asked: { ...run.asked, durable: { ...durable, body: body.digest } } },
+      manifest: agent.name,
+      model_id: dead.asked.routes[0] ?? "",
+      preview: null,
+      accepted: true,
+    });
+    body.kept();
+    state.log = log;
+    state.parked = true;
+    state.accepted = { kind: "accepted", run: accepting, replayed: false };
+    tellDue(place, context);
+    return accepting;
+  } catch (error) {
+    log.release();
+    throw error;
+  }
+}
+
+async function deadRun(store: TenantStore, id: string): Promise<RunRow> {
+  const fiber: FiberRow | undefined = await fiberById(store, id);
+  const run = fiber && (await runByKey(store, fiber.run_key));
+  if (!fiber || !run) throw new SvcError("run_not_found");
+  if (run.status !== "dead") throw new SvcError("run_not_dead", { subject: run.status });
+  if (fiber.requeued_as !== null) throw new SvcError("run_requeued", { subject: fiber.requeued_as });
+  return run;
+}
+
+/** Nothing was said in its conversation since, or the model would be shown it in the middle of a step. Refuses with conflict. */
+async function checkStandsAt(
+  { last_seq }: RunRow,
+  { thread_key, next_seq, leaf_seq }: OpenThread,
+  store: TenantStore,
+): Promise<void> {
+  const last = last_seq ?? -1;
+  if (leaf_seq < last) throw new SvcError("conflict");
+  const since = await readEvents(store, thread_key, last + 1, next_seq);
+  const isRead = (since.at(-1)?.seq ?? last) === next_seq - 1;
+  if (!isRead || since.some((event) => messageOf(event) !== null)) throw new SvcError("conflict");
+}
+
+/** The row of a run that goes on with a dead one, but for what is of its own beginning. */
+function goneOnWith(
+  { run_id, manifest, parent_run_id, hops, asked, first_seq, spent }: RunRow,
+  runId: string,
+): Omit<NewRun, "owner" | "manifest_digest" | "started_at"> {
+  const { first_run_id = run_id, first_seq: first = first_seq ?? 0 } = asked.requeued ?? {};
+  const used = spent ?? asked.requeued?.spent ?? null;
+  const requeued = { run_id, first_run_id, first_seq: first, spent: used && limitsUsed(used) };
+  return { run_id: runId, manifest, parent_run_id, hops, asked: { ...asked, requeued }, idempotency_scope: null };
+}
+
+/** What counts against the limits of the run that goes on: its time begins anew, and its answer says what it has used itself. */
+function limitsUsed({ step: _step, active_ms: _active, usage: _usage, ...used }: RunSpent): RunSpent {
+  return { ...used, usage: null };
+}

@@ -1,0 +1,350 @@
+import type { Env } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import type { Loan, LoanUsed } from "../../../bus/protocol/run.ts";
+import type { Breach, Lender, RunBudget } from "../../../governance/budget.ts";
+import type { ModelPrice } from "../../../manifests/registries.ts";
+import { taskToolName } from "../../../manifests/sections/delegation.ts";
+import type { RunLimits } from "../../../manifests/sections/limits.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import {
+  countCallOps,
+  openBudgetOps,
+  type RunBudgetRow,
+  reserveOps,
+  resetShareOps,
+  runBudgetById,
+  settleOps,
+  sharersOf,
+} from "../../../storage/tables/run-budgets.ts";
+import type { Cancellation } from "../../runtime/cancellation.ts";
+
+/** Output that is worth a model call: with less one waits for what others may give back. */
+const outputMin = 256;
+/** Output that a model call gets as far as there is any; of more than that each of those who spend gets its part. */
+const outputFair = 4_096;
+/** How often it is looked for what others give back. */
+const lookMs = 200;
+/** A row that others change meanwhile is read again so often. */
+const attemptsMax = 50;
+
+const nothing: LoanUsed = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
+
+/** Who spends, and of what. */
+export interface Spender {
+  readonly runId: string;
+  /** The key of the conversation that all began in. */
+  readonly rootKey: number;
+  /** The budgets in the store that it spends of, outermost first; null while it spends with nobody there. */
+  readonly budgets: readonly string[] | null;
+  /** It goes on, maybe in another process. */
+  readonly isResumed: boolean;
+  /** Money is bounded above: a model without a price may use nothing. */
+  readonly isPriced: boolean;
+}
+
+/** What the budget needs of its run; `onGone` is called when its conversation is deleted. */
+export interface TreeDeps {
+  readonly store: TenantStore;
+  readonly env: Env;
+  readonly cancellation: Cancellation;
+  readonly onGone: () => void;
+}
+
+interface OpenLoan {
+  /** Of the run above; null for none. */
+  readonly above: string | null;
+  readonly lent: LoanUsed;
+  /** It is set aside in the store. */
+  isStored: boolean;
+}
+
+/**
+ * The budget of a run with tasks, and of a background task. While all who spend it are in one run, or ask it by message, what it lends
+ * is only noted. From the first background task on it lends what it has set aside in the store.
+ */
+export class TreeBudget implements Lender {
+  readonly #spender: Spender;
+  readonly #deps: TreeDeps;
+  readonly #above: Lender | null;
+  readonly #loans = new Map<string, OpenLoan>();
+  #budgets: readonly string[] | null;
+  #sharing: Promise<void> | null = null;
+  #isSharing = false;
+  /** What a process before may have left set aside. */
+  #isDirty: boolean;
+  /** What was used, to be written with what it was used for. */
+  #settled: readonly WriteOp[] = [];
+
+  /** `above` is whom the run asks by message. */
+  constructor(spender: Spender, above: Lender | null, deps: TreeDeps) {
+    this.#spender = spender;
+    this.#above = above;
+    this.#deps = deps;
+    this.#budgets = spender.budgets;
+    this.#isDirty = spender.isResumed && spender.budgets !== null;
+  }
+
+  get binds(): boolean {
+    return this.#budgets !== null || this.#above?.binds === true;
+  }
+
+  /** Whether it is in the store. */
+  get isShared(): boolean {
+    return this.#budgets !== null;
+  }
+
+  /** From here on all who spend it find it in the store. */
+  share(budget: RunBudget, limits: RunLimits): Promise<void> {
+    if (this.#budgets !== null && !this.#isSharing) return Promise.resolve();
+    this.#sharing ??= this.#share(budget, limits);
+    return this.#sharing;
+  }
+
+  async lend(
+    asked: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+    price: ModelPrice | null,
+  ): Promise<Loan | Breach | null> {
+    if (this.#spender.isPriced && price === null) return unpriced;
+    for (;;) {
+      const budgets = this.#budgets;
+      const own = budgets === null ? wantedOf(asked, price) : await this.#reserve(budgets, asked, price);
+      if (own === null || "limit" in own) return own;
+      const above = this.#above === null ? { ...own, loan_id: null } : await this.#above.lend(own, price);
+      if (above === null || "limit" in above) {
+        if (budgets !== null) this.#settle(own, nothing);
+        return above;
+      }
+      const ofAbove = above.loan_id;
+      if (budgets !== this.#budgets) {
+        // What was shared meanwhile knows nothing of this loan.
+        if (ofAbove !== null) this.#above?.repay(ofAbove, nothing);
+        continue;
+      }
+      const lent = leastOf(own, above);
+      if (budgets !== null) this.#settle(minus(own, lent), nothing);
+      const loan_id = this.#deps.env.id();
+      this.#loans.set(loan_id, { above: ofAbove, lent, isStored: budgets !== null });
+      return { loan_id, ...lent };
+    }
+  }
+
+  repay(loanId: string, used: LoanUsed): void {
+    const loan = this.#loans.get(loanId);
+    if (loan === undefined) return;
+    this.#loans.delete(loanId);
+    if (loan.above !== null) this.#above?.repay(loan.above, used);
+    if (loan.isStored) this.#settle(loan.lent, used);
+  }
+
+  async count(tool: string): Promise<Breach | null> {
+    const budgets = this.#budgets;
+    if (budgets !== null) {
+      const isTask = tool === taskToolName;
+      const isCounted = await this.#write(countCallOps(this.#deps.store, budgets, isTask));
+      if (!isCounted) return callBreach((await this.#rows(budgets)) ?? [], isTask);
+    }
+    return this.#above === null ? null : this.#above.count(tool);
+  }
+
+  /** What was used since it was last asked. It goes into the batch that keeps what it was used for. */
+  takeOps(): readonly WriteOp[] {
+    if (this.#isSharing) return none;
+    const ops = this.#settled;
+    this.#settled = none;
+    return ops;
+  }
+
+  /** Writes what was used by others, who have their own log. */
+  flush(): void {
+    if (this.#settled.length > 0) this.#write(none).catch(() => {});
+  }
+
+  async #share(budget: RunBudget, limits: RunLimits): Promise<void> {
+    const { store } = this.#deps;
+    const { runId: run_id, rootKey: root_key } = this.#spender;
+    const { max_tool_calls, max_peer_hops: max_hops, max_input_tokens, max_output_tokens, max_cost_usd } = limits;
+    const { spent, unused } = budget;
+    const open = [...this.#loans.values()];
+    const aside = open.reduce((all, { lent }) => sumOf(all, lent), nothing);
+    const bounds = { max_tool_calls, max_hops, max_input_tokens, max_output_tokens, max_cost_usd };
+    const used = { tool_calls: spent.tool_calls, hops: spent.hops ?? 0, ...sumOf(spent, unused) };
+    // Whoever asks from here on asks the store, when the row is there.
+    this.#budgets = [run_id];
+    this.#isSharing = true;
+    for (const loan of open) loan.isStored = true;
+    try {
+      await store.write(openBudgetOps(store, { run_id, root_key, ...bounds, ...used }, aside));
+    } catch (error) {
+      this.#budgets = null;
+      this.#sharing = null;
+      this.#settled = none;
+      for (const loan of open) loan.isStored = false;
+      throw error;
+    } finally {
+      this.#isSharing = false;
+    }
+  }
+
+  /** Sets aside what there is, up to what is wanted. While others hold the rest, it waits for what they give back. */
+  async #reserve(
+    budgets: readonly string[],
+    asked: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+    price: ModelPrice | null,
+  ): Promise<LoanUsed | Breach | null> {
+    for (let attempt = 1; attempt <= attemptsMax && !this.#deps.cancellation.cancelled; ) {
+      const rows = await this.#rows(budgets);
+      if (rows === null) return null;
+      const { most, scarcest } = mostOf(rows, asked, price);
+      const isScarce = "limit" in most || most.output_tokens < Math.min(outputMin, asked.output_tokens);
+      if (isScarce && this.#isHeld(scarcest)) {
+        await this.#pause();
+        continue;
+      }
+      if ("limit" in most) return most;
+      if (await this.#write(reserveOps(this.#deps.store, budgets, this.#spender.runId, most))) return most;
+      attempt++;
+    }
+    if (this.#deps.cancellation.cancelled) return null;
+    throw new SvcError("storage_unavailable");
+  }
+
+  /** The budgets as they stand; null when they are gone with the conversation. */
+  async #rows(budgets: readonly string[]): Promise<Standing[] | null> {
+    const { store, onGone } = this.#deps;
+    if (this.#isSharing) await this.#sharing;
+    const before = this.#isDirty ? resetShareOps(store, this.#spender.runId) : none;
+    this.#isDirty = false;
+    if (before.length + this.#settled.length > 0) await this.#write(before);
+    const rows = await Promise.all(
+      budgets.map(async (id) => {
+        const [row, sharers] = await Promise.all([runBudgetById(store, id), sharersOf(store, id, this.#spender.runId)]);
+        return row && { ...row, ...sharers };
+      }),
+    );
+    const found = rows.filter((row) => row !== undefined);
+    if (found.length === budgets.length) return found;
+    onGone();
+    return null;
+  }
+
+  /** Whether somebody may give back something of a budget. */
+  #isHeld({ holding }: Standing): boolean {
+    return holding > 0 || [...this.#loans.values()].some(({ isStored }) => isStored);
+  }
+
+  /** Writes it, with what was used by now. False where one of the budgets does not allow it. */
+  async #write(ops: readonly WriteOp[]): Promise<boolean> {
+    if (this.#isSharing) await this.#sharing;
+    const settled = this.takeOps();
+    try {
+      await this.#deps.store.write([...settled, ...ops]);
+      return true;
+    } catch (error) {
+      this.#settled = [...settled, ...this.#settled];
+      if (error instanceof SvcError && error.code === "conflict") return false;
+      throw error;
+    }
+  }
+
+  /** Of what was set aside so much was used. */
+  #settle(aside: LoanUsed, used: LoanUsed): void {
+    if (aside.input_tokens + aside.output_tokens + aside.cost_usd === 0) return;
+    const { store } = this.#deps;
+    const ops = settleOps(store, this.#budgets ?? [], this.#spender.runId, aside, used);
+    this.#settled = [...this.#settled, ...ops];
+  }
+
+  #pause(): Promise<unknown> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = this.#deps.env.timer(lookMs, resolve);
+    return this.#deps.cancellation.orStopped(promise).finally(() => timer.cancel());
+  }
+}
+
+const none: readonly WriteOp[] = [];
+const unpriced: Breach = { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" };
+
+/** A budget, how many spend it, and how many others have something of it set aside. */
+type Standing = RunBudgetRow & { readonly sharers: number; readonly holding: number };
+
+/** What all of these budgets have for one of those who spend them, up to what is wanted; and the one that has least. */
+function mostOf(
+  rows: readonly Standing[],
+  { input_tokens, output_tokens: wanted }: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+  price: ModelPrice | null,
+): { readonly most: LoanUsed | Breach; readonly scarcest: Standing } {
+  let output_tokens = wanted;
+  let scarcest = rows[0] as Standing;
+  const full = (limit: Breach["limit"], row: Standing & Partial<Record<Breach["limit"], number>>) => ({
+    most: breachOf(limit, row[limit] ?? 0),
+    scarcest: row,
+  });
+  for (const row of rows) {
+    if (input_tokens > row.max_input_tokens - row.input_tokens) return full("max_input_tokens", row);
+    const left = row.max_output_tokens - row.output_tokens;
+    if (left < 1) return full("max_output_tokens", row);
+    const payable = payableOutput(row.max_cost_usd - row.cost_usd, input_tokens, price);
+    if (payable < 1) return full("max_cost_usd", row);
+    const most = Math.min(left, payable);
+    const fair = Math.min(most, Math.max(outputFair, Math.floor(most / row.sharers)));
+    if (fair >= output_tokens) continue;
+    output_tokens = fair;
+    scarcest = row;
+  }
+  return { most: wantedOf({ input_tokens, output_tokens }, price), scarcest };
+}
+
+/** Output that can be paid beside the input. */
+function payableOutput(money: number, input: number, price: ModelPrice | null): number {
+  const left = money - costOf(input, 0, price);
+  if (price === null || (price.output === 0 && left >= 0)) return Number.MAX_SAFE_INTEGER;
+  return price.output === 0 ? 0 : Math.floor((left * 1e6) / price.output);
+}
+
+function wantedOf(
+  { input_tokens, output_tokens }: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+  price: ModelPrice | null,
+): LoanUsed {
+  return { input_tokens, output_tokens, cost_usd: costOf(input_tokens, output_tokens, price) };
+}
+
+/** Whatever a provider reads from its cache or writes there, it will not cost more. */
+function costOf(input: number, output: number, price: ModelPrice | null): number {
+  if (price === null) return 0;
+  return (input * Math.max(price.input, price.cache_read, price.cache_write) + output * price.output) / 1e6;
+}
+
+function callBreach(rows: readonly RunBudgetRow[], isTask: boolean): Breach {
+  const full = rows.find(({ tool_calls, max_tool_calls }) => tool_calls >= max_tool_calls);
+  const spread = rows.find(({ hops, max_hops }) => hops >= max_hops);
+  if (full === undefined && isTask && spread !== undefined) return breachOf("max_peer_hops", spread.max_hops);
+  return breachOf("max_tool_calls", full?.max_tool_calls ?? 0);
+}
+
+function breachOf(limit: Breach["limit"], most: number): Breach {
+  return { limit, detail: `${limit} (${most}) reached by the run and its tasks` };
+}
+
+function leastOf({ input_tokens, output_tokens, cost_usd }: LoanUsed, other: LoanUsed): LoanUsed {
+  return {
+    input_tokens,
+    output_tokens: Math.min(output_tokens, other.output_tokens),
+    cost_usd: Math.min(cost_usd, other.cost_usd),
+  };
+}
+
+function sumOf(one: LoanUsed, other: LoanUsed): LoanUsed {
+  return {
+    input_tokens: one.input_tokens + other.input_tokens,
+    output_tokens: one.output_tokens + other.output_tokens,
+    cost_usd: one.cost_usd + other.cost_usd,
+  };
+}
+
+function minus(one: LoanUsed, other: LoanUsed): LoanUsed {
+  return {
+    input_tokens: one.input_tokens - other.input_tokens,
+    output_tokens: one.output_tokens - other.output_tokens,
+    cost_usd: one.cost_usd - other.cost_usd,
+  };
+}

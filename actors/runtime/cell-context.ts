@@ -1,0 +1,42 @@
+import type { Bus } from "../../bus/bus.ts";
+import type { Env } from "../../bus/env.ts";
+import type { Cell } from "./cell.ts";
+import type { ActorContext } from "./define.ts";
+
+/** What the host does for an actor whose state asks for it. */
+export interface CellOwner {
+  drop(cell: Cell): void;
+  leave(cell: Cell): void;
+  crash(cell: Cell, context: ActorContext<unknown>, error: unknown): void;
+}
+
+/** The context of one state of a cell: when another state has taken its place, it does nothing more. Every actor has one, so it is small. */
+export class CellContext implements ActorContext<unknown> {
+  readonly key: string;
+  readonly env: Env;
+  readonly bus: Bus;
+  readonly deps: unknown;
+  readonly #cell: Cell;
+  readonly #owner: CellOwner;
+
+  constructor(cell: Cell, env: Env, bus: Bus, deps: unknown, owner: CellOwner) {
+    this.key = cell.key;
+    this.env = env;
+    this.bus = bus;
+    this.deps = deps;
+    this.#cell = cell;
+    this.#owner = owner;
+  }
+
+  discard(): void {
+    if (this.#cell.context === this) this.#owner.drop(this.#cell);
+  }
+
+  leave(): void {
+    if (this.#cell.context === this) this.#owner.leave(this.#cell);
+  }
+
+  crash(error: unknown): void {
+    this.#owner.crash(this.#cell, this, error);
+  }
+}
