@@ -90,8 +90,9 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     return { route, params, principal };
   }
 
-  async function run(exchange: Exchange, { route, params, principal }: Admitted): Promise<Reply> {
+  async function run(exchange: Exchange, { route, params, principal: known }: Admitted): Promise<Reply> {
     const { head } = exchange;
+    const principal = route.admit === null ? known : route.admit(exchange, context);
     const rawBody = route.method === "GET" ? noBody : await exchange.body(route.bodyBytesMax);
     const request: RouteRequest<unknown, unknown, unknown> = {
       params: route.params === null ? noValues : validate(route.params, { ...params }, "path"),

@@ -3,6 +3,7 @@ import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { SvcError } from "../bus/errors.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
+import type { Redis } from "../governance/egress/redis.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import type { SecretMask } from "../governance/secret-mask.ts";
 import type { Settings } from "../governance/settings/settings.ts";
@@ -53,7 +54,14 @@ export interface HttpContext {
   /** Whether the database lacks migrations of this release. */
   schemaBehind(): Promise<boolean>;
   /** What /ready tries. */
-  readonly probes: { readonly database: Probe; readonly object_store: Probe };
+  /** Null without SVC_REDIS_URL. */
+  readonly redis: Redis | null;
+  readonly probes: {
+    readonly database: Probe;
+    readonly object_store: Probe;
+    /** Null without SVC_REDIS_URL. */
+    readonly redis: Probe | null;
+  };
   /** The release, as /health and /openapi.json tell it. */
   readonly version: string;
   /** What every thread of the process has counted. */

@@ -33,7 +33,10 @@ export const refusalSchemas = {
     "Every field that does not fit.",
   ),
   Unauthorized: closed(
-    { error: { const: "unauthorized" }, reason: { enum: ["missing_credentials", "invalid_api_key", "invalid_token"] } },
+    {
+      error: { const: "unauthorized" },
+      reason: { enum: ["missing_credentials", "invalid_api_key", "invalid_token", "invalid_consumer_secret"] },
+    },
     "Who is calling is not known.",
   ),
   MissingScopes: closed({ detail: text }, "The scopes that the caller lacks."),

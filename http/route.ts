@@ -53,8 +53,12 @@ export interface Route {
   readonly fails: readonly ErrorCode[];
   /** How the route says no: in the house's form, or in the one of the protocol that it speaks. */
   readonly refusal: (error: SvcError, requestId: string) => Reply;
+  /** Who is calling a public route that has credentials of its own, or a refusal: before anything of the body is read. */
+  readonly admit: Admit | null;
   readonly handle: (request: RouteRequest<never, never, never>, context: HttpContext) => Reply | Promise<Reply>;
 }
+
+type Admit = (exchange: Exchange, context: HttpContext) => Principal;
 
 /** What a route answers when it works, for the reference. */
 export interface RouteReply {
@@ -118,6 +122,7 @@ interface RouteDeclaration<
   readonly otherReplies?: readonly ReplyDeclaration[];
   readonly fails?: readonly ErrorCode[];
   readonly refusal?: Route["refusal"];
+  readonly admit?: Admit;
   readonly handle: (
     request: RouteRequest<
       StaticOr<P, Record<string, never>>,
@@ -156,6 +161,7 @@ export function route<
     otherReplies: (declaration.otherReplies ?? []).map(completed),
     fails: drives === null ? fails : [...fails, "lease_held", "lease_read_only"],
     refusal: declaration.refusal ?? refusal,
+    admit: declaration.admit ?? null,
     handle: declaration.handle as Route["handle"],
   };
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { RunStanding } from "../bus/frames/run-status.ts";
 import { deliverySource, type RunRecord, runRecord } from "../storage/frames/run-record.ts";
 import { waitingOn } from "../storage/frames/waiting-on.ts";
@@ -15,14 +16,21 @@ export interface DurableRun {
   readonly deliveries: Readonly<Record<string, DeliveryState>>;
 }
 
+/** A run that changes under each of so many readings is told as the last one found it. */
+const readingsMax = 3;
+
 /** The durable run of a token, if the tenant has it. */
 export async function durableRun(store: TenantStore, token: string): Promise<DurableRun | null> {
-  const before = await fiberById(store, token);
-  const run = before && (await runByKey(store, before.run_key));
-  if (!before || !run) return null;
-  // Both rows end in one batch. It may have stood between the two readings: then the end would have no answer.
-  const isTorn = run.ended_at !== null && before.ended_at === null;
-  const fiber = (isTorn && (await fiberById(store, token))) || before;
+  let fiber = await fiberById(store, token);
+  let run: RunRow | undefined;
+  // Both rows change in one batch, which may stand between the two readings: an end would have no answer, a retry no time.
+  for (let reading = 0, isTorn = true; isTorn && reading < readingsMax; reading++) {
+    run = fiber && (await runByKey(store, fiber.run_key));
+    const after = run && (await fiberById(store, token));
+    isTorn = after !== undefined && !isDeepStrictEqual(after, fiber);
+    fiber = after;
+  }
+  if (!fiber || !run) return null;
   const deliveries = run.asked.durable?.webhooks ? await deliveryStates(store, deliverySource(token)) : {};
   return { fiber, run, deliveries };
 }

@@ -6,6 +6,7 @@ import {
   lastItemStatus,
   messageItem,
   placeOfResponse,
+  type ResponseHead,
   reasoningItem,
   responseObject,
 } from "../bus/frames/response-object.ts";
@@ -39,13 +40,19 @@ export async function findResponse(store: TenantStore, id: string): Promise<Stor
   return { id, thread, run, firstSeq: place.firstSeq, asked: run.asked.response };
 }
 
+/** What the response is from its first event on. */
+export function headOf({ id, run, asked }: Pick<StoredResponse, "id" | "run" | "asked">): ResponseHead {
+  const { options = null } = run.asked;
+  return { id, created_at: Math.floor(run.started_at / 1000), model: run.manifest, asked, options };
+}
+
 /** The response object as far as it is in the log. */
 export async function readResponse(store: TenantStore, { id, thread, run, firstSeq, asked }: StoredResponse) {
-  const { options = null } = run.asked;
-  const head = { id, created_at: Math.floor(run.started_at / 1000), model: run.manifest, asked, options };
+  const head = headOf({ id, run, asked });
   const { stop_reason = null, usage = null } = run.result ?? {};
   const error = run.result?.error ?? (run.status === "completed" ? null : run.status);
-  const status = run.ended_at === null ? "in_progress" : endStatus(stop_reason, error);
+  const goesOn = run.status === "accepted" ? "queued" : "in_progress";
+  const status = run.ended_at === null ? goesOn : endStatus(stop_reason, error);
   const end = run.last_seq === null ? thread.next_seq : run.last_seq + 1;
   const output: object[] = [];
   const handed = new HandedCalls();
@@ -56,7 +63,7 @@ export async function readResponse(store: TenantStore, { id, thread, run, firstS
     for (const event of page) {
       handed.take(event);
       addItems(output, event, id, (isLast) =>
-        isLast && status !== "in_progress" ? lastItemStatus(status, stop_reason) : "completed",
+        isLast && run.ended_at !== null ? lastItemStatus(status, stop_reason) : "completed",
       );
     }
     seq = last.seq + 1;
@@ -68,7 +75,7 @@ export async function readResponse(store: TenantStore, { id, thread, run, firstS
 }
 
 /** The calls of the newest step that the client was to make, as they went out. */
-class HandedCalls {
+export class HandedCalls {
   #asked: readonly ToolCall[] = [];
   readonly #args = new Map<string | undefined, unknown>();
 
@@ -85,16 +92,29 @@ class HandedCalls {
   }
 }
 
-/** What the model has thought and said in the step that an event has. */
+/** What the model has thought and said in the step that an event has; null for an event that is none of its. */
+export function saidIn({
+  kind,
+  role,
+  content,
+  extra,
+}: Pick<LogEvent, "kind" | "role" | "content" | "extra">): { readonly thought: string; readonly text: string } | null {
+  const metadata = extra?.metadata;
+  if (kind !== "message" || role !== "assistant" || metadata?.source === "client") return null;
+  const thought = (readableThinking(metadata?.thinking) ?? []).map(({ thinking }) => thinking).join("");
+  return { thought, text: content };
+}
+
+/** The same as items. */
 function addItems(
   output: object[],
   { kind, role, content, extra }: LogEvent,
   id: string,
   statusOf: (isLast: boolean) => "completed" | "incomplete",
 ): void {
-  const metadata = extra?.metadata;
-  if (kind !== "message" || role !== "assistant" || metadata?.source === "client") return;
-  const thought = (readableThinking(metadata?.thinking) ?? []).map(({ thinking }) => thinking).join("");
+  const said = saidIn({ kind, role, content, extra });
+  if (said === null) return;
+  const { thought } = said;
   const isLast = extra?.tool_calls === undefined;
   const status = statusOf(isLast);
   if (thought !== "")

@@ -4,6 +4,9 @@ import { SvcError } from "../bus/errors.ts";
 /** 1 to 200 characters that are safe in a key, a path and a header; never the full id of a tenant. */
 const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
 
+/** Of a durable run without a conversation. */
+const fiberPattern = /^fiber:[0-9a-f]{32}$/;
+
 /** The client's part of a thread's id, for what changes the thread: those of tasks and jobs are read only. Refuses with invalid_thread_id. */
 export function checkThreadSuffix(suffix: string): string {
   if (isTaskSuffix(suffix) || isJobSuffix(suffix)) throw new SvcError("invalid_thread_id");
@@ -35,9 +38,13 @@ export function optionalThreadSuffix(suffix: string | null | undefined): string 
   return suffix === null || suffix === undefined || suffix === "" ? null : checkThreadSuffix(suffix);
 }
 
-/** The suffix in a filter, which may be the caller's own full id as answers give it; null where nothing is filtered. */
+/**
+ * The suffix in a filter, or in an answer to what a run asks, which may be the caller's own full id as rows and frames give it, also
+ * that of a durable run without a conversation; null where nothing is filtered.
+ */
 export function threadFilter(value: string | undefined, tenantId: string): string | null {
   if (value === undefined) return null;
   const own = `${tenantId}:`;
-  return checkReadSuffix(value.startsWith(own) ? value.slice(own.length) : value);
+  const suffix = value.startsWith(own) ? value.slice(own.length) : value;
+  return fiberPattern.test(suffix) ? suffix : checkReadSuffix(suffix);
 }

@@ -54,6 +54,17 @@ export async function endOfTurn(
   return decodeAnswer(await turn.answer());
 }
 
+/** Has a turn accepted as a durable run, and answers its token. */
+export async function acceptRun(
+  request: RouteRequest<unknown, unknown, unknown>,
+  fields: TurnFields,
+  context: HttpContext,
+): Promise<string> {
+  const accepted = await new Turn(request, fields, context).submit();
+  if (accepted.kind !== "accepted") throw new Error("a turn in the background was not accepted as a run");
+  return accepted.run.resume_token;
+}
+
 /** Runs a turn and answers with an event stream. */
 export async function streamTurn(
   request: RouteRequest<unknown, unknown, unknown>,
@@ -106,7 +117,7 @@ async function submitTurn(bus: Bus, to: Address<"run">, turn: SubmitTurn, bytes:
 
 class Turn implements LiveTurn {
   readonly #context: HttpContext;
-  readonly #submit: SubmitTurn;
+  #submit: SubmitTurn;
   readonly #address: Address<"run">;
   readonly #node: NodeId;
   readonly #bytes: number;
@@ -145,6 +156,8 @@ class Turn implements LiveTurn {
     try {
       const accepted = await submitTurn(this.#context.bus, this.#address, this.#submit, this.#bytes);
       this.#accepted = true;
+      // It may wait for days: what it was sent is the run's to keep.
+      this.#submit = { ...this.#submit, messages: [], template_args: [] };
       if (accepted.kind !== "started") this.#close();
       else if (this.#leftEarly) this.#clientGone();
       return accepted;

@@ -48,6 +48,7 @@ const readHeaders = [
   "x-github-event",
   "x-hub-signature-256",
   "x-request-id",
+  "x-svc-consumer-secret",
   "x-svc-lease-token",
 ] as const;
 

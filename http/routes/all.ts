@@ -9,19 +9,23 @@ import { compactRoutes } from "./compact.ts";
 import { docsRoutes } from "./docs.ts";
 import { embeddingRoutes } from "./embeddings.ts";
 import { fileRoutes } from "./files.ts";
+import { internalRoutes } from "./internal.ts";
 import { jobRoutes } from "./jobs.ts";
 import { leaseRoutes } from "./leases.ts";
 import { manifestRoutes } from "./manifests.ts";
 import { openAiRoutes } from "./openai.ts";
 import { planRoutes } from "./plans.ts";
 import { preferenceRoutes } from "./preferences.ts";
+import { requeueRoutes } from "./requeue.ts";
 import { responseRoutes } from "./responses.ts";
+import { runRequestRoutes } from "./run-requests.ts";
 import { runRoutes } from "./runs.ts";
 import { sessionNoteRoutes } from "./session-notes.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { signInRoutes } from "./sign-in.ts";
 import { steeringRoutes } from "./steering.ts";
 import { systemRoutes } from "./system.ts";
+import { timelineRoutes } from "./timeline.ts";
 import { treeRoutes } from "./tree.ts";
 import { triggerRoutes } from "./triggers.ts";
 import { usageRoutes } from "./usage.ts";
@@ -48,7 +52,11 @@ export function allRoutes(
   const routes: readonly Route[] = [
     ...chatRoutes,
     ...runRoutes,
+    ...requeueRoutes,
+    ...timelineRoutes,
+    ...runRequestRoutes,
     ...answerRoutes,
+    ...internalRoutes,
     ...preferenceRoutes,
     ...steeringRoutes,
     ...askRoutes,

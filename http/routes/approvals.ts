@@ -26,6 +26,10 @@ const readScopes = ["approvals:read"];
 const writeScopes = ["approvals:write"];
 const statuses = ["pending", "approved", "denied", "expired"] as const;
 const noteMax = 2048;
+/** Of a result that a decider tells, in UTF-8. */
+const resultBytesMax = 64 * 1024;
+/** What of it is on record. */
+const auditedCharsMax = 2000;
 
 const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
 
@@ -41,7 +45,15 @@ const Approval = Type.Object({
     { additionalProperties: true, description: "With `preview`, a diff, where the tool has something to show." },
   ),
   evidence: Type.Object(
-    { effect: Type.String(), risk: Type.String(), cost_usd: Type.Number(), tool_calls: Type.Integer() },
+    {
+      effect: Type.String(),
+      risk: Type.String(),
+      cost_usd: Type.Number(),
+      tool_calls: Type.Integer(),
+      outcome: Type.Optional(
+        Type.Literal("unknown", { description: "The call may have run already: what is asked is what came of it." }),
+      ),
+    },
     { description: "What the tool can do, and what the run had used when it asked." },
   ),
   rule_id: Type.String(),
@@ -57,6 +69,7 @@ const Approval = Type.Object({
   decided_by: Type.String(),
   decision_note: Type.String(),
   edited_args: nullable(OpenObject),
+  result: Type.Optional(Type.String({ description: "What came of the call, as the decider has told it." })),
   consumed_at: nullable(EpochMs),
 });
 
@@ -135,7 +148,7 @@ const decideFails: readonly ErrorCode[] = [
 const decide = route({
   method: "POST",
   path: "/approvals/{approval_id}/decide",
-  summary: "Approves or denies a call, and every equal one that waits.",
+  summary: "Approves or denies a call, and every equal one that waits; or says what came of one that was cut off.",
   tag,
   access: writeScopes,
   params: ApprovalParams,
@@ -158,6 +171,16 @@ const decide = route({
           ),
         ),
       ),
+      result: Type.Optional(
+        nullable(
+          Type.String({
+            maxLength: resultBytesMax,
+            description:
+              `What came of a call whose outcome is unknown, for the model; with denied, and at most ${resultBytesMax} bytes. ` +
+              "Refused on every other request.",
+          }),
+        ),
+      ),
     },
     { additionalProperties: false },
   ),
@@ -169,6 +192,7 @@ const decide = route({
     const decision = readDecision(body);
     const row = await currentApproval(tenant, params.approval_id, env.now());
     refuseDecided(row);
+    refuseUnfit(row, decision);
     await refuseAsker(tenant, row, principal);
     const parameters = JSON.parse(row.parameters) as Record<string, unknown>;
     const problem = decision.edited_args === null ? null : argumentsProblem({ parameters }, decision.edited_args);
@@ -207,16 +231,20 @@ interface DecideBody {
   readonly status?: Decision["decision"] | undefined;
   readonly note: string;
   readonly edited_args?: object | null | undefined;
+  readonly result?: string | null | undefined;
 }
 
 /** Refuses with invalid_request what says nothing, or two things. */
-function readDecision({ decision, status, note, edited_args = null }: DecideBody): Decision {
+function readDecision({ decision, status, note, edited_args = null, result = null }: DecideBody): Decision {
   const said = decision ?? status;
   if (said === undefined) throw invalid("decision", "decision is missing", "missing");
   if (status !== undefined && status !== said) throw invalid("status", "status says something else than decision");
+  if (result !== null && said === "approved") throw invalid("result", "result is for a call that is not run again");
+  if (result !== null && Buffer.byteLength(result) > resultBytesMax)
+    throw invalid("result", `result has more than ${resultBytesMax} bytes`, "string_too_long");
   if (edited_args === null || said === "denied") {
     if (edited_args !== null) throw invalid("edited_args", "edited_args are for a call that is approved");
-    return { decision: said, note, edited_args: null };
+    return { decision: said, note, edited_args: null, ...(result !== null && { result }) };
   }
   // What was shown with the arguments is none of them.
   const { preview: _preview, ...args } = edited_args as Record<string, unknown>;
@@ -225,6 +253,14 @@ function readDecision({ decision, status, note, edited_args = null }: DecideBody
 
 function invalid(field: string, msg: string, type = "conflict"): SvcError {
   return new SvcError("invalid_request", { detail: [{ loc: ["body", field], msg, type }] });
+}
+
+/** Refuses with invalid_request what can be said of a call that has not run, but not of one that may have, and the other way round. */
+function refuseUnfit({ evidence }: ApprovalRow, { edited_args, result }: Decision): void {
+  if (evidence.outcome === undefined && result !== undefined)
+    throw invalid("result", "result is for a call whose outcome is unknown");
+  if (evidence.outcome !== undefined && edited_args !== null)
+    throw invalid("edited_args", "a call whose outcome is unknown is run again as it was");
 }
 
 function refuseDecided({ status }: ApprovalRow): void {
@@ -244,12 +280,13 @@ function decidedOp(
   store: TenantStore,
   context: HttpContext,
   row: ApprovalRow,
-  { decision, note, edited_args }: Decision,
+  { decision, note, edited_args, result }: Decision,
   principal: Principal,
 ) {
   const { id: approval_id, tool_name: tool, rule_id, thread_id, tool_call_id, manifest_id } = row;
   const edited = edited_args === null ? {} : { edited_args };
-  const payload = { approval_id, tool, rule_id, thread_id, tool_call_id, decision, note, ...edited };
+  const told = result === undefined ? {} : { result: result.slice(0, auditedCharsMax) };
+  const payload = { approval_id, tool, rule_id, thread_id, tool_call_id, decision, note, ...edited, ...told };
   const status = decision === "approved" ? "ok" : "denied";
   const principal_subj = principal.sub;
   return auditOp(store, context, { event_type: "approval_decided", status, manifest_id, principal_subj, payload });
@@ -280,6 +317,7 @@ function approvalText(tenant_id: string, row: ApprovalRow): string {
     decided_by: subjectOf(decision?.by ?? ""),
     decision_note: said?.note ?? "",
     edited_args: said?.edited_args ?? null,
+    ...(said?.result !== undefined && { result: said.result }),
     consumed_at: rest.consumed_at,
   };
   return `${JSON.stringify(head).slice(0, -1)},"args":${args}}`;

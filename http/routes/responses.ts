@@ -1,17 +1,21 @@
 import { runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { responseThread } from "../../bus/frames/response-object.ts";
+import { responseId, responseThread } from "../../bus/frames/response-object.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
-import { json } from "../exchange/reply.ts";
+import type { HttpContext } from "../context.ts";
+import { json, type Reply } from "../exchange/reply.ts";
 import { openAiRefusal } from "../openai-refusal.ts";
 import { follow, goOn } from "../response-chain.ts";
 import { inputMessages, ofInput } from "../response-input.ts";
 import { withReferred } from "../response-items.ts";
+import { openResponseStream } from "../response-stream.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
+import { durableRun } from "../run-record.ts";
 import { nullable } from "../schemas/common.ts";
 import { findResponse, readResponse } from "../stored-response.ts";
 import { isNothing, responseOptions } from "../turn-options.ts";
-import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
+import { acceptRun, answerTurn, streamTurn, type TurnFields } from "../turns.ts";
 import { turnFails } from "./chat.ts";
 
 // The Responses API of OpenAI. A response that is kept is a run of a conversation: the first of a chain begins one, and what names it
@@ -63,7 +67,14 @@ const ResponseRequest = Type.Object(
         }),
       ),
     ),
-    background: Type.Optional(nullable(Type.Boolean({ description: "true is refused." }))),
+    background: Type.Optional(
+      nullable(
+        Type.Boolean({
+          description:
+            "true: answered at once, as `queued`; the turn goes on by itself, also when this process ends. Beside `store: false` it is refused.",
+        }),
+      ),
+    ),
     tools: Type.Optional(
       Type.Unknown({
         description:
@@ -146,13 +157,17 @@ const create = route({
         max_output_tokens: body.max_output_tokens ?? null,
         temperature: body.temperature ?? null,
         store,
+        ...(body.background === true && { background: true as const }),
         follows: before?.follows ?? null,
       },
       ...(options && { options }),
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
-    const run = (asked: TurnFields) =>
-      streams ? streamTurn(plain, asked, context) : answerTurn(plain, asked, context);
+    const run = async (asked: TurnFields): Promise<Reply> => {
+      if (body.background === true)
+        return inBackground(await acceptRun(plain, asked, context), streams, principal, context);
+      return streams ? streamTurn(plain, asked, context) : answerTurn(plain, asked, context);
+    };
     try {
       if (before === null) return await run(fields);
       return await goOn(before, fields, run, principal.tenant_id, context);
@@ -171,16 +186,24 @@ const retrieve = route({
   params: ResponseParams,
   query: Type.Object({
     stream: Type.Optional(
-      Type.Boolean({ description: "true is refused: the conversation can be listened to instead." }),
+      Type.Boolean({
+        description: "Its events, of one that was asked for with `background`; of others it is refused.",
+      }),
+    ),
+    starting_after: Type.Optional(
+      Type.Integer({ minimum: 0, description: "With `stream`: the number of the last event that was seen." }),
     ),
   }),
   reply: { description: "The response, as far as it is in the log.", schema: ResponseObject },
+  otherReplies: [{ description: "With `stream` its events.", contentType: "text/event-stream" }],
   fails: ["unknown_response", "unsupported_parameter", "storage_unavailable"],
   refusal: openAiRefusal,
   async handle({ params, query, principal }, context) {
-    if (query.stream === true) throw unsupported("stream");
     const store = context.store.tenant(principal.tenant_id);
-    return json(await readResponse(store, await findResponse(store, params.response_id)));
+    const found = await findResponse(store, params.response_id);
+    if (query.stream !== true) return json(await readResponse(store, found));
+    if (found.asked.background !== true) throw unsupported("stream");
+    return openResponseStream(context, principal.tenant_id, found.id, query.starting_after ?? -1);
   },
 });
 
@@ -237,11 +260,28 @@ async function eraseUnused(erased: Promise<unknown>): Promise<void> {
   }
 }
 
+/** What is answered of a response that nobody waits for. */
+async function inBackground(
+  token: string,
+  streams: boolean,
+  { tenant_id }: Principal,
+  context: HttpContext,
+): Promise<Reply> {
+  const store = context.store.tenant(tenant_id);
+  const accepted = await durableRun(store, token);
+  if (accepted === null) throw new SvcError("actor_lost");
+  const { fiber, run } = accepted;
+  const id = responseId(fiber.suffix, token, run.first_seq ?? 0);
+  if (streams) return openResponseStream(context, tenant_id, id, -1);
+  return json(await readResponse(store, await findResponse(store, id)));
+}
+
 type ResponseBody = Readonly<Record<string, unknown>>;
 
 /** What would change the answer and is not honoured is refused, not ignored. */
 function refuseUnsupported(body: ResponseBody): void {
-  if (body.background === true) throw unsupported("background");
+  // What is not kept could not be asked for.
+  if (body.background === true && body.store === false) throw unsupported("background");
   for (const param of ["conversation", "prompt", "max_tool_calls"])
     if (!isNothing(body[param])) throw unsupported(param);
   if (!isNothing(body.top_logprobs) && body.top_logprobs !== 0) throw unsupported("top_logprobs");

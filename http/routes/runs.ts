@@ -1,8 +1,10 @@
 import { publicThread, runAddress } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { requestMs, type TenantStore } from "../../storage/store/store.ts";
-import { fiberPage, wakeFiberOp } from "../../storage/tables/fibers.ts";
+import { type FiberRow, fiberPage, wakeFiberOp } from "../../storage/tables/fibers.ts";
+import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { type DurableRun, durableRun, recordOf, standingOf } from "../run-record.ts";
@@ -17,7 +19,8 @@ const tag = "Durable runs";
 const cancelMs = 60_000;
 
 const TokenParams = Type.Object({ resume_token: Type.String({ maxLength: 64 }) });
-const RunParams = Type.Object({
+/** Of the routes of operators. */
+export const RunParams = Type.Object({
   run_id: Type.String({ maxLength: 64, description: "The run's id, which is its token." }),
 });
 
@@ -59,8 +62,36 @@ const runStream = route({
   },
 });
 
+const runAbort = route({
+  method: "POST",
+  path: "/chat/runs/{resume_token}/abort",
+  summary: "Stops a durable run, also one without a conversation: it ends as failed, with the error aborted.",
+  tag,
+  access: "chat:write",
+  drives: "turn",
+  params: TokenParams,
+  reply: {
+    description: "The run as it is then. `aborted` is false when it was over by itself.",
+    schema: Type.Object({ ok: Type.Boolean(), aborted: Type.Boolean(), run: RunRecord }),
+  },
+  fails: ["run_not_found", ...actorFails],
+  async handle({ params, principal, lease }, { store, bus }) {
+    const { tenant_id } = principal;
+    const tenant = store.tenant(tenant_id);
+    const { fiber } = await foundRun(tenant, params.resume_token);
+    const refused = lease === null ? null : await leaseRefusal(tenant, fiber.suffix, lease);
+    if (refused !== null) throw new SvcError(refused);
+    const { aborted } = fiber.ended_at === null ? await stop(tenant_id, fiber, bus) : { aborted: false };
+    return json({ ok: true, aborted, run: recordOf(await foundRun(tenant, params.resume_token)) });
+  },
+});
+
 const statuses = ["accepted", "running", "waiting", "completed", "failed", "expired", "dead"] as const;
 const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
+
+const RequeuedAs = nullable(
+  Type.String({ description: "The run that goes on with this one, which is dead: see POST /runs/{run_id}/requeue." }),
+);
 
 const ListedRun = Type.Object({
   run_id: Type.String(),
@@ -72,12 +103,13 @@ const ListedRun = Type.Object({
   ended_at: nullable(EpochMs),
   attempts: Type.Integer({ description: "Failures of the step that it is at." }),
   error: nullable(Type.String()),
+  requeued_as: RequeuedAs,
 });
 
 const runList = route({
   method: "GET",
   path: "/runs",
-  summary: "The durable runs of the tenant, newest first.",
+  summary: "The durable runs of the tenant, newest first. With `status=dead` what nobody will carry on by itself.",
   tag,
   access: ["runs:read"],
   query: Type.Object({
@@ -104,6 +136,7 @@ const runList = route({
       ended_at: row.ended_at,
       attempts: row.attempts,
       error: row.error,
+      requeued_as: row.requeued_as,
     }));
     return json({ items, next_cursor: page.next_cursor });
   },
@@ -127,6 +160,8 @@ const RunDetail = Type.Object({
   begun_at: nullable(EpochMs),
   ended_at: nullable(EpochMs),
   stop_reason: nullable(Type.String()),
+  requeued_as: RequeuedAs,
+  requeued_from: nullable(Type.String({ description: "The dead run that this one goes on with." })),
 });
 
 const runDetail = route({
@@ -156,8 +191,7 @@ const runCancel = route({
     const { tenant_id } = principal;
     const tenant = store.tenant(tenant_id);
     const { fiber } = await liveRun(tenant, params.run_id);
-    const address = runAddress(tenant_id, fiber.suffix, fiber.run_id);
-    await bus.ask(address, "abort", { reason: "client" }, { deadlineMs: cancelMs });
+    await stop(tenant_id, fiber, bus);
     return json(await detailOf(tenant, params.run_id));
   },
 });
@@ -183,6 +217,11 @@ const runRetry = route({
     return json({ ...(await detailOf(tenant, params.run_id)), retried });
   },
 });
+
+/** Resolves when the run has stopped. */
+function stop(tenantId: string, { suffix, run_id }: FiberRow, bus: Bus): Promise<{ readonly aborted: boolean }> {
+  return bus.ask(runAddress(tenantId, suffix, run_id), "abort", { reason: "client" }, { deadlineMs: cancelMs });
+}
 
 /** Refuses with run_not_found. */
 async function foundRun(store: TenantStore, id: string): Promise<DurableRun> {
@@ -215,7 +254,9 @@ async function detailOf(store: TenantStore, id: string) {
     begun_at: fiber.begun_at,
     ended_at: fiber.ended_at,
     stop_reason: run.result?.stop_reason ?? null,
+    requeued_as: fiber.requeued_as,
+    requeued_from: run.asked.requeued?.run_id ?? null,
   };
 }
 
-export const runRoutes = [runByToken, runStream, runList, runDetail, runCancel, runRetry];
+export const runRoutes = [runByToken, runStream, runAbort, runList, runDetail, runCancel, runRetry];

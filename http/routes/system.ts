@@ -51,9 +51,12 @@ const ready = route({
     },
   ],
   async handle(_request, { probes, settings, draining }) {
-    const [database, object_store] = await Promise.all([probes.database.ask(), probes.object_store.ask()]);
-    // Without Redis there is nothing to try (decision 43).
-    const redis = { ok: true, duration_ms: 0, configured: false };
+    const [database, redis, object_store] = await Promise.all([
+      probes.database.ask(),
+      // Without Redis there is nothing to try (decision 43).
+      probes.redis?.ask() ?? { ok: true, duration_ms: 0, configured: false },
+      probes.object_store.ask(),
+    ]);
     // Keys come from the settings, which were checked at the start: they are there or not.
     const jwks = settings.authMode === "jwt" && { jwks: { ok: settings.jwksPublic !== null, duration_ms: 0 } };
     const checks = { database, redis, object_store, ...jwks };

@@ -1,0 +1,68 @@
+import { splitThreadId } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
+import { anyTenant, consumerOf } from "../../governance/auth/consumer.ts";
+import { isTenantId } from "../../governance/settings/tenant-id.ts";
+import { json } from "../exchange/reply.ts";
+import { takeConsumerAnswer } from "../queue-answers.ts";
+import { actorFails, route } from "../route.ts";
+import { OpenObject } from "../schemas/common.ts";
+
+// What consumers of queues say (document 1, "POST /internal/sessions/{session_id}/events"; U-27 says in which order what is looked at).
+
+const events = route({
+  method: "POST",
+  path: "/internal/sessions/{session_id}/events",
+  summary: "Says what came of a call that a consumer has taken from its queue.",
+  tag: "Queues",
+  access: "public",
+  params: Type.Object({ session_id: Type.String({ description: "`session_id` of the job, with its tenant." }) }),
+  headers: Type.Object({
+    "X-Svc-Consumer-Secret": Type.Optional(Type.String({ description: "SVC_CONSUMER_SHARED_SECRET." })),
+  }),
+  body: Type.Object(
+    {
+      tool_call_id: Type.String({ minLength: 1, maxLength: 256, description: "Of the job." }),
+      content: Type.Union([Type.String(), OpenObject, Type.Array(Type.Unknown())], {
+        default: "",
+        description: "The result, at most 256 KiB. The model reads it as third-party data.",
+      }),
+      error: Type.Boolean({ default: false, description: "The call has failed, and `content` says why." }),
+      name: Type.String({ default: "", maxLength: 64, description: "`tool` of the job; not looked at." }),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "Whether a run has waited for it.",
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      signaled: Type.Boolean({ description: "False when no run waits for it: it is late, or nobody has asked." }),
+      session_id: Type.String(),
+      tool_call_id: Type.String(),
+      event_id: Type.Union([Type.String(), Type.Null()], {
+        description: "Of the note in the log that has what came too late; null for none.",
+      }),
+    }),
+  },
+  fails: [
+    "consumer_shared_secret_required",
+    "unauthorized",
+    "thread_not_in_tenant",
+    "already_recorded",
+    "payload_too_large",
+    ...actorFails,
+  ],
+  admit: ({ head }, { settings }) => consumerOf(settings, head.headers["x-svc-consumer-secret"]),
+  async handle({ params: { session_id }, body, principal }, context) {
+    const { tenantId, suffix } = splitThreadId(session_id);
+    const { tenant_id } = principal;
+    const isTheirs = tenant_id === anyTenant ? isTenantId(tenantId) : tenant_id === tenantId;
+    if (!session_id.includes(":") || !isTheirs) throw new SvcError("thread_not_in_tenant");
+    const { tool_call_id, content, error } = body;
+    const taken = await takeConsumerAnswer(context, tenantId, suffix, { tool_call_id, content, error });
+    const { signaled, event_id } = taken;
+    return json({ ok: true, signaled, session_id, tool_call_id, event_id });
+  },
+});
+
+export const internalRoutes = [events];

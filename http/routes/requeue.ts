@@ -1,0 +1,141 @@
+import { runAddress } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { AcceptedRun } from "../../bus/protocol/run.ts";
+import { Type } from "../../bus/type.ts";
+import { type DeadRun, deadFibers, fiberById } from "../../storage/tables/fibers.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { AcceptedRun as AcceptedRunSchema } from "../schemas/chat.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
+import { RunParams } from "./runs.ts";
+
+// Dead runs are looked through with GET /runs?status=dead, and gone on with here: each by a run of its own, which its conversation
+// accepts like any other.
+
+const tag = "Durable runs";
+/** Dead runs that one request goes on with (decision 102). */
+const bulkMax = 1_000;
+/** How many of them are being accepted at a time: requests of others come between. */
+const atOnce = 16;
+
+const requeueFails = [
+  "run_queue_full",
+  "run_in_progress",
+  "principal_revoked",
+  "conflict",
+  "unknown_manifest",
+  "invalid_manifest",
+  ...actorFails,
+] as const;
+
+const requeue = route({
+  method: "POST",
+  path: "/runs/{run_id}/requeue",
+  summary:
+    "Goes on with a dead run, behind the last step that its log has, as a run of its own; the dead one stays dead.",
+  tag,
+  access: ["runs:write"],
+  params: RunParams,
+  reply: {
+    status: 202,
+    description: "The new run: with its own id, token, time and webhooks, on behalf of who has asked for the dead one.",
+    schema: Type.Object({
+      ...AcceptedRunSchema.properties,
+      requeued_from: Type.String({ description: "The dead run." }),
+    }),
+  },
+  fails: ["run_not_found", "run_not_dead", "run_requeued", ...requeueFails],
+  async handle({ params: { run_id }, principal: { tenant_id } }, { store, bus, env }) {
+    const fiber = await fiberById(store.tenant(tenant_id), run_id);
+    if (fiber === undefined) throw new SvcError("run_not_found");
+    return json({ ...(await goOnWith(tenant_id, fiber, bus, env.id())), requeued_from: run_id }, 202);
+  },
+});
+
+const requeueMany = route({
+  method: "POST",
+  path: "/runs/requeue",
+  summary: `Goes on with dead runs that no other goes on with, the oldest first, at most ${bulkMax} of them.`,
+  tag,
+  access: ["runs:write"],
+  body: Type.Object(
+    {
+      manifest: Type.Optional(nullable(Type.String({ maxLength: 256, description: "Those of this manifest only." }))),
+      until: Type.Optional(
+        nullable(Type.Integer({ ...EpochMs, description: "Those that were dead by then, in epoch milliseconds." })),
+      ),
+      cursor: Type.Optional(nullable(Type.String({ description: "`next_cursor` of the answer before." }))),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "What became of each, in the order of their age.",
+    schema: Type.Object({
+      requeued: Type.Array(Type.Object({ run_id: Type.String(), requeued_as: Type.String() })),
+      skipped: Type.Array(
+        Type.Object({ run_id: Type.String(), error: Type.String({ description: "Why nothing goes on with it." }) }),
+      ),
+      more: Type.Boolean({ description: "There may be more: a page was full, or the queue is." }),
+      next_cursor: nullable(Type.String({ description: "Where they begin; null for the oldest." })),
+    }),
+  },
+  fails: ["invalid_cursor", "storage_unavailable"],
+  async handle({ body, principal: { tenant_id }, exchange }, { store, bus, env }) {
+    const { manifest = null, until, cursor = null } = body;
+    const asked = { manifest, until: until ?? Number.MAX_SAFE_INTEGER, cursor };
+    const dead = await deadFibers(store.tenant(tenant_id), asked, bulkMax);
+    const ends = new Map<string, string | SvcError>();
+    let isStopped = false;
+    exchange.onAborted(() => {
+      isStopped = true;
+    });
+    const left = dead[Symbol.iterator]();
+    const work = async (): Promise<void> => {
+      while (!isStopped) {
+        const { value: run } = left.next();
+        if (run === undefined) return;
+        const end = await goOnWith(tenant_id, run, bus, env.id()).then(
+          ({ resume_token }) => resume_token,
+          SvcError.from,
+        );
+        ends.set(run.run_id, end);
+        if (end instanceof SvcError && end.code === "run_queue_full") isStopped = true;
+      }
+    };
+    await Promise.all(Array.from({ length: atOnce }, work));
+    return json(told(dead, ends, cursor));
+  },
+});
+
+/** Has the new run accepted. `id` is its own. */
+function goOnWith(
+  tenantId: string,
+  { run_id, suffix }: { readonly run_id: string; readonly suffix: string },
+  bus: Bus,
+  id: string,
+): Promise<AcceptedRun> {
+  return bus.ask(runAddress(tenantId, suffix, id), "requeue", { of: run_id });
+}
+
+/** What became of each, up to the first that the queue had no room for: there it goes on another time. */
+function told(dead: readonly DeadRun[], ends: ReadonlyMap<string, string | SvcError>, cursor: string | null) {
+  const requeued: { run_id: string; requeued_as: string }[] = [];
+  const skipped: { run_id: string; error: string }[] = [];
+  let seen = cursor;
+  let isFull = false;
+  for (const { run_id, cursor: at } of dead) {
+    const end = ends.get(run_id);
+    if (end === undefined) isFull = true;
+    else if (typeof end === "string") requeued.push({ run_id, requeued_as: end });
+    else {
+      skipped.push({ run_id, error: end.code });
+      isFull ||= end.code === "run_queue_full";
+    }
+    if (!isFull) seen = at;
+  }
+  const more = isFull || dead.length === bulkMax;
+  return { requeued, skipped, more, next_cursor: more ? seen : null };
+}
+
+export const requeueRoutes = [requeue, requeueMany];

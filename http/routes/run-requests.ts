@@ -1,0 +1,119 @@
+import { runAddress } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import type { ModelRequestBodies } from "../../bus/protocol/run.ts";
+import { Type } from "../../bus/type.ts";
+import { hasScopes } from "../../governance/auth/scopes.ts";
+import { type CallFacts, countModelCalls } from "../../storage/tables/model-calls.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, route } from "../route.ts";
+import { durableRun } from "../run-record.ts";
+import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+
+// What the models of a run were asked, for its operators (decisions 86, 102).
+
+const open = { additionalProperties: true };
+const Digest = Type.String({ description: "SHA-256, hexadecimal." });
+const Words = (description: string) => nullable(Type.String({ description }));
+
+const Bodies = Type.Object(
+  {
+    system: Words("The whole system text."),
+    messages: nullable(
+      Type.Array(Type.Unknown(), {
+        description: "As an OpenAI-style provider takes them, the system message first, without images.",
+      }),
+    ),
+    tools: nullable(Type.Array(Type.Unknown())),
+    answer: Type.Unknown({ description: "The schema of the answer; null without one." }),
+    reply: Words("What the model has said, where no event of the conversation says it."),
+    problems: Type.Array(Type.String(), {
+      description: "What is not as the record says: empty when this is what was sent.",
+    }),
+  },
+  { description: "What was sent; null for callers without manifests:read." },
+);
+
+const ModelRequest = Type.Object({
+  run_id: Type.String(),
+  n: Type.Integer(),
+  of: Type.Integer({ description: "Model requests of the run that are on record." }),
+  purpose: Type.Union(["step", "summary", "question", "decider"].map((name) => Type.Literal(name))),
+  agent: Type.String(),
+  step: Type.Integer(),
+  route: Type.String({ description: "The route that was asked last." }),
+  parameters: OpenObject,
+  digests: Type.Object({ frame: Digest, system: Digest, tools: nullable(Digest), answer: nullable(Digest) }, open),
+  shown: nullable(
+    Type.Array(Type.Unknown(), {
+      description:
+        "What the model was shown, in its order: the sequence number of an event, all messages from one to another, the opening of a turn that was cut, or the digest of words that are in no log. Null without a thread.",
+    }),
+  ),
+  cleared: nullable(OpenObject),
+  files: Type.Array(Type.Unknown(), { description: "Digests of the images that were shown." }),
+  tries: Type.Array(Type.Object({ route: Type.String(), outcome: Type.String(), ms: Type.Integer() })),
+  started: EpochMs,
+  first_token: nullable(EpochMs),
+  ended: EpochMs,
+  outcome: Type.String(),
+  stop_reason: nullable(Type.String()),
+  usage: nullable(
+    Type.Object({
+      input: Type.Integer(),
+      output: Type.Integer(),
+      cacheRead: Type.Integer(),
+      cacheWrite: Type.Integer(),
+    }),
+  ),
+  estimated: Type.Boolean(),
+  cost_usd: nullable(Type.Number()),
+  bodies: nullable(Bodies),
+});
+
+const runRequest = route({
+  method: "GET",
+  path: "/runs/{run_id}/requests/{n}",
+  summary: "The n-th model request of a run: digests, and what was sent for callers with manifests:read.",
+  tag: "Durable runs",
+  access: ["runs:read"],
+  params: Type.Object({
+    run_id: Type.String({ maxLength: 64, description: "The id of a run, durable or not." }),
+    n: Type.String({ pattern: "^[1-9][0-9]{0,8}$", description: "From 1, in the order in which they ended." }),
+  }),
+  reply: { description: "The request.", schema: ModelRequest },
+  fails: ["run_not_found", "request_not_found", ...actorFails],
+  async handle({ params, principal }, { store, bus }) {
+    const { run_id } = params;
+    const n = Number(params.n);
+    const { tenant_id } = principal;
+    const tenant = store.tenant(tenant_id);
+    const of = await countModelCalls(tenant, run_id);
+    if (of === 0 && (await durableRun(tenant, run_id)) === null) throw new SvcError("run_not_found");
+    const with_bodies = hasScopes(principal, ["manifests:read"]);
+    const told = of < n ? null : await bus.ask(runAddress(tenant_id, null, run_id), "request", { n, with_bodies });
+    if (told === null) throw new SvcError("request_not_found");
+    const {
+      files = [],
+      estimated = false,
+      at: _at,
+      chars: _chars,
+      messages: _messages,
+      cleared = null,
+      ...facts
+    } = JSON.parse(told.facts) as CallFacts;
+    const digests = { ...facts.digests, frame: told.frame };
+    return json({ run_id, n, of, ...facts, digests, cleared, files, estimated, bodies: bodiesOf(told.bodies) });
+  },
+});
+
+function bodiesOf(bodies: ModelRequestBodies | null) {
+  if (bodies === null) return null;
+  const { messages, tools, answer } = bodies;
+  return { ...bodies, messages: parsed(messages), tools: parsed(tools), answer: parsed(answer) };
+}
+
+function parsed(text: string | null): unknown {
+  return text === null ? null : JSON.parse(text);
+}
+
+export const runRequestRoutes = [runRequest];

@@ -1,0 +1,71 @@
+import { publicThread } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
+import { readCursor, writeCursor } from "../../storage/store/cursor.ts";
+import { json } from "../exchange/reply.ts";
+import { route } from "../route.ts";
+import { durableRun } from "../run-record.ts";
+import { claimsOf, timelineOf } from "../run-timeline.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
+import { RunParams } from "./runs.ts";
+
+const Item = Type.Object(
+  {
+    at: EpochMs,
+    kind: Type.String({
+      description:
+        "accepted, begun, input, model_call, tool_call, tool_result, wait, note, retry, ended. What else it has depends on it.",
+    }),
+    seq: nullable(Type.Integer({ description: "Its place in the log; null for what is no event." })),
+  },
+  { additionalProperties: true },
+);
+
+const timeline = route({
+  method: "GET",
+  path: "/runs/{run_id}/timeline",
+  summary: "What a durable run has done, in order: without what was said.",
+  tag: "Durable runs",
+  access: ["runs:read"],
+  params: RunParams,
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 500, default: 100, description: "Events of the log on a page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+  }),
+  reply: {
+    description: "A page of it.",
+    schema: Type.Object({
+      run_id: Type.String(),
+      status: Type.String(),
+      thread_id: nullable(Type.String()),
+      manifest_id: Type.String(),
+      claims: Type.Integer({ description: "How often it was taken up, in this process or another." }),
+      attempts: Type.Integer({ description: "Failures of the step that it is at." }),
+      lost: Type.Integer({ description: "How often that step was lost with its process." }),
+      wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for somebody." })),
+      items: Type.Array(Item),
+      next_cursor: nullable(Type.String()),
+    }),
+  },
+  fails: ["run_not_found", "invalid_cursor", "storage_unavailable"],
+  async handle({ params, query, principal }, { store: stores }) {
+    const { limit, cursor = null } = query;
+    const [from = null] = cursor === null ? [] : readCursor(cursor, ["number"]);
+    const store = stores.tenant(principal.tenant_id);
+    const found = await durableRun(store, params.run_id);
+    if (found === null) throw new SvcError("run_not_found");
+    const { items, next } = await timelineOf(store, found, from, limit);
+    const { run_id, suffix, attempts, lost, wake_at } = found.fiber;
+    return json({
+      run_id,
+      status: found.run.status,
+      thread_id: publicThread(principal.tenant_id, suffix),
+      manifest_id: found.run.manifest,
+      claims: claimsOf(found),
+      ...{ attempts, lost, wake_at, items },
+      next_cursor: next === null ? null : writeCursor([next]),
+    });
+  },
+});
+
+export const timelineRoutes = [timeline];

@@ -1,0 +1,147 @@
+import type { TenantStore } from "../storage/store/store.ts";
+import { type LogEvent, readEvents } from "../storage/tables/events.ts";
+import { runNumber } from "../storage/tables/runs.ts";
+import { threadBySuffix } from "../storage/tables/threads.ts";
+import { type WaitRow, waitsOpenedIn } from "../storage/tables/waits.ts";
+import type { DurableRun } from "./run-record.ts";
+
+// What a durable run has done, in order, made from its rows, its log and its waits. Whose words and arguments they were is nobody's
+// business here: it is told what was done and when, and not what was said.
+
+/** Something that a run has done, or that was done to it. */
+export interface TimelineItem {
+  readonly at: number;
+  readonly kind:
+    | "accepted"
+    | "begun"
+    | "input"
+    | "model_call"
+    | "tool_call"
+    | "tool_result"
+    | "wait"
+    | "note"
+    | "retry"
+    | "ended";
+  /** Its place in the log; null for what is no event. */
+  readonly seq: number | null;
+  readonly [field: string]: unknown;
+}
+
+/** A page of it. */
+export interface Timeline {
+  readonly items: readonly TimelineItem[];
+  /** The sequence number with which the next page begins; null for the last page. */
+  readonly next: number | null;
+}
+
+/** At most `limit` events from a sequence number on, null for the first, and what has happened between them. */
+export async function timelineOf(
+  store: TenantStore,
+  found: DurableRun,
+  from: number | null,
+  limit: number,
+): Promise<Timeline> {
+  const { fiber, run } = found;
+  const first = run.first_seq ?? 0;
+  const begin = Math.max(first, from ?? first);
+  const thread = await threadBySuffix(store, fiber.suffix);
+  const end = run.last_seq === null ? (thread?.next_seq ?? 0) : run.last_seq + 1;
+  const read = begin < end && thread ? await readEvents(store, thread.thread_key, begin, end) : [];
+  const events = read.slice(0, limit);
+  const next = (events.at(-1)?.seq ?? end) + 1;
+  const isLast = events.length === 0 || next >= end;
+  const since = from === null ? 0 : (read[0]?.ts ?? Number.MAX_SAFE_INTEGER);
+  const until = isLast ? Number.MAX_SAFE_INTEGER : (read[limit]?.ts ?? (await tsOf(store, thread?.thread_key, next)));
+  const waits = await waitsOpenedIn(store, fiber.run_id, since, until);
+  const began = new Map<string | undefined, number>();
+  const items = events.map((event) => itemOf(event, began));
+  const marks = [
+    ...(from === null ? beginningOf(found) : []),
+    ...waits.map(waitItem),
+    ...(isLast ? standingOf(found) : []),
+  ];
+  return { items: merged(items, marks), next: isLast ? null : next };
+}
+
+/** How often it was taken up: as often as its conversation was taken since it was accepted. */
+export function claimsOf({ run }: DurableRun): number {
+  return run.epoch - runNumber(run.run_key);
+}
+
+async function tsOf(store: TenantStore, threadKey: number | undefined, seq: number): Promise<number> {
+  const [event] = threadKey === undefined ? [] : await readEvents(store, threadKey, seq, seq + 1);
+  return event?.ts ?? Number.MAX_SAFE_INTEGER;
+}
+
+function beginningOf({ fiber, run }: DurableRun): TimelineItem[] {
+  const { surface, principal, requeued } = run.asked;
+  const accepted: TimelineItem = {
+    at: fiber.accepted_at,
+    kind: "accepted",
+    seq: null,
+    surface,
+    principal_subj: principal.sub,
+    ...(requeued && { requeued_from: requeued.run_id }),
+  };
+  return fiber.begun_at === null ? [accepted] : [accepted, { at: fiber.begun_at, kind: "begun", seq: null }];
+}
+
+/** Where it stands: that its step has failed and when it is tried again, or how it has ended. */
+function standingOf({ fiber, run }: DurableRun): TimelineItem[] {
+  const { attempts, lost, wake_at, updated_at, ended_at, error } = fiber;
+  if (ended_at !== null) {
+    const { stop_reason = null } = run.result ?? {};
+    return [{ at: ended_at, kind: "ended", seq: null, status: run.status, stop_reason, error, attempts, lost }];
+  }
+  if (attempts === 0 && lost === 0) return [];
+  return [{ at: updated_at, kind: "retry", seq: null, attempts, lost, wake_at }];
+}
+
+function waitItem({ opened_at, kind, state, deadline, asked_as, approval_id, call }: WaitRow): TimelineItem {
+  const { tool, tool_call_id } = call;
+  return {
+    at: opened_at,
+    kind: "wait",
+    seq: null,
+    ...{ for: kind, id: approval_id ?? asked_as, state, until: deadline, tool, tool_call_id },
+  };
+}
+
+/** `began` has when calls were begun: an intent stands before its result. */
+function itemOf(event: LogEvent, began: Map<string | undefined, number>): TimelineItem {
+  const { seq, ts: at, kind, role, extra } = event;
+  const metadata = extra?.metadata ?? {};
+  const call = { tool: extra?.name ?? null, tool_call_id: extra?.tool_call_id ?? null };
+  if (kind === "tool_call") {
+    began.set(extra?.tool_call_id, at);
+    return { at, kind, seq, ...call, effect: metadata.effect ?? null };
+  }
+  if (kind === "tool_result") {
+    const since = began.get(extra?.tool_call_id);
+    return { at, kind, seq, ...call, status: metadata.status ?? null, ms: since === undefined ? null : at - since };
+  }
+  if (kind === "message" && role === "assistant" && metadata.source !== "client") {
+    const { model = null, stop_reason = null, usage = null, status } = metadata;
+    const asked = extra?.tool_calls?.map(({ name }) => name) ?? [];
+    return {
+      at,
+      kind: "model_call",
+      seq,
+      ...{ model, stop_reason, usage, tools: asked },
+      ...(status !== undefined && { status }),
+    };
+  }
+  if (kind === "message" && role === "user") return { at, kind: "input", seq, type: metadata.type ?? null };
+  return { at, kind: "note", seq, type: metadata.type ?? kind };
+}
+
+/** Events keep their order, whatever the clock was at. */
+function merged(items: readonly TimelineItem[], marks: readonly TimelineItem[]): TimelineItem[] {
+  const all: TimelineItem[] = [];
+  const left = [...marks];
+  for (const item of items) {
+    while (left[0] && left[0].at <= item.at && left[0].kind !== "ended") all.push(left.shift() as TimelineItem);
+    all.push(item);
+  }
+  return [...all, ...left];
+}
