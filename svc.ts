@@ -1,6 +1,7 @@
 // The command line. Arguments are parsed and commands run in host/cli; here is what touches the process, and what the
 // commands need from the layers above them.
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
@@ -63,6 +64,12 @@ const commands: Commands = {
   "mint-jwt": async () => (await import("./host/cli/mint-jwt.ts")).mintJwtCommand,
   keys: async () => (await import("./host/cli/keys.ts")).keysCommand,
   task: async () => (await import("./host/cli/task.ts")).taskCommand,
+  runs: async () => (await import("./host/cli/runs.ts")).runsCommand,
+  chaos: async () => {
+    const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+    const program = { path: process.execPath, args: ["--import", at("./strip-types.js"), at("./svc.ts")] };
+    return (await import("./host/cli/chaos/chaos-command.ts")).chaosCommand(program, at("./plugins/chaos/chaos.ts"));
+  },
   version: async () => (await import("./host/cli/version.ts")).versionCommand(version),
 };
 
@@ -102,6 +109,8 @@ const { code, stdout, stderr } = await dispatch(process.argv.slice(2), commands,
   env,
   environment: process.env,
   stop: stop.signal,
+  // https://no-color.org
+  terminal: process.stdout.isTTY ? { columns: process.stdout.columns || 80, colours: !process.env.NO_COLOR } : null,
 });
 await new Promise<void>((resolve) => process.stdout.write(stdout, () => resolve()));
 await new Promise<void>((resolve) => process.stderr.write(stderr, () => resolve()));

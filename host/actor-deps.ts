@@ -13,6 +13,7 @@ import { ModelCards } from "../actors/manifests/model-cards.ts";
 import { createModels } from "../actors/models/create-models.ts";
 import { TokenCounter } from "../actors/models/token-counter.ts";
 import { type NodeDeps, nodeActor } from "../actors/node/node-actor.ts";
+import { KnownFrames } from "../actors/run/context/known-frames.ts";
 import { VectorMemory } from "../actors/run/context/vector-memory.ts";
 import { TextPace } from "../actors/run/output/text-pace.ts";
 import { patterns as builtInPatterns } from "../actors/run/patterns/patterns.ts";
@@ -23,6 +24,7 @@ import type { ThreadDeps } from "../actors/thread/deps.ts";
 import { threadActor } from "../actors/thread/thread-actor.ts";
 import { delegationSource } from "../actors/tools/delegation/task.ts";
 import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
+import { queueSource } from "../actors/tools/questions/queue-tool.ts";
 import { builtInSource } from "../actors/tools/registry/built-in.ts";
 import { registriesOf } from "../actors/tools/registry/registries.ts";
 import type { WorkspaceDeps } from "../actors/workspace/place.ts";
@@ -34,6 +36,8 @@ import type { NodeId } from "../bus/protocol/node-id.ts";
 import { AuditLog } from "../governance/audit.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
 import { Egress } from "../governance/egress/egress.ts";
+import { Redis } from "../governance/egress/redis.ts";
+import { readRedisUrl } from "../governance/egress/redis-place.ts";
 import { createLogger } from "../governance/log.ts";
 import { Metrics } from "../governance/metrics.ts";
 import { SecretMask, Secrets } from "../governance/secret-mask.ts";
@@ -111,7 +115,13 @@ export function createActorDeps(
   const log = createLogger(settings, mask, { node: config.node });
   const services = { env, settings, store, bus, log };
   const models = createModels(settings, env, mask, pluginProviders(plugins));
-  const toolSources = [clientToolSource, builtInSource, delegationSource, ...pluginToolSources(plugins, services)];
+  const toolSources = [
+    clientToolSource,
+    queueSource,
+    builtInSource,
+    delegationSource,
+    ...pluginToolSources(plugins, services),
+  ];
   const patterns = new Map([...builtInPatterns, ...pluginPatterns(plugins)]);
   const registries = registriesOf(settings, { models, toolSources, patterns });
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
@@ -132,9 +142,11 @@ export function createActorDeps(
     models,
     tokens: new TokenCounter(),
     vectors: new VectorMemory(),
+    frames: new KnownFrames(env),
     toolSources,
     controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,
+    redis: settings.redisUrl === "" ? null : new Redis(readRedisUrl(settings.redisUrl), env, log),
     resumes: new Gate(resumesMax),
     workspaceGates: new TenantGates(workspacesMax),
     manifests,

@@ -90,6 +90,7 @@ export function startActors(
     close() {
       host.close();
       deps.tokens.close();
+      deps.redis?.close();
     },
     metrics() {
       for (const kind of ["tell", "frame", "late_reply", "batch"] as const) {

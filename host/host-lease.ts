@@ -54,6 +54,11 @@ export class HostLease {
     return this.#options.renewed ? renewMs : idleMs;
   }
 
+  /** Has what hosts that are gone have left looked for once more: one that had stalled may have taken something after it was taken out. */
+  async lookForGone(): Promise<void> {
+    if (this.#state === "inside") await this.#options.onGone();
+  }
+
   /** Gives the lease back: who comes next need not wait for its end. */
   async leave(): Promise<void> {
     const { store, host, log } = this.#options;

@@ -5,6 +5,8 @@ import { SvcError } from "../bus/errors.ts";
 import { portTransport } from "../bus/ports.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import { createAuthenticator } from "../governance/auth/authenticator.ts";
+import { Redis } from "../governance/egress/redis.ts";
+import { readRedisUrl } from "../governance/egress/redis-place.ts";
 import { createLogger } from "../governance/log.ts";
 import { type MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secret-mask.ts";
@@ -101,6 +103,8 @@ export function createHttpNode(
   let draining = false;
   let closing = false;
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
+  const log = createLogger(settings, mask, { node: config.node });
+  const redis = settings.redisUrl === "" ? null : new Redis(readRedisUrl(settings.redisUrl), env, log);
   const context: HttpContext = {
     env,
     settings,
@@ -113,6 +117,7 @@ export function createHttpNode(
       settings.attachmentsMaxBytesPerTenant,
       settings.tenantStoredBytes,
     ),
+    redis,
     streams,
     hubs: new ThreadHubs(bus),
     pasts,
@@ -121,7 +126,7 @@ export function createHttpNode(
     reattached: new Set(),
     metrics,
     mask,
-    log: createLogger(settings, mask, { node: config.node }),
+    log,
     startedAt: config.startedAt,
     version: config.version,
     allMetrics,
@@ -138,6 +143,12 @@ export function createHttpNode(
         await objects.check();
         return null;
       }),
+      redis:
+        redis &&
+        new Probe(env, async () => {
+          await redis.command("PING");
+          return null;
+        }),
     },
   };
   bus.onLost((node, cause) => {
@@ -199,6 +210,7 @@ export function createHttpNode(
       closed = true;
       streams.endAll();
       listener?.close();
+      redis?.close();
       store.close();
     },
   };

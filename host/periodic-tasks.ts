@@ -3,18 +3,20 @@ import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { fibersAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
+import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { TaskAnswer } from "../http/context.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import { endedAlone } from "../storage/tables/fibers.ts";
-import { deleteLapsed, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
+import { deleteLapsed, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
 import { lookAtJobs } from "./due-jobs.ts";
 import { wakeDueRuns } from "./due-waits.ts";
 import type { HostLease } from "./host-lease.ts";
+import { pushAgain } from "./lost-pushes.ts";
 
 // What no request waits for and is done now and then, in one table.
 
@@ -55,12 +57,20 @@ interface TaskDeps extends TaskSettings {
   readonly env: Env;
   readonly bus: Bus;
   readonly files: FileStore;
+  /** Null without SVC_REDIS_URL. */
+  readonly redis: Pick<Redis, "command"> | null;
   /** Whether a task was done before in this process. */
   readonly done: Set<string>;
 }
 
 const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>> = {
   host_lease: ({ lease }) => lease.keep(),
+  async abandoned_runs({ lease, done }) {
+    // As it starts the process has looked already.
+    if (done.has("abandoned_runs")) await lease.lookForGone();
+    done.add("abandoned_runs");
+    return minuteMs;
+  },
   async due_waits({ store, bus }) {
     await wakeDueRuns(store, bus);
     return waitsMs;
@@ -84,6 +94,10 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     await lookAtJobs(store, bus);
     return jobsMs;
   },
+  async lost_pushes({ store, redis }) {
+    if (redis !== null) await pushAgain(store, redis);
+    return minuteMs;
+  },
   async search_index({ store, env }) {
     const startedAt = env.monotonic();
     if (await indexEvents(store, 1)) return indexIdleMs;
@@ -94,11 +108,13 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     return hourMs;
   },
   async old_runs({ store, bus, env, fiberRetentionDays }) {
-    if (fiberRetentionDays === 0) return hourMs;
-    const until = env.now() - fiberRetentionDays * dayMs;
-    await eraseOldLogs(store, bus, until);
-    await deleteOldRuns(store, until);
-    await deleteOldDeliveries(store, until);
+    if (fiberRetentionDays !== 0) {
+      const until = env.now() - fiberRetentionDays * dayMs;
+      await eraseOldLogs(store, bus, until);
+      await deleteOldRuns(store, until);
+      await deleteOldDeliveries(store, until);
+    }
+    await deleteOldBodies(store);
     return hourMs;
   },
   async dropped_files({ files, store }) {
@@ -137,10 +153,11 @@ export function periodicTasks(
   bus: Bus,
   files: FileStore,
   host: string,
+  redis: Pick<Redis, "command"> | null,
 ): PeriodicTask[] {
   const deps: TaskDeps = {
     ...{ workspaceRoot, fiberRetentionDays, fiberPollSeconds },
-    ...{ store, lease, env, bus, files, host, done: new Set<string>() },
+    ...{ store, lease, env, bus, files, host, redis, done: new Set<string>() },
   };
   return Object.entries(builtInTasks).map(([name, run]) => ({
     name,

@@ -5,7 +5,7 @@ import { keyedProviders } from "../governance/settings/model-options.ts";
 import { type SettingIssue, settingNames } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
 import { allRoutes } from "../http/routes/all.ts";
-import { taskToolName } from "../manifests/sections/delegation.ts";
+import { taskResultToolName, taskToolName } from "../manifests/sections/delegation.ts";
 import { specifiedPatterns } from "../manifests/sections/pattern.ts";
 import type { Plugin } from "../plugins/plugin.ts";
 import { migrations } from "../storage/migrations/list.ts";
@@ -50,7 +50,7 @@ function builtInClaims(): Claims {
     setting: settingNames(),
     table: [...migrations.flatMap(createdTables), "schema_revisions"],
     migration: migrations.map(({ revision }) => revision),
-    tool: [...[...builtInTools, ...sectionTools].map(({ name }) => name), taskToolName],
+    tool: [...[...builtInTools, ...sectionTools].map(({ name }) => name), taskToolName, taskResultToolName],
     "actor kind": actorKinds.map(({ kind }) => kind),
     pattern: [...new Set([...specifiedPatterns, ...patterns.keys()])],
     "model provider": [...keyedProviders, demoRoute.provider],

@@ -19,6 +19,7 @@ import { chooseEngine, type Engine } from "../http/engines/choose.ts";
 import { migrate } from "../storage/migrate.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
+import { type Backlog, backlog } from "../storage/tables/backlog.ts";
 import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
 import { type Actors, startActors } from "./actor-node.ts";
 import { warningOfAnonymous } from "./expecting-anonymous.ts";
@@ -110,9 +111,14 @@ async function run(
 
   const workers: HttpWorker[] = [];
   let oldestDelivery = 0;
+  let known: Backlog | null = null;
   const allMetrics = async (): Promise<readonly MetricSnapshot[]> => {
     // A store that is away is told by other means: what was known of it stands.
-    oldestDelivery = await oldestDeliveryMs(main.context.store.system).catch(() => oldestDelivery);
+    const { system: tables } = main.context.store;
+    [oldestDelivery, known] = await Promise.all([
+      oldestDeliveryMs(tables).catch(() => oldestDelivery),
+      backlog(tables).catch(() => known),
+    ]);
     return [
       ...(await system.metrics()),
       ...(actors ? [actors.metrics()] : []),
@@ -155,7 +161,14 @@ async function run(
           main.bus,
           plugins,
         );
-  main.context.metrics.gauge("svc_webhook_oldest_seconds", () => oldestDelivery / 1000);
+  const { metrics } = main.context;
+  metrics.gauge("svc_webhook_oldest_seconds", () => oldestDelivery / 1000);
+  metrics.gauge("svc_durable_queued", () => known?.queued ?? 0);
+  metrics.gauge("svc_durable_running", () => known?.running ?? 0);
+  metrics.gauge("svc_durable_parked", () => known?.parked ?? 0);
+  metrics.gauge("svc_durable_oldest_run_seconds", () => (known?.oldestRunMs ?? 0) / 1000);
+  metrics.gauge("svc_durable_oldest_due_seconds", () => (known?.oldestDueMs ?? 0) / 1000);
+  metrics.gauge("svc_oldest_wait_seconds", () => (known?.oldestWaitMs ?? 0) / 1000);
   system.join({ node: 0, connect: main.connect, lost: main.lost });
   for (let node = 1; node <= httpWorkers; node++)
     workers.push(startHttpWorker(nodeConfig(node), system, mainControl, (error) => fatal.reject(error)));
@@ -177,9 +190,9 @@ async function run(
   const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
   const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
   const services = { env, settings, store: main.context.store, bus: main.bus, log };
-  const { files } = main.context;
+  const { files, redis } = main.context;
   const allTasks = [
-    ...periodicTasks(services.store, settings, lease, env, main.bus, files, bootId),
+    ...periodicTasks(services.store, settings, lease, env, main.bus, files, bootId, redis),
     ...pluginTasks(plugins, services),
   ];
   tasks = startTasks(allTasks, env, log);
@@ -298,7 +311,9 @@ function probePort(host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", (error: NodeJS.ErrnoException) =>
-      reject(error.code === "EADDRINUSE" ? new Error(`port ${port} of ${host} is taken`) : error),
+      reject(
+        error.code === "EADDRINUSE" ? new Error(`port ${port} of ${host} is taken; SVC_PORT names another`) : error,
+      ),
     );
     probe.listen({ host, port, exclusive: true }, () => {
       const free = (probe.address() as AddressInfo).port;

@@ -2,6 +2,8 @@ import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Env } from "../../bus/env.ts";
+import { Redis } from "../../governance/egress/redis.ts";
+import { readRedisUrl } from "../../governance/egress/redis-place.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import type { KeyedProviderName } from "../../governance/settings/model-options.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
@@ -37,6 +39,7 @@ export async function runChecks(
 ): Promise<readonly Check[]> {
   const checks: Readonly<Record<string, () => Promise<Finding>>> = {
     database: () => checkDatabase(settings, allMigrations(plugins)),
+    redis: () => checkRedis(settings, env),
     object_store: () => checkObjectStore(settings),
     workspace_root: () => checkWorkspace(settings),
     secrets: () => checkSecrets(settings),
@@ -73,6 +76,22 @@ async function checkDatabase(settings: Settings, needed: readonly Migration[]): 
   if (!(await schemaBehind(config, needed))) return ok(`${config.engine} at revision ${revision}`);
   if (config.engine === "sqlite") return ok(`sqlite at revision ${revision}; serve brings it up to date`);
   return { status: "warning", detail: `postgres at revision ${revision}, which is behind; run svc migrate` };
+}
+
+/** The server starts without it, and refuses work that needs it. */
+async function checkRedis({ redisUrl }: Settings, env: Env): Promise<Finding> {
+  if (redisUrl === "") return ok("SVC_REDIS_URL is unset, so manifests with spec.queues are refused");
+  const place = readRedisUrl(redisUrl);
+  const redis = new Redis(place, env, { info() {}, warn() {} });
+  try {
+    await redis.command("PING");
+    return ok(`${place.host}:${place.port}${place.isTls ? " by TLS" : ""}`);
+  } catch (error) {
+    const { message } = (error as Error & { cause?: Error }).cause ?? (error as Error);
+    return { status: "error", detail: `${place.host}:${place.port} does not answer: ${message}` };
+  } finally {
+    redis.close();
+  }
 }
 
 async function checkObjectStore({ objectStore, objectStorePath }: Settings): Promise<Finding> {
@@ -118,6 +137,8 @@ async function checkModel(
   if (!route) return { status: "error", detail: `there is no model route ${id}` };
   if (pluginProviders(plugins).some(({ name }) => name === route.provider))
     return ok(`${id} of ${route.provider}, a plugin's`);
+  const own = settings.modelProviders[route.provider];
+  if (own !== undefined) return ok(`${id} of ${route.provider}, ${own.base_url}`);
   if (settings.litellmBaseUrl !== "") return ok(`${id} through the gateway of SVC_LITELLM_BASE_URL`);
   if (route.provider === "demo")
     return { status: "warning", detail: "demo answers offline: no provider has a credential" };

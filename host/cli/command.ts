@@ -1,5 +1,6 @@
 import type { Env } from "../../bus/env.ts";
 import type { Environment } from "../../governance/settings/settings.ts";
+import type { Terminal } from "./run-table.ts";
 
 /** What a command may touch besides files and the network. */
 export interface CommandIo {
@@ -8,6 +9,8 @@ export interface CommandIo {
   readonly environment: Environment;
   /** Ends when the process is asked to stop. */
   readonly stop: AbortSignal;
+  /** Null where the answer goes elsewhere. */
+  readonly terminal: Terminal | null;
 }
 
 /** How a command ended. `json` is the answer of --json; `text` is for people, on stdout when the code is 0, else on stderr. */

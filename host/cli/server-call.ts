@@ -1,6 +1,8 @@
 import { Egress, type ResponseHandler } from "../../governance/egress/egress.ts";
 import { egressFailure } from "../../governance/egress/failure.ts";
 import { readTarget } from "../../governance/egress/target.ts";
+import { type Environment, loadSettings } from "../../governance/settings/settings.ts";
+import { type CommandArgs, textOption, UsageError } from "./command.ts";
 
 /** What a server has answered. */
 export interface ServerAnswer {
@@ -11,8 +13,26 @@ export interface ServerAnswer {
 /** Longer than any request of a command takes that a server answers. */
 const silenceMs = 120_000;
 
-/** Sends a POST without a body to a running server. Rejects, in words, when there is no answer. */
-export async function postToServer(url: string, key: string | undefined): Promise<ServerAnswer> {
+/** The option of every command that speaks to a server. */
+export const urlOption = {
+  url: { type: "string", value: "URL", help: "Where the server is (this machine, at SVC_PORT)." },
+} as const;
+
+/** Where the server is that a command speaks to, without a slash at its end. */
+export function serverUrl(args: CommandArgs, environment: Environment): string {
+  const given = textOption(args, "url", "");
+  const base = given === "" ? `http://127.0.0.1:${loadSettings(environment).port}` : given;
+  if (URL.parse(base) === null) throw new UsageError("--url is no URL.");
+  return base.replace(/\/+$/, "");
+}
+
+/** Sends a request to a running server, with JSON where there is a body. Rejects, in words, when there is no answer. */
+export async function askServer(
+  method: "GET" | "POST",
+  url: string,
+  key: string | undefined,
+  body: object | null = null,
+): Promise<ServerAnswer> {
   const egress = new Egress("operator");
   try {
     return await new Promise((resolve, reject) => {
@@ -27,8 +47,12 @@ export async function postToServer(url: string, key: string | undefined): Promis
         onResponseEnd: () => resolve({ status, body: Buffer.concat(pieces).toString("utf8") }),
         onResponseError: (_controller, error) => reject(noAnswer(url, error)),
       };
-      const headers = key === undefined || key === "" ? [] : ["authorization", `Bearer ${key}`];
-      egress.dispatch(readTarget(url), { method: "POST", headers, body: null, silenceMs }, handler);
+      const headers = [
+        ...(key === undefined || key === "" ? [] : ["authorization", `Bearer ${key}`]),
+        ...(body === null ? [] : ["content-type", "application/json"]),
+      ];
+      const sent = body === null ? null : JSON.stringify(body);
+      egress.dispatch(readTarget(url), { method, headers, body: sent, silenceMs }, handler);
     });
   } finally {
     await egress.close();

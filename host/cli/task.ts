@@ -1,24 +1,18 @@
-import { loadSettings } from "../../governance/settings/settings.ts";
-import { type Command, failed, textOption, UsageError } from "./command.ts";
-import { postToServer } from "./server-call.ts";
+import { type Command, failed, UsageError } from "./command.ts";
+import { askServer, serverUrl, urlOption } from "./server-call.ts";
 
 /** `svc task run NAME`: has a running server do one of its periodic tasks now. */
 export const taskCommand: Command = {
   summary: "Have a running server do a periodic task now; SVC_KEY is the key of a caller with the scope tasks:run.",
-  options: {
-    url: { type: "string", value: "URL", help: "Where the server is (this machine, at SVC_PORT)." },
-  },
+  options: urlOption,
   positionals: ["run", "NAME"],
   async run(args, { environment }) {
     const [action, name = ""] = args.positionals;
     if (action !== "run") throw new UsageError(`svc task takes run, and not ${JSON.stringify(action)}.`);
     if (!/^[A-Za-z0-9_.-]{1,100}$/.test(name))
       throw new UsageError("NAME is that of a task, such as run_scheduled_jobs.");
-    const given = textOption(args, "url", "");
-    const base = given === "" ? `http://127.0.0.1:${loadSettings(environment).port}` : given;
-    if (URL.parse(base) === null) throw new UsageError("--url is no URL.");
-    const url = `${base.replace(/\/+$/, "")}/tasks/${name}/run`;
-    const { status, body } = await postToServer(url, environment.SVC_KEY);
+    const url = `${serverUrl(args, environment)}/tasks/${name}/run`;
+    const { status, body } = await askServer("POST", url, environment.SVC_KEY);
     if (status === 200) return { code: 0, json: { ok: true, task: name }, text: `${name}: done` };
     if (status === 404) return failed(1, "not_found", `The server has no task ${name}.`);
     return failed(1, "refused", `The server has answered ${status}: ${body.slice(0, 500)}`);

@@ -1,0 +1,114 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import {
+  type Command,
+  type CommandArgs,
+  type CommandIo,
+  failed,
+  type Outcome,
+  textOption,
+  UsageError,
+} from "../command.ts";
+import { ChaosRuns } from "./chaos-runs.ts";
+import type { Invariant } from "./invariants.ts";
+import type { Program } from "./killed-server.ts";
+import type { Took } from "./restarts.ts";
+
+const defaults = { seed: 1, runs: 60, kills: 20 };
+const most = 1_000_000;
+
+/** `svc chaos`: kills a server of its own again and again, and holds what it has against what was promised. */
+export function chaosCommand(program: Program, plugin: string): Command {
+  return {
+    summary: "Kill a server of its own under load, again and again, and see whether every promise was kept.",
+    options: {
+      seed: { type: "string", value: "N", help: `What decides about moments and answers (${defaults.seed}).` },
+      runs: { type: "string", value: "N", help: `Durable runs of three tool calls each (${defaults.runs}).` },
+      kills: { type: "string", value: "N", help: `How often the server is killed meanwhile (${defaults.kills}).` },
+      dir: {
+        type: "string",
+        value: "DIR",
+        help: "Where it keeps its data: a directory that is new or empty, and stays.",
+      },
+    },
+    positionals: [],
+    async run(args, io) {
+      const seed = count(args, "seed", 0);
+      const runs = count(args, "runs", 1);
+      const kills = count(args, "kills", 0);
+      const given = textOption(args, "dir", "");
+      const dir = given === "" ? mkdtempSync(join(tmpdir(), "svc-chaos-")) : resolve(given);
+      mkdirSync(dir, { recursive: true });
+      if (readdirSync(dir).length > 0)
+        return failed(2, "not_empty", `${dir} is not empty, and svc chaos kills only what it has made itself.`);
+      try {
+        return await carryOut({ seed, runs, kills, dir }, program, plugin, io);
+      } finally {
+        if (given === "") rmSync(dir, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+async function carryOut(
+  {
+    seed,
+    runs,
+    kills,
+    dir,
+  }: { readonly seed: number; readonly runs: number; readonly kills: number; readonly dir: string },
+  program: Program,
+  plugin: string,
+  io: CommandIo,
+): Promise<Outcome> {
+  const { PATH = "", HOME = "", TMPDIR = tmpdir() } = io.environment;
+  const manifests = join(dir, "manifests");
+  mkdirSync(manifests);
+  for (const [name, spec] of Object.entries(agents))
+    writeFileSync(join(manifests, `${name}.json`), JSON.stringify({ metadata: { name }, spec }));
+  const variables = {
+    ...{ PATH, HOME, TMPDIR },
+    SVC_DATA_DIR: join(dir, "data"),
+    SVC_MANIFEST_DIR: manifests,
+    SVC_PLUGINS: plugin,
+  };
+  const chaos = new ChaosRuns({ seed, runs, kills }, program, variables, io);
+  const { invariants, restarts, counts } = await chaos.live();
+  const broken = invariants.filter((invariant) => invariant.broken.length > 0);
+  const ok = broken.length === 0;
+  const json = { ok, seed, ...counts, invariants, ...restarts };
+  const lines = [
+    `seed ${seed}: ${counts.runs} runs, ${counts.kills} kills, ${counts.model_calls} model calls, ${counts.effects} effects, ${counts.decisions} decisions, ${counts.webhooks} webhooks`,
+    ...invariants.map(lineOf),
+    `from a kill to ready again: ${words(restarts.start_ms)}`,
+    `from ready to the next step of a run that was at work: ${words(restarts.running_again_ms)}`,
+    ok
+      ? "Every promise was kept."
+      : `${broken.length} promises were broken; --seed ${seed} --runs ${runs} --kills ${kills} tries again.`,
+  ];
+  return { code: ok ? 0 : 1, json, text: lines.join("\n"), report: true };
+}
+
+const tools = ["chaos_look", "chaos_put", "chaos_note"];
+const execution = { mode: "durable", webhooks: ["chaos"], resume_token_ttl_seconds: 3_600 };
+const agents = {
+  plain: { tools, execution },
+  asked: { tools, execution, approvals: [{ id: "notes", tools: ["chaos_note"], ttl_seconds: 3_600 }] },
+};
+
+function lineOf({ name, checked, broken }: Invariant): string {
+  const shown = broken.slice(0, 10).map((each) => `\n    ${each}`);
+  return `${broken.length === 0 ? "kept  " : "BROKEN"} ${name} (${checked} times looked${broken.length === 0 ? "" : `, ${broken.length} broken`})${shown.join("")}`;
+}
+
+function words({ count, p50, p95, max }: Took): string {
+  return `p50 ${p50} ms, p95 ${p95} ms, max ${max} ms (${count})`;
+}
+
+function count(args: CommandArgs, name: keyof typeof defaults, least: number): number {
+  const text = textOption(args, name, String(defaults[name]));
+  const value = /^\d{1,7}$/.test(text) ? Number(text) : -1;
+  if (value < least || value > most) throw new UsageError(`--${name} is a whole number from ${least} to ${most}.`);
+  return value;
+}

@@ -1,0 +1,174 @@
+import type { CommandIo } from "../command.ts";
+import { ChaosClient } from "./client.ts";
+import { checkInvariants, type Invariant } from "./invariants.ts";
+import { KilledServer, type Program } from "./killed-server.ts";
+import { ChaosLoad } from "./load.ts";
+import { Outside } from "./outside.ts";
+import { Restarts } from "./restarts.ts";
+import { Seeded } from "./seeded.ts";
+
+/** A server is killed when so many requests of runs have come from it at most, and so much later at most. */
+const life = { requestsBelow: 24, msBelow: 80 };
+/** Or when none has come for so long. */
+const idleMsMax = 5_000;
+/** When all kills are over: what has not ended by then has not ended. A webhook that was refused comes a minute later. */
+const restMsMax = 240_000;
+const beatMs = 100;
+const hookSecret = "whsec_c3ZjIGNoYW9zIHNlY3JldCBvbiBsb29wYmFjaw==";
+
+/** How much is done. */
+export interface ChaosSize {
+  readonly seed: number;
+  readonly runs: number;
+  readonly kills: number;
+}
+
+/** What came of it. */
+export interface ChaosOutcome {
+  readonly invariants: readonly Invariant[];
+  readonly restarts: Restarts["result"];
+  readonly counts: Readonly<Record<"runs" | "kills" | "model_calls" | "effects" | "decisions" | "webhooks", number>>;
+}
+
+/** Runs, kills and what must hold for them. */
+export class ChaosRuns {
+  readonly #size: ChaosSize;
+  readonly #program: Program;
+  readonly #variables: Readonly<Record<string, string>>;
+  readonly #io: CommandIo;
+  readonly #crashes: string[] = [];
+  /** Requests of runs that have come. */
+  #requests = 0;
+  #onRequest: () => void = () => {};
+
+  constructor(size: ChaosSize, program: Program, variables: Readonly<Record<string, string>>, io: CommandIo) {
+    this.#size = size;
+    this.#program = program;
+    this.#variables = variables;
+    this.#io = io;
+  }
+
+  async live(): Promise<ChaosOutcome> {
+    const { env } = this.#io;
+    const { seed, runs, kills } = this.#size;
+    const outside = new Outside(env, new Seeded(seed));
+    const keys = Object.fromEntries(["chaos-a", "chaos-b"].map((tenant) => [tenant, `svc_${env.id()}`]));
+    const server = new KilledServer(
+      this.#program,
+      { ...this.#variables, ...settings(await outside.listen(), keys) },
+      env,
+    );
+    server.onCrash = (words) => void this.#crashes.push(words);
+    const client = new ChaosClient(() => server.url);
+    const load = new ChaosLoad(client, new Seeded(seed + 1), env, keys);
+    const restarts = new Restarts();
+    outside.onActivity = (run) => {
+      restarts.seen(run, env.monotonic());
+      this.#requests++;
+      this.#onRequest();
+    };
+    try {
+      await server.start();
+      const living = load.live();
+      const done = await this.#killAll(server, load, outside, restarts);
+      load.admitted = runs;
+      await this.#rest(load, outside);
+      load.stop();
+      await living;
+      const invariants = await checkInvariants(load, outside);
+      const alone = { name: "the server ends only when it is killed", checked: kills + 1, broken: this.#crashes };
+      return {
+        invariants: [...invariants, alone],
+        restarts: restarts.result,
+        counts: {
+          runs: load.runs.length,
+          kills: done,
+          model_calls: outside.modelCalls,
+          effects: outside.effects.length,
+          decisions: load.decided.size,
+          webhooks: outside.hooks.length,
+        },
+      };
+    } finally {
+      load.stop();
+      await server.kill();
+      await client.close();
+      outside.close();
+    }
+  }
+
+  /** Kills the server at moments that the seed says, while a part of the runs that grows with each kill is under way. */
+  async #killAll(server: KilledServer, load: ChaosLoad, outside: Outside, restarts: Restarts): Promise<number> {
+    const { env, stop } = this.#io;
+    const { seed, runs, kills } = this.#size;
+    const moments = new Seeded(seed + 2);
+    for (let kill = 0; kill < kills; kill++) {
+      if (stop.aborted || this.#crashes.length > 0) return kill;
+      load.admitted = Math.ceil((runs * (kill + 1)) / (kills + 1));
+      await this.#requestsMore(1 + moments.int(life.requestsBelow));
+      await this.#pause(moments.int(life.msBelow));
+      const { busy } = outside;
+      await server.kill();
+      restarts.killed(busy, env.monotonic());
+      await server.start();
+      restarts.ready(env.monotonic());
+    }
+    return kills;
+  }
+
+  /** Resolves when so many requests more have come, or none any more. */
+  async #requestsMore(count: number): Promise<void> {
+    const { env } = this.#io;
+    const until = this.#requests + count;
+    for (let before = -1; before < this.#requests && this.#requests < until; ) {
+      before = this.#requests;
+      await new Promise<void>((resolve) => {
+        const idle = env.timer(idleMsMax, resolve);
+        this.#onRequest = () => {
+          idle.cancel();
+          resolve();
+        };
+      });
+    }
+  }
+
+  /** Waits until nothing is left to do. */
+  async #rest(load: ChaosLoad, outside: Outside): Promise<void> {
+    const { env, stop } = this.#io;
+    const until = env.monotonic() + restMsMax;
+    const told = (token: string): boolean => outside.hooks.some(({ body }) => body.includes(token));
+    while (env.monotonic() < until && !stop.aborted && this.#crashes.length === 0) {
+      const isAccepted = load.runs.length >= load.admitted && load.unheard.length === 0;
+      if (isAccepted && load.open.length === 0 && load.runs.every(({ tokens: [token = ""] }) => told(token))) return;
+      await this.#pause(beatMs);
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#io.env.timer(ms, resolve));
+  }
+}
+
+const scopes = ["chat:read", "chat:write", "runs:read", "runs:write", "approvals:read", "approvals:write"];
+
+/** What the server is told of the world outside. */
+function settings(outside: string, keys: Readonly<Record<string, string>>): Record<string, string> {
+  const callers = Object.entries(keys).map(([tenant_id, key]) => [key, { tenant_id, sub: "chaos", scopes }]);
+  return {
+    SVC_PORT: "0",
+    SVC_LOG_FORMAT: "json",
+    SVC_RATE_LIMIT: "0",
+    SVC_ENVIRONMENT: "development",
+    SVC_ALLOW_INSECURE: "true",
+    SVC_FIBER_CONCURRENCY: "16",
+    SVC_AUTH_MODE: "api_key",
+    SVC_AUTH_API_KEYS: JSON.stringify(Object.fromEntries(callers)),
+    SVC_MODEL_ROUTES: JSON.stringify({ chaos: { provider: "openai", model: "chaos" } }),
+    SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: { base_url: `${outside}/model`, api_key: "chaos" } }),
+    SVC_DEFAULT_MODEL_ID: "chaos",
+    SVC_CHAOS_RECORDER_URL: `${outside}/effects`,
+    SVC_WEBHOOK_ENDPOINTS: JSON.stringify({
+      chaos: { url: `${outside}/hook`, secret: hookSecret, tenants: "*", private: true },
+    }),
+  };
+}

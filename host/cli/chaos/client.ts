@@ -1,0 +1,109 @@
+import { Egress, type ResponseHandler } from "../../../governance/egress/egress.ts";
+import { readTarget } from "../../../governance/egress/target.ts";
+
+/** An answer, or null when there was none: the server was killed. */
+export type Answer = { readonly status: number; readonly json: Readonly<Record<string, unknown>> } | null;
+
+/** A frame of an event stream. */
+export interface StreamFrame {
+  readonly event: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+const silenceMs = 30_000;
+
+/** A client of a server that may die under every request. */
+export class ChaosClient {
+  /** Where the server is now. */
+  readonly #url: () => string;
+  readonly #egress = new Egress("operator");
+
+  constructor(url: () => string) {
+    this.#url = url;
+  }
+
+  async get(path: string, key: string): Promise<Answer> {
+    return this.#call("GET", path, key, null, []);
+  }
+
+  async post(path: string, key: string, body: object | null, headers: readonly string[] = []): Promise<Answer> {
+    return this.#call("POST", path, key, body === null ? null : JSON.stringify(body), headers);
+  }
+
+  /** Hears a stream until it ends or is cut off. */
+  async listen(path: string, key: string, onFrame: (frame: StreamFrame) => void): Promise<void> {
+    let rest = "";
+    await this.#send("GET", path, ["authorization", `Bearer ${key}`, "accept", "text/event-stream"], null, (piece) => {
+      const blocks = (rest + piece).split("\n\n");
+      rest = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const frame = readFrame(block);
+        if (frame !== null) onFrame(frame);
+      }
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#egress.close();
+  }
+
+  async #call(
+    method: "GET" | "POST",
+    path: string,
+    key: string,
+    body: string | null,
+    more: readonly string[],
+  ): Promise<Answer> {
+    const headers = ["authorization", `Bearer ${key}`, "content-type", "application/json", ...more];
+    let text = "";
+    const status = await this.#send(method, path, headers, body, (piece) => {
+      text += piece;
+    });
+    if (status === null) return null;
+    try {
+      return { status, json: text === "" ? {} : (JSON.parse(text) as Record<string, unknown>) };
+    } catch {
+      return null;
+    }
+  }
+
+  /** The status of the whole answer; null when there was none. */
+  #send(
+    method: "GET" | "POST",
+    path: string,
+    headers: string[],
+    body: string | null,
+    onText: (piece: string) => void,
+  ): Promise<number | null> {
+    return new Promise((resolve) => {
+      let status = 0;
+      const decoder = new TextDecoder();
+      const handler: ResponseHandler = {
+        onRequestStart() {},
+        onResponseStart: (_controller, code) => {
+          status = code;
+        },
+        onResponseData: (_controller, piece) => onText(decoder.decode(piece, { stream: true })),
+        onResponseEnd: () => resolve(status),
+        onResponseError: () => resolve(null),
+      };
+      try {
+        // A connection of its own: one that was kept may be of a server that is gone.
+        const own = [...headers, "connection", "close"];
+        this.#egress.dispatch(readTarget(this.#url() + path), { method, headers: own, body, silenceMs }, handler);
+      } catch {
+        resolve(null);
+      }
+    });
+  }
+}
+
+function readFrame(block: string): StreamFrame | null {
+  const data = block
+    .split("\n")
+    .flatMap((line) => (line.startsWith("data: ") ? [line.slice(6)] : []))
+    .join("\n");
+  if (data === "" || data === "[DONE]") return null;
+  const json = JSON.parse(data) as { event?: string; data?: Record<string, unknown> };
+  return { event: json.event ?? "", data: json.data ?? {} };
+}

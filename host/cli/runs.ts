@@ -1,0 +1,171 @@
+import {
+  type Command,
+  type CommandArgs,
+  type CommandIo,
+  failed,
+  type Outcome,
+  textOption,
+  UsageError,
+} from "./command.ts";
+import { inert, runTable, type ShownRun } from "./run-table.ts";
+import { askServer, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
+
+/** `svc runs`: the durable runs of a running server, over HTTP. */
+export const runsCommand: Command = {
+  summary:
+    "Look at durable runs, and stop or go on with them; SVC_KEY is the key of a caller with runs:read or runs:write.",
+  options: {
+    ...urlOption,
+    status: { type: "string", value: "STATUS", help: "list: runs of this status only, such as waiting or dead." },
+    limit: { type: "string", value: "N", help: "list: at most so many, 1 to 200 (50)." },
+    cursor: { type: "string", value: "CURSOR", help: "list, requeue --all: what is behind the page before." },
+    all: { type: "boolean", help: "requeue: dead runs that no other goes on with, at most 1,000." },
+    manifest: { type: "string", value: "NAME", help: "requeue --all: those of this manifest only." },
+    until: {
+      type: "string",
+      value: "TIME",
+      help: "requeue --all: those dead by then, ISO 8601 or epoch milliseconds.",
+    },
+  },
+  positionals: ["ACTION", "[RUN]"],
+  async run(args, io) {
+    const [action = "", id] = args.positionals;
+    const act = Object.hasOwn(actions, action) ? actions[action] : undefined;
+    if (act === undefined)
+      throw new UsageError(`svc runs takes ${Object.keys(actions).join(", ")}, and not ${JSON.stringify(action)}.`);
+    const isMany = action === "list" || (action === "requeue" && args.options.all === true);
+    if (isMany && id !== undefined) throw new UsageError(`Unexpected argument ${JSON.stringify(id)}.`);
+    if (!isMany && id === undefined) throw new UsageError("RUN is missing.");
+    if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id)) throw new UsageError("RUN is the id of a run.");
+    const base = serverUrl(args, io.environment);
+    const ask: Ask = (method, path, body) => askServer(method, `${base}${path}`, io.environment.SVC_KEY, body ?? null);
+    return act(id ?? "", args, ask, io);
+  },
+};
+
+type Ask = (method: "GET" | "POST", path: string, body?: object) => Promise<ServerAnswer>;
+type Act = (id: string, args: CommandArgs, ask: Ask, io: CommandIo) => Promise<Outcome>;
+
+const actions: Readonly<Record<string, Act>> = {
+  async list(_id, args, ask, { env, terminal }) {
+    const query = new URLSearchParams();
+    for (const name of ["status", "limit", "cursor"]) {
+      const value = textOption(args, name, "");
+      if (value !== "") query.set(name, value);
+    }
+    const answer = await ask("GET", `/runs${query.size === 0 ? "" : `?${query}`}`);
+    if (answer.status !== 200) return refused(answer);
+    const { items, next_cursor } = JSON.parse(answer.body) as { items: ShownRun[]; next_cursor: string | null };
+    const more = next_cursor === null ? "" : `\n\nMore: --cursor ${next_cursor}`;
+    const text = items.length === 0 ? "There are no such runs." : runTable(items, env.now(), terminal) + more;
+    return { code: 0, json: { ok: true, items, next_cursor }, text };
+  },
+
+  async show(id, _args, ask) {
+    const [answer, told] = await Promise.all([ask("GET", `/runs/${id}`), ask("GET", `/runs/${id}/timeline`)]);
+    if (answer.status !== 200) return refused(answer, id);
+    if (told.status !== 200) return refused(told, id);
+    const run = JSON.parse(answer.body) as Record<string, unknown>;
+    const { items } = JSON.parse(told.body) as { items: Record<string, unknown>[] };
+    const facts = Object.entries(run).filter(([, value]) => value !== null);
+    const width = Math.max(...facts.map(([name]) => name.length));
+    const lines = facts.map(([name, value]) => `${name.padEnd(width)}  ${inert(wordOf(name, value))}`);
+    return { code: 0, json: { ok: true, run, timeline: items }, text: [...lines, "", ...items.map(stepOf)].join("\n") };
+  },
+
+  cancel: (id, _args, ask) => one("cancel", id, ask, ({ status, error }) => `${id}: ${status} (${error})`),
+
+  retry: (id, _args, ask) =>
+    one("retry", id, ask, ({ retried, status }) =>
+      retried === true ? `${id}: is tried again` : `${id}: waits for no retry (${status})`,
+    ),
+
+  async requeue(id, args, ask) {
+    if (args.options.all !== true) return one("requeue", id, ask, (run) => `${id}: goes on as ${run.resume_token}`);
+    const manifest = textOption(args, "manifest", "");
+    const cursor = textOption(args, "cursor", "");
+    const until = timeOf(textOption(args, "until", ""));
+    const body = { ...(manifest && { manifest }), ...(until !== null && { until }), ...(cursor && { cursor }) };
+    const answer = await ask("POST", "/runs/requeue", body);
+    if (answer.status !== 200) return refused(answer);
+    const done = JSON.parse(answer.body) as Requeued;
+    const lines = [
+      ...done.requeued.map(({ run_id, requeued_as }) => `${run_id}: goes on as ${requeued_as}`),
+      ...done.skipped.map(({ run_id, error }) => `${run_id}: not requeued, ${error}`),
+      `${done.requeued.length} requeued, ${done.skipped.length} skipped.${done.more ? " There may be more." : ""}`,
+    ];
+    return { code: 0, json: { ok: true, ...done }, text: lines.join("\n") };
+  },
+};
+
+interface Requeued {
+  readonly requeued: readonly { readonly run_id: string; readonly requeued_as: string }[];
+  readonly skipped: readonly { readonly run_id: string; readonly error: string }[];
+  readonly more: boolean;
+  readonly next_cursor: string | null;
+}
+
+async function one(
+  verb: string,
+  id: string,
+  ask: Ask,
+  say: (run: Record<string, unknown>) => string,
+): Promise<Outcome> {
+  const answer = await ask("POST", `/runs/${id}/${verb}`);
+  if (answer.status >= 300) return refused(answer, id);
+  const run = JSON.parse(answer.body) as Record<string, unknown>;
+  return { code: 0, json: { ok: true, run }, text: inert(say(run)) };
+}
+
+/** Why the server has not done it, in a sentence. */
+function refused({ status, body }: ServerAnswer, id = ""): Outcome {
+  const { error, detail } = readRefusal(body);
+  const [code = "", subject = ""] = error.split(/:(.*)/s);
+  const said = sentences[code]?.(id, subject);
+  if (said !== undefined) return failed(1, code, said);
+  if (status === 401) return failed(1, "unauthorized", "The server does not know the key: set SVC_KEY.");
+  if (status === 403) return failed(1, "forbidden", `The key may not do this: ${detail || error}.`);
+  return failed(1, code || "refused", `The server has answered ${status}: ${inert(body.slice(0, 500))}`);
+}
+
+const sentences: Readonly<Record<string, (id: string, subject: string) => string>> = {
+  run_not_found: (id) => `There is no run ${id}.`,
+  run_finished: (id) => `${id} is over.`,
+  run_not_dead: (id, status) => `${id} is ${status}, and only dead runs are requeued.`,
+  run_requeued: (id, by) => `${by} goes on with ${id} already.`,
+  run_in_progress: (id, by) => `${by} runs in the conversation of ${id}: wait until it is over, or cancel it.`,
+  run_queue_full: () => "Too many runs wait for their first step: try it again later.",
+  principal_revoked: (id) => `Who has asked for ${id} could not ask for it any more.`,
+  conflict: (id) => `The conversation of ${id} has gone on since.`,
+  invalid_cursor: () => "--cursor is what a list has named as the place where more begins.",
+};
+
+function readRefusal(body: string): { readonly error: string; readonly detail: string } {
+  try {
+    const { error = "", detail = "" } = JSON.parse(body) as { error?: unknown; detail?: unknown };
+    return { error: String(error), detail: typeof detail === "string" ? detail : JSON.stringify(detail) };
+  } catch {
+    return { error: "", detail: "" };
+  }
+}
+
+function wordOf(name: string, value: unknown): string {
+  if (typeof value === "number" && name.endsWith("_at")) return new Date(value).toISOString();
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function stepOf({ at, kind, seq: _seq, ...rest }: Record<string, unknown>): string {
+  const more = Object.entries(rest).flatMap(([name, value]) =>
+    value === null || (Array.isArray(value) && value.length === 0) ? [] : [`${name}=${wordOf(name, value)}`],
+  );
+  return inert(`${new Date(Number(at)).toISOString()}  ${String(kind).padEnd(11)}  ${more.join(" ")}`);
+}
+
+/** Epoch milliseconds; null for none. */
+function timeOf(text: string): number | null {
+  if (text === "") return null;
+  const at = /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text);
+  if (!Number.isSafeInteger(at) || at < 0)
+    throw new UsageError("--until is a time, in ISO 8601 or epoch milliseconds.");
+  return at;
+}
