@@ -115,7 +115,10 @@ export const waitsScenario = {
   manifest: "perf-waits",
   model: "mock-waits",
   runs: 5000,
-  warmUp: 300,
+  /** As many as fill the pages that the store keeps in memory, whatever waits. */
+  warmUp: 2500,
+  /** The engine gives back what it no longer needs when little has happened for a minute or two. */
+  restMs: 180_000,
   answersPerSecond: 100,
 } as const;
 

@@ -22,9 +22,9 @@ export async function runWaitsScenario(lab: Lab): Promise<WaitsResult | undefine
     if (svc === undefined) return undefined;
     const runs = Math.min(lab.options.streams ?? waitsScenario.runs, waitsScenario.runs);
     await answer(svc, await open(svc, "warm", waitsScenario.warmUp), waitsScenario.answersPerSecond);
-    const beforeMib = await settledRssMib(svc.pids);
+    const beforeMib = await restingRssMib(svc.pids);
     const waiting = await open(svc, "wait", runs);
-    const afterMib = await settledRssMib(svc.pids);
+    const afterMib = await restingRssMib(svc.pids);
     const { histogram, lost } = await answer(svc, shuffled(waiting), waitsScenario.answersPerSecond);
     const [resumeP50Ms, resumeP99Ms, resumeMaxMs] = [0.5, 0.99, 1].map((q) => histogram.quantileMs(q)) as Figures;
     const kibPerRun = ((afterMib - beforeMib) * 1024) / runs;
@@ -35,6 +35,12 @@ export async function runWaitsScenario(lab: Lab): Promise<WaitsResult | undefine
   } finally {
     await targets.stop();
   }
+}
+
+/** Memory when nothing has happened for a while: what waits for days is measured, and not what was in use as it came. */
+async function restingRssMib(pids: readonly number[]): Promise<number> {
+  await sleep(waitsScenario.restMs);
+  return settledRssMib(pids);
 }
 
 async function open(svc: Target, prefix: string, count: number): Promise<WaitingStream[]> {
