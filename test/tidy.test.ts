@@ -200,6 +200,9 @@ test("of TypeBox only the types are loaded, and of undici the parts in use", () 
 const networkImports = [
   // Tells addresses from names, and opens nothing.
   'governance/settings/hosts.ts: import { isIP } from "node:net"',
+  // What svc chaos has outside of the server that it kills, on loopback: it listens.
+  'host/cli/chaos/outside.ts: import type { AddressInfo } from "node:net"',
+  'host/cli/chaos/outside.ts: import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"',
   // Finds a port that is free, by listening on it for a moment.
   'host/serve.ts: import { type AddressInfo, createServer } from "node:net"',
   // Sockets that others have opened, to us.

@@ -1,7 +1,7 @@
 // Durable runs whose server is killed at several moments, on both engines: the next one carries them to their end, once.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, gate, inTurn, never, says, turn } from "../support/chat.ts";
+import { calls, framesUntil, gate, inTurn, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
@@ -11,6 +11,8 @@ import { databaseOf, skipPostgres } from "./support.ts";
 
 const { env, keys } = apiKeys({
   alice: { scopes: ["chat:write", "approvals:write", "runs:write", "spend"] },
+  reviewer: { scopes: ["chat:write", "approvals:read", "approvals:write", "audit:read"] },
+  stranger: { tenant_id: "globex", scopes: ["*"] },
   bob: { scopes: ["chat:write"] },
 });
 const sum = ["calculator", { expression: "6*7" }] as const;
@@ -30,7 +32,7 @@ for (const dialect of dialects) {
       server = await startServer({
         atEnd,
         env: {
-          ...modelEnv(mock, ["first", "second", "third", "fourth", "slow"]),
+          ...modelEnv(mock, ["first", "second", "third", "fourth", "slow", "lead", "worker"]),
           ...manifestEnv(atEnd, {
             first: { model: { id: "first" }, tools: ["calculator"], execution },
             second: { model: { id: "second" }, tools: ["calculator"], execution },
@@ -46,6 +48,8 @@ for (const dialect of dialects) {
               execution,
               policies: [{ id: "spends", tools: ["calculator"], required_scopes: ["spend"] }],
             },
+            lead: { model: { id: "lead" }, delegation: { agents: [{ name: "worker" }] }, execution },
+            worker: { model: { id: "worker" } },
             slow: { model: { id: "slow" }, execution },
           }),
           ...env,
@@ -121,6 +125,86 @@ for (const dialect of dialects) {
       assert.deepEqual(still.waiting_on, waiting.waiting_on);
       assert.equal(ended.final.content, "It is 42.");
       assert.equal(asked("third"), 2);
+    });
+
+    test("DUR-008 AUTH-012 killed in a call that is made once, a run waits for who may decide what came of it", async () => {
+      const reviewer = { key: keys.reviewer };
+      mock.answer("lead", inTurn(calls(["task", { agent: "worker", prompt: "Pay bob." }]), says("It is done.")));
+      mock.answer("worker", says("Pay", never));
+      const tokens = [await accept("lead", { thread_id: "cut" }), await accept("lead")];
+      await eventually("both tasks", async () => asked("worker") === 2 || undefined);
+
+      await server.kill();
+      await server.restart();
+      const waiting = await Promise.all(tokens.map((token) => until(token, "waiting")));
+      const ids = waiting.map(({ waiting_on }) => waiting_on.id);
+      const stream = await server.listen(`/chat/runs/${tokens[0]}/stream`, reviewer);
+      const blind = await server.listen(`/chat/runs/${tokens[0]}/stream`, { key: keys.bob });
+      const [seen, unseen] = await Promise.all(
+        [stream, blind].map((each) => framesUntil(each, ({ json }) => json?.data?.status === "waiting")),
+      );
+      const { json: listed } = await server.get("/approvals", reviewer);
+      const decide = (id: string, body: object, key = keys.reviewer) =>
+        server.post(`/approvals/${id}/decide`, body, { key });
+      const refused = await Promise.all([
+        decide(ids[0], { decision: "approved", result: "paid" }),
+        decide(ids[0], { decision: "approved", edited_args: { agent: "worker", prompt: "No." } }),
+        decide(ids[0], { decision: "denied", result: "é".repeat(32 * 1024 + 1) }),
+        decide(ids[0], { decision: "denied", result: 7 }),
+      ]);
+      const others = [
+        await decide(ids[0], { decision: "approved" }, keys.bob),
+        await decide(ids[0], { decision: "approved" }, keys.stranger),
+      ];
+      mock.answer("worker", says("Paid."));
+      const result = "é".repeat(32 * 1024);
+      const told = await decide(ids[0], { decision: "denied", note: "by hand", result });
+      const late = await decide(ids[0], { decision: "approved" });
+      const again = await decide(ids[1], { decision: "approved" });
+      const ended = await Promise.all(tokens.map((token) => until(token, ...over)));
+      await Promise.all([stream.rest(), blind.rest()]);
+
+      for (const { waiting_on } of waiting) assert.equal(waiting_on.kind, "approval");
+      const gates = (frames: typeof seen) => frames?.filter(({ name }) => name === "approval_required") ?? [];
+      const [gate, ...more] = gates(seen);
+      assert.deepEqual([more.length, gates(unseen).length], [0, 0]);
+      assert.deepEqual(
+        [gate?.json.data.approval_id, gate?.json.data.rule_id, gate?.json.data.evidence.outcome],
+        [ids[0], "outcome-unknown", "unknown"],
+      );
+      const row = listed.items.find(({ id }: { id: string }) => id === ids[0]);
+      assert.deepEqual(
+        [row.rule_id, row.tool_name, row.status, row.ttl_seconds, row.expires_at, row.evidence.effect],
+        ["outcome-unknown", "task", "pending", 604_800, gate?.json.data.expires_at, "once"],
+      );
+      assert.deepEqual(
+        refused.map(({ status, json }) => [status, json.error, json.detail[0].loc.at(-1)]),
+        [
+          [422, "invalid_request", "result"],
+          [422, "invalid_request", "edited_args"],
+          [422, "invalid_request", "result"],
+          [422, "invalid_request", "result"],
+        ],
+      );
+      assert.deepEqual(
+        others.map(({ status }) => status),
+        [403, 404],
+      );
+      assert.deepEqual([told.status, told.json.status, told.json.result], [200, "denied", result]);
+      assert.deepEqual([late.status, late.json.error], [409, "approval_not_pending"]);
+      assert.deepEqual([again.status, again.json.result], [200, undefined]);
+      assert.ok(ended.every(({ status, final }) => status === "completed" && final.content === "It is done."));
+      const read = mock.requests.findLast(({ model, body }) => model === "lead" && JSON.stringify(body).includes("éé"));
+      assert.equal((read?.body.messages as { content: string }[] | undefined)?.at(-1)?.content, result);
+      assert.ok((await eventsOf(tokens[1] as string)).includes("tool_result tool Paid."));
+      assert.equal(asked("worker"), 3, "the one that was told is not made again");
+      const { json: audit } = await server.get("/audit?event_type=approval_decided", reviewer);
+      const payloads = audit.items.map(({ payload }: { payload: object }) => payload);
+      const mine = payloads.find(({ approval_id }: { approval_id: string }) => approval_id === ids[0]);
+      assert.deepEqual(
+        [mine.rule_id, mine.decision, mine.note, mine.result],
+        ["outcome-unknown", "denied", "by hand", result.slice(0, 2000)],
+      );
     });
 
     test("DUR-007 a run goes on as who has asked for it, and not for somebody who could not ask any more", async () => {

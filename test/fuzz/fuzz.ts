@@ -34,9 +34,13 @@ const withToldIds: readonly string[] = [
   "POST /approvals/{approval_id}/decide",
   "GET /chat/runs/{resume_token}",
   "GET /chat/runs/{resume_token}/stream",
+  "POST /chat/runs/{resume_token}/abort",
   "GET /runs/{run_id}",
+  "GET /runs/{run_id}/timeline",
+  "GET /runs/{run_id}/requests/{n}",
   "POST /runs/{run_id}/cancel",
   "POST /runs/{run_id}/retry",
+  "POST /runs/{run_id}/requeue",
   "GET /plans/{plan_id}",
   "DELETE /plans/{plan_id}",
   "GET /jobs/{name}",
@@ -44,6 +48,7 @@ const withToldIds: readonly string[] = [
   "DELETE /jobs/{name}",
   "POST /jobs/{name}/run",
   "POST /tasks/{name}/run",
+  "POST /internal/sessions/{session_id}/events",
 ];
 
 /** How far a fuzz goes. The same seed makes the same requests. */
@@ -67,6 +72,8 @@ const { env, keys } = apiKeys({
   stranger: { tenant_id: "globex", scopes: ["*"] },
   none: { scopes: [] },
 });
+
+const consumerSecret = "consumer-secret-0123456789";
 
 /** Refusals above 499 that are about what the request has named, and not about the server. */
 const namedFailures: ReadonlySet<string> = new Set([
@@ -133,6 +140,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
         ...manifestEnv(atEnd, manifests),
         ...env,
         SVC_WORKSPACE_ROOT: tempDir(atEnd),
+        SVC_CONSUMER_SHARED_SECRET: JSON.stringify({ acme: consumerSecret }),
       },
     });
     mock.answer("plain", { text: ["The", " answer."] });
@@ -152,6 +160,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
   async function send({ method, template, path, query, caller, headers, body }: FuzzRequest): Promise<RawAnswer> {
     const lines = headers.map(([name, value]) => `${name}: ${value}`);
     if (caller !== null) lines.push(`authorization: Bearer ${keys[caller]}`);
+    if (caller !== null && template.startsWith("/internal/")) lines.push(`x-svc-consumer-secret: ${consumerSecret}`);
     const target = query === "" ? path : `${path}?${query}`;
     const named = headers.some(([name]) => name === "content-type");
     const bytes = rawRequest(method, target, lines, body);

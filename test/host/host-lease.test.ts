@@ -112,6 +112,26 @@ for (const dialect of dialects)
       assert.deepEqual(second.lost, []);
     });
 
+    test("what a host takes after it was taken for gone is closed when it is looked for again", async () => {
+      const [first, second] = [start(), start()];
+      await first.lease.keep();
+      await second.lease.keep();
+      await lapse(first.host);
+      await second.lease.keep();
+      // The first has stalled, and does not know yet.
+      const turn = first.process.submit({ manifest: "agent", thread_suffix: "late" });
+      await turn.accepted;
+      const before = await stored("late");
+
+      await second.lease.lookForGone();
+
+      assert.equal(before.run?.status, "running");
+      const after = await stored("late");
+      assert.deepEqual([after.run?.status, after.run?.result?.error], ["failed", "interrupted"]);
+      await first.process.abort("late");
+      await turn.ended;
+    });
+
     test("a conversation that another host has taken is written by that one alone, until it is read again", async () => {
       const [first, second] = [start({ pauseMs: 0 }), start({ pauseMs: 0 })];
       const say = async ({ process }: ReturnType<typeof start>) => {

@@ -147,6 +147,7 @@ test("rows of runs are deleted some days after their end, however many there are
       ...([store, { workspaceRoot: null, fiberRetentionDays, fiberPollSeconds: 1 }, lease, env, bus] as const),
       new FileStore(null, env, 0),
       "here",
+      null,
     )
       .find(({ name }) => name === "old_runs")
       ?.run();

@@ -428,7 +428,7 @@ describe("the Responses API", () => {
   test("what would change the answer and is not honoured is 400 and named", async () => {
     const { id } = await ask("plain");
     for (const [param, fields] of [
-      ["background", { background: true }],
+      ["background", { background: true, store: false }],
       ["tools.0.type", { tools: [{ type: "web_search" }] }],
       ["tool_choice", { tool_choice: { type: "web_search_preview" } }],
       ["text.format", { text: { format: { type: "grammar" } as never } }],

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { durableRun, recordOf } from "../../http/run-record.ts";
+import { type TestContext, test } from "node:test";
+import { durableRun, recordOf, standingOf } from "../../http/run-record.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { acceptFiberOp, endFiberOp } from "../../storage/tables/fibers.ts";
-import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
+import { acceptFiberOp, claimFiberOp, endFiberOp, putOffFiberOp } from "../../storage/tables/fibers.ts";
+import { beginRunOp, endRunOp, runBegun, suspendRunOp } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
@@ -23,13 +23,18 @@ function afterFirstRead(store: TenantStore, work: () => Promise<void>): TenantSt
   return { ...store, read };
 }
 
-test("DUR-003 a run that ends while its record is read has its answer in it", async (t) => {
+async function acceptedRun(t: TestContext) {
   const { store } = await testStore("sqlite", cleanup(t));
   const tenant = store.tenant("acme");
   const thread_key = await reserveThreadKeys(store.system, 1);
   const run = runBegun(newRun("r1", {}), { thread_key, epoch: 1, first_seq: 0 });
   await tenant.write([insertThreadOp(tenant, threadRow(thread_key, "t"))]);
   await tenant.write([beginRunOp(tenant, run), acceptFiberOp(tenant, run, "t", 1)]);
+  return { tenant, run };
+}
+
+test("DUR-003 a run that ends while its record is read has its answer in it", async (t) => {
+  const { tenant, run } = await acceptedRun(t);
   const end = async (): Promise<void> => {
     const ended = { status: "completed", ended_at: 9, last_seq: 2, stop_reason: "end_turn", error: null } as const;
     await tenant.write([
@@ -43,4 +48,18 @@ test("DUR-003 a run that ends while its record is read has its answer in it", as
   assert.ok(found);
   const { status, final } = recordOf(found);
   assert.deepEqual([status, final?.content], ["completed", "Here it is."]);
+});
+
+test("DUR-013 a run whose step fails while its record is read says when it is tried again", async (t) => {
+  const { tenant, run } = await acceptedRun(t);
+  await tenant.write([claimFiberOp(tenant, run.run_id)]);
+  const putOff = async (): Promise<void> => {
+    await tenant.write([suspendRunOp(tenant, run), putOffFiberOp(tenant, run.run_id, 5_000, true)]);
+  };
+
+  const found = await durableRun(afterFirstRead(tenant, putOff), run.run_id);
+
+  assert.ok(found);
+  const { waiting_on } = await standingOf(tenant, found);
+  assert.deepEqual([found.run.status, waiting_on?.kind], ["waiting", "retry"]);
 });

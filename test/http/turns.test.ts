@@ -34,12 +34,14 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
         bus.channel(turn.channel).send(encodeAnswer(200, '{"said":true}'), true);
         return { kind: "started" };
       },
+      requeue: () => Promise.reject(new SvcError("run_not_dead")),
       abort: () => ({ aborted: false }),
       detach() {},
       answer: () => ({ outcome: "over" }),
       resume() {},
       work: () => ({ taken: false }),
       steer() {},
+      request: () => null,
       status: () => ({ live: null, since_seq: -1 }),
       lend: () => ({ breach: { limit: "max_tool_calls", detail: "" } }),
       repay() {},
@@ -47,6 +49,7 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
       relay() {},
       taskAside() {},
       taskEnded: () => ({}),
+      share: () => ({ budgets: [], priced: false }),
       alive: () => ({ alive: false, runs: false }),
     },
   });

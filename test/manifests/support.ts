@@ -85,6 +85,7 @@ export function registries(given: Partial<Registries> = {}): Registries {
     defaultVisionModelId: "",
     webhookEndpoints: new Map(),
     workspaceDeploymentTenants: ["default"],
+    hasRedis: false,
     ...given,
   };
 }

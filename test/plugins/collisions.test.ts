@@ -33,7 +33,7 @@ test("a name that is svc's own is refused, in every seam", async () => {
     ],
     [
       "routes: [get('/{what}/history/{thread_id}')]",
-      "brings the route GET /{what}/history/{thread_id}, and svc has GET /chat/history/{thread_id}",
+      "brings the route GET /{what}/history/{thread_id}, and svc has GET /runs/{run_id}/timeline",
     ],
     ["migrations: [making('first_0001', 'first_a')]", "makes the table first_a, which is not in its tables"],
     ["tables: [table('first_a')]", "has the table first_a, which none of its migrations makes"],

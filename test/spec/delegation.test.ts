@@ -25,7 +25,6 @@ test("DEL-002 delegation names agents, each once and not itself; what is not bui
   const given = (delegation: object) => ({ delegation: { agents: [{ name: "y" }], ...delegation } });
 
   assert.deepEqual(compileProblems(given({ worktree: false, background: false, max_background: 16 })), []);
-  assert.deepEqual(compileProblems(given({ background: true })), ["unsupported spec.delegation.background"]);
   assert.deepEqual(compileProblems(given({ worktree: true })), ["unsupported spec.delegation.worktree"]);
   const tools = compileSpec({ ...given({}), tool_effects: { task: "read" } }).tools.map(({ name, effect }) => [
     name,

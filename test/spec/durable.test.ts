@@ -13,6 +13,7 @@ const { env, keys } = apiKeys({
   gatekeeper: { scopes: ["chat:write", "approvals:write"] },
   operator: { scopes: ["runs:write"] },
   watcher: { scopes: ["runs:read"] },
+  reader: { scopes: ["approvals:read"] },
   stranger: { tenant_id: "globex", sub: "eve", scopes: ["*"] },
 });
 const durable = { mode: "durable" };
@@ -68,6 +69,12 @@ describe("durable runs", () => {
         plain: {},
         agent: { tools: ["calculator"], execution: durable },
         brief: { execution: { ...durable, resume_token_ttl_seconds: 7 } },
+        asker: {
+          tools: ["calculator", "ask_user"],
+          execution: durable,
+          client_tools: [{ name: "click", args_schema: { type: "object", properties: {} } }],
+          approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }],
+        },
         gated: {
           tools: ["calculator"],
           execution: durable,
@@ -272,7 +279,7 @@ describe("durable runs", () => {
     assert.deepEqual(frames.at(-2)?.json.error, { message: "aborted", type: "run_error" });
   });
 
-  test("IDEM-010 a resent request gets the stored 202, or joins the run's stream, and nothing runs twice", async () => {
+  test("IDEM-011 a resent request gets the stored 202, or joins the run's stream, and nothing runs twice", async () => {
     mock.answer("scripted", says("Hello."));
     const asked = mock.requests.length;
     const keyed = { key: keys.alice, headers: { "idempotency-key": "k1" } };
@@ -296,6 +303,56 @@ describe("durable runs", () => {
     assert.deepEqual(two[0]?.json, one[0]?.json);
     assert.deepEqual(named(two).slice(-2), ["final", "[DONE]"]);
     assert.equal(mock.requests.length - asked, 2);
+  });
+
+  test("DUR-014 STREAM-050 what a run without a conversation asks is answered under the thread_id of its frame, by whoever of the tenant", async () => {
+    mock.answer(
+      "scripted",
+      inTurn(calls(["click", {}]), calls(["ask_user", { question: "Sure?" }]), calls(sum("6*7")), says("Done.")),
+    );
+    const stream = await server.stream("/chat/stream", turn("asker", "go"), { key: keys.alice });
+    const isAsked = (name: string) => (frame: Frame) => frame.name === name;
+    const opening = await framesUntil(stream, isAsked("tool_request"));
+    const { resume_token: token, thread_id: publicId } = opening[0]?.json.data ?? {};
+    const click = opening.at(-1)?.json.data;
+    const answer = (path: string, body: object, key = keys.gatekeeper) => server.post(path, body, { key });
+    const result = { tool_call_id: click.id, content: "clicked" };
+
+    const foreign = await answer("/chat/tool_result", { ...result, thread_id: click.thread_id }, keys.stranger);
+    const alike = await answer("/chat/tool_result", { ...result, thread_id: `fiber:${token}` }, keys.stranger);
+    const malformed = await answer("/chat/tool_result", { ...result, thread_id: "fiber:nobody" });
+    const clicked = await answer("/chat/tool_result", { ...result, thread_id: click.thread_id });
+    const late = await answer("/chat/tool_result", { ...result, thread_id: `fiber:${token}` });
+    const question = (await framesUntil(stream, isAsked("ui_request"))).at(-1)?.json.data;
+    await server.restart();
+    const { request_id, thread_id } = question;
+    const said = await answer("/chat/ui", { request_id, thread_id, value: "yes" });
+    const { waiting_on } = await eventually("the gate", async () => {
+      const { json } = await server.get(`/runs/${token}`, { key: keys.watcher });
+      return json.waiting_on?.kind === "approval" ? json : undefined;
+    });
+    const listed = await server.get(`/approvals?thread_id=acme:fiber:${token}`, { key: keys.reader });
+    await answer(`/approvals/${waiting_on.id}/decide`, { decision: "approved" });
+    const { status, final } = await client.ended(token);
+
+    assert.equal(publicId, null);
+    assert.deepEqual([click.thread_id, thread_id], Array(2).fill(`acme:fiber:${token}`));
+    assert.deepEqual([foreign.status, foreign.json.error], [400, "invalid_thread_id"]);
+    assert.deepEqual([alike.status, alike.json.signaled], [200, false]);
+    assert.deepEqual([malformed.status, malformed.json.error], [400, "invalid_thread_id"]);
+    assert.deepEqual(
+      [clicked, late, said].map(({ json }) => json.signaled),
+      [true, false, true],
+    );
+    assert.deepEqual(
+      listed.json.items.map(({ id }: { id: string }) => id),
+      [waiting_on.id],
+    );
+    assert.deepEqual([status, final.content], ["completed", "Done."]);
+    const steered = await answer("/chat/steer", { thread_id: `acme:fiber:${token}`, text: "x" }, keys.alice);
+    assert.deepEqual([steered.status, steered.json.error], [400, "invalid_thread_id"]);
+    const words = mock.requests.at(-1)?.body.messages as { role: string; content: string }[];
+    assert.ok(words.some(({ content }) => content === "clicked"));
   });
 
   test("STREAM-050 STREAM-051 a gate is told once, to those who may read approvals, and a waiting run holds no slot", async () => {

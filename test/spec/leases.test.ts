@@ -27,7 +27,9 @@ const driving = [
   ),
   ..."chat/mode chat/style chat/rewind chat/sessions/name chat/sessions/label chat/sessions/custom".split(" "),
   ..."chat/workspace/edited chat/workspace/write chat/workspace/delete chat/workspace/delete_folder".split(" "),
-  ..."chat/workspace/rename chat/workspace/rename_folder v1/chat/completions v1/responses".split(" "),
+  ..."chat/workspace/rename chat/workspace/rename_folder v1/chat/completions v1/responses chat/runs/{resume_token}/abort".split(
+    " ",
+  ),
 ].map((path) => `POST /${path}`);
 
 const code = ({ status, json }: Answer) => [status, json.detail];
@@ -279,7 +281,7 @@ for (const mode of ["advisory", "strict"] as const)
         declared.sort(),
         [...driving, "DELETE /chat/history/{thread_id}"].filter((name) => there.includes(name)).sort(),
       );
-      for (const name of declared.filter((each) => !each.includes("/v1/"))) {
+      for (const name of declared.filter((each) => !each.includes("/v1/") && !each.includes("{resume_token}"))) {
         const [method = "", template = ""] = name.split(" ");
         const path = template.replace("{thread_id}", "closed");
         const body = method === "DELETE" ? undefined : { thread_id: "closed", ...bodies[name] };

@@ -7,6 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import { gif } from "../support/image-bytes.ts";
 import type { Behaviour } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { callsOf, rebuilt } from "../support/model-calls.ts";
 import { type LoggedEntry, rebuiltRequest, type Shortening } from "../support/rebuilt-request.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -75,8 +76,29 @@ describe("requests made again from the log", () => {
   const logOf = async (thread: string): Promise<LoggedEntry[]> =>
     (await server.get(`/chat/sessions/${thread}`)).json.transcript;
 
+  /** Holds what the model got, byte for byte, against what the records of the conversation's calls and its log lead to. */
+  async function checkRecords(model: Model, hasImages = false) {
+    const sent = mock.requests.filter(({ model: asked }) => asked === model);
+    const calls = await callsOf(server.dataDir, model);
+    assert.deepEqual(
+      calls.map(({ facts }) => facts.purpose),
+      sent.map(({ body }) => (isSummary(body.messages) ? "summary" : "step")),
+    );
+    for (const [at, call] of calls.entries()) {
+      const { messages, tools, problems } = await rebuilt(server.dataDir, call);
+      const { body } = sent[at] as (typeof sent)[number];
+      assert.deepEqual(problems, [], `request ${at} of ${model}`);
+      assert.equal(messages, JSON.stringify(body.messages), `request ${at} of ${model}`);
+      assert.equal(tools, body.tools === undefined ? null : JSON.stringify(body.tools));
+      const told = await server.get(`/runs/${call.run_id}/requests/${call.n}`);
+      assert.equal(told.status, 200, told.text);
+      if (!hasImages) assert.deepEqual(told.json.bodies.messages, body.messages);
+    }
+  }
+
   /** Holds each request of the model against the reply that it has led to. Answers how many there were. */
   async function checkRequests(model: Model, shortening: Shortening = {}, bytes?: ReadonlyMap<string, string>) {
+    await checkRecords(model, bytes !== undefined);
     const log = await logOf(model);
     const replies = log.filter(({ kind, role }) => kind === "message" && role === "assistant");
     const requests = mock.requests.filter(({ model: asked, body }) => asked === model && !isSummary(body.messages));

@@ -4,6 +4,7 @@ import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import { calls, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { callsOf } from "../support/model-calls.ts";
 import { sqliteIn } from "../support/seed.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -386,6 +387,9 @@ describe("the tree of a conversation", () => {
     await server.post("/chat/sessions/name", { thread_id: "doomed", name: word });
     await server.post("/chat/sessions/custom", { thread_id: "doomed", metadata: { word } });
     assert.equal((await server.get(`/chat/sessions/search?q=${word}`)).json.hits.length, 2);
+    // A summary is made from the words themselves, which are on record with its call.
+    await server.post("/chat/compact", { thread_id: "doomed", manifest: "agent" });
+    assert.ok((await callsOf(server.dataDir, "doomed")).some(({ bodies }) => JSON.stringify(bodies).includes(word)));
     const listener = await server.listen("/chat/stream/doomed?last_event_id=99");
     await listener.until("snapshot");
 

@@ -9,7 +9,9 @@ import { migrate } from "../../storage/migrate.ts";
 import { migrations } from "../../storage/migrations/list.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import { eventually } from "../support/eventually.ts";
+import { has } from "../support/needs.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
+import { startRedis } from "../support/redis.ts";
 import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type Env, startServer, type TestServer } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
@@ -72,6 +74,29 @@ describe("probes", () => {
     assert.equal(ready.json.checks.object_store.detail, "storage_unavailable");
     assert.ok(!ready.text.includes(broken.dataDir));
     assert.equal(health.status, 200);
+  });
+
+  test("OPS-007 OPS-006 with Redis down /ready is 503 and names it, turns go on, and no log has its password", async (context) => {
+    const redis = await startRedis(atEnd, "a-password-of-redis");
+    if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
+    const proxy = await tcpProxy(redis.url, atEnd);
+    const served = await startServer({ atEnd, env: { SVC_REDIS_URL: proxy.url(redis.url) } });
+    const before = await served.get("/ready");
+
+    proxy.cut();
+    const down = await served.get("/ready");
+    const turn = await served.post("/chat", { manifest: "quick", messages: [{ role: "user", content: "hi" }] });
+    proxy.restore();
+    let after = await served.get("/ready");
+    while (after.status !== 200) after = await served.get("/ready");
+
+    assert.deepEqual([before.status, before.json.checks.redis.ok], [200, true]);
+    assert.equal(before.json.checks.redis.configured, undefined);
+    assert.deepEqual([down.status, down.json.status], [503, "not_ready"]);
+    assert.deepEqual([down.json.checks.redis.ok, down.json.checks.redis.detail], [false, "storage_unavailable"]);
+    assert.equal(turn.status, 200);
+    assert.match(served.output, /Redis cannot be reached/);
+    assert.ok(!served.output.includes("a-password-of-redis"));
   });
 
   test("OPS-007 OPS-004 with the database down /ready is 503 and names it, /health is 200, and both recover", {

@@ -182,7 +182,7 @@ describe("webhooks of runs that end", () => {
     assert.throws(() => verified(secrets.ops, by("plain")));
   });
 
-  test("HOOK-013 HOOK-015 an answer of junk with 200 is a delivery, and the record follows it from pending to delivered", async () => {
+  test("DUR-004 HOOK-013 HOOK-015 an answer of junk with 200 is a delivery, and the record follows it from pending to delivered", async () => {
     const held = gate();
     mock.answer("scripted", says("Done.", held.opened));
     receiver.answer = () => 200;
@@ -236,7 +236,7 @@ describe("webhooks of runs that end", () => {
     assert.equal(status, 202);
   });
 
-  test("a run without webhooks has no map of them, and nobody is told", async () => {
+  test("DUR-004 a run without webhooks has no map of them, and nobody is told", async () => {
     mock.answer("scripted", says("Done."));
 
     const { resume_token } = await accept(server, "silent");
@@ -310,7 +310,7 @@ test("the receiver of docs/webhooks.md takes what is signed, once, and nothing e
 describe("webhooks and the end of the process", () => {
   const atEnd = cleanup();
 
-  test("HOOK-004 HOOK-016 a server that is killed between the end and the delivery sends it when it is back, and not to who was taken away", async () => {
+  test("DUR-004 HOOK-004 HOOK-016 a server that is killed between the end and the delivery sends it when it is back, and not to who was taken away", async () => {
     const { server, mock, receiver, endpoints } = await setUp(atEnd);
     mock.answer("scripted", says("Done."));
     receiver.answer = () => "hang";

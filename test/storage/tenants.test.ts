@@ -15,11 +15,16 @@ import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tabl
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { beginJobRunOps, endJobRunOp } from "../../storage/tables/job-runs.ts";
 import { writeJob } from "../../storage/tables/jobs.ts";
+import { StoredKeyValue } from "../../storage/tables/key-value.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
+import { keepBodyOp } from "../../storage/tables/manifest-bodies.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
+import { type CallFacts, modelCallOp } from "../../storage/tables/model-calls.ts";
+import { keepFrameOp } from "../../storage/tables/model-frames.ts";
 import { writePlan } from "../../storage/tables/plans.ts";
 import { queueInputOp } from "../../storage/tables/queued-inputs.ts";
-import { insertRunOp, parkRunOp, runBegun, runKey } from "../../storage/tables/runs.ts";
+import { joinBudgetOps, openBudgetOps } from "../../storage/tables/run-budgets.ts";
+import { endRunOp, insertRunOp, parkRunOp, runBegun, runKey } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
 import "../support/all-tables.ts";
@@ -83,6 +88,15 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     ),
     acceptFiberOp(tenant, runBegun(newRun("run"), { thread_key: threadKey, epoch: 0, first_seq: 0 }), "t1", 5),
     endFiberOp(tenant, "run", { final: text, error: text, expires_at: 5 }),
+    // Another thread's, that is dead.
+    insertRunOp(tenant, newRun("dead", { manifest: text }), { thread_key: threadKey - 3, epoch: 0, first_seq: 0 }),
+    acceptFiberOp(tenant, runBegun(newRun("dead"), { thread_key: threadKey - 3, epoch: 0, first_seq: 0 }), "t2", 5),
+    endRunOp(
+      tenant,
+      { run_key: runKey(threadKey - 3, 0), epoch: 0 },
+      { status: "dead", stop_reason: null, error: null, usage: null, ended_at: 1, last_seq: 0 },
+    ),
+    endFiberOp(tenant, "dead", { final: null, error: text, expires_at: 5 }),
     // Another thread's, that waits.
     insertRunOp(tenant, newRun("run", { asked: { ...newRun("run").asked, request_id: text } }), {
       thread_key: threadKey - 2,
@@ -108,6 +122,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       suffix: "t1",
       run_id: "run",
       asked_on: threadKey - 2,
+      beside: 0,
       kind: "question",
       subject: text,
       may_answer: { scopes: [], principal: null, not_principal: null },
@@ -118,6 +133,23 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       frame: null,
       asked_as: text,
     }),
+    ...openBudgetOps(
+      tenant,
+      {
+        ...{ run_id: "run", root_key: threadKey, max_tool_calls: 5, max_hops: 5, max_input_tokens: 5 },
+        ...{
+          max_output_tokens: 5,
+          max_cost_usd: 5,
+          tool_calls: 1,
+          hops: 1,
+          input_tokens: 1,
+          output_tokens: 1,
+          cost_usd: 1,
+        },
+      },
+      { input_tokens: 1, output_tokens: 1, cost_usd: 1 },
+    ),
+    ...joinBudgetOps(tenant, { run_id: "row", task_id: text, root_key: threadKey, budgets: ["run"] }, 1_000),
     queueInputOp(tenant, {
       thread_key: threadKey,
       number: 5,
@@ -164,7 +196,17 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     ),
     keepFileOp(tenant, "row"),
     dropFilesOfThreadOp(tenant, threadKey),
+    keepFrameOp(tenant, "row", text),
+    modelCallOp(tenant, {
+      run_id: "run",
+      thread_key: threadKey,
+      frame: "row",
+      facts: { ...facts, agent: text },
+      bodies: { row: text },
+    }),
     kvSetOp(tenant, { key: "k", value: text, expires_at: 1000 }, 1),
+    kvSetOp(tenant, { key: "m", value: text, expires_at: null }, 1),
+    keepBodyOp(tenant, { digest: "m", body: text }),
     // Of common and of rare types and statuses.
     ...["user_input", "tool_call"].flatMap((event_type) =>
       ["ok", "denied"].map((status) =>
@@ -234,6 +276,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       }),
     );
   await tenant.write([endJobRunOp(tenant, "run", { status: "ok", outcome: "completed", error: text, answer: text })]);
+  await new StoredKeyValue(tenant).push("k", text);
   await searchEvents(tenant, "anything", 1);
   for (const [source, endpoint] of [
     ["tool", "call"],
@@ -255,6 +298,28 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       await tenant.write(decideOps(tenant, id, { decision, note: text, edited_args: null }, "somebody"));
   }
 }
+
+/** What is on record of a call that was made with nothing. */
+const facts: CallFacts = {
+  purpose: "step",
+  agent: "m",
+  step: 1,
+  at: 0,
+  route: "r",
+  parameters: { temperature: 0, max_tokens: null },
+  digests: { system: "", tools: null, answer: null },
+  shown: [],
+  messages: 0,
+  chars: 2,
+  tries: [],
+  started: 5,
+  first_token: null,
+  ended: 5,
+  outcome: "ok",
+  stop_reason: null,
+  usage: null,
+  cost_usd: null,
+};
 
 const ofJob = (sub: string) => ({ sub, scopes: [], scheme: "none", issuer: "" });
 
@@ -321,6 +386,8 @@ async function victimRows(config: StoreConfig): Promise<string> {
     "deliveries",
     "jobs",
     "job_runs",
+    "model_calls",
+    "model_frames",
   ];
   const query = (table: string) => `SELECT * FROM ${table} WHERE tenant_id = 'victim' ORDER BY 2, 3`;
   if (config.engine === "postgres")
@@ -430,6 +497,8 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "approvals_lengths_status",
     "approvals_lengths_status_thread_id",
     "approvals_lengths_thread_id",
+    "budget_shares_sharers",
+    "budget_shares_tasks",
     "deliveries_of_source",
     "delivery_next_due",
     "event_parents_backward",
@@ -437,16 +506,22 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "event_sizes_backward",
     "event_sizes_forward",
     "fiber_has_expired",
+    "fibers_left",
+    "fibers_left_manifest",
     "fibers_queued_nth",
     "jobs_nth",
+    "kv_list_count",
+    "model_call_last",
     "plans_nth",
     "run_any",
+    "run_budgets_by_run_id",
     "search_few_hits",
     "search_unindexed_threads_of_tenant",
     "stored_bytes_of_kind",
     "threads_tasks",
     "usage_threads_totals",
     "wait_asked",
+    "wait_queued",
     "waits_approvals_of_run",
     "waits_open_nth",
   ]);

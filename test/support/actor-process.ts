@@ -63,6 +63,8 @@ interface ProcessOptions {
   readonly controls?: readonly MakeControl[];
   /** Another one for each process on a store. */
   readonly bootId: string;
+  /** What the actors are given in the place of what a server gives them. */
+  readonly wrap?: (deps: ActorDeps) => ActorDeps;
 }
 
 /** What a turn asks for; the rest is the same for all. */
@@ -77,7 +79,16 @@ export class ActorProcess {
   readonly crashes: unknown[] = [];
   readonly #env: Env;
 
-  constructor({ env, store, settings, model, tools = [], controls = [], bootId }: ProcessOptions) {
+  constructor({
+    env,
+    store,
+    settings,
+    model,
+    tools = [],
+    controls = [],
+    bootId,
+    wrap = (deps) => deps,
+  }: ProcessOptions) {
     this.#env = env;
     const node = nodeId(bootId, 0);
     this.bus = new Bus({
@@ -96,7 +107,10 @@ export class ActorProcess {
     const resolver = createResolver({ env, store: null, objects: null, directory: settings.manifestDir });
     const objects = { get: async () => null, list: async () => [] };
     const library = new ManifestLibrary(resolver, registries, objects, made.metrics, () => env.monotonic());
-    this.deps = { ...made, models, toolSources, controls: [...made.controls, ...controls], manifests: library };
+    this.deps = wrap({
+      ...{ ...made, models, toolSources, manifests: library },
+      controls: [...made.controls, ...controls],
+    });
     this.host = new ActorHost({
       env,
       bus: this.bus,
@@ -153,7 +167,7 @@ export class TestTurn {
       channel,
       ...asked,
     };
-    this.accepted = bus.ask(runAddress(tenantId, turn.thread_suffix, turn.run_id), "start", turn);
+    this.accepted = bus.ask(runAddress(turn.principal.tenant_id, turn.thread_suffix, turn.run_id), "start", turn);
     // A test that ends the process does not wait for it.
     this.accepted.catch(() => {});
   }

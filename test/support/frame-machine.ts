@@ -99,6 +99,8 @@ class TurnMachine extends Machine {
   /** Names of the calls that are open, by their ids. */
   readonly #calls = new Map<string, string>();
   #childrenOpen = 0;
+  /** A task goes on beside the turn. */
+  #isBeside = false;
   readonly #questions = new Set<string>();
   /** Lists that were told and whose calls have not ended. */
   #listsTold = 0;
@@ -172,17 +174,17 @@ class TurnMachine extends Machine {
         this.expect("tool_execution_update", (next) => isUpdate(next, data, "complete"));
         return;
       case "tool_request":
-        if (this.#childrenOpen === 0 && this.#open(data.id) !== data.name) this.fail(`${data.id} is another tool's`);
+        if (!this.#hasChild && this.#open(data.id) !== data.name) this.fail(`${data.id} is another tool's`);
         this.#asked(name, [data.id]);
         return;
       case "approval_required":
         // The row of a turn without a thread names no call: nothing would find it.
         if (this.#threaded !== (data.tool_call_id !== "")) this.fail(`the call ${data.tool_call_id}`);
-        if (this.#childrenOpen === 0 && this.#threaded) this.#open(data.tool_call_id);
+        if (!this.#hasChild && this.#threaded) this.#open(data.tool_call_id);
         this.#asked(name, [data.approval_id, data.tool_call_id]);
         return;
       case "ui_request":
-        if (this.#calls.size === 0) this.fail("a question of no call");
+        if (this.#calls.size === 0 && !this.#isBeside) this.fail("a question of no call");
         this.#asked(name, [data.request_id]);
         return;
       case "todo_updated":
@@ -190,7 +192,8 @@ class TurnMachine extends Machine {
         return;
       case "subagent_start":
         if (this.#count("task") === 0) this.fail("a child of no call");
-        this.#childrenOpen++;
+        if (data.background) this.#isBeside = true;
+        else this.#childrenOpen++;
         return;
       case "subagent_end":
         if (this.#childrenOpen-- === 0) this.fail("a child ends that has not begun");
@@ -235,6 +238,11 @@ class TurnMachine extends Machine {
     if (isMaxTurns !== this.#isOutOfSteps) this.fail(`done says ${data.stop_reason}`);
     // Of what was said nothing is lost: the reply ends in it, or says more, where a limit has ended it.
     if (this.#words !== "" && data.final === null && !this.#isAborted) this.fail("words, and no reply");
+  }
+
+  /** Whose calls the stream does not tell of, and what they ask it does. */
+  get #hasChild(): boolean {
+    return this.#childrenOpen > 0 || this.#isBeside;
   }
 
   #open(id: string): string {

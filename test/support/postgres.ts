@@ -1,10 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { chownSync, existsSync, readdirSync, readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Client } from "pg";
 import type { PostgresConfig } from "../../storage/store/config.ts";
+import { freePort } from "./free-port.ts";
 import { type Cleanup, cleanup, tempDir } from "./temp.ts";
 
 // A Postgres for the tests: the one that SVC_TEST_POSTGRES_URL names, else the local service, else the installed binaries in a
@@ -151,15 +151,6 @@ function unprivileged(): { uid: number; gid: number } | undefined {
   if (!account) throw new Error("no account to run postgres under");
   const [, , uid, gid] = account.split(":");
   return { uid: Number(uid), gid: Number(gid) };
-}
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const { port } = probe.address() as { port: number };
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
 }
 
 async function pgliteDatabase(atEnd: Cleanup): Promise<TestDatabase> {

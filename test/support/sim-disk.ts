@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
 import { migrate } from "../../storage/migrate.ts";
@@ -8,8 +9,7 @@ import { createStore, type Engine, type Store, type WriteOp } from "../../storag
 import "./all-tables.ts";
 import type { WriteOutcome, Writer } from "../../storage/store/writer.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
-import { emptyDatabase } from "./stores.ts";
-import type { Cleanup } from "./temp.ts";
+import { type Cleanup, memoryDir } from "./temp.ts";
 
 /** A batch is on its way to the disk for less than this, and so is its answer on the way back. */
 const writeMsBelow = 5;
@@ -30,9 +30,8 @@ export class SimDisk {
   }
 
   static async open(atEnd: Cleanup): Promise<SimDisk> {
-    const config = await emptyDatabase("sqlite", atEnd);
+    const config = { engine: "sqlite", path: join(memoryDir(atEnd), "svc.db") } as const;
     await migrate(config, { target: "head", downgrade: false });
-    if (config.engine !== "sqlite") throw new Error("not SQLite");
     let now = 0;
     const writer = openSqliteWriter(config, undefined, () => now);
     const reader = new Database(config.path, { readonly: true });

@@ -65,6 +65,7 @@ export const folders = [
   "actors/run/output",
   "actors/run/plan",
   "actors/run/journal",
+  "actors/run/replay",
   "actors/run/scope",
   "actors/run/intake",
   "actors/run/model",
@@ -91,8 +92,10 @@ export const folders = [
   "http/triggers",
   "http/routes",
   "plugins",
+  "plugins/chaos",
   "host",
   "host/cli",
+  "host/cli/chaos",
 ] as const;
 
 /** The folders that hold a kind of actor each. They know each other's words, in bus/protocol, and nothing else of each other. */

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
@@ -20,8 +20,27 @@ export function cleanup(context?: { after(work: () => Promise<void>): void }): C
 }
 
 /** A directory of its own, removed at the end. */
-export function tempDir(atEnd: Cleanup): string {
-  const path = mkdtempSync(join(tmpdir(), "svc-test-"));
+export function tempDir(atEnd: Cleanup, under: string = tmpdir()): string {
+  const path = mkdtempSync(join(under, "svc-test-"));
   atEnd.after(() => rmSync(path, { recursive: true, force: true }));
   return path;
+}
+
+/** Room that a database of a few thousand simulated worlds has left. */
+const memoryBytesMin = 1024 ** 3;
+
+/** The same in memory, where the system has room for it there: for what is flushed often and need not outlive anything. */
+export function memoryDir(atEnd: Cleanup): string {
+  return tempDir(atEnd, hasMemoryFiles() ? memoryFiles : undefined);
+}
+
+const memoryFiles = "/dev/shm";
+
+function hasMemoryFiles(): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(memoryFiles);
+    return bavail * bsize >= memoryBytesMin;
+  } catch {
+    return false;
+  }
 }

@@ -145,9 +145,9 @@ test("images stand behind the words of their message and inside their tool's res
   const png = { kind: "bytes", media_type: "image/png", base64: "aGVsbG8=" } as const;
   const linked = { kind: "url", url: "https://pictures.example/a.png" } as const;
   const images = new Map([
-    [looked, { images: [png, linked], omitted: 1 }],
-    [photographed, { images: [png], omitted: 0 }],
-    [hidden, { images: [], omitted: 0 }],
+    [looked, { images: [png, linked], attachments: [0, 1], omitted: 1 }],
+    [photographed, { images: [png], attachments: [0], omitted: 0 }],
+    [hidden, { images: [], attachments: [], omitted: 0 }],
   ]);
 
   const { body } = await ask(fresh(), { shown: [looked, asked, photographed, hidden], images, offers: [calculator] });

@@ -507,6 +507,7 @@ function compileWith(environment: Environment, spec: object) {
     defaultVisionModelId: "",
     webhookEndpoints: new Map(),
     workspaceDeploymentTenants: [],
+    hasRedis: false,
   };
   const manifest = parseManifest({ metadata: { name: "x" }, spec });
   return compile(manifest, registries, { tenantId: "default", version: null, texts: new Map() });

@@ -160,6 +160,7 @@ for (const dialect of dialects)
         suffix: "",
         run_id: "many",
         asked_on: -1,
+        beside: 0,
         kind: "question",
         subject: "?",
         may_answer: { scopes: [], principal: null, not_principal: null },

@@ -2,15 +2,17 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
-import { fibersAddress, threadAddress } from "../../../bus/address.ts";
+import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
+import { type Decision, decideOps } from "../../../storage/tables/approvals.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { usagePage } from "../../../storage/tables/usage.ts";
+import { waitsOfRun } from "../../../storage/tables/waits.ts";
 import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
@@ -28,6 +30,22 @@ const replies: readonly ScriptedReply[] = [
 ];
 const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
   replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
+
+const decisions: readonly Decision[] = [
+  { decision: "approved", note: "", edited_args: null },
+  { decision: "denied", note: "look first", edited_args: null },
+  { decision: "denied", note: "", edited_args: null, result: "noted by hand" },
+];
+/** Whether the process lives to hear of its last batch, and what is decided then. */
+const variants = [
+  ...decisions.map((decision) => [true, decision] as const),
+  ...decisions.slice(0, 2).map((decision) => [false, decision] as const),
+];
+const said = ({ decision, result }: Decision): string => (result === undefined ? decision : "told");
+const resultOf: Readonly<Record<string, string>> = {
+  denied: "[tool error/interrupted] outcome unknown: it may have run (once): look first",
+  told: "noted by hand",
+};
 
 for (const dialect of dialects) {
   describe(`a process that dies after each batch of a durable run, on ${dialect}`, () => {
@@ -84,6 +102,22 @@ for (const dialect of dialects) {
       });
       return { fiber, run: (await runByKey(tenant, fiber.run_key)) as RunRow };
     }
+    /** Decides what came of calls that were cut off, until the run is over. Answers of which calls it was asked. */
+    async function decide(runId: string, suffix: string, decision: Decision, process: ActorProcess): Promise<string[]> {
+      const tenant = store.tenant(tenantId);
+      const asked: string[] = [];
+      await eventually(`the end of ${runId}`, async () => {
+        for (const { state, approval_id, call } of await waitsOfRun(tenant, runId)) {
+          if (state !== "open" || approval_id === null) continue;
+          assert.equal(call.begun, "once");
+          asked.push(call.tool_call_id);
+          await tenant.write(decideOps(tenant, approval_id, decision, "bob"));
+          process.bus.tell(runAddress(tenantId, suffix, runId), "resume", { due: false });
+        }
+        return (await fiberById(tenant, runId))?.ended_at ?? undefined;
+      });
+      return asked;
+    }
     const answersIn = (events: readonly LogEvent[]) =>
       events.filter(({ kind, role }) => kind === "message" && role === "assistant").length;
 
@@ -100,11 +134,11 @@ for (const dialect of dialects) {
         const seen = new Set<string>();
 
         for (let batches = 1; batches <= whole.batches; batches++) {
-          for (const answered of [true, false]) {
-            const suffix = `${manifest}-${batches}-${answered}`;
+          for (const [answered, decision] of variants) {
+            const suffix = `${manifest}-${batches}-${answered}-${said(decision)}`;
             const dying = stoppingStore(store, batches, answered);
-            const asked: AskedTurn = { manifest, thread_suffix: suffix };
-            const first = start(dying, `first-${suffix}`).process.submit(asked);
+            const turn: AskedTurn = { manifest, thread_suffix: suffix };
+            const first = start(dying, `first-${suffix}`).process.submit(turn);
             await (batches === whole.batches && answered ? ended(first.runId) : dying.stopped);
             const before = await logOf(suffix);
             const tenant = store.tenant(tenantId);
@@ -113,6 +147,7 @@ for (const dialect of dialects) {
             const { process, model } = start(store, `second-${suffix}`);
             await process.bus.ask(threadAddress(tenantId, suffix), "recover", {});
             process.bus.tell(fibersAddress(`second-${suffix}`), "look", { all: true });
+            const asked = await decide(first.runId, suffix, decision, process);
             const { fiber, run } = await ended(first.runId);
 
             const events = await logOf(suffix);
@@ -131,8 +166,11 @@ for (const dialect of dialects) {
             for (const { extra, content } of results) {
               const id = extra?.tool_call_id as string;
               const ran = effects.filter((effect) => effect === `${suffix} ${id}`).length;
-              if (extra?.name === "note") assert.ok(ran <= 1, `${suffix}: ${id} ran ${ran} times`);
-              if (content.includes("outcome unknown")) seen.add(ran === 0 ? "unknown, not run" : "unknown, run");
+              const isAsked = asked.includes(id);
+              const most = isAsked && decision.decision === "approved" ? 2 : 1;
+              if (extra?.name === "note") assert.ok(ran <= most, `${suffix}: ${id} ran ${ran} times`);
+              if (isAsked) seen.add(`${said(decision)}, ${ran === 0 ? "not run" : `run ${ran}`}`);
+              if (isAsked) assert.equal(content, resultOf[said(decision)] ?? `note ${id}`, suffix);
               else if (extra?.name !== "no_such_tool") assert.ok(ran >= 1, `${suffix}: ${id} did not run`);
               if (ran === 2) seen.add(`${extra?.name} again`);
             }
@@ -142,11 +180,13 @@ for (const dialect of dialects) {
             const { rows } = await usagePage(tenant, { thread_id: `${tenantId}:${suffix}` }, null, 9);
             assert.equal(rows.length, 3, `${suffix}: each answer is billed once`);
             assert.ok(fiber.lost <= 1, suffix);
+            assert.ok(asked.length <= (manifest === "parallel" ? 2 : 1), `${suffix}: asked for ${asked}`);
             process.close();
           }
         }
 
-        for (const met of ["unknown, run", "unknown, not run", "look again", "put again"])
+        const outcomes = ["approved, run 1", "approved, run 2", "denied, run 1", "denied, not run", "told, run 1"];
+        for (const met of [...outcomes, "look again", "put again"])
           assert.ok(seen.has(met), `no crash point has met "${met}": ${[...seen]}`);
       });
     }

@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
-import { runAddress } from "../../../bus/address.ts";
+import { runAddress, threadAddress } from "../../../bus/address.ts";
 import { periodicTasks, startTasks } from "../../../host/periodic-tasks.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
+import { manifestBody } from "../../../storage/tables/manifest-bodies.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { waitsOfRun } from "../../../storage/tables/waits.ts";
@@ -59,7 +60,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     const bootId = `host-${boots++}`;
     const process = new ActorProcess({ env, store, settings, model, bootId });
     const files = new FileStore(null, env, 0);
-    const made = periodicTasks(store, settings, null as never, env, process.bus, files, bootId);
+    const made = periodicTasks(store, settings, null as never, env, process.bus, files, bootId, null);
     const stop = startTasks(
       made.filter(({ name }) => tasks.includes(name)),
       env,
@@ -79,6 +80,9 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     },
     get process() {
       return now.process;
+    },
+    query(sql: string) {
+      return disk.query(sql);
     },
     /** The process ends without a word. */
     crash() {
@@ -270,7 +274,86 @@ describe("durable runs in time", () => {
     assert.equal((await it.sim.until(threadBySuffix(store, "kept")))?.next_seq, 2);
   });
 
-  test("DUR-010 with SVC_FIBER_POLL_SECONDS=0 nothing wakes a run but the look that is taken each minute", async () => {
+  test("DUR-008 a continued run that the next process begins says to its model that it goes on, at its first call alone", async () => {
+    const it = await world(atEnd, 12);
+    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+    const asked: string[][] = [];
+    const asks = Promise.withResolvers<void>();
+    it.says((messages) => {
+      asked.push(messages.map(({ content }) => content));
+      if (asked.length === 2) asks.resolve();
+      return messages.at(-1)?.role === "user" ? { calls: [{ ...call, id: `sum${asked.length}` }], usage } : done;
+    });
+    await it.accept("gated", { thread_suffix: "nudged" });
+    await it.sim.advance(5_000);
+    const abort = it.process.bus.ask(
+      threadAddress(tenantId, "nudged"),
+      "abort",
+      { reason: "client" },
+      { deadlineMs: minuteMs },
+    );
+    await it.sim.until(abort);
+    const runId = await it.accept("agent", { thread_suffix: "nudged", surface: "continue" });
+    it.crash();
+    it.boot();
+    await it.sim.until(asks.promise);
+    it.crash();
+    it.boot();
+    await it.sim.until(it.process.bus.ask(threadAddress(tenantId, "nudged"), "recover", {}));
+    await it.sim.advance(5_000);
+
+    const { run, fiber } = await it.look(runId);
+    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+    assert.deepEqual(
+      asked.map((messages) => [messages.at(-1), messages.filter((content) => content === "[continue]").length]),
+      [
+        ["go", 0],
+        ["[continue]", 1],
+        ["[continue]", 1],
+        ["42", 0],
+      ],
+    );
+  });
+
+  test("DUR-008 the text that runs were accepted with is kept once, while one of them is on record, and goes some time after", async () => {
+    const it = await world(atEnd, 11, { SVC_FIBER_RETENTION_DAYS: "2" });
+    const [first, second] = [await it.accept("gated", { thread_suffix: "one" }), await it.accept("gated")];
+    const ofStranger = { principal: { ...principal, tenant_id: "globex" } };
+    const theirs = it.process.submit({ manifest: "gated", thread_suffix: null, surface: "chat", ...ofStranger });
+    assert.equal((await it.sim.until(theirs.accepted)).kind, "accepted");
+    const bodies = () => it.query("SELECT tenant_id, digest FROM manifest_bodies ORDER BY tenant_id");
+    const { asked } = (await it.look(first)).run;
+    const kept = bodies();
+    await it.sim.advance(5_000);
+    const stored = await it.sim.until(manifestBody(it.tenant, asked.durable?.body ?? ""));
+    it.crash();
+    await it.sim.advance(2 * hourMs);
+    it.boot();
+    await it.sim.advance(5_000);
+    const whileOnRecord = bodies();
+    it.crash();
+    await it.sim.advance(2 * dayMs);
+    it.boot();
+    await it.sim.advance(5_000);
+    const swept = bodies();
+    const again = await it.accept("gated");
+
+    assert.equal(await it.sim.until(fiberById(it.tenant, second)), undefined, "no run is on record");
+    assert.deepEqual(
+      kept.map(({ tenant_id }) => tenant_id),
+      [tenantId, "globex"],
+    );
+    assert.equal(new Set(kept.map(({ digest }) => digest)).size, 1);
+    assert.equal(JSON.parse(stored?.body ?? "[]")[0].manifest.metadata.name, "gated");
+    assert.deepEqual([whileOnRecord, swept], [kept, []]);
+    assert.deepEqual(
+      bodies().map(({ tenant_id }) => tenant_id),
+      [tenantId],
+    );
+    assert.equal((await it.look(again)).run.asked.durable?.body, asked.durable?.body);
+  });
+
+  test("DUR-010 TASK-004 with SVC_FIBER_POLL_SECONDS=0 nothing wakes a run but the look that is taken each minute", async () => {
     const it = await world(atEnd, 8, { SVC_FIBER_POLL_SECONDS: "0" });
     await it.sim.advance(5_000);
     const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };

@@ -6,7 +6,7 @@ import { type Command, failed } from "../../../host/cli/command.ts";
 import { type Commands, dispatch } from "../../../host/cli/dispatch.ts";
 import { versionCommand } from "../../../host/cli/version.ts";
 
-const io = { env: systemEnv(), environment: {}, stop: new AbortController().signal };
+const io = { env: systemEnv(), environment: {}, stop: new AbortController().signal, terminal: null };
 
 const echo: Command = {
   summary: "Say it again.",

@@ -6,6 +6,9 @@ import { settingsSections } from "../../../governance/settings/settings.ts";
 import { doctorCommand } from "../../../host/cli/doctor.ts";
 import { migrateCommand } from "../../../host/cli/migrate.ts";
 import { migrations } from "../../../storage/migrations/list.ts";
+import { has } from "../../support/needs.ts";
+import { startRedis } from "../../support/redis.ts";
+import { cleanup } from "../../support/temp.ts";
 import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
 
 const doctor = doctorCommand(async () => someRegistries(), []);
@@ -41,6 +44,7 @@ describe("svc doctor", () => {
       report.checks.map(({ name, status }) => [name, status]),
       [
         ["database", "ok"],
+        ["redis", "ok"],
         ["object_store", "ok"],
         ["workspace_root", "ok"],
         ["secrets", "ok"],
@@ -100,7 +104,7 @@ describe("svc doctor", () => {
     const { code, report, setting } = await examine({
       ...healthy(context),
       SVC_PORT: "x",
-      SVC_REDIS_URL: "redis://h",
+      SVC_REDIS_URL: "http://h",
       SVC_HOST: "::1",
     });
 
@@ -143,6 +147,24 @@ describe("svc doctor checks", () => {
     assert.equal(check("database")?.status, "error");
     assert.match(check("database")?.detail ?? "", /ECONNREFUSED/);
     assert.doesNotMatch(check("database")?.detail ?? "", /planted-password/);
+  });
+
+  test("a Redis that does not answer, and one that does, without printing its password", async (context) => {
+    const redis = await startRedis(cleanup(context), "planted-password");
+    if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
+
+    const gone = await examine({ ...healthy(context), SVC_REDIS_URL: "redis://:planted-password@127.0.0.1:1" });
+    const wrong = await examine({
+      ...healthy(context),
+      SVC_REDIS_URL: redis.url.replace("password@", "password-not@"),
+    });
+    const there = await examine({ ...healthy(context), SVC_REDIS_URL: redis.url });
+
+    assert.deepEqual([gone.code, gone.check("redis")?.status], [1, "error"]);
+    assert.match(gone.check("redis")?.detail ?? "", /127\.0\.0\.1:1 does not answer: .*ECONNREFUSED/);
+    assert.match(wrong.check("redis")?.detail ?? "", /WRONGPASS/);
+    assert.deepEqual([there.code, there.check("redis")?.status], [0, "ok"]);
+    for (const { report } of [gone, wrong, there]) assert.doesNotMatch(JSON.stringify(report), /planted-password/);
   });
 
   test("directories that are files, or are not there", async (context) => {

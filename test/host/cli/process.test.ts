@@ -30,7 +30,7 @@ describe("svc", () => {
     assert.equal(code, 0);
     assert.deepEqual(
       JSON.parse(stdout).commands.map(({ name }: { name: string }) => name),
-      ["serve", "migrate", "doctor", "validate-manifest", "mint-jwt", "keys", "task", "version"],
+      ["serve", "migrate", "doctor", "validate-manifest", "mint-jwt", "keys", "task", "runs", "chaos", "version"],
     );
   });
 
@@ -46,7 +46,7 @@ describe("svc", () => {
     const { code, stdout, stderr } = svc(["serve"], {
       SVC_PORT: "x",
       SVC_DURABILITY: "temporal",
-      SVC_REDIS_URL: "redis://h",
+      SVC_REDIS_URL: "http://h",
     });
 
     assert.deepEqual([code, stdout], [1, ""]);

@@ -146,13 +146,17 @@ describe("svc serve that does not start", () => {
     const { port } = taken.address() as { port: number };
     const env = { SVC_PORT: String(port), SVC_DATA_DIR: tempDir(atEnd) };
 
-    assert.deepEqual(refused([], env), { code: 1, stdout: "", stderr: `port ${port} of 127.0.0.1 is taken\n` });
+    assert.deepEqual(refused([], env), {
+      code: 1,
+      stdout: "",
+      stderr: `port ${port} of 127.0.0.1 is taken; SVC_PORT names another\n`,
+    });
     const { code, stdout } = refused(["--json"], env);
     assert.equal(code, 1);
     assert.deepEqual(JSON.parse(stdout), {
       ok: false,
       error: "failed",
-      message: `port ${port} of 127.0.0.1 is taken`,
+      message: `port ${port} of 127.0.0.1 is taken; SVC_PORT names another`,
     });
   });
 

@@ -6,6 +6,7 @@ import { systemEnv } from "../../../bus/env.ts";
 import type { Environment } from "../../../governance/settings/settings.ts";
 import type { Command } from "../../../host/cli/command.ts";
 import { dispatch, type Printed } from "../../../host/cli/dispatch.ts";
+import type { Terminal } from "../../../host/cli/run-table.ts";
 import type { ModelRoute, Registries } from "../../../manifests/registries.ts";
 
 /** A directory that goes when the test is over. */
@@ -16,7 +17,12 @@ export function temporaryDirectory(context: TestContext): string {
 }
 
 /** Runs one command as the command line would. */
-export function run(command: Command, argv: readonly string[], environment: Environment = {}): Promise<Printed> {
+export function run(
+  command: Command,
+  argv: readonly string[],
+  environment: Environment = {},
+  terminal: Terminal | null = null,
+): Promise<Printed> {
   return dispatch(
     ["command", ...argv],
     { command: async () => command },
@@ -24,6 +30,7 @@ export function run(command: Command, argv: readonly string[], environment: Envi
       env: systemEnv(),
       environment,
       stop: new AbortController().signal,
+      terminal,
     },
   );
 }
@@ -67,5 +74,6 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
     defaultVisionModelId: "",
     webhookEndpoints: new Map(),
     workspaceDeploymentTenants: ["default"],
+    hasRedis: false,
   };
 }

@@ -8,7 +8,10 @@ import { type PageMaker, pieceBytes } from "../../../http/past/shared-pages.ts";
 import { gate } from "../../support/chat.ts";
 
 const miB = 2 ** 20;
-const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+/** More turns of the event loop than anything here takes, however long each of them is. */
+const settled = async (): Promise<void> => {
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+};
 
 /** Makes pages of a text of its own; counts them. */
 class Maker implements PageMaker {

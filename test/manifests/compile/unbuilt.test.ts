@@ -81,6 +81,7 @@ const built = [
   "spec.workspace.scope",
   "spec.tool_guidance",
   "spec.client_tools",
+  "spec.queues",
   "spec.delegation",
   "spec.tool_effects",
   "spec.auth.inbound.schemes",

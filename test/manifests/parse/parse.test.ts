@@ -67,7 +67,7 @@ test("all problems are told at once, at most twenty, each with a path and a sent
 
   assert.deepEqual(problems, [
     { loc: ["metadata", "version"], msg: "metadata.version must be text; put it in quotes.", type: "type_error" },
-    { loc: ["spec", "tool"], msg: "tool is not a field of spec.", type: "extra_forbidden" },
+    { loc: ["spec", "tool"], msg: "tool is not a field of spec (did you mean tools?).", type: "extra_forbidden" },
     { loc: ["spec", "model", "temperature"], msg: "spec.model.temperature must be a number.", type: "type_error" },
     {
       loc: ["spec", "limits", "max_tool_calls"],

@@ -74,7 +74,10 @@ test("an invalid file fails its own name only, says which file it is, and is men
   };
 
   assert.equal(layer.get("good")?.metadata.name, "good");
-  assert.deepEqual(refusal("typo"), ["extra_forbidden", "typo.yaml: tool is not a field of spec."]);
+  assert.deepEqual(refusal("typo"), [
+    "extra_forbidden",
+    "typo.yaml: tool is not a field of spec (did you mean tools?).",
+  ]);
   assert.match(refusal("broken")[1] ?? "", /^broken\.yaml: Line 2/);
   assert.deepEqual(refusal("other"), ["conflict", "other.yaml: metadata.name must be other, as other.yaml is named."]);
   assert.deepEqual(refusal("bytes"), ["syntax", "bytes.yaml: The text is not UTF-8."]);

@@ -51,11 +51,13 @@ export function openFixture(t: TestContext): Fixture {
     threadSuffix: "t1",
     trigger: null,
     toolCallId: "call_1",
+    sessionId: "acme:t1",
     askedOn: "acme:t1",
     workspaceScope: "deployment",
     workspace: { root, deploymentTenants: ["default"] },
     signal: new AbortController().signal,
     delegate: async () => ({ text: "", error: "permission_denied" }),
+    taskResult: () => Promise.reject(new Error("no tasks here")),
     delegated: async () => ({ text: "", error: "permission_denied" }),
     emit: (frame, data) => frames.push({ frame, data }),
   };

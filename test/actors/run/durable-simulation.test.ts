@@ -1,0 +1,40 @@
+// Durable runs under everything that may happen to them: the real thread, run, fibers and delivery actors and SQLite on the simulated
+// clock. SVC_TEST_SEED runs one seed alone, SVC_TEST_SEEDS as many as it says; `npm run test:long` runs a thousand.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { plantedBugs } from "../../support/planted-bugs.ts";
+import { assertSound, liveSeeds, liveWorlds } from "../../support/sim-durable-worlds.ts";
+
+const only = Number(process.env.SVC_TEST_SEED ?? 0);
+const seeds = Number(process.env.SVC_TEST_SEEDS ?? 100);
+/** More seeds than any planted bug needs. */
+const bugSeeds = 120;
+
+test("DUR-008 seeded worlds of durable runs: each run ends once, does nothing more often than it may, and is told of", async () => {
+  const { failed, seen } = await liveSeeds(only || 1, only || seeds);
+
+  assertSound(failed);
+  if (only > 0) return;
+  for (const what of [
+    ...["accepted", "run_in_progress", "answered", "nobody came", "approved pays", "denied pays", "aborted"],
+    ...["crashed", "stalled", "read again", "idempotent again", "sent again"],
+    ...["ends completed", "ends failed", "ends dead"],
+  ])
+    assert.ok(seen.includes(what), `no seed has met "${what}": ${seen}`);
+  assert.ok(
+    seen.some((what) => what.includes("outcome")),
+    `no seed has met a call of which nobody knows: ${seen}`,
+  );
+});
+
+describe("mistakes that are planted", { concurrency: 2, skip: only > 0 }, () => {
+  for (const name of Object.keys(plantedBugs))
+    test(`DUR-008 a seed finds it, and finds it again, when ${name}`, async (t) => {
+      const { failed } = await liveWorlds({ from: 1, to: bugSeeds, bug: name });
+
+      assert.ok(failed !== null, `${bugSeeds} seeds have not found it`);
+      const { seed, message, again } = failed;
+      t.diagnostic(`seed ${seed}: ${message.split("\n")[0]}`);
+      assert.equal(again, message);
+    });
+});

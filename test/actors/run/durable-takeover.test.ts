@@ -1,0 +1,159 @@
+// Durable runs that change hands at a bad moment: while the one before still writes, and between the intent of a call and its result.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { defineTool } from "../../../actors/tools/tool.ts";
+import { fibersAddress, threadAddress } from "../../../bus/address.ts";
+import { Type } from "../../../bus/type.ts";
+import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { readEvents } from "../../../storage/tables/events.ts";
+import { fiberById } from "../../../storage/tables/fibers.ts";
+import { runByKey } from "../../../storage/tables/runs.ts";
+import { threadBySuffix } from "../../../storage/tables/threads.ts";
+import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
+import { outcomeOf } from "../../support/outcome.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { Sim } from "../../support/sim-env.ts";
+import { call } from "../../support/slow-turns.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
+
+describe("durable runs that change hands", () => {
+  const atEnd = cleanup();
+  let settings: ReturnType<typeof processSettings>;
+  before(() => {
+    const agent = { tools: ["note", "look"], execution: { mode: "durable" } };
+    settings = processSettings(atEnd, { agent }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
+  });
+
+  async function world() {
+    const sim = new Sim(1);
+    const disk = await SimDisk.open(atEnd);
+    const made: string[] = [];
+    /** A tool that never comes back in the process that it is first called in. */
+    const tool = (name: string, effect: "read" | "once") =>
+      defineTool({
+        name,
+        description: "Leaves a trace.",
+        parameters: Type.Object({}),
+        effect,
+        risk: "writes",
+        execute: () => {
+          made.push(name);
+          return made.length === 1 ? new Promise<never>(() => {}) : { text: "made" };
+        },
+      });
+    const boot = (bootId: string, says: ScriptedReply, statement = "") => {
+      const env = sim.env();
+      const { store, reached, release } = heldStore(disk.store(sim, env), statement);
+      const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
+        messages.at(-1)?.role === "user" ? says : { text: ["Done."], usage };
+      const model = new ScriptedModel(env, answer, () => 10);
+      const tools = [tool("note", "once"), tool("look", "read")];
+      const process = new ActorProcess({ env, store, settings, model, tools, bootId });
+      const recover = () => process.bus.ask(threadAddress(tenantId, "t"), "recover", {});
+      return { env, process, reached, release, recover };
+    };
+    const look = async (runId: string, suffix: string) => {
+      const tenant = disk.store(sim, sim.env()).tenant(tenantId);
+      const fiber = await sim.until(fiberById(tenant, runId));
+      const run = await sim.until(runByKey(tenant, fiber?.run_key ?? 0));
+      const head = await sim.until(threadBySuffix(tenant, suffix));
+      const events = await sim.until(readEvents(tenant, head?.thread_key ?? 0, 0, 100));
+      return { status: run?.status, error: run?.result?.error, next_seq: head?.next_seq, events };
+    };
+    return { sim, made, boot, look };
+  }
+
+  test("DUR-008 a thread is not taken at a place behind which the one before was still writing", async () => {
+    const { sim, boot, look } = await world();
+    const says = { text: ["So."], calls: [call("c", "look")], usage };
+    const first = boot("first", says, "tool_call");
+    const turn = first.process.submit({ manifest: "agent", thread_suffix: "t", surface: "chat" });
+    await sim.until(turn.accepted);
+    await sim.until(first.reached);
+    const second = boot("second", says, "run_suspend");
+    const taking = outcomeOf(second.recover());
+    await sim.until(second.reached);
+
+    // The second has read where the log ends; now the batch of the first arrives, and then its own.
+    first.release();
+    await sim.advance(20);
+    second.release();
+    const taken = await sim.until(taking);
+    first.env.end();
+    await sim.until(second.recover());
+    second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+    await sim.advance(60_000);
+
+    assert.deepEqual(taken, { refused: "conflict" });
+    const { status, next_seq, events } = await look(turn.runId, "t");
+    assert.equal(status, "completed");
+    assert.deepEqual(
+      events.map(({ seq, kind }) => [seq, kind]),
+      ["message", "message", "tool_call", "tool_result", "message"].map((kind, seq) => [seq, kind]),
+    );
+    assert.equal(next_seq, events.length);
+  });
+
+  test("DUR-008 of a call that was begun before the process ended and the run was stopped, the log says that it may have run", async () => {
+    for (const [name, effect] of [
+      ["note", "once"],
+      ["look", "read"],
+    ] as const) {
+      const { sim, made, boot, look } = await world();
+      const says = { calls: [call("c", name), call("d", name)], usage };
+      const first = boot("first", says);
+      const turn = first.process.submit({ manifest: "agent", thread_suffix: "t", surface: "chat" });
+      await sim.until(turn.accepted);
+      while (made.length === 0) await sim.advance(10);
+      first.env.end();
+      const second = boot("second", says);
+      const { bus } = second.process;
+      const tell = bus.tell.bind(bus);
+      // Nobody takes it up before it is stopped.
+      bus.tell = (to, type, body) => to.kind !== "fibers" && tell(to, type, body);
+
+      await sim.until(second.process.abort("t"));
+
+      const { status, error, events } = await look(turn.runId, "t");
+      assert.deepEqual([status, error], ["failed", "aborted"]);
+      assert.deepEqual(made, [name]);
+      assert.deepEqual(
+        events.filter(({ kind }) => kind === "tool_result").map(({ content }) => content),
+        [
+          `[tool error/interrupted] outcome unknown: it may have run (${effect})`,
+          "[tool error/interrupted] not run: the run was stopped",
+        ],
+      );
+    }
+  });
+});
+
+/** A store whose first batch with a statement, or an event, of this name is given to the disk when it is released. */
+function heldStore(store: Store, name: string) {
+  const reached = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  let isHeld = name === "";
+  const holding = (scope: TenantStore): TenantStore =>
+    new Proxy(scope, {
+      get(target, property) {
+        const value: unknown = Reflect.get(target, property, target);
+        if (property !== "write") return typeof value === "function" ? value.bind(target) : value;
+        return async (ops: readonly WriteOp[]) => {
+          if (!isHeld && ops.some(({ statement, params }) => statement.name === name || params.includes(name))) {
+            isHeld = true;
+            reached.resolve();
+            await released.promise;
+          }
+          return target.write(ops);
+        };
+      },
+    });
+  return {
+    store: { ...store, tenant: (id: string) => holding(store.tenant(id)) },
+    reached: reached.promise,
+    release: () => released.resolve(),
+  };
+}

@@ -1,0 +1,284 @@
+// A run that goes on with a dead one, on both engines: it does no step again that the log has, and its log goes when the last of them goes.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { defineTool } from "../../../actors/tools/tool.ts";
+import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import { Type } from "../../../bus/type.ts";
+import type { Store } from "../../../storage/store/store.ts";
+import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
+import {
+  acceptFiberOp,
+  deadFibers,
+  endedAlone,
+  endFiberOp,
+  type FiberRow,
+  fiberById,
+  fiberPage,
+  loseFiberOp,
+} from "../../../storage/tables/fibers.ts";
+import { type RunRow, runBegun, runByKey } from "../../../storage/tables/runs.ts";
+import { threadBySuffix } from "../../../storage/tables/threads.ts";
+import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
+import { eventually } from "../../support/eventually.ts";
+import { newRun } from "../../support/rows.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
+import { stoppingStore } from "../../support/stopping-store.ts";
+import { dialects, testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const env = systemEnv();
+const call = (id: string, name: string) => ({ id, name, arguments: JSON.stringify({ id }) });
+const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
+const replies: readonly ScriptedReply[] = [
+  { usage, calls: [call("a", "note")] },
+  { usage, calls: [call("b", "look"), call("c", "note")] },
+  { text: ["Done."], usage },
+];
+const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
+  replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
+/** As often as a step may be lost (decision 100). */
+const lostMax = 20;
+
+for (const dialect of dialects) {
+  describe(`a requeued run on ${dialect}`, () => {
+    const atEnd = cleanup();
+    const effects: string[] = [];
+    let store: Store;
+    let settings: ReturnType<typeof processSettings>;
+
+    const tool = (name: string, effect: "read" | "once") =>
+      defineTool({
+        name,
+        description: "Leaves a trace.",
+        parameters: Type.Object({ id: Type.String() }, { additionalProperties: false }),
+        effect,
+        risk: effect === "read" ? "reads" : "writes",
+        execute({ id }, { threadSuffix }) {
+          effects.push(`${threadSuffix} ${id}`);
+          return { text: `${name} ${id}` };
+        },
+      });
+    const tools = [tool("note", "once"), tool("look", "read")];
+
+    before(async () => {
+      const execution = { mode: "durable", resume_token_ttl_seconds: 30 };
+      const names = tools.map(({ name }) => name);
+      settings = processSettings(
+        atEnd,
+        {
+          agent: { tools: names, execution },
+          bounded: { tools: names, execution, limits: { max_tool_calls: 2 } },
+        },
+        { SVC_AUDIT_FLUSH_SECONDS: "3600" },
+      );
+      ({ store } = await testStore(dialect, atEnd));
+    });
+
+    function start(of: Store, bootId: string) {
+      const model = new ScriptedModel(env, answer, () => 0);
+      const process = new ActorProcess({ env, store: of, settings, model, tools, bootId });
+      atEnd.after(() => process.close());
+      return { process, model };
+    }
+    async function found(runId: string): Promise<{ fiber: FiberRow; run: RunRow }> {
+      const tenant = store.tenant(tenantId);
+      const fiber = await eventually(`the end of ${runId}`, async () => {
+        const row = await fiberById(tenant, runId);
+        return row?.ended_at != null ? row : undefined;
+      });
+      return { fiber, run: (await runByKey(tenant, fiber.run_key)) as RunRow };
+    }
+    async function logOf(suffix: string): Promise<LogEvent[]> {
+      const tenant = store.tenant(tenantId);
+      const head = await threadBySuffix(tenant, suffix);
+      return head ? readEvents(tenant, head.thread_key, 0, 1_000) : [];
+    }
+
+    /** A run that has come so many batches far, and was then lost as often as a run may be. */
+    async function deadAfter(batches: number, manifest: string, suffix: string | null): Promise<string> {
+      const dying = stoppingStore(store, batches, true);
+      const asked = { manifest, thread_suffix: suffix };
+      const bootId = `first-${manifest}-${suffix}`;
+      const { runId, accepted } = start(dying, bootId).process.submit(asked);
+      assert.equal((await accepted).kind, "accepted");
+      await dying.stopped;
+      const tenant = store.tenant(tenantId);
+      const { process } = start(store, `second-${manifest}-${suffix}`);
+      const place = suffix ?? `fiber:${runId}`;
+      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, runId)));
+      await process.bus.ask(threadAddress(tenantId, place), "recover", {});
+      process.bus.tell(fibersAddress(`second-${manifest}-${suffix}`), "look", { all: true });
+      assert.equal((await found(runId)).run.status, "dead");
+      process.close();
+      return runId;
+    }
+
+    function requeue(process: ActorProcess, dead: string, place: string, id: string) {
+      return process.bus.ask(runAddress(tenantId, place, id), "requeue", { of: dead });
+    }
+
+    test("DUR-012 a dead run is gone on with behind its last step: nothing that the log has is asked for or done again", async () => {
+      // The last batch has the intent of `look`.
+      const dead = await deadAfter(8, "agent", "whole");
+      const before = await logOf("whole");
+      assert.deepEqual(
+        before.filter(({ kind }) => kind === "tool_call").map(({ extra }) => extra?.tool_call_id),
+        ["a", "b"],
+      );
+      const { process, model } = start(store, "third-whole");
+      const id = env.id();
+
+      const accepted = await requeue(process, dead, "whole", id);
+      const again = await requeue(process, dead, "whole", id);
+      const { run, fiber } = await found(id);
+
+      assert.deepEqual([accepted.resume_token, accepted.thread_id], [id, `${tenantId}:whole`]);
+      assert.equal(again.resume_token, id, "asked again with its name it is the same");
+      assert.deepEqual([run.status, fiber.final, fiber.lost], ["completed", "Done.", 0]);
+      assert.equal(model.requests.length, 1, "two answers are in the log");
+      const events = await logOf("whole");
+      const results = events.filter(({ kind }) => kind === "tool_result").map(({ content }) => content);
+      assert.deepEqual(
+        results.map((text) => text.includes("unknown")),
+        [false, false, false],
+      );
+      assert.deepEqual(effects.filter((effect) => effect.startsWith("whole")).sort(), [
+        "whole a",
+        "whole b",
+        "whole b",
+        "whole c",
+      ]);
+      const intents = events.filter(({ kind }) => kind === "tool_call").map(({ extra }) => extra?.metadata?.key);
+      assert.deepEqual(
+        intents,
+        ["a", "b", "c"].map((name) => `${dead}.${name}`),
+        "keys are those of the first run",
+      );
+      assert.ok((run.first_seq ?? 0) > (before.at(-1)?.seq ?? 0), "its own events are behind those of the dead one");
+      const left = await found(dead);
+      assert.deepEqual([left.run.status, left.fiber.requeued_as], ["dead", id]);
+      assert.equal(run.asked.requeued?.run_id, dead);
+    });
+
+    test("DUR-012 what a dead run has used of its limits is used, and its answer tells the new run's own tokens", async () => {
+      const dead = await deadAfter(8, "bounded", "limits");
+      const { process } = start(store, "third-limits");
+      const id = env.id();
+
+      await requeue(process, dead, "limits", id);
+      const { run } = await found(id);
+
+      assert.equal(run.spent?.tool_calls, 2);
+      assert.ok(!effects.includes("limits c"), "a third call would be one too many");
+      const whole = run.result?.usage;
+      assert.ok(whole && whole.input < 3 * usage.input, JSON.stringify(whole));
+    });
+
+    test("DUR-012 a run that is requeued, has died and is requeued once more goes on from the first one's beginning", async () => {
+      const dead = await deadAfter(8, "agent", "twice");
+      const dying = stoppingStore(store, 2, true);
+      const second = env.id();
+      const { process } = start(dying, "third-twice");
+      await requeue(process, dead, "twice", second);
+      await dying.stopped;
+      const tenant = store.tenant(tenantId);
+      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, second)));
+      const { process: next, model } = start(store, "fourth-twice");
+      await next.bus.ask(threadAddress(tenantId, "twice"), "recover", {});
+      next.bus.tell(fibersAddress("fourth-twice"), "look", { all: true });
+      assert.equal((await found(second)).run.status, "dead");
+      const third = env.id();
+
+      await requeue(next, second, "twice", third);
+      const { run } = await found(third);
+
+      assert.equal(run.status, "completed");
+      assert.deepEqual([run.asked.requeued?.run_id, run.asked.requeued?.first_run_id], [second, dead]);
+      assert.equal(model.requests.length, 1);
+      const keys = (await logOf("twice")).flatMap(({ kind, extra }) =>
+        kind === "tool_call" ? [extra?.metadata?.key] : [],
+      );
+      assert.deepEqual(
+        keys,
+        ["a", "b", "c"].map((name) => `${dead}.${name}`),
+      );
+    });
+
+    test("DUR-006 the log of a dead run without a conversation stays as long as the run that goes on with it", async () => {
+      const tenant = store.tenant(tenantId);
+      const dead = await deadAfter(8, "agent", null);
+      const place = `fiber:${dead}`;
+      const { process } = start(store, "third-alone");
+      const id = env.id();
+      const until = Date.now() + 3_600_000;
+
+      const accepted = await requeue(process, dead, place, id);
+      await found(id);
+      const both = (await endedAlone(store.system, until, 100)).filter(({ suffix }) => suffix === place);
+      const { expires_at } = (await fiberById(tenant, id)) as FiberRow;
+      const deadAt = (await fiberById(tenant, dead))?.ended_at ?? 0;
+      const older = (await endedAlone(store.system, deadAt, 100)).filter(({ suffix }) => suffix === place);
+      await tenant.write([endFiberOp(tenant, id, { final: null, error: null, expires_at })]);
+
+      assert.equal(accepted.thread_id, null);
+      assert.deepEqual(older, [], "the newer one's time is not over");
+      assert.deepEqual(both.map(({ run_id }) => run_id).sort(), [dead, id].sort(), "with the last one");
+      assert.equal((await logOf(place)).filter(({ role }) => role === "user").length, 1);
+    });
+
+    test("DUR-006 dead runs are listed by their age, those of one tenant and manifest that no other goes on with", async () => {
+      const tenant = store.tenant(tenantId);
+      const all = { manifest: null, until: Number.MAX_SAFE_INTEGER, cursor: null };
+      const [left, other] = [await deadAfter(8, "agent", "left-1"), await deadAfter(8, "bounded", "left-2")];
+
+      const names = async (asked: object, of = tenant, limit = 100) =>
+        (await deadFibers(of, { ...all, ...asked }, limit)).map(({ run_id }) => run_id);
+      const [first] = await deadFibers(tenant, all, 1);
+      const page = await fiberPage(tenant, "dead", null, 2);
+      const next = await fiberPage(tenant, "dead", page.next_cursor, 100);
+
+      assert.deepEqual(await names({}), [left, other]);
+      assert.deepEqual(await names({ manifest: "bounded" }), [other]);
+      assert.deepEqual(await names({ cursor: first?.cursor }), [other]);
+      const { ended_at } = (await fiberById(tenant, left)) as FiberRow;
+      assert.deepEqual(await names({ until: ended_at }), [left]);
+      assert.deepEqual(await names({}, store.tenant("another")), []);
+      assert.deepEqual(
+        page.rows.map(({ run_id }) => run_id),
+        [other, left],
+      );
+      assert.ok(next.rows.length >= 4 && next.rows.every(({ status }) => status === "dead"));
+    });
+
+    test("DUR-002 when 10,000 runs of a tenant wait for their first step, none is accepted or requeued beside them", async () => {
+      const tenant = store.tenant(tenantId);
+      const dead = await deadAfter(8, "agent", "full");
+      const { process } = start(store, "third-full");
+      // None of them is due.
+      const later = Date.now() + 86_400_000;
+      const queued = (n: number) =>
+        acceptFiberOp(
+          tenant,
+          runBegun(newRun(`q${n}`), { thread_key: 1e6 + n, epoch: 0, first_seq: 0 }),
+          `q${n}`,
+          later,
+        );
+      for (let from = 0; from < 10_000; from += 1_000)
+        await tenant.write(Array.from({ length: 1_000 }, (_, n) => queued(from + n)));
+
+      const refused = (error: unknown) => SvcError.from(error).code === "run_queue_full";
+      await assert.rejects(requeue(process, dead, "full", env.id()), refused);
+      await assert.rejects(
+        process.submit({ manifest: "agent", thread_suffix: null, surface: "chat" }).accepted,
+        refused,
+      );
+      assert.equal((await fiberById(tenant, dead))?.requeued_as, null);
+      await tenant.write([endFiberOp(tenant, "q0", { final: null, error: null, expires_at: later })]);
+      const id = env.id();
+      await requeue(process, dead, "full", id);
+      assert.equal((await found(id)).run.status, "completed");
+    });
+  });
+}

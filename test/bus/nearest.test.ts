@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { meant, nearest } from "../../bus/nearest.ts";
+
+const known = ["calculator", "web_fetch", "todo_write", "read", "reads"];
+
+const slips: Readonly<Record<string, string | null>> = {
+  calcualtor: "calculator",
+  calculater: "calculator",
+  calculato: "calculator",
+  "web-fetch": "web_fetch",
+  WEB_FETCH: "web_fetch",
+  webfetch: "web_fetch",
+  todo_wirtes: "todo_write",
+  raed: "read",
+  red: "read",
+  // A letter is too much of so short a name.
+  r: null,
+  calc: null,
+  something_else: null,
+};
+
+for (const [name, found] of Object.entries(slips))
+  test(`${name} is ${found === null ? "near nothing" : `near ${found}`}`, () => {
+    assert.equal(nearest(name, known), found);
+  });
+
+test("what is nearer is told, the first of two that are as near", () => {
+  assert.equal(nearest("reads", known), "reads");
+  assert.equal(nearest("abcx", ["abcd", "abce"]), "abcd");
+});
+
+test("what is there is told where nothing is near and it can be read", () => {
+  const names = Array.from({ length: 41 }, (_, at) => `name_${at}`);
+
+  assert.equal(meant("calcualtor", known), " (did you mean calculator?)");
+  assert.equal(meant("zebra", ["a", "b"]), " (there are a, b)");
+  assert.match(meant("zebra", names.slice(0, 40)), /, name_39\)$/);
+  assert.equal(meant("zebra", names), "");
+  assert.equal(meant("zebra", []), "");
+});
+
+test("hostile lengths cost nothing", () => {
+  const long = "a".repeat(1e6);
+
+  assert.equal(nearest(long, ["b".repeat(1e6)]), null);
+  assert.equal(nearest("aaaaaa", [long]), null);
+});

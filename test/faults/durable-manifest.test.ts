@@ -1,0 +1,122 @@
+// The manifest of a durable run: whatever becomes of it, the run goes on by the text that it was accepted with (decision 101).
+import assert from "node:assert/strict";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, test } from "node:test";
+import { calls, inTurn, says, systemOf, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { dialects } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+import { databaseOf, skipPostgres } from "./support.ts";
+
+const { env, keys } = apiKeys({
+  alice: { scopes: ["*"] },
+  eve: { tenant_id: "globex", scopes: ["*"] },
+});
+const over = ["completed", "failed", "expired", "dead"];
+const gate = [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }];
+const asks = { tools: ["calculator"], approvals: gate, execution: { mode: "durable" } };
+
+for (const dialect of dialects) {
+  describe(`the manifest of a durable run, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
+    const atEnd = cleanup();
+    let server: TestServer;
+    let mock: MockModel;
+    let files: string;
+    before(async () => {
+      mock = await startMockModel();
+      atEnd.after(() => mock.close());
+      const database = await databaseOf(dialect, atEnd);
+      const filed = { model: { id: "first" }, system_prompt: { inline: "The old words." }, ...asks };
+      const directory = manifestEnv(atEnd, { filed });
+      files = directory.SVC_MANIFEST_DIR as string;
+      const models = modelEnv(mock, ["first", "second"]);
+      server = await startServer({ atEnd, env: { ...models, ...directory, ...env, ...database.env } });
+    });
+
+    const put = async (name: string, words: string, spec: object = {}, key = keys.alice) => {
+      const own = { model: { id: "first" }, system_prompt: { inline: words }, ...spec };
+      const body = { manifest: { metadata: { name }, spec: own } };
+      const { status, json } = await server.request("PUT", `/manifests/${name}`, { body, key });
+      assert.ok(status === 200 || status === 201, JSON.stringify(json));
+    };
+    // biome-ignore lint/suspicious/noExplicitAny: looked into field by field
+    const until = (token: string, key: string, ...statuses: readonly string[]): Promise<any> =>
+      eventually(`${token} as ${statuses}`, async () => {
+        const { json } = await server.get(`/runs/${token}`, { key });
+        return statuses.includes(json.status) ? json : undefined;
+      });
+    async function park(manifest: string, key = keys.alice): Promise<{ token: string; approval: string }> {
+      const { status, json } = await server.post("/chat", turn(manifest, "sum"), { key });
+      assert.equal(status, 202, JSON.stringify(json));
+      const { waiting_on } = await until(json.resume_token, key, "waiting");
+      return { token: json.resume_token, approval: waiting_on.id };
+    }
+    async function goOn({ token, approval }: { token: string; approval: string }, key = keys.alice) {
+      await server.post(`/approvals/${approval}/decide`, { decision: "approved" }, { key });
+      return until(token, key, ...over);
+    }
+    /** What the model was shown last, with the tools that it was offered. */
+    const last = () => {
+      const request = mock.requests.at(-1);
+      const tools = (request?.body.tools ?? []) as { function: { name: string } }[];
+      return { words: systemOf(request) ?? "", tools: tools.map((tool) => tool.function.name) };
+    };
+
+    test("DUR-008 a run goes on by the text that it was accepted with, when that has changed, is gone, or is another tenant's too", async () => {
+      mock.answer("first", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
+      await put("agent", "The old words.", asks);
+      await put("agent", "The words of globex.", asks, keys.eve);
+      const [changed, theirs] = [await park("agent"), await park("agent", keys.eve)];
+
+      await put("agent", "The new words.", { execution: { mode: "durable" } });
+      const warm = await goOn(changed);
+      const afterChange = last();
+      const gone = await park("filed");
+      rmSync(join(files, "filed.json"));
+      await server.kill();
+      await server.restart();
+      const cold = await goOn(gone);
+      const afterDelete = last();
+      const foreign = await goOn(theirs, keys.eve);
+      const ofGlobex = last();
+      const refused = await server.post("/chat", turn("filed", "sum"), { key: keys.alice });
+
+      assert.deepEqual(
+        [warm, cold, foreign].map(({ status, final }) => [status, final?.content]),
+        Array(3).fill(["completed", "It is 42."]),
+      );
+      for (const { words, tools } of [afterChange, afterDelete]) {
+        assert.ok(words.includes("The old words."), words);
+        assert.deepEqual(tools, ["calculator"]);
+      }
+      assert.ok(ofGlobex.words.includes("The words of globex."), ofGlobex.words);
+      assert.deepEqual([refused.status, refused.json.error], [404, "unknown_manifest:filed"]);
+    });
+
+    test("DUR-008 so do the agents that it is made of", async () => {
+      const member = inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42."));
+      mock.answer("second", member);
+      mock.answer("first", says("Merged."));
+      await put("member", "The member's old words.", {
+        model: { id: "second" },
+        tools: ["calculator"],
+        approvals: gate,
+      });
+      await put("team", "The team.", { pattern: "parallel", sub_agents: ["member"], execution: { mode: "durable" } });
+      const parked = await park("team");
+
+      await put("member", "The member's new words.", { model: { id: "second" } });
+      await put("team", "Nobody.");
+      await server.kill();
+      await server.restart();
+      const ended = await goOn(parked);
+
+      const asked = mock.requests.filter(({ model }) => model === "second").at(-1);
+      assert.equal(ended.status, "completed", JSON.stringify(ended));
+      assert.match(JSON.stringify(asked?.body), /The member's old words/);
+    });
+  });
+}

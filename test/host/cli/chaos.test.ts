@@ -1,0 +1,58 @@
+// svc chaos: a server of its own is killed again and again, and what it has is held against what was promised.
+import assert from "node:assert/strict";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { chaosOf } from "../../support/chaos.ts";
+import { cleanup, tempDir } from "../../support/temp.ts";
+
+describe("svc chaos", () => {
+  const atEnd = cleanup();
+
+  test("DUR-008 durable runs with three effects each keep every promise, whenever their server is killed", async (t) => {
+    const { code, answer } = await chaosOf(["--runs", "16", "--kills", "5", "--seed", "7"]);
+
+    const { ok, runs, kills, effects, webhooks, invariants } = answer;
+    t.diagnostic(JSON.stringify(answer.running_again_ms));
+    assert.deepEqual([code, ok, runs, kills], [0, true, 16, 5], JSON.stringify(invariants, null, 1));
+    assert.ok(effects >= 3 * 16 - 16 && webhooks >= 16, `${effects} effects, ${webhooks} webhooks`);
+    for (const { name, checked, broken } of invariants) assert.deepEqual([name, broken], [name, []], `of ${checked}`);
+    assert.ok(invariants.filter(({ checked }) => checked >= 16).length >= 6, JSON.stringify(invariants));
+  });
+
+  test("a promise that is broken is exit 1, and is named with the runs that it was broken for", async () => {
+    const plugin = join(import.meta.dirname, "../../support/broken-chaos-plugin.ts");
+    const { code, answer } = await chaosOf(["--runs", "4", "--kills", "0"], plugin);
+
+    const broken = answer.invariants.filter((invariant) => invariant.broken.length > 0);
+    assert.deepEqual([code, answer.ok], [1, false]);
+    assert.deepEqual(
+      broken.map(({ name }) => name),
+      ["no effect with a key is applied twice", "a call that may be made once is made once, unless a person said so"],
+    );
+    assert.match(broken[0]?.broken[0] ?? "", /^run-\d-chaos_look has the keys /);
+  });
+
+  test("a directory that holds anything is refused, and left as it is", async () => {
+    const dir = tempDir(atEnd);
+    mkdirSync(join(dir, "data"));
+    writeFileSync(join(dir, "data", "svc.db"), "somebody's");
+
+    const { code, answer } = await chaosOf(["--dir", dir]);
+
+    assert.deepEqual([code, answer.error], [2, "not_empty"]);
+    assert.deepEqual(readdirSync(dir), ["data"]);
+  });
+
+  test("numbers that are none are refused", async () => {
+    for (const args of [
+      ["--runs", "0"],
+      ["--kills", "-1"],
+      ["--seed", "x"],
+      ["--runs", "99999999"],
+    ]) {
+      const { code, answer } = await chaosOf(args);
+      assert.deepEqual([code, answer.error], [2, "usage"], args.join(" "));
+    }
+  });
+});

@@ -1,0 +1,205 @@
+// POST /v1/responses with `background`, by the official client: asked for, looked after, listened to, stopped and deleted.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import Database from "better-sqlite3";
+import OpenAI, { BadRequestError, ConflictError, NotFoundError } from "openai";
+import { calls, gate, inTurn, never, says, startChat } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { failure } from "../support/mock-model/behaviours.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import { sqliteIn } from "../support/seed.ts";
+import { apiKeys, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+const { env, keys } = apiKeys({
+  ann: { scopes: ["chat:write"] },
+  bob: { tenant_id: "globex", scopes: ["*"] },
+  watcher: { scopes: ["runs:read"] },
+});
+const models = ["plain", "tools", "held", "broken", "survives", "replayed"];
+type Event = OpenAI.Responses.ResponseStreamEvent;
+
+describe("responses in the background", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  const clientOf = (apiKey: string) => new OpenAI({ baseURL: `${server.url}/v1`, apiKey, maxRetries: 0 });
+  before(async () => {
+    const entries = models.map((id) => [id, { model: { id }, tools: ["calculator"] }]);
+    ({ server, mock } = await startChat(atEnd, {
+      models,
+      manifests: {
+        ...Object.fromEntries(entries),
+        durable: { model: { id: "plain" }, execution: { mode: "durable" } },
+      },
+      env: { ...env, SVC_FIBER_MAX_ATTEMPTS: "1" },
+    }));
+    mock.answer("plain", { text: "The answer." });
+    mock.answer("tools", inTurn({ text: "First. ", ...calls(["calculator", { expression: "6*7" }]) }, { text: "42." }));
+    mock.answer("broken", failure(400));
+  });
+
+  type Fields = Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>;
+  const ask = (model: string, fields: Fields = {}) =>
+    clientOf(keys.ann).responses.create({ model, input: "hi", background: true, ...fields });
+  const ended = (id: string) =>
+    eventually(`the end of ${id}`, async () => {
+      const response = await clientOf(keys.ann).responses.retrieve(id);
+      return ["queued", "in_progress"].includes(response.status ?? "") ? undefined : response;
+    });
+
+  test("DUR-002 a response in the background is answered at once, and polled until it is completed", async () => {
+    const held = gate();
+    mock.answer("held", says("It ", held.opened, "is."));
+
+    const asked = await ask("held", { metadata: { ticket: "7" } });
+    const working = await eventually("its work", async () => {
+      const response = await clientOf(keys.ann).responses.retrieve(asked.id);
+      return response.status === "in_progress" ? response : undefined;
+    });
+    held.open();
+    const done = await ended(asked.id);
+
+    assert.ok(asked.status === "queued" || asked.status === "in_progress", asked.status);
+    assert.deepEqual([asked.background, asked.output, asked.metadata], [true, [], { ticket: "7" }]);
+    assert.deepEqual([working.id, working.background], [asked.id, true]);
+    assert.deepEqual([done.status, done.output_text, done.background], ["completed", "It is.", true]);
+    const next = await clientOf(keys.ann).responses.create({
+      ...{ model: "plain", input: "and then?", previous_response_id: asked.id },
+    });
+    assert.equal(next.output_text, "The answer.");
+  });
+
+  test("DUR-002 a durable manifest runs in the background, and elsewhere on /v1 says by name that it does not", async () => {
+    const done = await ended((await ask("durable")).id);
+
+    assert.deepEqual([done.status, done.output_text], ["completed", "The answer."]);
+    const client = clientOf(keys.ann);
+    await assert.rejects(client.responses.create({ model: "durable", input: "hi" }), BadRequestError);
+    await assert.rejects(ask("plain", { store: false }), BadRequestError);
+  });
+
+  test("DUR-014 a stream of it numbers its events alike for everybody, and goes on behind the last that was seen", async () => {
+    const client = clientOf(keys.ann);
+    const events: Event[] = await Array.fromAsync(
+      await client.responses.create({ model: "tools", input: "hi", background: true, stream: true }),
+    );
+    const [first] = events;
+    assert.ok(first?.type === "response.created");
+    const { id } = first.response;
+
+    const again: Event[] = await Array.fromAsync(await client.responses.retrieve(id, { stream: true }));
+    const later: Event[] = await Array.fromAsync(
+      await client.responses.retrieve(id, { stream: true, starting_after: 7 }),
+    );
+
+    assert.deepEqual(
+      events.map(({ sequence_number }) => sequence_number),
+      events.map((_, n) => n),
+    );
+    assert.deepEqual(
+      events.slice(0, 3).map(({ type }) => type),
+      ["response.created", "response.queued", "response.in_progress"],
+    );
+    assert.deepEqual(again, events);
+    assert.deepEqual(later, events.slice(8));
+    const text = events.map((event) => (event.type === "response.output_text.delta" ? event.delta : "")).join("");
+    assert.equal(text, "First. 42.");
+    const last = events.at(-1);
+    assert.ok(last?.type === "response.completed");
+    assert.deepEqual(last.response, JSON.parse(JSON.stringify(await rawResponse(id))));
+  });
+
+  test("DUR-014 who listens while it goes on is told each step as it comes, and the end", async () => {
+    const held = gate();
+    mock.answer(
+      "replayed",
+      inTurn({ text: "First. ", ...calls(["calculator", { expression: "1+1" }]) }, says("Two", held.opened, ".")),
+    );
+    const { id } = await ask("replayed");
+
+    const stream = await clientOf(keys.ann).responses.retrieve(id, { stream: true });
+    const types: string[] = [];
+    let text = "";
+    for await (const event of stream) {
+      types.push(event.type);
+      if (event.type === "response.output_text.delta") text += event.delta;
+      if (text === "First. ") held.open();
+    }
+
+    assert.equal(text, "First. Two.");
+    assert.equal(types.at(-1), "response.completed");
+  });
+
+  test("DUR-006 it is stopped, fails for good, and is deleted when it is over", async () => {
+    const client = clientOf(keys.ann);
+    mock.answer("held", says("Hmm", never));
+    const asked = await ask("held");
+    await eventually("its call", async () => mock.requests.at(-1)?.model === "held" || undefined);
+
+    await assert.rejects(client.responses.delete(asked.id), ConflictError);
+    const cancelled = await client.responses.cancel(asked.id);
+    const events: Event[] = await Array.fromAsync(await client.responses.retrieve(asked.id, { stream: true }));
+    await client.responses.delete(asked.id);
+    const failed = await ended((await ask("broken")).id);
+
+    assert.deepEqual([cancelled.status, cancelled.background], ["cancelled", true]);
+    assert.equal(events.at(-1)?.type, "response.incomplete");
+    await assert.rejects(client.responses.retrieve(asked.id), NotFoundError);
+    assert.deepEqual([failed.status, failed.error?.code], ["failed", "server_error"]);
+    const { json } = await server.get("/runs?limit=200", { key: keys.watcher });
+    const statuses = json.items.map(({ status }: { status: string }) => status);
+    assert.ok(statuses.includes("dead") && !statuses.includes("failed"), "with the response goes its run");
+  });
+
+  test("DUR-006 with a response that is deleted all rows of its run go, also while its conversation stays", async () => {
+    const client = clientOf(keys.ann);
+    const first = await ended((await ask("plain")).id);
+    const second = await ended((await ask("plain", { previous_response_id: first.id })).id);
+    const rows = (): number => {
+      const config = sqliteIn(server.dataDir);
+      assert.ok(config.engine === "sqlite");
+      const db = new Database(config.path);
+      const count = db
+        .prepare("SELECT COUNT(*) FROM fibers f WHERE f.run_key NOT IN (SELECT run_key FROM runs)")
+        .pluck()
+        .get();
+      db.close();
+      return count as number;
+    };
+
+    await client.responses.delete(first.id);
+
+    assert.equal(rows(), 0);
+    assert.equal((await client.responses.retrieve(second.id)).output_text, "The answer.");
+  });
+
+  test("DUR-008 it outlives the process that has taken it", async () => {
+    mock.answer("survives", says("Hello", never));
+    const asked = await ask("survives");
+    await eventually("its call", async () => mock.requests.at(-1)?.model === "survives" || undefined);
+
+    await server.kill();
+    mock.answer("survives", { text: "Hello again." });
+    await server.restart();
+    const done = await ended(asked.id);
+
+    assert.deepEqual([done.status, done.output_text], ["completed", "Hello again."]);
+  });
+
+  test("DUR-005 of another tenant there is none, and what was not asked for so has no stream to read again", async () => {
+    const asked = await ask("plain");
+    const bob = clientOf(keys.bob);
+    const plain = await clientOf(keys.ann).responses.create({ model: "plain", input: "hi" });
+
+    await assert.rejects(bob.responses.retrieve(asked.id), NotFoundError);
+    await assert.rejects(bob.responses.retrieve(asked.id, { stream: true }), NotFoundError);
+    await assert.rejects(bob.responses.cancel(asked.id), NotFoundError);
+    await assert.rejects(clientOf(keys.ann).responses.retrieve(plain.id, { stream: true }), BadRequestError);
+    assert.equal(plain.background, false);
+  });
+
+  async function rawResponse(id: string) {
+    return (await server.get(`/v1/responses/${id}`, { key: keys.ann })).json;
+  }
+});

@@ -1,0 +1,8 @@
+import { test } from "node:test";
+import { assertSound, liveSeeds } from "../support/sim-durable-worlds.ts";
+
+test("DUR-008 1,000 seeded worlds of durable runs: each run ends once, does nothing more often than it may, and is told of", async () => {
+  const { failed } = await liveSeeds(1, 1_000);
+
+  assertSound(failed);
+});

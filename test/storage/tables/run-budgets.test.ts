@@ -1,0 +1,129 @@
+// Budgets that are spent by runs beside each other, on both engines. See storage/tables/run-budgets.ts.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { SvcError } from "../../../bus/errors.ts";
+import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import {
+  backgroundTasks,
+  countCallOps,
+  deleteBudgetsOps,
+  joinBudgetOps,
+  leaveBudgetOps,
+  openBudgetOps,
+  reserveOps,
+  resetShareOps,
+  runBudgetById,
+  settleOps,
+  sharersOf,
+} from "../../../storage/tables/run-budgets.ts";
+import { dialects, testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const nothing = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
+const tokens = (output_tokens: number) => ({ input_tokens: 1, output_tokens, cost_usd: 0.25 });
+
+for (const dialect of dialects) {
+  describe(`budgets of runs and their tasks, on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let store: Store;
+    let tenant: TenantStore;
+    let count = 0;
+    let ids = 0;
+    before(async () => {
+      ({ store } = await testStore(dialect, atEnd));
+      tenant = store.tenant("acme");
+    });
+
+    async function opened(rootKey = ++count): Promise<{ id: string; rootKey: number }> {
+      const id = `root-${++ids}`;
+      const bounds = {
+        max_tool_calls: 3,
+        max_hops: 1,
+        max_input_tokens: 100,
+        max_output_tokens: 100,
+        max_cost_usd: 10,
+      };
+      const used = { tool_calls: 1, hops: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0 };
+      await tenant.write(openBudgetOps(tenant, { run_id: id, root_key: rootKey, ...bounds, ...used }, nothing));
+      return { id, rootKey };
+    }
+    const written = (ops: readonly WriteOp[]): Promise<boolean> =>
+      tenant.write(ops).then(
+        () => true,
+        (error) => {
+          assert.ok(error instanceof SvcError && error.code === "conflict", String(error));
+          return false;
+        },
+      );
+    const join = (run_id: string, budgets: readonly string[], root_key: number, most = 3) =>
+      written(joinBudgetOps(tenant, { run_id, task_id: `task of ${run_id}`, root_key, budgets }, most));
+    const outputOf = async (id: string) => (await runBudgetById(tenant, id))?.output_tokens;
+
+    test("DEL-006 who sets something aside at the same time never passes the bound together", async () => {
+      const { id, rootKey } = await opened();
+      const runs = ["x", "y", "z"].map((name) => `${name}-${id}`);
+      for (const run of runs) assert.ok(await join(run, [id], rootKey));
+
+      const taken = await Promise.all(
+        Array.from({ length: 12 }, (_, at) =>
+          written(reserveOps(tenant, [id], runs[at % 3] ?? "", tokens(30))).then((isTaken) => (isTaken ? 1 : 0)),
+        ),
+      );
+
+      assert.equal(
+        taken.reduce((all: number, one) => all + one, 0),
+        3,
+      );
+      assert.equal(await outputOf(id), 90);
+      const calls = await Promise.all(Array.from({ length: 5 }, () => written(countCallOps(tenant, [id], false))));
+      assert.equal(calls.filter(Boolean).length, 2, "one was made before");
+    });
+
+    test("DEL-007 of those who begin at the same time as many do as may, however they are nested", async () => {
+      const { id, rootKey } = await opened();
+      const inner = (await opened(rootKey)).id;
+
+      const begun = await Promise.all(
+        Array.from({ length: 8 }, (_, at) => join(`run-${at}-${id}`, at % 2 ? [id] : [id, inner], rootKey)),
+      );
+
+      assert.equal(begun.filter(Boolean).length, 3);
+      assert.equal(await backgroundTasks(tenant, rootKey), 3);
+      assert.equal(await backgroundTasks(store.tenant("globex"), rootKey), 0);
+      const first = begun.indexOf(true);
+      await tenant.write(leaveBudgetOps(tenant, `run-${first}-${id}`));
+      assert.ok(await join(`later-${id}`, [id], rootKey));
+    });
+
+    test("DEL-006 what was used counts, what was lost with a process is given back, and the last one takes the row along", async () => {
+      const { id, rootKey } = await opened();
+      await join(`t-${id}`, [id], rootKey);
+      await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(40)));
+      await tenant.write(settleOps(tenant, [id], `t-${id}`, tokens(40), tokens(7)));
+      await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(50)));
+      assert.equal(await outputOf(id), 57);
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 1 });
+      assert.deepEqual(await sharersOf(tenant, id, `t-${id}`), { sharers: 2, holding: 0 });
+
+      await tenant.write(resetShareOps(tenant, `t-${id}`));
+      assert.equal(await outputOf(id), 7);
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 0 });
+      await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(50)));
+      await tenant.write(leaveBudgetOps(tenant, id));
+      assert.equal(await outputOf(id), 57, "it outlives its run");
+      await tenant.write(leaveBudgetOps(tenant, `t-${id}`));
+      assert.equal(await outputOf(id), undefined);
+    });
+
+    test("DEL-006 with its conversation a budget is gone: nobody joins it, and nothing is set aside", async () => {
+      const { id, rootKey } = await opened();
+      await join(`t-${id}`, [id], rootKey);
+
+      await tenant.write(deleteBudgetsOps(tenant, rootKey));
+
+      assert.equal(await backgroundTasks(tenant, rootKey), 0);
+      assert.equal(await join(`u-${id}`, [id], rootKey), false);
+      assert.equal(await written(reserveOps(tenant, [id], `t-${id}`, tokens(1))), false);
+    });
+  });
+}

@@ -1,0 +1,378 @@
+import assert from "node:assert/strict";
+import { eventsMax } from "../../storage/tables/events.ts";
+import type { SimDisk } from "./sim-disk.ts";
+import type { SimReceivers } from "./sim-receivers.ts";
+
+// What was promised about durable runs, written down outside of them, and held against the store and the world when all has come to rest.
+
+/** Durable runs that a process has at work at once. */
+export const slotsMax = 2;
+/** Failures in a row after which a run is dead. */
+export const triesMax = 3;
+/** A step is put off for so long. */
+const backOffMs = { least: 60_000, most: 3_600_000 };
+
+/** A turn as a client has asked for it. */
+export interface AskedRun {
+  readonly tenant: string;
+  readonly suffix: string | null;
+  /** No other turn has these words. */
+  readonly words: string;
+  readonly key: string | null;
+  /** Its model never answers. */
+  readonly isCursed: boolean;
+}
+
+/** An event as somebody has heard it, or as the log has it. */
+interface Heard {
+  readonly seq: number;
+  readonly kind: string;
+  readonly content: string;
+}
+
+interface LoggedEvent extends Heard {
+  readonly role: string | null;
+  readonly run: number | null;
+  readonly extra: {
+    readonly tool_call_id?: string;
+    readonly tool_calls?: readonly { readonly id: string }[];
+    readonly metadata?: Readonly<Record<string, unknown>>;
+  } | null;
+}
+
+/** A durable run as it is stored. */
+interface RunFound {
+  readonly run_id: string;
+  readonly run_key: number;
+  readonly thread_key: number;
+  readonly tenant_id: string;
+  readonly suffix: string;
+  readonly status: string;
+  readonly result: string | null;
+  readonly final: string | null;
+  readonly error: string | null;
+  readonly ended_at: number | null;
+  readonly attempts: number;
+  readonly lost: number;
+  readonly wake_at: number | null;
+  readonly updated_at: number;
+}
+
+interface Approval {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly rule_id: string;
+  readonly tool_call_id: string;
+}
+
+interface Place {
+  readonly tenant_id: string;
+  readonly suffix: string;
+  readonly run_id: string;
+}
+
+export class DurableRecord {
+  readonly asked: AskedRun[] = [];
+  /** What actors have crashed with. */
+  readonly crashes: unknown[] = [];
+  /** What has happened, for a test to see that its seeds meet enough. */
+  readonly seen = new Set<string>();
+  readonly #disk: SimDisk;
+  readonly #tenants: readonly string[];
+  readonly #receivers: SimReceivers;
+  /** What was found where nobody could be told. */
+  readonly #broken: string[] = [];
+  readonly #tokens = new Map<string, string>();
+  readonly #effects = new Map<string, { readonly effect: string; times: number; readonly on: string[] }>();
+  readonly #answers = new Map<string, string[]>();
+  readonly #decided = new Map<string, Approval & { decisions: string[] }>();
+  readonly #aborting = new Set<string>();
+  readonly #ends = new Map<string, string>();
+  readonly #heard: { readonly tenant: string; readonly suffix: string; readonly events: Heard[] }[] = [];
+  #disturbances = 0;
+
+  constructor(disk: SimDisk, tenants: readonly string[], receivers: SimReceivers) {
+    this.#disk = disk;
+    this.#tenants = tenants;
+    this.#receivers = receivers;
+  }
+
+  see(what: string): void {
+    this.seen.add(what);
+  }
+
+  /** A process has ended or stalled. */
+  disturbed(): void {
+    this.#disturbances++;
+  }
+
+  accepted(asked: AskedRun, runId: string): void {
+    const before = this.#tokens.get(asked.words);
+    if (before !== undefined && before !== runId)
+      this.#broken.push(`${asked.words} was asked with its key again, and is another run: ${before}, ${runId}`);
+    this.#tokens.set(asked.words, runId);
+  }
+
+  tokenOf({ words }: AskedRun): string | undefined {
+    return this.#tokens.get(words);
+  }
+
+  /** A tool has done what it does. */
+  effect(name: string, effect: string, id: string, toolCallId: string, host: string): void {
+    if (id !== toolCallId) this.#broken.push(`${name} ${id} was called under the key ${toolCallId}`);
+    const known = this.#effects.get(id) ?? { effect, times: 0, on: [] };
+    known.times++;
+    known.on.push(host);
+    this.#effects.set(id, known);
+    if (known.times > 1) this.see(`${effect} again`);
+  }
+
+  answered(waitId: string, value: string): void {
+    this.#answers.set(waitId, [...(this.#answers.get(waitId) ?? []), value]);
+    this.see("answered");
+  }
+
+  decided(approval: Approval, decision: string): void {
+    const known = this.#decided.get(approval.id) ?? { ...approval, decisions: [] };
+    known.decisions.push(decision);
+    this.#decided.set(approval.id, known);
+  }
+
+  aborting(runId: string): void {
+    this.#aborting.add(runId);
+    this.see("aborted");
+  }
+
+  /** Where somebody who listens to a conversation puts what is heard. */
+  listener(tenant: string, suffix: string): Heard[] {
+    const events: Heard[] = [];
+    this.#heard.push({ tenant, suffix, events });
+    return events;
+  }
+
+  /** So many runs are at work in each process. One that is stopped needs no slot for that. */
+  working(atWork: readonly number[]): void {
+    for (const runs of atWork)
+      if (runs > slotsMax + this.#aborting.size) this.#broken.push(`${runs} runs are at work in a process`);
+  }
+
+  /** What may never be, at any time. */
+  look(): void {
+    assert.deepEqual([this.#broken, this.crashes], [[], []]);
+    for (const run of this.#runs()) {
+      const { run_id, status, final, error, ended_at, attempts, lost, wake_at, updated_at } = run;
+      if (ended_at !== null) {
+        const end = `${status} ${final} ${error}`;
+        assert.equal(this.#ends.get(run_id) ?? end, end, `${run_id} has ended twice`);
+        this.#ends.set(run_id, end);
+      } else assert.ok(!this.#ends.has(run_id), `${run_id} had ended and is ${status}`);
+      assert.ok(attempts <= triesMax, `${run_id} has failed ${attempts} times`);
+      if (status !== "waiting" || attempts === 0 || lost > 0 || wake_at === null) continue;
+      const ms = wake_at - updated_at;
+      if (ms === 0) continue;
+      assert.ok(ms >= backOffMs.least && ms <= backOffMs.most, `${run_id} is put off for ${ms} ms`);
+    }
+  }
+
+  /** What must be when all has come to rest. */
+  check(): void {
+    this.look();
+    const runs = this.#runs();
+    for (const [words, id] of this.#tokens)
+      assert.ok(
+        runs.some(({ run_id }) => run_id === id),
+        `${words} was accepted as ${id}, which is not there`,
+      );
+    const logs = this.#logs();
+    for (const run of runs) this.#checkRun(run, logs.get(run.thread_key) ?? []);
+    for (const [key, log] of logs) this.#checkLog(key, log);
+    const all = [...logs.values()].flat();
+    this.#checkEffects(all);
+    this.#checkWaits(all);
+    this.#checkHeard();
+    this.#checkWebhooks(runs);
+  }
+
+  /** Every run with its state, for whoever looks for the cause of a failure. */
+  outline(): string[] {
+    const logs = [...this.#logs()].map(([key, log]) =>
+      [`thread ${key}`, ...log.map((event) => `  ${JSON.stringify(event)}`)].join("\n"),
+    );
+    return [...this.#runs().map((run) => JSON.stringify(run)), ...logs];
+  }
+
+  openRuns(): (Place & { readonly status: string })[] {
+    return this.#query(
+      `SELECT f.tenant_id, f.suffix, f.run_id, r.status FROM fibers f JOIN runs r ON r.run_key = f.run_key
+       WHERE r.ended_at IS NULL AND f.tenant_id IN (?, ?) ORDER BY f.run_key`,
+    );
+  }
+
+  openQuestions(): (Place & { readonly wait_id: string })[] {
+    return this.#query(
+      `SELECT tenant_id, suffix, run_id, wait_id FROM waits WHERE state = 'open' AND approval_id IS NULL
+       AND tenant_id IN (?, ?) ORDER BY wait_id`,
+    );
+  }
+
+  pendingApprovals(): Approval[] {
+    return this.#query(
+      `SELECT id, tenant_id, rule_id, tool_call_id FROM approvals WHERE status = 'pending' AND tenant_id IN (?, ?) ORDER BY id`,
+    );
+  }
+
+  /** Runs whose calls wait for a request. */
+  waitingFor(approvalId: string): Place[] {
+    return this.#query<Place & { approval_id: string }>(
+      "SELECT tenant_id, suffix, run_id, approval_id FROM waits WHERE tenant_id IN (?, ?)",
+    ).filter(({ approval_id }) => approval_id === approvalId);
+  }
+
+  pendingDeliveries(): number {
+    return this.lanes().length;
+  }
+
+  lanes(): { readonly tenant_id: string; readonly endpoint_id: string }[] {
+    return this.#query(
+      "SELECT DISTINCT tenant_id, endpoint_id FROM deliveries WHERE state = 'pending' AND tenant_id IN (?, ?)",
+    );
+  }
+
+  #query<R>(sql: string): R[] {
+    return this.#disk.query(sql, ...this.#tenants) as unknown as R[];
+  }
+
+  #runs(): RunFound[] {
+    return this.#query(
+      `SELECT f.*, r.status, r.result, r.thread_key, r.owner FROM fibers f JOIN runs r ON r.run_key = f.run_key
+       WHERE f.tenant_id IN (?, ?) ORDER BY f.run_key`,
+    );
+  }
+
+  #logs(): Map<number, LoggedEvent[]> {
+    const logs = new Map<number, LoggedEvent[]>();
+    const rows = this.#query<LoggedEvent & { event_key: number; extra: string | null }>(
+      "SELECT event_key, kind, role, content, extra, run FROM events WHERE tenant_id IN (?, ?) ORDER BY event_key",
+    );
+    for (const { event_key, extra, ...event } of rows) {
+      const key = Math.floor(event_key / eventsMax);
+      const log = logs.get(key) ?? [];
+      log.push({ ...event, seq: event_key % eventsMax, extra: extra === null ? null : JSON.parse(extra) });
+      logs.set(key, log);
+    }
+    return logs;
+  }
+
+  /** It has one end, which is said the same everywhere, and which nobody has made but who may. */
+  #checkRun(run: RunFound, log: readonly LoggedEvent[]): void {
+    const { run_id, status, final, error, ended_at } = run;
+    this.see(`ends ${status}`);
+    assert.ok(ended_at !== null, `${run_id} has not ended: ${status}`);
+    const asked = this.asked.find(({ words }) => this.#tokens.get(words) === run_id);
+    if (status === "failed") assert.ok(this.#aborting.has(run_id), `${run_id} has failed: ${error}`);
+    else if (status === "dead") assert.match(error ?? "", /^model_failed/, run_id);
+    else assert.equal(status, "completed", `${run_id}: ${error}`);
+    if (asked?.isCursed) assert.notEqual(status, "completed", `${run_id} has no model`);
+    const own = log.filter(({ run: number }) => number === run.run_key % 2 ** 24);
+    const asking = own.filter(({ role }) => role === "user");
+    assert.equal(asking.length, 1, `${run_id} was asked for once`);
+    const said = own.filter(({ kind, role }) => kind === "message" && role === "assistant");
+    const answers = said.filter(({ extra }) => !extra?.tool_calls?.length);
+    assert.ok(answers.length <= 1, `${run_id} has ${answers.length} ends in its log`);
+    // One that has reached its turns ends in what it said beside its calls.
+    if (status === "completed") assert.equal(said.at(-1)?.content ?? "", final ?? "", `the end of ${run_id}`);
+  }
+
+  /** Events without a gap, and a result for each call. */
+  #checkLog(key: number, log: readonly LoggedEvent[]): void {
+    assert.deepEqual(
+      log.map(({ seq }) => seq),
+      log.map((_, at) => at),
+      `the log ${key} has a gap`,
+    );
+    const [head] = this.#disk.query("SELECT next_seq FROM threads WHERE thread_key = ?", key);
+    assert.equal(head?.next_seq, log.length, `the head of the log ${key}`);
+    const asked = log.flatMap(({ extra }) => extra?.tool_calls ?? []).map(({ id }) => id);
+    const results = log.filter(({ kind }) => kind === "tool_result").map(({ extra }) => extra?.tool_call_id);
+    assert.deepEqual(results.toSorted(), asked.toSorted(), `each call of the log ${key} has one result`);
+  }
+
+  /** No effect comes more often than it may, none without its intent, and what was denied has none. */
+  #checkEffects(all: readonly LoggedEvent[]): void {
+    const intents = new Set(
+      all.filter(({ kind }) => kind === "tool_call").map(({ extra }) => extra?.tool_call_id ?? ""),
+    );
+    const decisions = [...this.#decided.values()];
+    for (const [id, { effect, times, on }] of this.#effects) {
+      assert.ok(intents.has(id), `${id} has run, and the log knows of no intent`);
+      const again = decisions.filter(
+        ({ rule_id, tool_call_id, decisions }) =>
+          rule_id === "outcome-unknown" && tool_call_id === id && decisions.includes("approved"),
+      );
+      if (effect === "once")
+        assert.ok(times <= 1 + again.length, `${id}, which may run once, has run ${times} times: ${on}`);
+      const refused = decisions.find(
+        ({ rule_id, tool_call_id, decisions }) =>
+          rule_id !== "outcome-unknown" && tool_call_id === id && decisions.every((each) => each === "denied"),
+      );
+      assert.equal(refused, undefined, `${id} was denied, and has run`);
+    }
+    for (const { kind, extra, content } of all) {
+      if (kind !== "tool_result") continue;
+      const id = extra?.tool_call_id ?? "";
+      if (/^(?:look|put|note|pay) /.test(content)) assert.ok(this.#effects.has(id), `${id} did not run: ${content}`);
+      if (content.includes("not run:")) assert.ok(!this.#effects.has(id), `${id} has run, and the log says ${content}`);
+      if (content.includes("outcome unknown")) this.see("outcome unknown");
+      if (content.includes("nobody came")) this.see("nobody came");
+    }
+  }
+
+  /** A wait has one end, and one answer at most, which is the result of its call. */
+  #checkWaits(all: readonly LoggedEvent[]): void {
+    const ends = all.filter(({ extra }) => extra?.metadata?.type === "wait_ended");
+    const ids = ends.map(({ extra }) => extra?.metadata?.wait_id);
+    assert.equal(new Set(ids).size, ids.length, `a wait has ended twice: ${ids}`);
+    assert.deepEqual(this.openQuestions(), [], "a question is still open");
+    for (const [id, values] of this.#answers) {
+      assert.equal(values.length, 1, `the wait ${id} has taken ${values}`);
+      const end = ends.find(({ extra }) => extra?.metadata?.wait_id === id)?.extra?.metadata;
+      if (end?.how !== "answered") continue;
+      const result = all.find(({ kind, extra }) => kind === "tool_result" && extra?.tool_call_id === end.tool_call_id);
+      assert.equal(result?.content, `${end.tool_call_id}: ${values[0]}`, `the answer of the wait ${id}`);
+    }
+  }
+
+  /** Whoever was told of an event was told what the log says, each once and in order. */
+  #checkHeard(): void {
+    for (const { tenant, suffix, events } of this.#heard) {
+      const [head] = this.#disk.query(
+        "SELECT thread_key FROM threads WHERE tenant_id = ? AND suffix = ?",
+        ...[tenant, suffix],
+      );
+      const log = this.#logs().get(Number(head?.thread_key)) ?? [];
+      let before = -1;
+      for (const { seq, kind, content } of events) {
+        const stored = log[seq];
+        assert.deepEqual([stored?.kind, stored?.content], [kind, content], `event ${seq} of ${suffix} was told of`);
+        assert.ok(seq > before, `event ${seq} of ${suffix} was told behind ${before}`);
+        before = seq;
+      }
+    }
+  }
+
+  /** Each endpoint has taken word of each end, under one id, and not more often than processes were disturbed. */
+  #checkWebhooks(runs: readonly RunFound[]): void {
+    const all = [...this.#receivers.received.values()].map((got) => ({ ...got, said: JSON.parse(got.body) }));
+    for (const run of runs) {
+      for (const host of ["ops.example", "audit.example"]) {
+        const got = all.filter((each) => each.host === host && each.said.run.fiber_id === run.run_id);
+        assert.equal(got.length, 1, `${host} knows the end of ${run.run_id} under ${got.map(({ id }) => id)}`);
+        const [{ said, taken }] = got as [(typeof all)[number]];
+        assert.ok(taken >= 1, `${host} has not taken the end of ${run.run_id}`);
+        assert.ok(taken <= 1 + this.#disturbances, `${host} has taken the end of ${run.run_id} ${taken} times`);
+        assert.equal(said.type, `run.${run.status}`, `what ${host} was told of ${run.run_id}`);
+      }
+    }
+    if (all.some(({ sent }) => sent > 1)) this.see("sent again");
+  }
+}

@@ -1,0 +1,52 @@
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { type RebuiltCall, rebuildCall } from "../../actors/run/replay/rebuilt-call.ts";
+import { systemEnv } from "../../bus/env.ts";
+import { FileStore } from "../../storage/files/file-store.ts";
+import { openFsStore } from "../../storage/objects/fs.ts";
+import { openReadOnly } from "../../storage/read-only.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { type ModelCallRow, modelCall } from "../../storage/tables/model-calls.ts";
+
+// What is on record of model calls, read beside a server that is running on SQLite.
+
+/** The calls of a conversation's runs, in the order of the runs and of their ends. */
+export function callsOf(dataDir: string, suffix: string, tenantId = "default"): Promise<ModelCallRow[]> {
+  return selected(dataDir, tenantId, "c.thread_key = (SELECT thread_key FROM threads WHERE suffix = ?)", suffix);
+}
+
+/** The calls of all runs of an agent, in the same order; those without a thread first. */
+export function callsOfAgent(dataDir: string, agent: string, tenantId = "default"): Promise<ModelCallRow[]> {
+  return selected(dataDir, tenantId, "json_extract(c.facts, '$.agent') = ?", agent);
+}
+
+function selected(dataDir: string, tenantId: string, where: string, value: string): Promise<ModelCallRow[]> {
+  const db = new Database(join(dataDir, "svc.db"), { readonly: true, timeout: 10_000 });
+  const keys = db
+    .prepare<[string, string], { run_id: string; n: number }>(
+      `SELECT c.run_id, c.n FROM model_calls c JOIN runs r ON r.run_id = c.run_id
+       WHERE c.tenant_id = ? AND ${where} ORDER BY r.run_key, c.n`,
+    )
+    .all(tenantId, value);
+  db.close();
+  return reading(dataDir, (store) =>
+    Promise.all(
+      keys.map(async ({ run_id, n }) => (await modelCall(store.tenant(tenantId), run_id, n)) as ModelCallRow),
+    ),
+  );
+}
+
+/** A request made again from its record and the log alone. */
+export function rebuilt(dataDir: string, call: ModelCallRow, tenantId = "default"): Promise<RebuiltCall> {
+  const files = new FileStore(openFsStore(join(dataDir, "objects"), systemEnv()), systemEnv(), 0);
+  return reading(dataDir, (store) => rebuildCall(store.tenant(tenantId), files, call));
+}
+
+async function reading<T>(dataDir: string, read: (store: Store) => Promise<T>): Promise<T> {
+  const store = openReadOnly({ engine: "sqlite", path: join(dataDir, "svc.db") }, systemEnv());
+  try {
+    return await read(store);
+  } finally {
+    store.close();
+  }
+}

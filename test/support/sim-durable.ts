@@ -1,0 +1,409 @@
+import assert from "node:assert/strict";
+import { pino } from "pino";
+import { defineTool, type Tool } from "../../actors/tools/tool.ts";
+import { deliveryAddress, fibersAddress, runAddress, threadAddress } from "../../bus/address.ts";
+import { Type } from "../../bus/type.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import { wakeDeliveries } from "../../host/due-deliveries.ts";
+import { wakeDueRuns } from "../../host/due-waits.ts";
+import { HostLease } from "../../host/host-lease.ts";
+import { AbandonedRuns } from "../../host/recovery.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { decideOps } from "../../storage/tables/approvals.ts";
+import { ActorProcess } from "./actor-process.ts";
+import { DurableRecord, slotsMax, triesMax } from "./durable-record.ts";
+import { outcomeOf } from "./outcome.ts";
+import type { PlantedBug } from "./planted-bugs.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "./scripted-model.ts";
+import type { SimDisk } from "./sim-disk.ts";
+import type { Sim, SimEnv } from "./sim-env.ts";
+import { SimReceivers } from "./sim-receivers.ts";
+import { call } from "./slow-turns.ts";
+import { FrameReader } from "./sse-frames.ts";
+
+// Durable runs as the world may treat them: accepted, answered, decided, stopped, and carried by processes that end at any moment,
+// or that stall until another has taken their place and then go on as if nothing had been. What was promised is written down in a
+// record outside of it, and held against the store when all has come to rest.
+
+const endpoints = ["ops", "audit"];
+const everybody = { scopes: [], principal: null, not_principal: null };
+const agent = {
+  tools: ["look", "put", "note", "ask", "pay"],
+  limits: { max_tool_calls: 9 },
+  approvals: [{ id: "pays", tools: ["pay"], ttl_seconds: 900 }],
+};
+const durable = { mode: "durable", webhooks: endpoints, resume_token_ttl_seconds: 86_400 };
+
+/** The manifests of the runs. */
+export const durableManifests = {
+  sequential: { ...agent, execution: durable },
+  parallel: { ...agent, execution: { ...durable, tools: "parallel" } },
+};
+
+/** The settings beside those that every process of a test has. */
+export const durableEnv = {
+  SVC_FIBER_CONCURRENCY: String(slotsMax),
+  SVC_FIBER_MAX_ATTEMPTS: String(triesMax),
+  SVC_AUDIT_FLUSH_SECONDS: "3600",
+  SVC_WEBHOOK_ENDPOINTS: JSON.stringify(
+    Object.fromEntries(
+      endpoints.map((id) => [
+        id,
+        { url: `https://${id}.example/`, secret: "whsec_dGhlIHNlY3JldCBvZiB0aGlzIHRlc3Q=", tenants: "*" },
+      ]),
+    ),
+  ),
+};
+
+/** Words of a turn whose model never answers. */
+const cursed = "cursed";
+const silent = pino({ level: "silent" });
+
+/** One process. */
+interface SimHost {
+  readonly id: string;
+  readonly env: SimEnv;
+  readonly store: Store;
+  readonly process: ActorProcess;
+  readonly lease: HostLease;
+  readonly abandoned: AbandonedRuns;
+  stalled: boolean;
+  gone: boolean;
+}
+
+export class SimDurable {
+  readonly record: DurableRecord;
+  readonly #sim: Sim;
+  readonly #disk: SimDisk;
+  readonly #settings: Settings;
+  readonly #name: string;
+  readonly #bug: PlantedBug;
+  readonly #receivers: SimReceivers;
+  readonly #tenants: readonly string[];
+  readonly #hosts: SimHost[] = [];
+  #boots = 0;
+  #calls = 0;
+  #isLast = false;
+  /** What was done when, for whoever looks for the cause of a failure. */
+  readonly #done: string[] = [];
+
+  constructor(sim: Sim, disk: SimDisk, settings: Settings, name: string, bug: PlantedBug = {}) {
+    this.#sim = sim;
+    this.#disk = disk;
+    this.#settings = settings;
+    this.#name = name;
+    this.#bug = bug;
+    this.#receivers = new SimReceivers(sim);
+    this.#tenants = [`${name}-a`, `${name}-b`];
+    this.record = new DurableRecord(disk, this.#tenants, this.#receivers);
+    this.#boot();
+  }
+
+  /** Does some of what may be done, at times of its own, and then lets all come to rest. */
+  async live(actions: number): Promise<void> {
+    const sim = this.#sim;
+    for (let done = 0; done < actions; done++) {
+      await this.#act();
+      this.record.look();
+      // Now and then longer than a step is put off.
+      await sim.advance([0, sim.int(60), sim.int(60), sim.int(3_000), sim.int(90_000)][sim.int(5)] as number);
+    }
+    await this.#rest();
+    this.record.check();
+    for (const host of this.#hosts) this.#end(host);
+  }
+
+  /** What has happened, a line for each thing. */
+  outline(): string {
+    return [...this.#done, ...this.record.outline()].join("\n");
+  }
+
+  async #act(): Promise<void> {
+    const choice = this.#sim.int(22);
+    this.#done.push(`${Math.floor(this.#sim.now % 10_000_000)} action ${choice} on ${this.#host.id}`);
+    if (choice < 8) this.#accept();
+    else if (choice < 9) this.#acceptAgain();
+    else if (choice < 12) await this.#answer();
+    else if (choice < 15) await this.#decide();
+    else if (choice < 16) await this.#abort();
+    else if (choice < 18) await this.#stall();
+    else await this.#crash();
+  }
+
+  /** The process that clients find. One that stalled as it began may have taken the lease of the one after it. */
+  get #host(): SimHost {
+    const host = this.#hosts.at(-1) as SimHost;
+    return host.gone ? this.#boot() : host;
+  }
+
+  #boot(): SimHost {
+    const sim = this.#sim;
+    const env = sim.env();
+    const id = `${this.#name}-${this.#boots++}`;
+    const plain = this.#disk.store(sim, env);
+    const store = this.#bug.store?.(plain, env) ?? plain;
+    const model = new ScriptedModel(
+      env,
+      (messages) => this.#reply(messages),
+      () => sim.int(20),
+    );
+    const tools = this.#tools(() => host);
+    const process = new ActorProcess({
+      ...{ env, store, settings: this.#settings, model, bootId: id },
+      tools: this.#bug.tools?.(tools) ?? tools,
+      wrap: (deps) => {
+        const egress = this.#receivers.egress(env);
+        const wrapped = { ...deps, webhookEgress: { public: egress, operator: egress } };
+        return this.#bug.deps?.(wrapped) ?? wrapped;
+      },
+    });
+    this.#loseHints(process);
+    const abandoned = new AbandonedRuns(process.bus, store, env, silent);
+    const lease = new HostLease({
+      ...{ store: store.system, host: id, alone: true, renewed: true, log: silent },
+      onGone: () => abandoned.close({ hostsBut: id }),
+      onLost: (error) => {
+        this.record.disturbed();
+        this.#done.push(`${host.id}: ${error.message}`);
+        this.#end(host);
+      },
+    });
+    const host: SimHost = { id, env, store, process, lease, abandoned, stalled: false, gone: false };
+    this.#hosts.push(host);
+    void lease.keep().then(() => process.bus.tell(fibersAddress(id), "look", { all: true }));
+    this.#keep(host, 0);
+    return host;
+  }
+
+  /** A message that is told and not asked may be lost: nothing may depend on it. */
+  #loseHints({ bus }: ActorProcess): void {
+    const tell = bus.tell.bind(bus);
+    bus.tell = (to, type, body) => {
+      const isHint = ["wake", "resume"].includes(type) && ["fibers", "run", "delivery"].includes(to.kind);
+      if (isHint && !this.#isLast && this.#sim.int(12) === 0) return;
+      tell(to, type, body);
+    };
+  }
+
+  /** What a server does now and then, less often, so that a world costs little. */
+  #keep(host: SimHost, count: number): void {
+    host.env.timer(2_000 + this.#sim.int(4_000), () => {
+      void (count % 10 === 9 ? host.lease.lookForGone() : host.lease.keep());
+      if (host.gone) return;
+      const { bus } = host.process;
+      void wakeDueRuns(host.store, bus).catch(() => {});
+      bus.tell(fibersAddress(host.id), "look", { all: count % 10 === 0 });
+      if (count % 10 === 0) void wakeDeliveries(host.store, bus, "due").catch(() => {});
+      this.#keep(host, count + 1);
+    });
+  }
+
+  #end(host: SimHost): void {
+    if (host.gone) return;
+    host.gone = true;
+    this.record.crashes.push(...host.process.crashes);
+    host.abandoned.stop();
+    host.env.end();
+    host.process.close();
+  }
+
+  /** Text, or a few calls that are known nowhere else. */
+  #reply(messages: readonly ShownMessage[]): ScriptedReply {
+    const sim = this.#sim;
+    const words = messages.findLast(({ role }) => role === "user")?.content ?? "";
+    this.record.working(this.#hosts.map(({ process }) => process.deps.liveRuns.size));
+    const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
+    if (words.includes(cursed)) return { failure: "the provider is gone" };
+    if (this.#isLast) return { text: ["Done."], usage };
+    if (sim.int(25) === 0) return { text: ["Hm"], failure: "the provider is gone" };
+    if (sim.int(4) === 0) return { text: ["One. ", "Two."], usage };
+    const calls = Array.from({ length: 1 + sim.int(3) }, () => {
+      const id = `${this.#name}-${this.#calls++}`;
+      return call(id, ["look", "put", "note", "note", "ask", "pay"][sim.int(6)] as string, { id });
+    });
+    return { text: sim.int(2) === 0 ? ["So."] : [], calls, usage };
+  }
+
+  #tools(host: () => SimHost): Tool[] {
+    const parameters = Type.Object({ id: Type.String() }, { additionalProperties: false });
+    const acting = (name: string, effect: "read" | "idempotent" | "once") =>
+      defineTool({
+        name,
+        description: "Leaves a trace.",
+        parameters,
+        effect,
+        risk: effect === "read" ? "reads" : "writes",
+        execute: ({ id }, { env, toolCallId }) => {
+          this.record.effect(name, effect, id, toolCallId, host().id);
+          return new Promise((resolve) => env.timer(this.#sim.int(40), () => resolve({ text: `${name} ${id}` })));
+        },
+      });
+    const ask = defineTool({
+      name: "ask",
+      description: "Asks a person.",
+      parameters,
+      effect: "once",
+      risk: "reads",
+      execute: ({ id }, { env }) => {
+        const deadline = this.#sim.int(3) === 0 ? env.now() + this.#sim.int(60_000) : null;
+        return { wait: { kind: "question", subject: id, deadline, may_answer: everybody } };
+      },
+      resume: ({ id }, outcome) =>
+        outcome.kind === "expired" ? { error: "timeout", text: "nobody came" } : { text: `${id}: ${outcome.value}` },
+    });
+    return [acting("look", "read"), acting("put", "idempotent"), acting("note", "once"), acting("pay", "once"), ask];
+  }
+
+  /** Some turn, of some tenant, on a conversation or without one, with a key or without. */
+  #accept(): void {
+    const sim = this.#sim;
+    const isCursed = sim.int(10) === 0;
+    const words = `work ${this.#calls++}${isCursed ? ` ${cursed}` : ""}`;
+    const suffix = sim.int(3) === 0 ? null : `${this.#name}-${sim.int(6)}`;
+    const key = sim.int(3) === 0 ? words : null;
+    this.#submit(sim.int(2) === 0 ? this.#tenants[0] : this.#tenants[1], suffix, words, key, isCursed);
+  }
+
+  /** A client that was not answered asks with the same key; so does one that was. */
+  #acceptAgain(): void {
+    const keyed = this.record.asked.filter(({ key }) => key !== null);
+    const asked = keyed[this.#sim.int(Math.max(1, keyed.length))];
+    if (asked) this.#submit(asked.tenant, asked.suffix, asked.words, asked.key, asked.isCursed);
+  }
+
+  #submit(
+    tenant: string | undefined,
+    suffix: string | null,
+    words: string,
+    key: string | null,
+    isCursed: boolean,
+  ): void {
+    const { process } = this.#host;
+    const tenant_id = tenant ?? "";
+    const turn = process.submit({
+      manifest: this.#sim.int(2) === 0 ? "sequential" : "parallel",
+      thread_suffix: suffix,
+      surface: "chat",
+      principal: { tenant_id, sub: "alice", scopes: [], scheme: "none", issuer: "" },
+      messages: [{ role: "user", content: words }],
+      idempotency: key === null ? null : { key, fingerprint: words },
+    });
+    const asked = { tenant: tenant_id, suffix, words, key, isCursed };
+    this.record.asked.push(asked);
+    void outcomeOf(turn.accepted).then((outcome) => {
+      const run = "answer" in outcome && "run" in outcome.answer ? outcome.answer.run.resume_token : null;
+      const body = "answer" in outcome && "body" in outcome.answer ? JSON.parse(String(outcome.answer.body)) : null;
+      const id = run ?? body?.resume_token ?? null;
+      this.record.see("refused" in outcome ? outcome.refused : "accepted");
+      if (id === null) return;
+      this.record.accepted(asked, id);
+      this.#follow(process, tenant_id, suffix ?? `fiber:${id}`);
+    });
+  }
+
+  /** What somebody hears who listens to the conversation of a run, in this process. */
+  #follow({ bus }: ActorProcess, tenant: string, suffix: string): void {
+    const reader = new FrameReader();
+    const heard = this.record.listener(tenant, suffix);
+    bus.subscribe(threadAddress(tenant, suffix), (text) => {
+      for (const { name, json } of reader.push(text)) if (name === "session_event") heard.push(json.data);
+    });
+  }
+
+  /** Two people answer one of the open questions, at nearly the same time. */
+  async #answer(): Promise<void> {
+    const sim = this.#sim;
+    const open = this.record.openQuestions();
+    const wait = open[sim.int(Math.max(1, open.length))];
+    if (!wait || this.#host.stalled) return;
+    const { bus } = this.#host.process;
+    const to = runAddress(wait.tenant_id, wait.suffix, wait.run_id);
+    const principal = { tenant_id: wait.tenant_id, sub: "bob", scopes: [], scheme: "none", issuer: "" } as const;
+    const both = [0, 1].slice(this.#isLast ? 1 : sim.int(2)).map(async (at) => {
+      const value = `answer ${at}`;
+      const outcome = await outcomeOf(bus.ask(to, "answer", { wait_id: wait.wait_id, value, principal }));
+      if ("answer" in outcome && outcome.answer.outcome === "accepted") this.record.answered(wait.wait_id, value);
+    });
+    await sim.until(Promise.all(both), 120_000);
+  }
+
+  /** Somebody decides one of the requests for approval; the hint to the run may be lost. */
+  async #decide(): Promise<void> {
+    const sim = this.#sim;
+    const pending = this.record.pendingApprovals();
+    const approval = pending[sim.int(Math.max(1, pending.length))];
+    if (!approval || this.#host.stalled) return;
+    const { store, process } = this.#host;
+    const tenant = store.tenant(approval.tenant_id);
+    const decision = sim.int(3) === 0 ? "denied" : "approved";
+    const ops = decideOps(tenant, approval.id, { decision, note: "", edited_args: null }, "bob");
+    // It may be carried out also where nobody hears of it.
+    this.record.decided(approval, decision);
+    const outcome = await sim.until(outcomeOf(tenant.write(ops)), 120_000);
+    if (!("answer" in outcome)) return;
+    this.record.see(`${decision} ${approval.rule_id}`);
+    for (const { suffix, run_id } of this.record.waitingFor(approval.id))
+      process.bus.tell(runAddress(approval.tenant_id, suffix, run_id), "resume", { due: false });
+  }
+
+  async #abort(): Promise<void> {
+    const open = this.record.openRuns();
+    const run = open[this.#sim.int(Math.max(1, open.length))];
+    if (!run || this.#host.stalled) return;
+    this.record.aborting(run.run_id);
+    const { bus } = this.#host.process;
+    const to = threadAddress(run.tenant_id, run.suffix);
+    await this.#sim.until(outcomeOf(bus.ask(to, "abort", { reason: "client" }, { deadlineMs: 60_000 })), 120_000);
+  }
+
+  /** The process ends without a word; what it had not written is lost. */
+  async #crash(): Promise<void> {
+    this.record.disturbed();
+    this.record.see("crashed");
+    for (const host of this.#hosts) this.#end(host);
+    // The time that it takes somebody to start another.
+    await this.#sim.advance(this.#sim.int(2) === 0 ? 0 : this.#sim.int(20_000));
+    this.#boot();
+  }
+
+  /** A process computes for so long that another takes its place; then it goes on, until it hears that its lease is gone. */
+  async #stall(): Promise<void> {
+    const host = this.#host;
+    this.record.disturbed();
+    this.record.see("stalled");
+    host.stalled = true;
+    host.env.stall();
+    await this.#sim.advance(this.#sim.int(5_000));
+    this.#boot();
+    await this.#sim.advance(this.#sim.int(500));
+    host.env.goOn();
+  }
+
+  /** Everybody is well again and answers what is asked, until nothing is left to do. */
+  async #rest(): Promise<void> {
+    this.#isLast = true;
+    this.#receivers.isWell = true;
+    for (let rounds = 0; this.record.openRuns().length + this.record.pendingDeliveries() > 0 || rounds < 2; rounds++) {
+      assert.ok(rounds < 400, `no rest: ${JSON.stringify(this.record.openRuns())}`);
+      this.record.look();
+      const { bus } = this.#host.process;
+      for (let left = this.record.openQuestions().length; left > 0; left--) await this.#answer();
+      for (let left = this.record.pendingApprovals().length; left > 0; left--) await this.#decide();
+      for (const { tenant_id, endpoint_id } of this.record.lanes())
+        bus.tell(deliveryAddress(tenant_id, endpoint_id), "wake", {});
+      await this.#sim.advance(rounds < 5 ? 5_000 : 30_000);
+    }
+    // Whoever would do something again has the time for it.
+    await this.#sim.advance(120_000);
+    await this.#askAgain();
+  }
+
+  /** A key that was answered is answered the same for a day. */
+  async #askAgain(): Promise<void> {
+    const before = this.record.asked.length;
+    for (const asked of this.record.asked.slice(0, before))
+      if (asked.key !== null && this.record.tokenOf(asked) !== undefined)
+        this.#submit(asked.tenant, asked.suffix, asked.words, asked.key, asked.isCursed);
+    await this.#sim.advance(10_000);
+  }
+}
