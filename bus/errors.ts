@@ -156,6 +156,7 @@ export const errorTable = {
     help: "The worker that was handling this is gone; the outcome is unknown.",
   },
   deadline_exceeded: { status: 503, retryable: true, help: "No answer in time; the outcome is unknown." },
+  duty_not_held: { status: 503, help: "The process leaves out the duty that this needs; see SVC_DUTIES." },
   shutting_down: { status: 503, retryable: true, help: "The server is draining." },
   storage_unavailable: { status: 503, retryable: true, help: "The store does not take writes." },
   internal_error: { status: 500, help: "A defect of the server; the log has the cause under the request id." },

@@ -41,6 +41,7 @@ import { readRedisUrl } from "../governance/egress/redis-place.ts";
 import { createLogger } from "../governance/log.ts";
 import { Metrics } from "../governance/metrics.ts";
 import { SecretMask, Secrets } from "../governance/secret-mask.ts";
+import { holds } from "../governance/settings/duties.ts";
 import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/object-store-config.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { createResolver } from "../manifests/resolve/resolve.ts";
@@ -132,6 +133,8 @@ export function createActorDeps(
     objects: fromStore ? objects : null,
     directory: settings.manifestDir === "" ? null : settings.manifestDir,
   });
+  const slots = new DeliverySlots(deliveriesMax, deliveriesOfTenantMax);
+  slots.stopped = !holds(settings, "worker");
   const monotonic = () => env.monotonic();
   const manifests = new ManifestLibrary(resolver, registries, objects, metrics, monotonic);
   return {
@@ -168,7 +171,7 @@ export function createActorDeps(
     secrets: new Secrets(settings, mask),
     webhookEgress: { public: new Egress("public"), operator: new Egress("operator") },
     webhookAgent: `svc-webhooks/${config.version}`,
-    slots: new DeliverySlots(deliveriesMax, deliveriesOfTenantMax),
+    slots,
     liveRuns: new Set(),
     sliceHolders: new Set(),
     host: config.bootId,

@@ -1,11 +1,9 @@
-import type { Logger } from "pino";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { fibersAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
-import type { TaskAnswer } from "../http/context.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import { endedAlone } from "../storage/tables/fibers.ts";
@@ -17,17 +15,9 @@ import { lookAtJobs } from "./due-jobs.ts";
 import { wakeDueRuns } from "./due-waits.ts";
 import type { HostLease } from "./host-lease.ts";
 import { pushAgain } from "./lost-pushes.ts";
+import type { PeriodicTask, WhyTask } from "./task-runner.ts";
 
 // What no request waits for and is done now and then, in one table.
-
-/** Something that a process does again and again, never twice at a time. */
-export interface PeriodicTask {
-  readonly name: string;
-  /** Whether it goes on while the process drains. */
-  readonly whileDraining?: boolean;
-  /** Does it once; answers how many milliseconds later it is due again. A throw is logged, and it is tried again in a minute. */
-  run(): Promise<number>;
-}
 
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
@@ -40,7 +30,6 @@ const unownedMs = 30_000;
 const dayMs = 24 * hourMs;
 /** Logs that are deleted at once. */
 const logsAtOnce = 50;
-const afterFailureMs = 60_000;
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
 /** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
@@ -49,7 +38,9 @@ const indexPause = 20;
 /** The settings that tasks go by. */
 export type TaskSettings = Pick<Settings, "workspaceRoot" | "fiberRetentionDays" | "fiberPollSeconds">;
 
-interface TaskDeps extends TaskSettings {
+/** What the built-in tasks work with. */
+export interface TaskDeps {
+  readonly settings: TaskSettings;
   /** This process among the hosts. */
   readonly host: string;
   readonly store: Store;
@@ -59,11 +50,17 @@ interface TaskDeps extends TaskSettings {
   readonly files: FileStore;
   /** Null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command"> | null;
-  /** Whether a task was done before in this process. */
+}
+
+interface RunDeps extends TaskDeps {
+  /** Tasks that were done before in this process. */
   readonly done: Set<string>;
 }
 
-const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>> = {
+type TaskTable = Readonly<Record<string, (deps: RunDeps, why: WhyTask) => Promise<number>>>;
+
+/** What every process does for itself, and for what its callers wait for. */
+const ofProcess: TaskTable = {
   host_lease: ({ lease }) => lease.keep(),
   async abandoned_runs({ lease, done }) {
     // As it starts the process has looked already.
@@ -75,16 +72,33 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     await wakeDueRuns(store, bus);
     return waitsMs;
   },
+  async search_index({ store, env }) {
+    const startedAt = env.monotonic();
+    if (await indexEvents(store, 1)) return indexIdleMs;
+    return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
+  },
+};
+
+/** What a process does that works. */
+const ofWorker: TaskTable = {
+  async fiber_poll({ bus, host, settings: { fiberPollSeconds } }) {
+    if (fiberPollSeconds === 0) return hourMs;
+    bus.tell(fibersAddress(host), "look", { all: false });
+    return fiberPollSeconds * 1_000;
+  },
+  async lost_pushes({ store, redis }) {
+    if (redis !== null) await pushAgain(store, redis);
+    return minuteMs;
+  },
+};
+
+/** What the scheduler begins and the worker does. */
+const ofScheduler: TaskTable = {
   async webhook_delivery({ store, bus, done }) {
     // At the start also what is due later: its endpoint may be gone.
     await wakeDeliveries(store, bus, done.has("webhook_delivery") ? "due" : "all");
     done.add("webhook_delivery");
     return minuteMs;
-  },
-  async fiber_poll({ bus, host, fiberPollSeconds }) {
-    if (fiberPollSeconds === 0) return hourMs;
-    bus.tell(fibersAddress(host), "look", { all: false });
-    return fiberPollSeconds * 1_000;
   },
   async fiber_scheduler({ bus, host }) {
     bus.tell(fibersAddress(host), "look", { all: true });
@@ -94,20 +108,11 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     await lookAtJobs(store, bus);
     return jobsMs;
   },
-  async lost_pushes({ store, redis }) {
-    if (redis !== null) await pushAgain(store, redis);
-    return minuteMs;
-  },
-  async search_index({ store, env }) {
-    const startedAt = env.monotonic();
-    if (await indexEvents(store, 1)) return indexIdleMs;
-    return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
-  },
   async lapsed_rows({ store, env }) {
     await deleteLapsed(store, env.now());
     return hourMs;
   },
-  async old_runs({ store, bus, env, fiberRetentionDays }) {
+  async old_runs({ store, bus, env, settings: { fiberRetentionDays } }) {
     if (fiberRetentionDays !== 0) {
       const until = env.now() - fiberRetentionDays * dayMs;
       await eraseOldLogs(store, bus, until);
@@ -124,11 +129,12 @@ const builtInTasks: Readonly<Record<string, (deps: TaskDeps) => Promise<number>>
     await eraseAbandoned(store);
     return unownedMs;
   },
-  async workspace_drafts({ workspaceRoot, env }) {
+  async workspace_drafts({ settings: { workspaceRoot }, env }) {
     if (workspaceRoot !== null) await sweepDrafts(workspaceRoot, env);
     return hourMs;
   },
 };
+
 /** Deletes the logs of durable runs that had no conversation, and ended at or before a time. */
 async function eraseOldLogs(store: Store, bus: Bus, until: number): Promise<void> {
   for (;;) {
@@ -141,72 +147,19 @@ async function eraseOldLogs(store: Store, bus: Bus, until: number): Promise<void
 /** What goes on while the process drains. */
 const whileDraining: readonly string[] = ["host_lease"];
 
-/** The names of the tasks that every process has. */
-export const taskNames: readonly string[] = Object.keys(builtInTasks);
+const tables = { process: ofProcess, worker: ofWorker, scheduler: ofScheduler } as const;
 
-/** The tasks that every process has. */
-export function periodicTasks(
-  store: Store,
-  { workspaceRoot, fiberRetentionDays, fiberPollSeconds }: TaskSettings,
-  lease: HostLease,
-  env: Env,
-  bus: Bus,
-  files: FileStore,
-  host: string,
-  redis: Pick<Redis, "command"> | null,
-): PeriodicTask[] {
-  const deps: TaskDeps = {
-    ...{ workspaceRoot, fiberRetentionDays, fiberPollSeconds },
-    ...{ store, lease, env, bus, files, host, redis, done: new Set<string>() },
-  };
-  return Object.entries(builtInTasks).map(([name, run]) => ({
-    name,
-    whileDraining: whileDraining.includes(name),
-    run: () => run(deps),
-  }));
-}
+/** The names of the built-in tasks. */
+export const taskNames: readonly string[] = Object.values(tables).flatMap((table) => Object.keys(table));
 
-/** Tasks that are done again and again. */
-export interface RunningTasks {
-  /** Begins nothing more; what is under way comes to its end. */
-  stop(): void;
-  /** Does a task now, behind one that is under way. Answers once it is done; rejects when it has failed. */
-  run(name: string): Promise<TaskAnswer>;
-}
-
-/** Does each task now and whenever it is due again. */
-export function startTasks(tasks: readonly PeriodicTask[], env: Env, log: Logger): RunningTasks {
-  let stopped = false;
-  const underWay = new Map<PeriodicTask, Promise<number>>();
-  const once = (task: PeriodicTask): Promise<number> => {
-    const before = underWay.get(task);
-    const done = before === undefined ? task.run() : before.then(task.run, task.run);
-    underWay.set(task, done);
-    const over = () => {
-      if (underWay.get(task) === done) underWay.delete(task);
-    };
-    done.then(over, over);
-    return done;
-  };
-  const repeat = async (task: PeriodicTask): Promise<void> => {
-    if (stopped && !task.whileDraining) return;
-    const pauseMs = await once(task).catch((error: unknown) => {
-      log.warn({ err: error, task: task.name }, "a periodic task failed");
-      return afterFailureMs;
-    });
-    env.timer(pauseMs, () => void repeat(task));
-  };
-  for (const task of tasks) void repeat(task);
-  return {
-    stop() {
-      stopped = true;
-    },
-    async run(name) {
-      const task = tasks.find((known) => known.name === name);
-      if (task === undefined) return "unknown";
-      if (stopped) return "stopped";
-      await once(task);
-      return "done";
-    },
-  };
+/** The built-in tasks. */
+export function periodicTasks(given: TaskDeps): PeriodicTask[] {
+  const deps: RunDeps = { ...given, done: new Set() };
+  return (["process", "worker", "scheduler"] as const).flatMap((of) =>
+    Object.entries(tables[of]).map(([name, run]) => ({
+      ...{ name, of },
+      whileDraining: whileDraining.includes(name),
+      run: (why) => run(deps, why),
+    })),
+  );
 }

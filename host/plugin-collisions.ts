@@ -1,6 +1,7 @@
 import { demoRoute } from "../actors/models/built-in-routes.ts";
 import { patterns } from "../actors/run/patterns/patterns.ts";
 import { builtInTools, sectionTools } from "../actors/tools/registry/built-in.ts";
+import { allDuties } from "../governance/settings/duties.ts";
 import { keyedProviders } from "../governance/settings/model-options.ts";
 import { type SettingIssue, settingNames } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
@@ -30,10 +31,12 @@ export function collisions(plugins: readonly LoadedPlugin[]): readonly SettingIs
     );
   claim("svc", builtInClaims());
 
-  const routes: OwnedRoute[] = allRoutes({ manifestSource: "store", triggers: null }).map((route) => ({
-    owner: "svc",
-    route,
-  }));
+  const routes: OwnedRoute[] = allRoutes({ manifestSource: "store", triggers: null, duties: allDuties }).map(
+    (route) => ({
+      owner: "svc",
+      route,
+    }),
+  );
   return plugins.flatMap(({ from, plugin }) => {
     const owner = `the plugin ${plugin.name} (${from})`;
     const found = [

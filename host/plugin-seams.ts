@@ -10,7 +10,7 @@ import type { MoreRoutes } from "../http/routes/all.ts";
 import type { Plugin, PluginServices, PluginTool } from "../plugins/plugin.ts";
 import { migrations } from "../storage/migrations/list.ts";
 import type { Migration } from "../storage/store/migration.ts";
-import type { PeriodicTask } from "./periodic-tasks.ts";
+import type { PeriodicTask } from "./task-runner.ts";
 
 // What plugins bring, as the lists that the seams take.
 
@@ -102,5 +102,5 @@ export function pluginHooks(plugins: Plugins, services: PluginServices): MakeCon
 export function pluginTasks(plugins: Plugins, services: PluginServices): PeriodicTask[] {
   return plugins
     .flatMap(({ plugin }) => plugin.tasks ?? [])
-    .map((task) => ({ name: task.name, run: () => task.run(services) }));
+    .map((task) => ({ name: task.name, of: "scheduler", run: () => task.run(services) }));
 }

@@ -22,15 +22,17 @@ import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import { type Backlog, backlog } from "../storage/tables/backlog.ts";
 import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
 import { type Actors, startActors } from "./actor-node.ts";
+import { warningsOfDuties } from "./duties.ts";
 import { warningOfAnonymous } from "./expecting-anonymous.ts";
 import { HostLease } from "./host-lease.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig, type MainControl } from "./http-node.ts";
 import type { HttpControl } from "./http-worker.ts";
-import { periodicTasks, type RunningTasks, startTasks } from "./periodic-tasks.ts";
+import { periodicTasks } from "./periodic-tasks.ts";
 import { allMigrations, type LoadedPlugin, pluginProviders, pluginTasks } from "./plugin-seams.ts";
 import { importPlugins } from "./plugins.ts";
 import { AbandonedRuns } from "./recovery.ts";
 import { ActorSystem } from "./system.ts";
+import { type RunningTasks, startTasks } from "./task-runner.ts";
 import { threadCounts } from "./worker-counts.ts";
 
 // `svc serve`: takes the data directory, brings the schema up, starts the threads, closes what a crash has left open, listens,
@@ -192,10 +194,10 @@ async function run(
   const services = { env, settings, store: main.context.store, bus: main.bus, log };
   const { files, redis } = main.context;
   const allTasks = [
-    ...periodicTasks(services.store, settings, lease, env, main.bus, files, bootId, redis),
+    ...periodicTasks({ ...services, lease, files, redis, host: bootId }),
     ...pluginTasks(plugins, services),
   ];
-  tasks = startTasks(allTasks, env, log);
+  tasks = startTasks(allTasks, env, log, settings);
   log.info({ http_engine: engine.name }, engine.why);
   announce(url, settings, plugins, env, log, counts);
   void warningOfAnonymous(settings, services.store, () => env.now()).then(
@@ -283,7 +285,7 @@ function announce(
   log: Logger,
   threads: { http: number; actors: number },
 ): void {
-  for (const warning of bootWarnings(settings)) log.warn(warning);
+  for (const warning of [...bootWarnings(settings), ...warningsOfDuties(settings)]) log.warn(warning);
   const model = describeDefault(settings, env, pluginProviders(plugins));
   const names = plugins.map(({ plugin }) => plugin.name);
   log.info(

@@ -24,8 +24,11 @@ export interface LiveTurn {
   fail(error: SvcError): void;
 }
 
-/** What became of a task that somebody has asked for: done, or that there is none, or that nothing begins any more. */
-export type TaskAnswer = "done" | "unknown" | "stopped";
+/**
+ * What became of a task that somebody has asked for: done, or that there is none, or that nothing begins any more,
+ * or that the process leaves it to others.
+ */
+export type TaskAnswer = "done" | "unknown" | "stopped" | "not_held";
 
 /** What the handlers of one http thread share. */
 export interface HttpContext {

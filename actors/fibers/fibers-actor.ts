@@ -1,4 +1,5 @@
 import type { Metrics } from "../../governance/metrics.ts";
+import { holds } from "../../governance/settings/duties.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { defineActor } from "../runtime/define.ts";
@@ -6,7 +7,7 @@ import { Slots } from "./slots.ts";
 
 /** What the slots of durable runs need. */
 export interface FibersDeps {
-  readonly settings: Pick<Settings, "fiberConcurrency" | "fiberPollSeconds">;
+  readonly settings: Pick<Settings, "fiberConcurrency" | "fiberPollSeconds" | "duties">;
   readonly store: Pick<Store, "system">;
   readonly metrics: Metrics;
 }
@@ -18,7 +19,13 @@ export const fibersActor = defineActor<"fibers", Slots, FibersDeps>({
   interleaves: ["wake", "step", "left", "drain"],
   reserved: ["wake", "left", "drain"],
   passivateAfterMs: 300_000,
-  load: ({ bus, env, deps }) => new Slots(bus, env, deps.store.system, deps.settings.fiberConcurrency, deps.metrics),
+  load({ bus, env, deps }) {
+    const { settings, store, metrics } = deps;
+    const slots = new Slots(bus, env, store.system, settings.fiberConcurrency, metrics);
+    // What is due stays so until a process that works comes.
+    if (!holds(settings, "worker")) slots.drain();
+    return slots;
+  },
   idle: (slots) => slots.isIdle,
   crashed: (slots) => slots.drain(),
   on: {

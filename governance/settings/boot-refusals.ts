@@ -33,6 +33,9 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
   if (production && settings.defaultModelId === demoModelId) {
     refusals.push(`SVC_DEFAULT_MODEL_ID=${demoModelId} is not for production.`);
   }
+  if (settings.duties.length === 0) {
+    refusals.push("SVC_DUTIES names no duty, and such a process does nothing; leave it unset for all of them.");
+  }
   if (settings.workers > 1) {
     refusals.push("SVC_WORKERS above 1 needs Postgres and Redis, and this version has no Redis; use 1.");
   }

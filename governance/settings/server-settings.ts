@@ -1,3 +1,4 @@
+import { allDuties, readDuty } from "./duties.ts";
 import { readHost, readOrigin } from "./hosts.ts";
 import { bool, int, list, oneOf, optionalSeconds, path, seconds, text } from "./setting.ts";
 
@@ -51,6 +52,12 @@ export const serverSettings = {
     "A directory of the operator's own manifests, seen by every tenant and re-read at once.",
   ),
   plugins: list("PLUGINS", [], "Plugins to load at the start: files, by paths with a slash, or installed packages."),
+  duties: list(
+    "DUTIES",
+    allDuties,
+    "What this process does: answer requests (api), carry out durable runs, webhooks and periodic tasks (worker), and begin the tasks that are due (scheduler).",
+    { item: readDuty },
+  ),
   allowInsecure: bool(
     "ALLOW_INSECURE",
     false,

@@ -22,6 +22,8 @@ function withDefaults(help: string, defaults: Readonly<Record<string, string>>):
   return Object.entries(defaults).map(([name, value]) => ({ name: `SVC_${name}`, default: value, help }));
 }
 
+const oneProcess = "in this version one process has the database for itself; SVC_DUTIES says what of its work it does";
+
 export const unbuiltSettings: readonly UnbuiltSetting[] = [
   {
     name: "SVC_DURABILITY",
@@ -35,9 +37,9 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     help: "processes with one role",
     harmless: ["cli"],
     refusals: {
-      api: "one process holds every duty in this version",
-      worker: "one process holds every duty in this version",
-      scheduler: "one process holds every duty in this version",
+      api: oneProcess,
+      worker: oneProcess,
+      scheduler: oneProcess,
     },
   },
   ...withDefaults("several hosts", { SCALE_OUT: "false", MULTI_REGION: "false", CLOUD_PROVIDER: "local" }),

@@ -1,3 +1,4 @@
+import { holds } from "../../governance/settings/duties.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Route } from "../route.ts";
 import { answerRoutes } from "./answers.ts";
@@ -39,16 +40,17 @@ export interface MoreRoutes {
 }
 
 /** What of the settings decides which routes there are. */
-interface RoutesOf extends Pick<Settings, "manifestSource"> {
+interface RoutesOf extends Pick<Settings, "manifestSource" | "duties"> {
   /** Null for any. */
   readonly triggers: Settings["triggers"] | null;
 }
 
-/** Every route that a server with these settings has, with those of plugins. */
+/** Every route that a server with these settings has, with those of plugins. Without the duty to serve an API it says how it is, no more. */
 export function allRoutes(
-  { manifestSource, triggers }: RoutesOf,
+  { manifestSource, triggers, duties }: RoutesOf,
   more: MoreRoutes = { routes: [], tags: {} },
 ): readonly Route[] {
+  if (!holds({ duties }, "api")) return systemRoutes;
   const routes: readonly Route[] = [
     ...chatRoutes,
     ...runRoutes,

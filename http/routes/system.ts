@@ -92,10 +92,11 @@ const runTask = route({
     description: "It is done. What it has told others to look at goes on.",
     schema: Type.Object({ task: Type.String(), status: Type.Literal("done") }),
   },
-  fails: ["not_found", "shutting_down"],
+  fails: ["not_found", "duty_not_held", "shutting_down"],
   async handle({ params: { name } }, context) {
     const answer = await context.runTask(name);
     if (answer === "unknown") throw new SvcError("not_found");
+    if (answer === "not_held") throw new SvcError("duty_not_held");
     if (answer === "stopped") throw new SvcError("shutting_down");
     return json({ task: name, status: "done" });
   },

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
+import { allDuties } from "../../governance/settings/duties.ts";
 import type { Route } from "../../http/route.ts";
 import { allRoutes } from "../../http/routes/all.ts";
 import type { Answer } from "../support/http-client.ts";
 
 /** Every route of a server with a manifest store: what the generated tests go over. */
-export const routes: readonly Route[] = allRoutes({ manifestSource: "store", triggers: [] });
+export const routes: readonly Route[] = allRoutes({ manifestSource: "store", triggers: [], duties: allDuties });
 
 /** `GET /audit`. */
 export function nameOf({ method, path }: Pick<Route, "method" | "path">): string {

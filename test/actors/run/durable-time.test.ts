@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
 import { runAddress, threadAddress } from "../../../bus/address.ts";
-import { periodicTasks, startTasks } from "../../../host/periodic-tasks.ts";
+import { periodicTasks } from "../../../host/periodic-tasks.ts";
+import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
@@ -60,11 +61,21 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     const bootId = `host-${boots++}`;
     const process = new ActorProcess({ env, store, settings, model, bootId });
     const files = new FileStore(null, env, 0);
-    const made = periodicTasks(store, settings, null as never, env, process.bus, files, bootId, null);
+    const made = periodicTasks({
+      store,
+      settings,
+      lease: null as never,
+      env,
+      bus: process.bus,
+      files,
+      host: bootId,
+      redis: null,
+    });
     const stop = startTasks(
       made.filter(({ name }) => tasks.includes(name)),
       env,
       pino({ level: "silent" }),
+      settings,
     );
     return { env, store, process, stop, tenant: store.tenant(tenantId) };
   }

@@ -6,7 +6,8 @@ import { defineTool } from "../../../actors/tools/tool.ts";
 import { runAddress, threadAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
-import { periodicTasks, startTasks } from "../../../host/periodic-tasks.ts";
+import { periodicTasks } from "../../../host/periodic-tasks.ts";
+import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import { type ApprovalRow, approvalById, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
@@ -89,11 +90,21 @@ async function world(atEnd: Cleanup, seed: number) {
     const tools = [tool("pay", "once"), tool("look", "read")];
     const process = new ActorProcess({ env, store, settings, model, tools, bootId });
     const files = new FileStore(null, env, 0);
-    const periodic = periodicTasks(store, settings, null as never, env, process.bus, files, bootId, null);
+    const periodic = periodicTasks({
+      store,
+      settings,
+      lease: null as never,
+      env,
+      bus: process.bus,
+      files,
+      host: bootId,
+      redis: null,
+    });
     startTasks(
       periodic.filter(({ name }) => tasks.includes(name)),
       env,
       pino({ level: "silent" }),
+      settings,
     );
     return { env, process, tenant: store.tenant(tenantId) };
   }

@@ -32,6 +32,7 @@ describe("boot refusals", () => {
       /SVC_DEFAULT_MODEL_ID/,
     ],
     ["several workers", { SVC_WORKERS: "2" }, /SVC_WORKERS.*Redis/],
+    ["no duty at all", { SVC_DUTIES: "," }, /SVC_DUTIES names no duty/],
     [
       "a route to an unknown provider",
       { SVC_MODEL_ROUTES: '{"m": {"provider": "nobody", "model": "x"}}' },

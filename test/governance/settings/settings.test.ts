@@ -111,6 +111,7 @@ describe("values", () => {
     ["SVC_LITELLM_BASE_URL", "http://localhost:4000/v1/", "litellmBaseUrl", "http://localhost:4000/v1"],
     ["SVC_DATABASE_URL", "sqlite:///tmp/x.db", "databaseUrl", "sqlite:///tmp/x.db"],
     ["SVC_CHAT_SCOPES", "strict", "chatScopes", "strict"],
+    ["SVC_DUTIES", "Worker, api,worker", "duties", ["worker", "api"]],
   ];
   for (const [name, text, key, value] of accepted) {
     test(`${name}=${text} is accepted`, () => {
@@ -144,6 +145,7 @@ describe("values", () => {
     ["SVC_CORS_ORIGINS", "*", /origins such as/],
     ["SVC_CORS_ORIGINS", "https://a.example/path", /origins such as/],
     ["SVC_CORS_ORIGINS", "null", /origins such as/],
+    ["SVC_DUTIES", "api,workers", /must list some of api, worker, scheduler/],
     ["SVC_ALLOWED_TENANTS", "a:b", /tenant id/],
     ["SVC_WORKSPACE_DEPLOYMENT_TENANTS", "../../x", /tenant id/],
     ["SVC_DATABASE_URL", "memory://", /postgres:\/\/ or sqlite:\/\/\//],

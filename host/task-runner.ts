@@ -1,0 +1,109 @@
+import type { Logger } from "pino";
+import type { Env } from "../bus/env.ts";
+import { type Duty, holds } from "../governance/settings/duties.ts";
+import type { TaskAnswer } from "../http/context.ts";
+
+/** Why a task is done: its time has come, or somebody asks for it. */
+export type WhyTask = "due" | "asked";
+
+/** Something that a process does again and again, never twice at a time. */
+export interface PeriodicTask {
+  readonly name: string;
+  /**
+   * Whose it is. The worker's own work is never waited for; what the scheduler begins is carried out by the worker; every process has
+   * what is its own.
+   */
+  readonly of: "process" | Extract<Duty, "worker" | "scheduler">;
+  /** Whether it goes on while the process drains. */
+  readonly whileDraining?: boolean;
+  /** Does it once; answers how many milliseconds later it is due again. A throw is logged, and it is tried again in a minute. */
+  run(why: WhyTask): Promise<number>;
+}
+
+/** Tasks that are done again and again. */
+export interface RunningTasks {
+  /** Begins nothing more; what is under way comes to its end. */
+  stop(): void;
+  /**
+   * Does a task now, behind one that is under way; once for all who ask meanwhile. Answers once it is done; rejects when it has failed.
+   */
+  run(name: string): Promise<TaskAnswer>;
+}
+
+const afterFailureMs = 60_000;
+
+/** One task, never twice at a time. */
+class TaskLine {
+  readonly task: PeriodicTask;
+  /** Never rejects. */
+  #underWay: Promise<void> | null = null;
+  /** What is done behind what is under way, and whether somebody has asked for it. */
+  #next: { readonly done: Promise<number>; why: WhyTask } | null = null;
+
+  constructor(task: PeriodicTask) {
+    this.task = task;
+  }
+
+  /** Does it, now or behind what is under way: once for all who come before that begins. */
+  once(why: WhyTask): Promise<number> {
+    if (this.#next !== null) {
+      if (why === "asked") this.#next.why = why;
+      return this.#next.done;
+    }
+    if (this.#underWay === null) return this.#begin(why);
+    const done = this.#underWay.then(() => {
+      const { why } = this.#next as { why: WhyTask };
+      this.#next = null;
+      return this.#begin(why);
+    });
+    this.#next = { done, why };
+    return done;
+  }
+
+  async #begin(why: WhyTask): Promise<number> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#underWay = promise;
+    try {
+      return await this.task.run(why);
+    } finally {
+      this.#underWay = null;
+      resolve();
+    }
+  }
+}
+
+/** Does each task now and whenever it is due again, as far as the duties of the process go. */
+export function startTasks(
+  tasks: readonly PeriodicTask[],
+  env: Env,
+  log: Logger,
+  settings: { readonly duties: readonly string[] },
+): RunningTasks {
+  let stopped = false;
+  const isDone = ({ of }: PeriodicTask) => of === "process" || holds(settings, "worker");
+  const isBegun = (task: PeriodicTask) => isDone(task) && (task.of !== "scheduler" || holds(settings, "scheduler"));
+  const lines = tasks.map((task) => new TaskLine(task));
+  const repeat = async (line: TaskLine): Promise<void> => {
+    const { task } = line;
+    if (stopped && !task.whileDraining) return;
+    const pauseMs = await line.once("due").catch((error: unknown) => {
+      log.warn({ err: error, task: task.name }, "a periodic task failed");
+      return afterFailureMs;
+    });
+    env.timer(pauseMs, () => void repeat(line));
+  };
+  for (const line of lines) if (isBegun(line.task)) void repeat(line);
+  return {
+    stop() {
+      stopped = true;
+    },
+    async run(name) {
+      const line = lines.find(({ task }) => task.name === name);
+      if (line === undefined) return "unknown";
+      if (stopped) return "stopped";
+      if (!isDone(line.task)) return "not_held";
+      await line.once("asked");
+      return "done";
+    },
+  };
+}
