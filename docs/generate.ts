@@ -1,5 +1,5 @@
 // Writes every generated file: `npm run generate`.
 import { writeFileSync } from "node:fs";
-import { generatedFiles } from "./generated.ts";
+import { generatedFiles } from "./pages/pages.ts";
 
 for (const { file, text } of generatedFiles) writeFileSync(file, text());

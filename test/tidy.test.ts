@@ -4,7 +4,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { test } from "node:test";
 import { errorTable } from "../bus/errors.ts";
-import { generatedFiles } from "../docs/generated.ts";
+import { generatedFiles } from "../docs/pages/pages.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { readSettings } from "../governance/settings/settings.ts";
 import {

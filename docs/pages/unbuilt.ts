@@ -1,22 +1,7 @@
-import { settingsDocument } from "../governance/settings/document.ts";
-import { unbuiltDefaults, unbuiltFields } from "../manifests/compile/unbuilt.ts";
-import { editorSchema, schemaFile } from "../manifests/schema/json-schema.ts";
-
-/** A file that is made from the source. `npm run generate` writes it, and a test proves that it is up to date. */
-interface GeneratedFile {
-  readonly file: URL;
-  readonly text: () => string;
-}
-
-/** Every file that is generated. */
-export const generatedFiles: readonly GeneratedFile[] = [
-  { file: new URL("./settings.md", import.meta.url), text: settingsDocument },
-  { file: new URL("./unbuilt.md", import.meta.url), text: unbuiltDocument },
-  { file: schemaFile, text: editorSchema },
-];
+import { unbuiltDefaults, unbuiltFields } from "../../manifests/compile/unbuilt.ts";
 
 /** The text of docs/unbuilt.md. */
-function unbuiltDocument(): string {
+export function unbuiltPage(): string {
   const fields = unbuiltFields.map(({ path, but }) => `- \`${path}\`${but ? `, but for \`${but.words}\`` : ""}`);
   const defaults = unbuiltDefaults.map(({ path, note }) => `- \`${path}\`: ${note}`);
   return `# What this version does not do

@@ -1,14 +1,15 @@
-import { keyedProviders } from "./model-options.ts";
-import { providerKeyNames } from "./provider-keys.ts";
-import { defaultText, type Setting } from "./setting.ts";
-import { settingsSections } from "./settings.ts";
-import { unbuiltSettings } from "./unbuilt.ts";
+import { keyedProviders } from "../../governance/settings/model-options.ts";
+import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
+import { defaultText, type Setting } from "../../governance/settings/setting.ts";
+import { settingsSections } from "../../governance/settings/settings.ts";
+import { unbuiltSettings } from "../../governance/settings/unbuilt.ts";
+import { code, table } from "./markdown.ts";
 
 /** The text of docs/settings.md. */
-export function settingsDocument(): string {
+export function settingsPage(): string {
   const sections = settingsSections.map(
     ({ title, settings }) =>
-      `## ${title}\n\n${rows(["Setting", "Type", "Default", "What it is"], Object.values(settings).map(row))}`,
+      `## ${title}\n\n${table(["Setting", "Type", "Default", "What it is"], Object.values(settings).map(row))}`,
   );
   return `# Settings
 
@@ -22,7 +23,7 @@ ${sections.join("\n\n")}
 
 The first name that is set counts.
 
-${rows(
+${table(
   ["Provider", "Setting", "Else"],
   keyedProviders.map((provider) => [provider, ...providerKeyNames(provider).map(code)]),
 )}
@@ -34,7 +35,7 @@ ${rows(
 These settings belong to behaviour that this version does not have. Their default, or leaving them unset, is accepted; any other
 value stops the start.
 
-${rows(
+${table(
   ["Setting", "Default", "For"],
   unbuiltSettings.map((setting) => [code(setting.name), code(setting.default), setting.help]),
 )}
@@ -43,18 +44,4 @@ ${rows(
 
 function row({ name, kind, accepts, default: value, defaultWords, help }: Setting<unknown>): string[] {
   return [code(name), accepts === "" ? kind : `${kind}: ${accepts}`, defaultWords ?? code(defaultText(value)), help];
-}
-
-function code(text: string): string {
-  return text === "" ? "" : `\`${text}\``;
-}
-
-/** A table with its columns aligned, as the formatter has it. */
-function rows(head: readonly string[], body: readonly (readonly string[])[]): string {
-  const cells = [head, ...body].map((row) => row.map((cell) => cell.replaceAll("|", "\\|")));
-  const widths = head.map((_, column) => Math.max(3, ...cells.map((row) => row[column]?.length ?? 0)));
-  const line = (row: readonly string[]): string =>
-    `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(" | ")} |`;
-  const [top = [], ...rest] = cells;
-  return [line(top), line(widths.map((width) => "-".repeat(width))), ...rest.map(line)].join("\n");
 }

@@ -1,0 +1,122 @@
+import type { TSchema } from "typebox";
+import { manifestSchema } from "../../manifests/schema/manifest.ts";
+import { code, table } from "./markdown.ts";
+
+/** A field of the schema, as far as this page tells of it. */
+interface Field {
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, Field>>;
+  readonly required?: readonly string[];
+  readonly items?: Field;
+  readonly additionalProperties?: Field | boolean;
+  readonly default?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly patternHelp?: string;
+  readonly unbuilt?: { readonly but?: { readonly words: string } };
+}
+
+/** The text of docs/manifest-fields.md. */
+export function manifestFieldsPage(): string {
+  const { spec, ...rest } = (manifestSchema as TSchema as Field).properties ?? {};
+  const inSpec = Object.entries(spec?.properties ?? {}).map(([key, field]) => [`spec.${key}`, field] as const);
+  const [sections, single] = [inSpec.filter(([, field]) => hasFields(field)), inSpec.filter(([, f]) => !hasFields(f))];
+  return `# Fields of manifests
+
+Generated from \`manifests/sections/\`; \`npm run generate\` writes it again. An agent is one manifest, in YAML or JSON. Only
+\`metadata.name\` must be written; every other field has the default that stands here. A field that is not in this list is refused, with
+the name that is nearest to it. \`svc validate-manifest FILE\` tells every problem of a file, and editors that know JSON Schema complete and
+check it with \`manifests/manifest.schema.json\`.
+
+A path ends in \`[]\` for each entry of a list and in \`.*\` for each value of a map. "later" marks what this version refuses, but for
+its default: [unbuilt.md](unbuilt.md).
+
+## The manifest
+
+${table(
+  columns,
+  [...Object.entries(rest), ...single].flatMap(([path, field]) => rows(path, field)),
+)}
+
+${sections.map(([path, field]) => `## ${path}\n\n${table(columns, rows(path, field))}`).join("\n\n")}
+`;
+}
+
+const columns = ["Field", "Type", "Default", "What it is"];
+
+function rows(path: string, field: Field, inherited = false): string[][] {
+  const isLater = inherited || (field.unbuilt !== undefined && field.unbuilt.but === undefined);
+  const but = field.unbuilt?.but === undefined ? "" : `, but for \`${field.unbuilt.but.words}\``;
+  const later = isLater || but !== "" ? ` _(later${but})_` : "";
+  const own = [code(path), typeOf(field), defaultOf(field), `${sentence(field)}${later}`];
+  const inner = Object.entries(field.properties ?? {}).flatMap(([key, below]) =>
+    rows(`${path}.${key}`, below, isLater),
+  );
+  const { items, additionalProperties: values } = field;
+  const entries = items && hasFields(items) ? rows(`${path}[]`, items, isLater) : [];
+  const mapped = typeof values === "object" && hasFields(values) ? rows(`${path}.*`, values, isLater) : [];
+  return [own, ...inner, ...entries, ...mapped];
+}
+
+/** Whether there is more to say of it than its type. */
+function hasFields({ properties, items, additionalProperties }: Field): boolean {
+  const inner = [items, additionalProperties].filter((each) => typeof each === "object");
+  return properties !== undefined || inner.some(hasFields);
+}
+
+function sentence({ description = "", patternHelp }: Field): string {
+  return [description, patternHelp && `It ${patternHelp}.`].filter(Boolean).join(" ");
+}
+
+/** `integer: 1 to 500`, `list of text`, `auto, json, text`. */
+function typeOf(field: Field): string {
+  const { type = "any", enum: values, items, additionalProperties } = field;
+  if (values !== undefined) return values.filter((value) => value !== null).join(", ");
+  const names = [type].flat().filter((name) => name !== "null");
+  const name = names.map((each) => words[each] ?? each).join(" or ");
+  if (names[0] === "array") return `list of ${items === undefined ? "anything" : plural(items)}${entriesOf(field)}`;
+  if (typeof additionalProperties === "object") return `map of name to ${typeOf(additionalProperties)}`;
+  const bounds = boundsOf(field);
+  return bounds === "" ? name : `${name}: ${bounds}`;
+}
+
+const words: Readonly<Record<string, string>> = { string: "text", boolean: "true or false" };
+
+function plural(items: Field): string {
+  const of = typeOf(items);
+  return of === "object" ? "objects" : of;
+}
+
+function entriesOf({ minItems, maxItems }: Field): string {
+  if (minItems !== undefined && maxItems !== undefined) return `, ${minItems} to ${maxItems}`;
+  if (minItems !== undefined) return `, at least ${minItems}`;
+  return maxItems === undefined ? "" : `, at most ${maxItems}`;
+}
+
+function boundsOf({ minimum, maximum, exclusiveMinimum, maxLength }: Field): string {
+  if (maxLength !== undefined) return `at most ${maxLength} characters`;
+  if (exclusiveMinimum !== undefined)
+    return `above ${exclusiveMinimum}${maximum === undefined ? "" : ` to ${maximum}`}`;
+  if (minimum !== undefined && maximum !== undefined) return `${minimum} to ${maximum}`;
+  if (minimum !== undefined) return `from ${minimum}`;
+  return maximum === undefined ? "" : `to ${maximum}`;
+}
+
+/** Sections are made of the defaults of their fields. */
+function defaultOf(field: Field): string {
+  if (field.properties !== undefined && field.default !== null) return "";
+  if (field.default === undefined) return "must be written";
+  const isEmpty = field.default === "" || isDeepEmpty(field.default);
+  return isEmpty ? "" : code(JSON.stringify(field.default));
+}
+
+function isDeepEmpty(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}

@@ -1,0 +1,30 @@
+import { editorSchema, schemaFile } from "../../manifests/schema/json-schema.ts";
+import { errorsPage } from "./errors.ts";
+import { manifestFieldsPage } from "./manifest-fields.ts";
+import { metricsPage } from "./metrics.ts";
+import { scopesPage } from "./scopes.ts";
+import { settingsPage } from "./settings.ts";
+import { toolsPage } from "./tools.ts";
+import { unbuiltPage } from "./unbuilt.ts";
+
+/** A file that is made from the source. `npm run generate` writes it, and a test proves that it is up to date. */
+interface GeneratedFile {
+  readonly file: URL;
+  readonly text: () => string;
+}
+
+/** Every file that is generated. */
+export const generatedFiles: readonly GeneratedFile[] = [
+  { file: page("settings"), text: settingsPage },
+  { file: page("manifest-fields"), text: manifestFieldsPage },
+  { file: page("tools"), text: toolsPage },
+  { file: page("errors"), text: errorsPage },
+  { file: page("scopes"), text: scopesPage },
+  { file: page("metrics"), text: metricsPage },
+  { file: page("unbuilt"), text: unbuiltPage },
+  { file: schemaFile, text: editorSchema },
+];
+
+function page(name: string): URL {
+  return new URL(`../${name}.md`, import.meta.url);
+}

@@ -1,0 +1,61 @@
+import { builtInTools, sectionTools } from "../../actors/tools/registry/built-in.ts";
+import type { Tool } from "../../actors/tools/tool.ts";
+import { code, table } from "./markdown.ts";
+
+/** An argument, as far as this page tells of it. */
+interface Argument {
+  readonly type?: string;
+  readonly description?: string;
+  readonly enum?: readonly unknown[];
+  readonly items?: Argument;
+}
+
+/** The text of docs/tools.md. */
+export function toolsPage(): string {
+  return `# Tools
+
+Generated from \`actors/tools/\`; \`npm run generate\` writes it again. A manifest names the tools that its agent may use in \`spec.tools\`;
+those at the end come with a section of the manifest. Plugins add more: [plugins.md](plugins.md). Calls that the client carries out are
+\`spec.client_tools\`, calls for consumers outside \`spec.queues\`: [asking.md](asking.md), [queues.md](queues.md).
+
+The effect says what a crash may do with a call: \`read\` and \`idempotent\` calls are made again, a \`once\` call whose outcome is unknown waits for a
+person. The risk is what approvals and permission modes go by.
+
+${builtInTools.map(sectionOf).join("\n\n")}
+
+# Tools of sections
+
+${sectionTools.map(sectionOf).join("\n\n")}
+`;
+}
+
+function sectionOf({ name, description, effect, risk, timeoutMs, workspace, parameters }: Tool): string {
+  const { properties = {}, required = [] } = parameters as {
+    properties?: Record<string, Argument>;
+    required?: readonly string[];
+  };
+  const rows = Object.entries(properties).map(([key, argument]) => [
+    code(key),
+    typeOf(argument),
+    required.includes(key) ? "yes" : "",
+    argument.description ?? "",
+  ]);
+  const where = workspace ? ", on files of the thread's workspace" : "";
+  return [
+    `## ${name}`,
+    `\`\`\`text\n${wrapped(description)}\n\`\`\``,
+    `Effect \`${effect}\`, risk \`${risk}\`, at most ${timeoutMs / 1_000} s${where}.`,
+    rows.length === 0 ? "It takes no arguments." : table(["Argument", "Type", "Must", "What it is"], rows),
+  ].join("\n\n");
+}
+
+function typeOf({ type, enum: values, items }: Argument): string {
+  if (values !== undefined) return values.join(", ");
+  if (type === "array") return `list of ${items === undefined ? "anything" : typeOf(items)}`;
+  return type ?? "any";
+}
+
+/** What the model is told, in lines of a page. */
+function wrapped(text: string): string {
+  return text.replace(/(.{1,110})(?: |$)/g, "$1\n").trimEnd();
+}
