@@ -19,6 +19,8 @@ import { addressCaller } from "./middleware/address-caller.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
 import { requestIdOf } from "./middleware/request-id.ts";
+import { isTls } from "./middleware/tls.ts";
+import { wantsPage } from "./pages/html.ts";
 import { bodyBytesDefault, type Route, type RouteRequest } from "./route.ts";
 import { type Found, Router } from "./router.ts";
 import { readQuery, validate } from "./validate.ts";
@@ -60,7 +62,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
           "kind" in admitted
             ? admitted
             : run(exchange, admitted).catch((error: unknown) => refuse(error, admitted.route.refusal)),
-        (error: unknown) => refuse(error, refusal),
+        (error: unknown) => challenge(found, exchange, error) ?? refuse(error, refusal),
       )
       .then(answer);
   };
@@ -68,7 +70,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   /** Who may be answered by which route; or the answer, where no route is to be asked. */
   async function admit(exchange: Exchange, found: Found): Promise<Admitted | Reply> {
     const { head } = exchange;
-    if (settings.hstsMaxAgeSeconds > 0 && isTls(exchange)) exchange.extraHeaders.push(hsts());
+    if (settings.hstsMaxAgeSeconds > 0 && isTls(head, settings)) exchange.extraHeaders.push(hsts());
     for (const [name, value] of origins.check(head)) exchange.extraHeaders.push([name, value]);
     if (head.fault !== null) throw head.fault;
     if (origins.isPreflight(head))
@@ -181,17 +183,17 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     else if (typeof access !== "string") requireScopes(principal, access);
   }
 
-  /** Only behind a proxy that is trusted can a request have come over TLS. */
-  function isTls(exchange: Exchange): boolean {
-    if (settings.trustedClientIpHeader === "") return false;
-    const forwarded = exchange.head.headers["x-forwarded-proto"] ?? "";
-    return trimBlanks(forwarded.split(",").at(-1) ?? "").toLowerCase() === "https";
-  }
-
   function hsts(): [string, string] {
     const subdomains = settings.hstsIncludeSubdomains ? "; includeSubDomains" : "";
     return ["strict-transport-security", `max-age=${settings.hstsMaxAgeSeconds}${subdomains}`];
   }
+}
+
+/** The page that asks a browser for credentials; null where there is none, or where something else is wrong. */
+function challenge(found: Found, { head }: Exchange, error: unknown): Reply | null {
+  if (found.kind !== "route" || found.route.challenge === null) return null;
+  const isRefused = error instanceof SvcError && error.code === "unauthorized";
+  return isRefused && wantsPage(head.headers.accept) ? found.route.challenge() : null;
 }
 
 /** Whether what was found is for callers without credentials; another method of its path is not. */

@@ -111,7 +111,10 @@ function operationIdOf({ method, path }: Route): string {
     .split("/")
     .flatMap((segment) => (segment.startsWith("{") ? ["by", ...segment.slice(1, -1).split("_")] : segment.split(/\W+/)))
     .filter((word) => word !== "");
-  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+  return (
+    method.toLowerCase() +
+    (words.length === 0 ? ["root"] : words).map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")
+  );
 }
 
 /** Credentials in one of three forms; with the scopes that they must carry, as OpenAPI 3.1 lets roles be named. */

@@ -53,6 +53,8 @@ export interface Route {
   readonly fails: readonly ErrorCode[];
   /** How the route says no: in the house's form, or in the one of the protocol that it speaks. */
   readonly refusal: (error: SvcError, requestId: string) => Reply;
+  /** The page of a 401 for a browser, which asks for credentials; null where a browser is answered like everybody. */
+  readonly challenge: (() => Reply) | null;
   /** Who is calling a public route that has credentials of its own, or a refusal: before anything of the body is read. */
   readonly admit: Admit | null;
   readonly handle: (request: RouteRequest<never, never, never>, context: HttpContext) => Reply | Promise<Reply>;
@@ -122,6 +124,7 @@ interface RouteDeclaration<
   readonly otherReplies?: readonly ReplyDeclaration[];
   readonly fails?: readonly ErrorCode[];
   readonly refusal?: Route["refusal"];
+  readonly challenge?: Route["challenge"];
   readonly admit?: Admit;
   readonly handle: (
     request: RouteRequest<
@@ -161,6 +164,7 @@ export function route<
     otherReplies: (declaration.otherReplies ?? []).map(completed),
     fails: drives === null ? fails : [...fails, "lease_held", "lease_read_only"],
     refusal: declaration.refusal ?? refusal,
+    challenge: declaration.challenge ?? null,
     admit: declaration.admit ?? null,
     handle: declaration.handle as Route["handle"],
   };

@@ -37,9 +37,9 @@ export function jsonText(body: string, status = 200, headers?: Headers): Reply {
   return { kind: "json", status, body, ...(headers && { headers }) };
 }
 
-/** A body of any other type, with status 200. */
-export function text(body: string | Uint8Array, contentType: string, headers?: Headers): Reply {
-  return { kind: "text", status: 200, contentType, body, ...(headers && { headers }) };
+/** A body of any other type. */
+export function text(body: string | Uint8Array, contentType: string, headers?: Headers, status = 200): Reply {
+  return { kind: "text", status, contentType, body, ...(headers && { headers }) };
 }
 
 /**

@@ -10,6 +10,7 @@ import { compactRoutes } from "./compact.ts";
 import { docsRoutes } from "./docs.ts";
 import { embeddingRoutes } from "./embeddings.ts";
 import { fileRoutes } from "./files.ts";
+import { homeRoutes } from "./home.ts";
 import { internalRoutes } from "./internal.ts";
 import { jobRoutes } from "./jobs.ts";
 import { leaseRoutes } from "./leases.ts";
@@ -79,6 +80,7 @@ export function allRoutes(
     ...auditRoutes,
     ...usageRoutes,
     ...manifestRoutes(manifestSource),
+    ...homeRoutes,
     ...systemRoutes,
     ...wellKnownRoutes,
     ...signInRoutes,

@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { jsonText, text } from "../exchange/reply.ts";
 import { openApiDocument } from "../openapi.ts";
+import { docsPage } from "../pages/docs-page.ts";
+import { pageHeaders, pageType } from "../pages/html.ts";
 import { type Route, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
 
@@ -12,56 +13,30 @@ import { OpenObject } from "../schemas/common.ts";
 
 const tag = "System";
 
-/** The page and its own script. Paths are absolute, because the page is there with and without a slash at its end. */
-const page = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>svc reference</title>
-<link rel="icon" href="/docs/favicon-32x32.png">
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-</head>
-<body>
-<div id="reference"></div>
-<script src="/docs/swagger-ui-bundle.js"></script>
-<script src="/docs/start.js"></script>
-</body>
-</html>
-`;
-// Without a validatorUrl of null, Swagger UI sends the address of the document to a service on the internet.
-const startScript = `SwaggerUIBundle({
-  url: "/openapi.json",
-  dom_id: "#reference",
-  deepLinking: true,
-  validatorUrl: null,
-});
-`;
-
-/** Styles are set on elements by Swagger UI's scripts, which is not inline style; its icons are data URLs in its style sheet. */
-const pageHeaders = {
-  "content-security-policy":
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-};
 /** The files change only with the release. */
 const fileHeaders = { "cache-control": "private, max-age=3600" };
+const scriptType = "text/javascript; charset=utf-8";
+const styleType = "text/css; charset=utf-8";
 
-/** What the page loads: its content type, and how its bytes are made. */
+/** What the pages load: its content type, and how its bytes are made. It is the same for everybody, and no secret. */
 const files: ReadonlyMap<string, { readonly contentType: string; readonly bytes: () => Promise<Buffer> }> = new Map([
-  ["start.js", { contentType: "text/javascript; charset=utf-8", bytes: async () => Buffer.from(startScript) }],
-  [
-    "swagger-ui-bundle.js",
-    { contentType: "text/javascript; charset=utf-8", bytes: distributed("swagger-ui-bundle.js") },
-  ],
-  ["swagger-ui.css", { contentType: "text/css; charset=utf-8", bytes: distributed("swagger-ui.css") }],
+  ["docs.js", { contentType: scriptType, bytes: kept(() => new URL("../pages/docs.js", import.meta.url)) }],
+  ["page.css", { contentType: styleType, bytes: kept(() => new URL("../pages/page.css", import.meta.url)) }],
+  ["swagger-ui-bundle.js", { contentType: scriptType, bytes: distributed("swagger-ui-bundle.js") }],
+  ["swagger-ui.css", { contentType: styleType, bytes: distributed("swagger-ui.css") }],
   ["favicon-32x32.png", { contentType: "image/png", bytes: distributed("favicon-32x32.png") }],
 ]);
 
-/** A file of Swagger UI, read when it is first asked for. */
+/** A file of Swagger UI. */
 function distributed(name: string): () => Promise<Buffer> {
+  return kept(() => new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
+}
+
+/** A file, read when it is first asked for. */
+function kept(file: () => URL): () => Promise<Buffer> {
   let read: Promise<Buffer> | null = null;
   return () => {
-    read ??= readFile(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`))).catch((error: unknown) => {
+    read ??= readFile(file()).catch((error: unknown) => {
       read = null;
       throw error;
     });
@@ -92,19 +67,21 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
   const docs = route({
     method: "GET",
     path: "/docs",
-    summary: "This reference as a page.",
+    summary:
+      "This reference as a page. A browser without credentials gets a page that asks for a key, with status 401.",
     tag,
     access: "docs",
     reply: { description: "A page that loads nothing from elsewhere.", contentType: "text/html" },
-    handle: () => text(page, "text/html; charset=utf-8", pageHeaders),
+    challenge: () => text(docsPage(true), pageType, pageHeaders, 401),
+    handle: () => text(docsPage(false), pageType, pageHeaders),
   });
 
   const file = route({
     method: "GET",
     path: "/docs/{file}",
-    summary: "A file that the page of the reference loads.",
+    summary: "A file that a page of this server loads.",
     tag,
-    access: "docs",
+    access: "public",
     params: Type.Object({ file: Type.String({ description: "Its name." }) }),
     reply: { description: "The file.", contentType: "application/octet-stream" },
     fails: ["not_found"],

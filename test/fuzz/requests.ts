@@ -114,7 +114,7 @@ const hints: Hints = {
   user: fc.constantFrom(...threadIds),
   model: fc.constantFrom(...models),
   template: fc.constantFrom("summarize", "nobody"),
-  file: fc.constantFrom("start.js", "swagger-ui.css", "nobody.js"),
+  file: fc.constantFrom("docs.js", "swagger-ui.css", "nobody.js"),
   role: roles,
   content,
   tool_calls: calls,

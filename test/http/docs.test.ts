@@ -1,10 +1,10 @@
 // The reference as a page: what is served, and what a browser makes of it.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { findChromium, openPage } from "../support/chromium.ts";
+import { findChromium, openPage, type Page } from "../support/chromium.ts";
 import { has } from "../support/needs.ts";
-import { startServer, type TestServer } from "../support/server.ts";
-import { cleanup } from "../support/temp.ts";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
 import { routes } from "./support.ts";
 
 describe("/docs", () => {
@@ -41,7 +41,7 @@ describe("/docs", () => {
 
   test("the files have the types that a browser insists on", async () => {
     const types = await Promise.all(
-      ["start.js", "swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"].map(
+      ["docs.js", "swagger-ui-bundle.js", "swagger-ui.css", "page.css", "favicon-32x32.png"].map(
         async (name) => (await server.get(`/docs/${name}`)).headers["content-type"],
       ),
     );
@@ -49,6 +49,7 @@ describe("/docs", () => {
     assert.deepEqual(types, [
       "text/javascript; charset=utf-8",
       "text/javascript; charset=utf-8",
+      "text/css; charset=utf-8",
       "text/css; charset=utf-8",
       "image/png",
     ]);
@@ -62,7 +63,7 @@ describe("/docs", () => {
       "constructor",
       "..%2fpackage.json",
       "%2e%2e",
-      "start.js%00",
+      "docs.js%00",
     ]) {
       const { status } = await server.get(`/docs/${name}`);
       assert.ok(status === 404 || status === 400, `${name}: ${status}`);
@@ -74,20 +75,9 @@ describe("/docs", () => {
   }, async (t) => {
     const chromium = findChromium();
     if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
-    const page = await openPage(chromium ?? "", atEnd);
-    for (const domain of ["Network", "Log", "Runtime", "Page"]) await page.send(`${domain}.enable`);
+    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
 
-    await page.send("Page.navigate", { url: `${server.url}/docs` });
-    const shown = await page.evaluate(`new Promise((resolve) => {
-      const look = () => {
-        const operations = [...document.querySelectorAll(".opblock")].map((block) =>
-          block.querySelector(".opblock-summary-method").textContent + " " +
-          block.querySelector(".opblock-summary-path").dataset.path);
-        if (operations.length >= ${routes.length}) resolve(operations);
-      };
-      new MutationObserver(look).observe(document, { childList: true, subtree: true });
-      look();
-    })`);
+    const shown = await page.evaluate(operationsShown);
 
     assert.deepEqual((shown as string[]).sort(), routes.map(({ method, path }) => `${method} ${path}`).sort());
     const asked = page.events
@@ -95,10 +85,190 @@ describe("/docs", () => {
       .map(({ params }) => params.request.url);
     assert.ok(asked.length >= 5);
     for (const url of asked) assert.ok(url.startsWith(`${server.url}/`) || url.startsWith("data:"), url);
-    const complaints = page.events.filter(
-      ({ method, params }) =>
-        (method === "Log.entryAdded" && params.entry.level === "error") || method === "Runtime.exceptionThrown",
-    );
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(complaintsOf(page), []);
   });
 });
+
+describe("/docs where the reference needs credentials", () => {
+  const atEnd = cleanup();
+  const { env, keys } = apiKeys({ reader: { scopes: ["chat:read"] }, none: { scopes: [] } });
+  let server: TestServer;
+  before(async () => {
+    server = await startServer({ atEnd, env });
+  });
+
+  const asBrowser = { headers: { accept: "text/html,application/xhtml+xml,*/*;q=0.8" } };
+
+  test("OPS-011 a browser without credentials gets 401 with a page that asks for a key, anything else the refusal", async () => {
+    const page = await server.get("/docs", asBrowser);
+    const slash = await server.get("/docs/", asBrowser);
+    const wrong = await server.get("/docs", { ...asBrowser, key: "key-of-nobody-01" });
+    const head = await server.request("HEAD", "/docs", asBrowser);
+    const document = await server.get("/openapi.json", asBrowser);
+    const others = ["*/*", "application/json", "text/html;q=0, */*", "text/htmlx"];
+
+    for (const answer of [page, slash, wrong]) {
+      assert.deepEqual([answer.status, answer.headers["content-type"]], [401, "text/html; charset=utf-8"]);
+      assert.match(answer.text, /<body data-key="needed">/);
+      assert.match(String(answer.headers["content-security-policy"]), /^default-src 'none'; script-src 'self';/);
+      assert.equal(answer.headers["cache-control"], "no-store");
+      assert.equal(answer.headers.vary, "Accept");
+    }
+    assert.deepEqual([head.status, head.headers["content-type"]], [401, "text/html; charset=utf-8"]);
+    assert.deepEqual(document.json, { error: "unauthorized", reason: "missing_credentials" });
+    for (const accept of others) {
+      const { status, json } = await server.get("/docs", { headers: { accept } });
+      assert.deepEqual([status, json], [401, { error: "unauthorized", reason: "missing_credentials" }], accept);
+    }
+    const { status, text } = await server.get("/docs", { ...asBrowser, key: keys.reader });
+    assert.equal(status, 200);
+    assert.match(text, /<body data-key="open">/);
+  });
+
+  test("what the page is made of needs no credentials, and holds nothing of the server", async () => {
+    const { text } = await server.get("/docs", asBrowser);
+    const references = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? "");
+
+    assert.ok(references.length >= 5);
+    for (const path of references) assert.equal((await server.get(path)).status, 200, path);
+    assert.doesNotMatch(text, /<script>|<script [^>]*>[^<]|<style|\bon\w+=/);
+  });
+
+  test("the page says why a key is not taken, shows the reference with one that is, and keeps it for the tab", {
+    timeout: 60_000,
+  }, async (t) => {
+    const chromium = findChromium();
+    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    const said = (words: string) => page.evaluate(textOf("#said", words));
+    const enter = (key: string) =>
+      page.evaluate(`document.querySelector("#key").value = ${JSON.stringify(key)};
+        document.querySelector("#key-form button").click()`);
+
+    await page.evaluate(clicked("#key-form button"));
+    const empty = await said("key");
+    await enter("clé");
+    const foreign = await said("ASCII");
+    await enter("<img src=x onerror=alert(1)>");
+    const hostile = await said("blanks");
+    await enter("key-of-nobody-0123456789");
+    const wrong = await said("know");
+    await enter(keys.none);
+    const scopeless = await said("scopes");
+    const keptOfNone = await page.evaluate(`sessionStorage.getItem("svc.key")`);
+    await enter(keys.reader);
+    const shown = (await page.evaluate(operationsShown)) as string[];
+    const kept = await page.evaluate(`[sessionStorage.getItem("svc.key"), localStorage.length, document.cookie]`);
+    await loaded(page, () => page.send("Page.reload"));
+    const again = (await page.evaluate(operationsShown)) as string[];
+    await page.evaluate(visible("#forget"));
+    await loaded(page, () => page.evaluate(`setTimeout(() => document.querySelector("#forget").click()) > 0`));
+    await page.evaluate(visible("#key-form"));
+    const forgotten = await page.evaluate(`sessionStorage.getItem("svc.key")`);
+
+    assert.equal(empty, "Enter a key.");
+    assert.equal(foreign, "A key has only visible ASCII characters, and no blanks.");
+    assert.equal(hostile, foreign);
+    assert.match(String(wrong), /^The server does not know this key\./);
+    assert.equal(scopeless, "The key may not read the reference: missing scopes: chat.");
+    assert.equal(keptOfNone, null);
+    assert.equal(shown.length, routes.length);
+    assert.deepEqual(kept, [keys.reader, 0, ""]);
+    assert.equal(again.length, routes.length);
+    assert.equal(forgotten, null);
+  });
+
+  test("what is tried out in the page is sent with the key", { timeout: 60_000 }, async (t) => {
+    const chromium = findChromium();
+    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    await page.evaluate(`sessionStorage.setItem("svc.key", ${JSON.stringify(keys.reader)})`);
+    await loaded(page, () => page.send("Page.reload"));
+    await page.evaluate(operationsShown);
+
+    await page.evaluate(`document.querySelector("#operations-System-getMetrics .opblock-summary-control").click()`);
+    for (const button of [".try-out__btn", ".execute"])
+      await page.evaluate(clicked(`#operations-System-getMetrics ${button}`));
+    const status = await page.evaluate(
+      textOf("#operations-System-getMetrics .live-responses-table .response .response-col_status", "200"),
+    );
+
+    assert.match(String(status), /^200/);
+  });
+
+  test("a server that is gone is told in the page", { timeout: 60_000 }, async (t) => {
+    const chromium = findChromium();
+    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    const gone = await startServer({ atEnd, env });
+    const page = await pageAt(`${gone.url}/docs`, chromium ?? "", atEnd);
+    await page.evaluate(visible("#key-form"));
+    await gone.kill();
+
+    await page.evaluate(`document.querySelector("#key").value = "some-key-0123456789";
+      document.querySelector("#key-form button").click()`);
+
+    assert.equal(await page.evaluate(textOf("#said", "answer")), "The server does not answer. Try again when it runs.");
+  });
+});
+
+/** A tab that loads a page and keeps what happens in it. */
+async function pageAt(url: string, chromium: string, atEnd: Cleanup): Promise<Page> {
+  const page = await openPage(chromium, atEnd);
+  for (const domain of ["Network", "Log", "Runtime", "Page"]) await page.send(`${domain}.enable`);
+  await loaded(page, () => page.send("Page.navigate", { url }));
+  return page;
+}
+
+/** Does what makes the tab load a page, and waits until it is there: what is evaluated before is evaluated in the one before. */
+async function loaded(page: Page, load: () => Promise<unknown>): Promise<void> {
+  const isThere = page.next("Page.loadEventFired");
+  await load();
+  await isThere;
+}
+
+/** In the page: what `find` answers, as soon as it answers anything. */
+function shows(find: string): string {
+  return `new Promise((resolve) => {
+    const look = () => {
+      // What looks may also change the page.
+      observer.disconnect();
+      const found = (${find})();
+      if (found) resolve(found);
+      else observer.observe(document, { childList: true, subtree: true, attributes: true, characterData: true });
+    };
+    const observer = new MutationObserver(look);
+    look();
+  })`;
+}
+
+const operationsShown = shows(`() => {
+  const operations = [...document.querySelectorAll(".opblock")].map((block) =>
+    block.querySelector(".opblock-summary-method").textContent + " " +
+    block.querySelector(".opblock-summary-path").dataset.path);
+  return operations.length >= ${routes.length} && operations;
+}`);
+
+const visible = (selector: string): string => shows(`() => document.querySelector("${selector}")?.checkVisibility()`);
+
+const clicked = (selector: string): string =>
+  shows(`() => {
+    const found = document.querySelector("${selector}");
+    if (!found?.checkVisibility()) return false;
+    found.click();
+    return true;
+  }`);
+
+/** The text of an element, once it has this word in it. */
+const textOf = (selector: string, word: string): string =>
+  shows(`() => {
+    const text = document.querySelector("${selector}")?.textContent ?? "";
+    return text.includes("${word}") && text;
+  }`);
+
+/** What the browser has complained of. */
+function complaintsOf({ events }: Page): readonly unknown[] {
+  return events.filter(
+    ({ method, params }) =>
+      (method === "Log.entryAdded" && params.entry.level === "error") || method === "Runtime.exceptionThrown",
+  );
+}

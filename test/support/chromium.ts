@@ -28,6 +28,8 @@ export interface Page {
   /** Sends a command of the protocol. */
   // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
   send(method: string, params?: object): Promise<any>;
+  /** Resolves at the next event of this name. */
+  next(method: string): Promise<void>;
   /** The value of an expression in the page; of a promise, what it resolves with. */
   evaluate(expression: string): Promise<unknown>;
 }
@@ -59,6 +61,7 @@ export async function openPage(executable: string, atEnd: Cleanup): Promise<Page
   return {
     events: connection.events,
     send,
+    next: (method) => connection.next(method),
     async evaluate(expression) {
       const { result, exceptionDetails } = await send("Runtime.evaluate", {
         expression,
@@ -77,6 +80,7 @@ class Connection {
   readonly #out: Writable;
   // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
   readonly #waiting = new Map<number, { resolve(result: any): void; reject(error: Error): void }>();
+  readonly #listening: { readonly method: string; resolve(): void }[] = [];
   #last = 0;
   #rest = "";
 
@@ -98,6 +102,10 @@ class Connection {
     return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
   }
 
+  next(method: string): Promise<void> {
+    return new Promise((resolve) => this.#listening.push({ method, resolve }));
+  }
+
   #take(text: string): void {
     const messages = (this.#rest + text).split("\0");
     this.#rest = messages.pop() ?? "";
@@ -105,6 +113,7 @@ class Connection {
       const { id, result, error, method, params } = JSON.parse(each);
       if (id === undefined) {
         this.events.push({ method, params });
+        for (const each of this.#listening) if (each.method === method) each.resolve();
         continue;
       }
       const waiting = this.#waiting.get(id);

@@ -87,6 +87,7 @@ export const folders = [
   "http/engines",
   "http/past",
   "http/middleware",
+  "http/pages",
   "http",
   "http/schemas",
   "http/triggers",

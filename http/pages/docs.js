@@ -1,0 +1,110 @@
+// The page of the reference. It asks for a key where the server wants one, keeps it for this tab, and shows /openapi.json with it.
+// What the server or a person says goes into the page as text, never as markup.
+
+const keyName = "svc.key";
+const page = document.body;
+const form = document.querySelector("#key-form");
+const field = document.querySelector("#key");
+const said = document.querySelector("#said");
+const inUse = document.querySelector("#key-in-use");
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  void open(field.value.trim());
+});
+document.querySelector("#forget").addEventListener("click", () => {
+  forget();
+  window.location.reload();
+});
+
+const kept = recall();
+if (kept === null && page.dataset.key === "needed") ask("");
+else void open(kept);
+
+/** Shows the reference as this key may read it; without one where none is needed. */
+async function open(key) {
+  if (key !== null && !/^[\x21-\x7e]+$/.test(key)) {
+    ask(key === "" ? "Enter a key." : "A key has only visible ASCII characters, and no blanks.");
+    return;
+  }
+  said.textContent = "Loading the reference…";
+  const headers = key === null ? {} : { authorization: `Bearer ${key}` };
+  let answer;
+  let body;
+  try {
+    answer = await fetch("/openapi.json", { headers });
+    body = await answer.json();
+  } catch {
+    ask("The server does not answer. Try again when it runs.");
+    return;
+  }
+  if (!answer.ok) {
+    // A key that was wrong once is wrong at the next visit too; the server may only be busy otherwise.
+    if (answer.status === 401) forget();
+    ask(problemOf(answer, body));
+    return;
+  }
+  if (key !== null) keep(key);
+  show(body, key);
+}
+
+function show(spec, key) {
+  form.hidden = true;
+  said.textContent = "";
+  inUse.hidden = key === null;
+  // Without a validatorUrl of null, Swagger UI sends the address of the document to a service on the internet.
+  const ui = SwaggerUIBundle({
+    spec,
+    dom_id: "#reference",
+    deepLinking: true,
+    validatorUrl: null,
+    onComplete: () => {
+      // What is tried out is sent with the key as well.
+      if (key !== null) ui.preauthorizeApiKey("bearer", key);
+    },
+  });
+}
+
+function problemOf({ status, headers }, { error, reason, detail }) {
+  if (status === 401) {
+    const why = {
+      missing_credentials: "The server wants a key.",
+      invalid_api_key:
+        "The server does not know this key. Check that all of it was copied, and that it was not revoked.",
+      invalid_token: "The server does not accept this token. It may have expired, or be made for another server.",
+    };
+    return why[reason] ?? "The server does not accept this key.";
+  }
+  if (status === 403) return `The key may not read the reference: ${detail}.`;
+  if (status === 429) return `Too many tries. Try again in ${headers.get("retry-after") ?? "some"} seconds.`;
+  return `The server answers ${status} ${error ?? ""}. Try again later.`;
+}
+
+function ask(problem) {
+  form.hidden = false;
+  inUse.hidden = true;
+  said.textContent = problem;
+  field.focus();
+}
+
+// A browser may have no storage for pages: the key is then asked for at each visit.
+
+function recall() {
+  try {
+    return sessionStorage.getItem(keyName);
+  } catch {
+    return null;
+  }
+}
+
+function keep(key) {
+  try {
+    sessionStorage.setItem(keyName, key);
+  } catch {}
+}
+
+function forget() {
+  try {
+    sessionStorage.removeItem(keyName);
+  } catch {}
+}

@@ -1,0 +1,35 @@
+import { Type } from "../../bus/type.ts";
+import { json, text } from "../exchange/reply.ts";
+import { isTls } from "../middleware/tls.ts";
+import { homeOf, homePage } from "../pages/home.ts";
+import { pageHeaders, pageType, wantsPage } from "../pages/html.ts";
+import { route } from "../route.ts";
+
+const home = route({
+  method: "GET",
+  path: "/",
+  summary: "What runs here, and where to go on.",
+  tag: "System",
+  access: "public",
+  reply: {
+    description: "For programs.",
+    schema: Type.Object({
+      service: Type.Literal("svc"),
+      about: Type.String(),
+      docs: Type.String(),
+      openapi: Type.String(),
+      health: Type.String(),
+      ready: Type.String(),
+      first_request: Type.String({ description: "A command line that runs a turn." }),
+    }),
+  },
+  otherReplies: [{ description: "For a browser, which names text/html in Accept.", contentType: "text/html" }],
+  handle({ exchange: { head } }, { settings }) {
+    const needsKey = settings.authMode !== "none";
+    const home = homeOf(head.headers.host ?? "", { isTls: isTls(head, settings), needsKey });
+    if (wantsPage(head.headers.accept)) return text(homePage(home, needsKey), pageType, pageHeaders);
+    return json(home, 200, { vary: "Accept" });
+  },
+});
+
+export const homeRoutes = [home];
