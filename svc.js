@@ -37,6 +37,8 @@ function run(node) {
     detached: true,
   });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  // The terminal tells its own group of processes when it becomes wider. Nowhere else can that be passed on.
+  if (process.platform !== "win32") process.on("SIGWINCH", () => child.kill("SIGWINCH"));
   whenNpmEnds(() => child.connected && child.disconnect());
   child.on("error", (error) => {
     process.stderr.write(`${error.message}\n`);

@@ -5,8 +5,9 @@ import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
-import { type Command, textOption, UsageError } from "./host/cli/command.ts";
+import { type Command, type Talk, textOption, UsageError } from "./host/cli/command.ts";
 import { type Commands, dispatch } from "./host/cli/dispatch.ts";
+import type { Terminal } from "./host/cli/list-table.ts";
 import { pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
 import { type Deployment, loadDeployment } from "./host/plugins.ts";
 import type { Registries } from "./manifests/registries.ts";
@@ -64,6 +65,7 @@ const commands: Commands = {
   "mint-jwt": async () => (await import("./host/cli/mint-jwt.ts")).mintJwtCommand,
   keys: async () => (await import("./host/cli/keys.ts")).keysCommand,
   task: async () => (await import("./host/cli/task.ts")).taskCommand,
+  chat: async () => (await import("./host/cli/chat/chat-command.ts")).chatCommand,
   runs: async () => (await import("./host/cli/runs.ts")).runsCommand,
   chaos: async () => {
     const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -105,12 +107,41 @@ function listenForSignals(): void {
   process.on("disconnect", () => stop.abort());
 }
 
+/** What a terminal has, as it is now. */
+function terminalOf(stream: NodeJS.WriteStream): Terminal | null {
+  // https://no-color.org
+  const colours = !process.env.NO_COLOR && process.env.TERM !== "dumb";
+  return stream.isTTY ? { columns: stream.columns || 80, colours } : null;
+}
+
+const talk: Talk = {
+  get input() {
+    return process.stdin;
+  },
+  output: process.stdout,
+  notes: process.stderr,
+  notesTerminal: () => terminalOf(process.stderr),
+  onInterrupt(callback) {
+    let heardAt = Number.NEGATIVE_INFINITY;
+    process.on("SIGINT", () => {
+      const now = env.monotonic();
+      if (now - heardAt > sameSignalMs) callback();
+      heardAt = now;
+    });
+  },
+};
+
+// Nobody reads any more what is printed: `svc … | head` is no mistake. 141 is what a shell says of a program that the signal for
+// that has ended. The server's log goes another way.
+for (const stream of [process.stdout, process.stderr])
+  stream.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 141 : 1));
+
 const { code, stdout, stderr } = await dispatch(process.argv.slice(2), commands, {
   env,
   environment: process.env,
   stop: stop.signal,
-  // https://no-color.org
-  terminal: process.stdout.isTTY ? { columns: process.stdout.columns || 80, colours: !process.env.NO_COLOR } : null,
+  terminal: terminalOf(process.stdout),
+  talk,
 });
 await new Promise<void>((resolve) => process.stdout.write(stdout, () => resolve()));
 await new Promise<void>((resolve) => process.stderr.write(stderr, () => resolve()));

@@ -1,6 +1,7 @@
+import type { Readable, Writable } from "node:stream";
 import type { Env } from "../../bus/env.ts";
 import type { Environment } from "../../governance/settings/settings.ts";
-import type { Terminal } from "./run-table.ts";
+import type { Terminal } from "./list-table.ts";
 
 /** What a command may touch besides files and the network. */
 export interface CommandIo {
@@ -11,6 +12,19 @@ export interface CommandIo {
   readonly stop: AbortSignal;
   /** Null where the answer goes elsewhere. */
   readonly terminal: Terminal | null;
+  readonly talk: Talk;
+}
+
+/** What a command uses that speaks while it runs. */
+export interface Talk {
+  readonly input: Readable & { readonly isTTY?: boolean };
+  readonly output: Writable;
+  /** For what is no part of the answer. */
+  readonly notes: Writable;
+  /** What `notes` are written to, as wide as it is now; null where they go elsewhere. */
+  notesTerminal(): Terminal | null;
+  /** Calls back whenever the process is asked to stop what it does (Ctrl-C), which then does not end it. */
+  onInterrupt(callback: () => void): void;
 }
 
 /** How a command ended. `json` is the answer of --json; `text` is for people, on stdout when the code is 0, else on stderr. */
@@ -22,8 +36,8 @@ export interface Outcome {
   readonly report?: true;
 }
 
-/** 1 when it did not work, 2 when it was asked for wrongly or refused. */
-type ExitCode = 0 | 1 | 2;
+/** 1 when it did not work, 2 when it was asked for wrongly or refused, 130 when it was interrupted. */
+type ExitCode = 0 | 1 | 2 | 130;
 
 interface CommandOption {
   readonly type: "string" | "boolean";
@@ -37,6 +51,8 @@ interface CommandOption {
 export interface CommandArgs {
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
   readonly positionals: readonly string[];
+  /** Whether --json was given. */
+  readonly json: boolean;
 }
 
 /** One subcommand: what it takes, and what it does. */

@@ -28,7 +28,7 @@ async function outcomeOf(argv: readonly string[], commands: Commands, io: Comman
     if (name === "help") return await help(commands, rest);
     if (rest.includes("--help") || rest.includes("-h")) return await help(commands, [name]);
     const command = await find(commands, name);
-    return await command.run(parse(command, rest), io);
+    return await command.run({ ...parse(command, rest), json: argv.includes("--json") }, io);
   } catch (error) {
     if (error instanceof UsageError)
       return failed(2, "usage", `${error.message}\nRun "svc help" to see how it is used.`);
@@ -45,6 +45,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ["-h", "help"],
   ["--version", "version"],
   ["-V", "version"],
+  ["-v", "version"],
 ]);
 
 async function find(commands: Commands, name: string): Promise<Command> {
@@ -69,7 +70,7 @@ async function help(commands: Commands, [name]: readonly string[]): Promise<Outc
   return { code: 0, json: { ok: true, commands: listed }, text: overview(all) };
 }
 
-function parse(command: Command, argv: readonly string[]): CommandArgs {
+function parse(command: Command, argv: readonly string[]): Omit<CommandArgs, "json"> {
   try {
     const options = Object.fromEntries(
       Object.entries(command.options).map(([name, { type, short }]) => [name, { type, ...(short && { short }) }]),

@@ -1,14 +1,8 @@
-import {
-  type Command,
-  type CommandArgs,
-  type CommandIo,
-  failed,
-  type Outcome,
-  textOption,
-  UsageError,
-} from "./command.ts";
-import { inert, runTable, type ShownRun } from "./run-table.ts";
+import { type Command, type CommandArgs, type CommandIo, type Outcome, textOption, UsageError } from "./command.ts";
+import { refused, type Sentences } from "./refused.ts";
+import { runTable, type ShownRun } from "./run-table.ts";
 import { askServer, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
+import { inert } from "./terminal-text.ts";
 
 /** `svc runs`: the durable runs of a running server, over HTTP. */
 export const runsCommand: Command = {
@@ -54,7 +48,7 @@ const actions: Readonly<Record<string, Act>> = {
       if (value !== "") query.set(name, value);
     }
     const answer = await ask("GET", `/runs${query.size === 0 ? "" : `?${query}`}`);
-    if (answer.status !== 200) return refused(answer);
+    if (answer.status !== 200) return refused(answer, sentences);
     const { items, next_cursor } = JSON.parse(answer.body) as { items: ShownRun[]; next_cursor: string | null };
     const more = next_cursor === null ? "" : `\n\nMore: --cursor ${next_cursor}`;
     const text = items.length === 0 ? "There are no such runs." : runTable(items, env.now(), terminal) + more;
@@ -63,8 +57,8 @@ const actions: Readonly<Record<string, Act>> = {
 
   async show(id, _args, ask) {
     const [answer, told] = await Promise.all([ask("GET", `/runs/${id}`), ask("GET", `/runs/${id}/timeline`)]);
-    if (answer.status !== 200) return refused(answer, id);
-    if (told.status !== 200) return refused(told, id);
+    if (answer.status !== 200) return refused(answer, sentences, id);
+    if (told.status !== 200) return refused(told, sentences, id);
     const run = JSON.parse(answer.body) as Record<string, unknown>;
     const { items } = JSON.parse(told.body) as { items: Record<string, unknown>[] };
     const facts = Object.entries(run).filter(([, value]) => value !== null);
@@ -87,7 +81,7 @@ const actions: Readonly<Record<string, Act>> = {
     const until = timeOf(textOption(args, "until", ""));
     const body = { ...(manifest && { manifest }), ...(until !== null && { until }), ...(cursor && { cursor }) };
     const answer = await ask("POST", "/runs/requeue", body);
-    if (answer.status !== 200) return refused(answer);
+    if (answer.status !== 200) return refused(answer, sentences);
     const done = JSON.parse(answer.body) as Requeued;
     const lines = [
       ...done.requeued.map(({ run_id, requeued_as }) => `${run_id}: goes on as ${requeued_as}`),
@@ -112,23 +106,12 @@ async function one(
   say: (run: Record<string, unknown>) => string,
 ): Promise<Outcome> {
   const answer = await ask("POST", `/runs/${id}/${verb}`);
-  if (answer.status >= 300) return refused(answer, id);
+  if (answer.status >= 300) return refused(answer, sentences, id);
   const run = JSON.parse(answer.body) as Record<string, unknown>;
   return { code: 0, json: { ok: true, run }, text: inert(say(run)) };
 }
 
-/** Why the server has not done it, in a sentence. */
-function refused({ status, body }: ServerAnswer, id = ""): Outcome {
-  const { error, detail } = readRefusal(body);
-  const [code = "", subject = ""] = error.split(/:(.*)/s);
-  const said = sentences[code]?.(id, subject);
-  if (said !== undefined) return failed(1, code, said);
-  if (status === 401) return failed(1, "unauthorized", "The server does not know the key: set SVC_KEY.");
-  if (status === 403) return failed(1, "forbidden", `The key may not do this: ${detail || error}.`);
-  return failed(1, code || "refused", `The server has answered ${status}: ${inert(body.slice(0, 500))}`);
-}
-
-const sentences: Readonly<Record<string, (id: string, subject: string) => string>> = {
+const sentences: Sentences = {
   run_not_found: (id) => `There is no run ${id}.`,
   run_finished: (id) => `${id} is over.`,
   run_not_dead: (id, status) => `${id} is ${status}, and only dead runs are requeued.`,
@@ -139,15 +122,6 @@ const sentences: Readonly<Record<string, (id: string, subject: string) => string
   conflict: (id) => `The conversation of ${id} has gone on since.`,
   invalid_cursor: () => "--cursor is what a list has named as the place where more begins.",
 };
-
-function readRefusal(body: string): { readonly error: string; readonly detail: string } {
-  try {
-    const { error = "", detail = "" } = JSON.parse(body) as { error?: unknown; detail?: unknown };
-    return { error: String(error), detail: typeof detail === "string" ? detail : JSON.stringify(detail) };
-  } catch {
-    return { error: "", detail: "" };
-  }
-}
 
 function wordOf(name: string, value: unknown): string {
   if (typeof value === "number" && name.endsWith("_at")) return new Date(value).toISOString();

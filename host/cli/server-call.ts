@@ -26,7 +26,17 @@ export function serverUrl(args: CommandArgs, environment: Environment): string {
   return base.replace(/\/+$/, "");
 }
 
-/** Sends a request to a running server, with JSON where there is a body. Rejects, in words, when there is no answer. */
+/** A request to a running server, with JSON where there is a body. */
+export interface ServerRequest {
+  readonly method: "GET" | "POST";
+  readonly url: string;
+  readonly key: string | undefined;
+  readonly body: object | null;
+  /** Names and values in turn, beside those that every request has. */
+  readonly headers?: readonly string[];
+}
+
+/** Sends a request to a running server. Rejects, in words, when there is no answer. */
 export async function askServer(
   method: "GET" | "POST",
   url: string,
@@ -47,11 +57,8 @@ export async function askServer(
         onResponseEnd: () => resolve({ status, body: Buffer.concat(pieces).toString("utf8") }),
         onResponseError: (_controller, error) => reject(noAnswer(url, error)),
       };
-      const headers = [
-        ...(key === undefined || key === "" ? [] : ["authorization", `Bearer ${key}`]),
-        ...(body === null ? [] : ["content-type", "application/json"]),
-      ];
       const sent = body === null ? null : JSON.stringify(body);
+      const headers = sentHeaders(key, sent !== null);
       egress.dispatch(readTarget(url), { method, headers, body: sent, silenceMs }, handler);
     });
   } finally {
@@ -59,6 +66,15 @@ export async function askServer(
   }
 }
 
-function noAnswer(url: string, error: unknown): Error {
+/** Headers of a request: who asks, and that its body is JSON. */
+export function sentHeaders(key: string | undefined, hasBody: boolean): string[] {
+  return [
+    ...(key === undefined || key === "" ? [] : ["authorization", `Bearer ${key}`]),
+    ...(hasBody ? ["content-type", "application/json"] : []),
+  ];
+}
+
+/** That a server has not answered, in words. */
+export function noAnswer(url: string, error: unknown): Error {
   return new Error(`no answer from ${new URL(url).origin} (${egressFailure(error)}): is svc running there?`);
 }

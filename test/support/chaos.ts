@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { systemEnv } from "../../bus/env.ts";
 import { chaosCommand } from "../../host/cli/chaos/chaos-command.ts";
 import { dispatch } from "../../host/cli/dispatch.ts";
+import { silentTalk } from "./silent-talk.ts";
 
 const root = join(import.meta.dirname, "../..");
 const program = {
@@ -36,7 +37,13 @@ export async function chaosOf(
   plugin: string = join(root, "plugins/chaos/chaos.ts"),
 ): Promise<{ code: number; answer: ChaosAnswer }> {
   const commands = { chaos: async () => chaosCommand(program, plugin) };
-  const io = { env: systemEnv(), environment: process.env, stop: new AbortController().signal, terminal: null };
+  const io = {
+    env: systemEnv(),
+    environment: process.env,
+    stop: new AbortController().signal,
+    terminal: null,
+    talk: silentTalk(),
+  };
   const { code, stdout } = await dispatch(["chaos", "--json", ...args], commands, io);
   return { code, answer: JSON.parse(stdout) as ChaosAnswer };
 }

@@ -96,6 +96,7 @@ export const folders = [
   "plugins/chaos",
   "host",
   "host/cli",
+  "host/cli/chat",
   "host/cli/chaos",
 ] as const;
 

@@ -5,8 +5,15 @@ import { SettingsError } from "../../../governance/settings/settings.ts";
 import { type Command, failed } from "../../../host/cli/command.ts";
 import { type Commands, dispatch } from "../../../host/cli/dispatch.ts";
 import { versionCommand } from "../../../host/cli/version.ts";
+import { silentTalk } from "../../support/silent-talk.ts";
 
-const io = { env: systemEnv(), environment: {}, stop: new AbortController().signal, terminal: null };
+const io = {
+  env: systemEnv(),
+  environment: {},
+  stop: new AbortController().signal,
+  terminal: null,
+  talk: silentTalk(),
+};
 
 const echo: Command = {
   summary: "Say it again.",
@@ -144,7 +151,8 @@ describe("help and version", () => {
   });
 
   test("version prints the version", async () => {
-    for (const argv of [["version"], ["--version"], ["-V"]]) assert.equal((await run(...argv)).stdout, "1.2.3\n");
+    for (const argv of [["version"], ["--version"], ["-V"], ["-v"]])
+      assert.equal((await run(...argv)).stdout, "1.2.3\n");
     assert.deepEqual(JSON.parse((await run("version", "--json")).stdout), { ok: true, version: "1.2.3" });
   });
 });

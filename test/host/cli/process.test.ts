@@ -30,7 +30,19 @@ describe("svc", () => {
     assert.equal(code, 0);
     assert.deepEqual(
       JSON.parse(stdout).commands.map(({ name }: { name: string }) => name),
-      ["serve", "migrate", "doctor", "validate-manifest", "mint-jwt", "keys", "task", "runs", "chaos", "version"],
+      [
+        "serve",
+        "migrate",
+        "doctor",
+        "validate-manifest",
+        "mint-jwt",
+        "keys",
+        "task",
+        "chat",
+        "runs",
+        "chaos",
+        "version",
+      ],
     );
   });
 

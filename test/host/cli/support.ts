@@ -6,8 +6,9 @@ import { systemEnv } from "../../../bus/env.ts";
 import type { Environment } from "../../../governance/settings/settings.ts";
 import type { Command } from "../../../host/cli/command.ts";
 import { dispatch, type Printed } from "../../../host/cli/dispatch.ts";
-import type { Terminal } from "../../../host/cli/run-table.ts";
+import type { Terminal } from "../../../host/cli/list-table.ts";
 import type { ModelRoute, Registries } from "../../../manifests/registries.ts";
+import { silentTalk } from "../../support/silent-talk.ts";
 
 /** A directory that goes when the test is over. */
 export function temporaryDirectory(context: TestContext): string {
@@ -31,6 +32,7 @@ export function run(
       environment,
       stop: new AbortController().signal,
       terminal,
+      talk: silentTalk(),
     },
   );
 }

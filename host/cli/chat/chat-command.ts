@@ -1,0 +1,124 @@
+import { loadSettings } from "../../../governance/settings/settings.ts";
+import {
+  type Command,
+  type CommandArgs,
+  type CommandIo,
+  failed,
+  type Outcome,
+  textOption,
+  UsageError,
+} from "../command.ts";
+import { serverUrl, urlOption } from "../server-call.ts";
+import { ChatSession, type Spoken } from "./chat-session.ts";
+import { Lines, wholeInput } from "./lines.ts";
+
+/** `svc chat`: a conversation with an agent of a running server. */
+export const chatCommand: Command = {
+  summary: "Talk to an agent of a running server; SVC_KEY is the key of a caller with chat:write.",
+  options: {
+    ...urlOption,
+    thread: { type: "string", value: "ID", help: "Go on with this conversation (a new one)." },
+    model: { type: "string", value: "MODEL", help: "Ask this model, of those that the manifest allows." },
+    lines: { type: "boolean", help: "Each line of a pipe is a message, or an answer to what is asked." },
+    thinking: { type: "boolean", help: "Show what the model thinks." },
+  },
+  positionals: ["[MANIFEST]"],
+  async run(args, io) {
+    const session = openSession(args, io);
+    let lines: Lines | null = null;
+    const interrupted = Promise.withResolvers<Spoken>();
+    const interrupt = (): void => {
+      if (!session.interrupt()) interrupted.resolve({ kind: "interrupted" });
+    };
+    io.talk.onInterrupt(interrupt);
+    try {
+      if (isAsked(args, io)) lines = new Lines(io.talk, interrupt);
+      const said = await Promise.race([talk(session, lines, io), interrupted.promise]);
+      return outcomeOf(said, session, lines);
+    } finally {
+      lines?.close();
+    }
+  },
+};
+
+/** Whether somebody is there who types, or a program that answers a line at a time. */
+function isAsked(args: CommandArgs, { talk }: CommandIo): boolean {
+  return talk.input.isTTY === true || args.options.lines === true;
+}
+
+function openSession(args: CommandArgs, io: CommandIo): ChatSession {
+  const given = textOption(args, "thread", "");
+  // As lists show it; the tenant is the caller's in any case.
+  const thread = given.slice(given.indexOf(":") + 1);
+  if (args.options.thread !== undefined && !/^[^\p{C}/]{1,200}$/u.test(thread))
+    throw new UsageError("--thread is the id of a conversation, 1 to 200 characters.");
+  return new ChatSession({
+    io,
+    url: serverUrl(args, io.environment),
+    manifest: args.positionals[0] ?? null,
+    usualManifest: loadSettings(io.environment).defaultManifest,
+    thread: thread === "" ? `chat-${io.env.id().slice(0, 12)}` : thread,
+    isOld: thread !== "",
+    model: textOption(args, "model", "") || null,
+    withThoughts: args.options.thinking === true,
+    asJson: args.json,
+  });
+}
+
+async function talk(session: ChatSession, lines: Lines | null, io: CommandIo): Promise<Spoken> {
+  if (lines === null) {
+    const text = await wholeInput(io.talk);
+    const before = await session.open(null);
+    if (before !== null && (before.kind !== "said" || text === "")) return before;
+    if (text === "") throw new UsageError("There is nothing to say: the input is empty.");
+    return session.say(text, null);
+  }
+  let last = await session.open(lines);
+  if (last !== null && last.kind !== "said") return last;
+  if (lines.isTyped) session.greet();
+  for (;;) {
+    const text = await nextMessage(lines);
+    if (text === null) return last ?? { kind: "said" };
+    if (text === "") continue;
+    last = await session.say(text, lines);
+    if (last.kind === "refused" && lines.isTyped && mayGoOn(last)) session.tell(last.outcome.text);
+    if (last.kind !== "said" && !(lines.isTyped && mayGoOn(last))) return last;
+    if (last.kind === "interrupted") last = { kind: "said" };
+  }
+}
+
+/** A message: one line, and those behind it for as long as they end in a backslash. */
+async function nextMessage(lines: Lines): Promise<string | null> {
+  let text = "";
+  for (let prompt = "> "; ; prompt = "… ") {
+    const line = await lines.next(prompt);
+    if (line === null) return text === "" ? null : text;
+    if (!line.endsWith("\\")) return (text + line).trim();
+    text += `${line.slice(0, -1)}\n`;
+  }
+}
+
+/** Whether somebody who types may try something else after this. */
+function mayGoOn(said: Spoken): boolean {
+  return said.kind === "failed" || said.kind === "interrupted" || (said.kind === "refused" && said.mayPass);
+}
+
+function outcomeOf(said: Spoken, session: ChatSession, lines: Lines | null): Outcome {
+  const { thread } = session;
+  const resume = `Go on with: svc chat ${session.words()}`;
+  session.endLine();
+  if (said.kind === "said")
+    return { code: 0, json: { ok: true, thread_id: thread }, text: lines?.isTyped && session.hasSpoken ? resume : "" };
+  const { code, json, text } = failure(said);
+  return { code, json: { ...json, thread_id: thread }, text: session.hasSpoken ? `${text}\n${resume}` : text };
+}
+
+function failure(said: Exclude<Spoken, { kind: "said" }>): Outcome {
+  if (said.kind === "refused") return said.outcome;
+  if (said.kind === "interrupted")
+    return { code: 130, json: { ok: false, error: "interrupted" }, text: "Interrupted." };
+  if (said.kind === "failed") return failed(1, "turn_failed", "The turn has not come to its end.");
+  const why = said.message === null ? "The server has gone away in the middle of the turn" : said.message;
+  const more = said.message === null ? "; what it has said until then is kept, and it may go on." : "";
+  return failed(1, "server_gone", `${why}${more}`);
+}

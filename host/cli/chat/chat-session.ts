@@ -1,0 +1,231 @@
+import type { CommandIo, Outcome } from "../command.ts";
+import { refused, type Sentences } from "../refused.ts";
+import { askServer } from "../server-call.ts";
+import { type OpenStream, openFrames, type StreamEnd, type StreamFrame } from "../server-frames.ts";
+import { harmlessJson, inert } from "../terminal-text.ts";
+import type { Lines } from "./lines.ts";
+import { Questions } from "./questions.ts";
+import { TurnView } from "./turn-view.ts";
+
+/** What has come of something that was said. `mayPass`: another time or in other words it might be taken. */
+export type Spoken =
+  | { readonly kind: "said" }
+  | { readonly kind: "failed" }
+  | { readonly kind: "interrupted" }
+  | { readonly kind: "refused"; readonly outcome: Outcome; readonly mayPass: boolean }
+  /** Null where it was there before. */
+  | { readonly kind: "gone"; readonly message: string | null };
+
+interface SessionOptions {
+  readonly io: CommandIo;
+  readonly url: string;
+  /** Null for that of the conversation. */
+  readonly manifest: string | null;
+  /** Of a conversation that is new. */
+  readonly usualManifest: string;
+  readonly thread: string;
+  /** Whether the conversation may be there already. */
+  readonly isOld: boolean;
+  readonly model: string | null;
+  readonly withThoughts: boolean;
+  /** Prints the frames, and neither shows nor asks anything. */
+  readonly asJson: boolean;
+}
+
+/** What a snapshot tells of a conversation. */
+interface Snapshot {
+  readonly manifest: string | null;
+  readonly phase: string;
+  readonly transcript: readonly { readonly seq: number; readonly role: string | null; readonly content: string }[];
+}
+
+/** Messages of a conversation that are shown again, and the characters of each. */
+const pastMax = 6;
+const pastCharactersMax = 2_000;
+
+/** How often it is looked whether a turn is over that nothing is heard of. */
+const lookMs = 5_000;
+
+/** A conversation with an agent, from this end. */
+export class ChatSession {
+  readonly thread: string;
+  /** Whether the server has taken anything that was said here. */
+  hasSpoken = false;
+  readonly #options: SessionOptions;
+  #manifest: string;
+  #isResumed = false;
+  #stream: OpenStream | null = null;
+  #isStopping = false;
+  #view: TurnView;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.thread = options.thread;
+    this.#manifest = options.manifest ?? options.usualManifest;
+    this.#view = this.#newView();
+  }
+
+  /** What follows `svc chat` to go on with the conversation. */
+  words(): string {
+    const { url } = this.#options;
+    const { SVC_PORT = "8080" } = this.#options.io.environment;
+    const elsewhere = url === `http://127.0.0.1:${SVC_PORT}` ? "" : ` --url ${url}`;
+    const quoted = (text: string) => (/^[\w.:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+    return `${quoted(this.#manifest)} --thread ${quoted(this.thread)}${elsewhere}`;
+  }
+
+  /** Says to somebody who types whom they speak to. */
+  greet(): void {
+    this.#view.tell(`${this.#manifest}, in the ${this.#isResumed ? "" : "new "}conversation ${this.thread}`);
+    this.#view.tell("Ctrl-C stops a turn, Ctrl-D ends; a backslash at its end makes a line go on.");
+  }
+
+  /**
+   * Shows how a conversation stands that is gone on with, and listens to what runs in it. Null where nothing does.
+   */
+  async open(lines: Lines | null): Promise<Spoken | null> {
+    const snapshot = await this.#snapshot();
+    if (snapshot === null) return null;
+    this.#isResumed = snapshot.transcript.length > 0;
+    this.#manifest = this.#options.manifest ?? snapshot.manifest ?? this.#manifest;
+    if (lines?.isTyped && !this.#options.asJson) this.#showPast(snapshot);
+    if (!isLive(snapshot)) return null;
+    const last = snapshot.transcript.at(-1)?.seq ?? -1;
+    const headers = ["last-event-id", String(last + 1)];
+    return this.#follow(
+      { method: "GET", path: `/chat/stream/${encodeURIComponent(this.thread)}`, body: null, headers },
+      lines,
+    );
+  }
+
+  /** Says something, and shows what comes of it. */
+  say(text: string, lines: Lines | null): Promise<Spoken> {
+    const { model } = this.#options;
+    const messages = [{ role: "user", content: text }];
+    const body = { manifest: this.#manifest, thread_id: this.thread, messages, ...(model !== null && { model }) };
+    return this.#follow({ method: "POST", path: "/chat/stream", body, headers: [] }, lines);
+  }
+
+  /** Asks the server to stop the turn. Answers false where there is none, or where that was asked for before. */
+  interrupt(): boolean {
+    if (this.#stream === null || this.#isStopping) return false;
+    this.#isStopping = true;
+    this.#view.tell("Stopping the turn; Ctrl-C again ends at once.");
+    this.#send("/chat/abort", { thread_id: this.thread }).then(
+      ({ status, body }) =>
+        status < 300 || this.#view.tell(`The turn goes on: the server has answered ${status}: ${inert(body)}`),
+      (error: Error) => this.#view.tell(error.message),
+    );
+    return true;
+  }
+
+  /** A sentence to whoever types. */
+  tell(text: string): void {
+    this.#view.tell(text);
+  }
+
+  /** What is printed next begins a line of its own. */
+  endLine(): void {
+    this.#view.endLine();
+  }
+
+  async #follow(
+    request: { method: "GET" | "POST"; path: string; body: object | null; headers: readonly string[] },
+    lines: Lines | null,
+  ): Promise<Spoken> {
+    const { io, url, asJson } = this.#options;
+    const key = io.environment.SVC_KEY;
+    const view = this.#newView();
+    this.#view = view;
+    const questions = asJson ? null : new Questions((path, body) => this.#send(path, body), view, lines);
+    const stream = openFrames({ ...request, url: url + request.path, key }, (frame) => {
+      this.hasSpoken = true;
+      if (asJson) this.#print(frame, view);
+      else view.show(frame);
+      questions?.hear(frame);
+      if (request.method === "GET" && endsTurn(frame)) void this.#closeWhenOver(stream);
+    });
+    if (request.method === "GET") this.#lookAgain(stream);
+    this.#stream = stream;
+    const end = await stream.ended;
+    view.endLine();
+    await questions?.close();
+    const wasStopped = this.#isStopping;
+    this.#stream = null;
+    this.#isStopping = false;
+    return spokenOf(end, wasStopped, view.failure !== null, this);
+  }
+
+  /** One who only listens is told of everything but the end: whether it has come is seen where the conversation stands. */
+  async #closeWhenOver(stream: OpenStream): Promise<void> {
+    const snapshot = await this.#snapshot().catch(() => null);
+    if (snapshot !== null && !isLive(snapshot)) stream.close();
+  }
+
+  #lookAgain(stream: OpenStream): void {
+    this.#options.io.env.timer(lookMs, () => {
+      if (this.#stream !== stream) return;
+      void this.#closeWhenOver(stream).then(() => this.#lookAgain(stream));
+    });
+  }
+
+  #print({ name, data, id }: StreamFrame, view: TurnView): void {
+    if (name === "on_error" || name === "error") view.failure = String(data.message);
+    this.#options.io.talk.output.write(`${harmlessJson({ ...(id !== null && { id }), event: name, data })}\n`);
+  }
+
+  async #snapshot(): Promise<Snapshot | null> {
+    const { io, url, isOld } = this.#options;
+    if (!isOld) return null;
+    const path = `/chat/sessions/${encodeURIComponent(this.thread)}`;
+    const { status, body } = await askServer("GET", url + path, io.environment.SVC_KEY);
+    // Who may write need not be allowed to read: then it is gone on with unseen.
+    return status === 200 ? (JSON.parse(body) as Snapshot) : null;
+  }
+
+  #showPast({ transcript }: Snapshot): void {
+    const said = transcript.filter(({ role, content }) => (role === "user" || role === "assistant") && content !== "");
+    for (const { role, content } of said.slice(-pastMax)) {
+      const text = content.length > pastCharactersMax ? `${content.slice(0, pastCharactersMax)}…` : content;
+      this.#view.say(`${role === "user" ? "> " : ""}${text}`);
+      this.#view.endLine();
+    }
+  }
+
+  #send(path: string, body: object) {
+    const { io, url } = this.#options;
+    return askServer("POST", url + path, io.environment.SVC_KEY, body);
+  }
+
+  #newView(): TurnView {
+    const { io, withThoughts } = this.#options;
+    return new TurnView(io.talk, withThoughts);
+  }
+}
+
+function isLive({ phase }: Snapshot): boolean {
+  return phase === "turn" || phase === "compaction" || phase === "retry";
+}
+
+/** Whether a turn may be over with a frame. */
+function endsTurn({ name, data }: StreamFrame): boolean {
+  if (name === "session_event") return data.role === "assistant" && data.tool_calls === undefined;
+  return name === "on_error" || name === "aborted" || name === "done";
+}
+
+function spokenOf(end: StreamEnd, wasStopped: boolean, hasFailed: boolean, { thread }: ChatSession): Spoken {
+  if (wasStopped) return { kind: "interrupted" };
+  if (end.kind === "no_answer") return { kind: "gone", message: end.message };
+  if (end.kind === "lost") return { kind: "gone", message: null };
+  if (end.kind !== "refused") return { kind: hasFailed ? "failed" : "said" };
+  const { answer } = end;
+  const outcome = refused(answer, sentences, thread);
+  return { kind: "refused", outcome, mayPass: [400, 409, 413, 429, 503].includes(answer.status) };
+}
+
+const sentences: Sentences = {
+  unknown_manifest: (_thread, name) => `The server has no manifest ${name}; GET /manifests says which there are.`,
+  run_in_progress: (thread) => `A turn runs in ${thread}: wait until it is over, or go on with it by --thread.`,
+  invalid_thread_id: () => "--thread is no id that a conversation may have.",
+  model_not_allowlisted: () => "The manifest does not allow the model of --model.",
+};

@@ -1,0 +1,93 @@
+import { createInterface, type Interface } from "node:readline";
+import { Writable } from "node:stream";
+import type { Talk } from "../command.ts";
+
+/** More than a server takes in one request. */
+const wholeCharactersMax = 64 * 1024 * 1024;
+
+/** What is typed, or comes from a pipe, a line at a time. */
+export class Lines {
+  readonly #talk: Talk;
+  readonly #interface: Interface;
+  /** Lines that nobody has asked for yet. */
+  readonly #early: string[] = [];
+  #take: ((line: string | null) => void) | null = null;
+  #isOver = false;
+  readonly isTyped: boolean;
+
+  constructor(talk: Talk, onInterrupt: () => void) {
+    this.#talk = talk;
+    this.isTyped = talk.input.isTTY === true && talk.notesTerminal() !== null;
+    this.#interface = createInterface({ input: talk.input, output: this.#screen(), terminal: this.isTyped });
+    this.#interface.on("line", (line) => {
+      if (this.#take === null) this.#early.push(line);
+      else this.#answer(line);
+    });
+    this.#interface.on("close", () => {
+      this.#isOver = true;
+      this.#answer(null);
+    });
+    // In raw mode the terminal sends no signal.
+    this.#interface.on("SIGINT", onInterrupt);
+  }
+
+  /** The next line; null when there is none any more, or when `stop` says that it is not wanted any more. */
+  async next(prompt: string, stop?: AbortSignal): Promise<string | null> {
+    const early = this.#early.shift();
+    if (early !== undefined) return early;
+    if (this.#isOver || stop?.aborted) return null;
+    const { promise, resolve } = Promise.withResolvers<string | null>();
+    this.#take = resolve;
+    const given = (): void => this.#answer(null);
+    stop?.addEventListener("abort", given, { once: true });
+    if (this.isTyped) {
+      this.#interface.setPrompt(prompt);
+      this.#interface.prompt();
+    }
+    try {
+      return await promise;
+    } finally {
+      stop?.removeEventListener("abort", given);
+    }
+  }
+
+  /** Forgets what was typed before it was asked for: it cannot be the answer to what follows. */
+  forgetTyped(): void {
+    if (this.isTyped) this.#early.length = 0;
+  }
+
+  close(): void {
+    this.#interface.close();
+  }
+
+  #answer(line: string | null): void {
+    const take = this.#take;
+    // The prompt has begun a line that nobody ends.
+    if (take !== null && line === null && this.isTyped) this.#talk.notes.write("\n");
+    this.#take = null;
+    take?.(line);
+  }
+
+  /** What is typed is shown while a line is asked for, and not into what else is printed. */
+  #screen(): Writable {
+    const { notes, notesTerminal } = this.#talk;
+    const screen = new Writable({
+      write: (chunk, _encoding, done) => {
+        if (this.#take !== null && this.isTyped) notes.write(chunk);
+        done();
+      },
+    });
+    return Object.defineProperty(screen, "columns", { get: () => notesTerminal()?.columns ?? 80 });
+  }
+}
+
+/** All that comes from a pipe. Rejects when it is more than anybody can say. */
+export async function wholeInput({ input }: Talk): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const piece of input) {
+    text += typeof piece === "string" ? piece : decoder.decode(piece as Buffer, { stream: true });
+    if (text.length > wholeCharactersMax) throw new Error("the input is longer than any message");
+  }
+  return text.trim();
+}

@@ -1,0 +1,78 @@
+import { inert } from "./terminal-text.ts";
+
+/** A terminal that a command writes to. */
+export interface Terminal {
+  readonly columns: number;
+  /** Whether it may be written to in colours. */
+  readonly colours: boolean;
+}
+
+/** What a table shows. */
+interface TableOf {
+  readonly heads: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  /** The column that says how a thing stands: it and those before it are never cut, and it is coloured. -1 for none. */
+  readonly statusAt: number;
+}
+
+const gap = "  ";
+/** A column is cut to this before those behind it are left out. */
+const cellMin = 8;
+const colours: Readonly<Record<string, string>> = {
+  approved: "\u001b[32m",
+  completed: "\u001b[32m",
+  running: "\u001b[36m",
+  pending: "\u001b[33m",
+  waiting: "\u001b[33m",
+  denied: "\u001b[31m",
+  failed: "\u001b[31m",
+  expired: "\u001b[31m",
+  dead: "\u001b[1;31m",
+};
+const plain = "\u001b[0m";
+
+/** Things as lines: none longer than the terminal is wide, and whole where they go elsewhere. The first column is an id and stays whole. */
+export function listTable({ heads, rows: given, statusAt }: TableOf, terminal: Terminal | null): string {
+  const rows = [heads, ...given].map((row) => row.map(inert));
+  const widths = heads.map((_, at) => Math.max(...rows.map((row) => (row[at] ?? "").length)));
+  if (terminal !== null) fit(widths, Math.max(0, statusAt), terminal.columns);
+  return rows
+    .map((row, n) => {
+      const cells = row.flatMap((cell, at) => {
+        const width = widths[at] ?? 0;
+        if (width === 0) return [];
+        const text = cut(cell, width).padEnd(width);
+        return [n > 0 && at === statusAt && terminal?.colours ? coloured(text, cell) : text];
+      });
+      return cells.join(gap).trimEnd();
+    })
+    .join("\n");
+}
+
+/** How long ago something was, as short as can be read. */
+export function ageOf(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}
+
+/** Cuts the last columns first, and leaves them out where nothing of them would be left. */
+function fit(widths: number[], lastWhole: number, columns: number): void {
+  const total = () => widths.reduce((sum, width) => sum + (width === 0 ? 0 : width + gap.length), -gap.length);
+  for (let at = widths.length - 1; at > lastWhole && total() > columns; at--) {
+    const width = widths[at] ?? 0;
+    const left = width - (total() - columns);
+    widths[at] = left >= Math.min(width, cellMin) ? left : 0;
+  }
+}
+
+function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+}
+
+function coloured(text: string, status: string): string {
+  const colour = colours[status];
+  return colour === undefined ? text : `${colour}${text}${plain}`;
+}

@@ -1,0 +1,33 @@
+import { failed, type Outcome } from "./command.ts";
+import type { ServerAnswer } from "./server-call.ts";
+import { inert } from "./terminal-text.ts";
+
+/** What refusals mean to whoever has asked, by their codes; `id` is what was asked about, `subject` what stands behind the code. */
+export type Sentences = Readonly<Record<string, (id: string, subject: string) => string>>;
+
+/** Why a server has not done what it was asked for, in a sentence. */
+export function refused({ status, body }: ServerAnswer, sentences: Sentences = {}, id = ""): Outcome {
+  const { error, detail } = readRefusal(body);
+  const [code = "", subject = ""] = error.split(/:(.*)/s);
+  const said = Object.hasOwn(sentences, code) ? sentences[code]?.(id, inert(subject)) : undefined;
+  if (said !== undefined) return failed(1, code, said);
+  if (status === 401) return failed(1, "unauthorized", "The server does not know the key: set SVC_KEY.");
+  if (status === 403) return failed(1, "forbidden", `The key may not do this: ${inert(detail || error)}.`);
+  const told = detail === "" ? body : `${error}. ${detail}`;
+  return failed(1, inert(code) || "refused", `The server has answered ${status}: ${inert(told.slice(0, 1000))}`);
+}
+
+function readRefusal(body: string): { readonly error: string; readonly detail: string } {
+  try {
+    const { error = "", detail = "" } = JSON.parse(body) as { error?: unknown; detail?: unknown };
+    return { error: String(error), detail: typeof detail === "string" ? detail : wordsOf(detail) };
+  } catch {
+    return { error: "", detail: "" };
+  }
+}
+
+/** What is wrong with a request, each mistake in its own words. */
+function wordsOf(detail: unknown): string {
+  if (!Array.isArray(detail)) return JSON.stringify(detail);
+  return detail.map((each: { readonly msg?: unknown }) => String(each?.msg ?? JSON.stringify(each))).join(" ");
+}

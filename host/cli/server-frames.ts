@@ -1,0 +1,104 @@
+import { Egress, type ResponseControl, type ResponseHandler } from "../../governance/egress/egress.ts";
+import { readTarget } from "../../governance/egress/target.ts";
+import { noAnswer, type ServerAnswer, type ServerRequest, sentHeaders } from "./server-call.ts";
+
+/** A frame of a stream, as the server has sent it. */
+export interface StreamFrame {
+  readonly name: string;
+  readonly data: Readonly<Record<string, unknown>>;
+  /** The `id:` of the frame; null for one without. */
+  readonly id: number | null;
+}
+
+/** How a stream has ended: as it should, by an answer that is none, or without an end. */
+export type StreamEnd =
+  | { readonly kind: "done" }
+  | { readonly kind: "refused"; readonly answer: ServerAnswer }
+  | { readonly kind: "no_answer"; readonly message: string }
+  | { readonly kind: "lost" }
+  | { readonly kind: "closed" };
+
+/** A stream that is being read. */
+export interface OpenStream {
+  readonly ended: Promise<StreamEnd>;
+  /** Stops reading: it ends as `closed`. */
+  close(): void;
+}
+
+/** The server breaks a silence every 15 seconds. */
+const silenceMs = 120_000;
+/** Of one frame, and of an answer that is no stream. */
+const charactersMax = 256 * 1024 * 1024;
+
+/** Asks a server for an event stream, and hands over its frames one by one. */
+export function openFrames(request: ServerRequest, onFrame: (frame: StreamFrame) => void): OpenStream {
+  const { method, url, key, body, headers = [] } = request;
+  const egress = new Egress("operator");
+  const { promise, resolve } = Promise.withResolvers<StreamEnd>();
+  const decoder = new TextDecoder();
+  let control: ResponseControl | null = null;
+  let status = 0;
+  let isStream = false;
+  let text = "";
+  const end = (how: StreamEnd): void => {
+    resolve(how);
+    void egress.close();
+  };
+  const take = (piece: string): void => {
+    text += piece;
+    if (text.length > charactersMax) end({ kind: "lost" });
+    if (text.length > charactersMax || !isStream) return;
+    const frames = text.split("\n\n");
+    text = frames.pop() ?? "";
+    for (const each of frames) {
+      const read = readFrame(each);
+      if (read === "done") end({ kind: "done" });
+      else if (read !== null) onFrame(read);
+    }
+  };
+  const handler: ResponseHandler = {
+    onRequestStart(given) {
+      control = given;
+    },
+    onResponseStart(_control, code, { "content-type": type }) {
+      status = code;
+      isStream = code === 200 && String(type).startsWith("text/event-stream");
+    },
+    onResponseData: (_control, piece) => take(decoder.decode(piece, { stream: true })),
+    onResponseEnd: () => end(isStream ? { kind: "lost" } : { kind: "refused", answer: { status, body: text } }),
+    onResponseError: (_control, error) =>
+      end(status === 0 ? { kind: "no_answer", message: noAnswer(url, error).message } : { kind: "lost" }),
+  };
+  const sent = body === null ? null : JSON.stringify(body);
+  const all = [...sentHeaders(key, sent !== null), ...headers];
+  egress.dispatch(readTarget(url), { method, headers: all, body: sent, silenceMs }, handler);
+  return {
+    ended: promise,
+    close() {
+      resolve({ kind: "closed" });
+      control?.abort(new Error("closed"));
+      void egress.close();
+    },
+  };
+}
+
+/** A frame of its lines; null for a comment and for what cannot be read. */
+function readFrame(lines: string): StreamFrame | "done" | null {
+  let event = "";
+  let data = "";
+  let id: number | null = null;
+  for (const line of lines.split("\n")) {
+    if (line.startsWith("data: ")) data += line.slice(6);
+    else if (line.startsWith("event: ")) event = line.slice(7);
+    else if (line.startsWith("id: ")) id = Number(line.slice(4));
+  }
+  if (data === "[DONE]") return "done";
+  if (data === "") return null;
+  try {
+    const json = JSON.parse(data) as { event?: unknown; data?: StreamFrame["data"]; error?: StreamFrame["data"] };
+    if (event === "error") return { name: "error", data: json.error ?? {}, id };
+    return { name: String(json.event), data: json.data ?? {}, id };
+  } catch {
+    return null;
+  }
+}

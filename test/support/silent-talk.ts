@@ -1,0 +1,15 @@
+import { PassThrough } from "node:stream";
+import type { Talk } from "../../host/cli/command.ts";
+
+/** Streams of a command that nobody speaks to. */
+export function silentTalk(): Talk {
+  const input = new PassThrough();
+  input.end();
+  return {
+    input,
+    output: new PassThrough().resume(),
+    notes: new PassThrough().resume(),
+    notesTerminal: () => null,
+    onInterrupt: () => {},
+  };
+}
