@@ -65,12 +65,13 @@ export class AuditLog {
     if (this.#timer === null && this.#flushMs > 0) this.#timer = this.#env.timer(this.#flushMs, this.#onTimer);
   }
 
-  /** Writes what waits. What cannot be written stays for the next time. */
-  flush(): Promise<void> {
+  /** Writes what waits. What cannot be written stays for the next time; false when there is any. */
+  async flush(): Promise<boolean> {
     this.#flushing ??= this.#write().finally(() => {
       this.#flushing = null;
     });
-    return this.#flushing;
+    await this.#flushing;
+    return this.#waiting.length === 0;
   }
 
   #onTimer = (): void => {

@@ -4,6 +4,7 @@ import { ActorHost } from "../actors/runtime/host.ts";
 import { fibersAddress } from "../bus/address.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
 import { portTransport } from "../bus/ports.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
@@ -12,12 +13,17 @@ import type { Store } from "../storage/store/store.ts";
 import { type ActorDeps, actorKinds, createActorDeps, type NodeConfig } from "./actor-deps.ts";
 import { type LoadedPlugin, pluginKinds } from "./plugin-seams.ts";
 
+/** What waits in the memory of a node to be written: rows of the audit, or what turns without a conversation have used. */
+export type Flushed = "audit" | "usage";
+
 /** The actors of one node. */
 export interface Actors {
   /** Takes a message for one of them. */
   deliver(delivery: Delivery): void;
   /** Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and the audit rows are written. */
   drain(graceMs: number): Promise<void>;
+  /** Writes what waits in memory to be written. Rejects when the store does not take it. */
+  flush(what: Flushed): Promise<void>;
   metrics(): MetricSnapshot;
   readonly log: Logger;
   /** Nothing of them happens by itself any more. */
@@ -25,7 +31,7 @@ export interface Actors {
 }
 
 /** What the main thread asks of a thread that holds actors; comlink carries it. */
-export interface NodeControl extends Pick<Actors, "drain" | "metrics"> {
+export interface NodeControl extends Pick<Actors, "drain" | "flush" | "metrics"> {
   /** Connects another node, or the one that takes a lost one's place. */
   connect(node: NodeId, port: MessagePort): void;
   lost(node: NodeId): void;
@@ -58,6 +64,7 @@ export function startActorNode(
     connect: (node, port) => bus.connect(node, portTransport(port)),
     lost: (node) => bus.lost(node),
     drain: actors.drain,
+    flush: actors.flush,
     metrics: actors.metrics,
   };
 }
@@ -86,6 +93,7 @@ export function startActors(
   return {
     deliver: (delivery) => host.deliver(delivery),
     drain: (graceMs) => drain(deps, host, env, graceMs),
+    flush: (what) => flush(deps, what),
     log: deps.log,
     close() {
       host.close();
@@ -123,6 +131,11 @@ async function drain(
     return isQuiet();
   });
   await Promise.all([audit.flush(), ...[...sliceHolders].map((holder) => holder.leave())]);
+}
+
+async function flush({ audit, liveRuns }: ActorDeps, what: Flushed): Promise<void> {
+  if (what === "usage") await Promise.all([...liveRuns].map((run) => run.writeUsage?.()));
+  else if (!(await audit.flush())) throw new SvcError("storage_unavailable");
 }
 
 /** Resolves when `reached` says so, or after `limitMs`. */

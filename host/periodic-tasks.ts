@@ -1,3 +1,4 @@
+import type { Logger } from "pino";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { fibersAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -10,11 +11,14 @@ import { endedAlone } from "../storage/tables/fibers.ts";
 import { deleteLapsed, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
+import type { Flushed } from "./actor-node.ts";
+import { deleteAged, type Retention } from "./aged-rows.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
 import { lookAtJobs } from "./due-jobs.ts";
 import { wakeDueRuns } from "./due-waits.ts";
 import type { HostLease } from "./host-lease.ts";
 import { pushAgain } from "./lost-pushes.ts";
+import { OnSchedule } from "./on-schedule.ts";
 import type { PeriodicTask, WhyTask } from "./task-runner.ts";
 
 // What no request waits for and is done now and then, in one table.
@@ -36,7 +40,10 @@ const indexBusyMs = 50;
 const indexPause = 20;
 
 /** The settings that tasks go by. */
-export type TaskSettings = Pick<Settings, "workspaceRoot" | "fiberRetentionDays" | "fiberPollSeconds">;
+export type TaskSettings = Pick<
+  Settings,
+  "workspaceRoot" | "fiberRetentionDays" | "fiberPollSeconds" | keyof Retention
+>;
 
 /** What the built-in tasks work with. */
 export interface TaskDeps {
@@ -50,11 +57,15 @@ export interface TaskDeps {
   readonly files: FileStore;
   /** Null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command"> | null;
+  /** Has every thread write what waits in its memory. */
+  flush(what: Flushed): Promise<void>;
+  readonly log: Pick<Logger, "info">;
 }
 
 interface RunDeps extends TaskDeps {
   /** Tasks that were done before in this process. */
   readonly done: Set<string>;
+  readonly nightly: OnSchedule;
 }
 
 type TaskTable = Readonly<Record<string, (deps: RunDeps, why: WhyTask) => Promise<number>>>;
@@ -71,6 +82,14 @@ const ofProcess: TaskTable = {
   async due_waits({ store, bus }) {
     await wakeDueRuns(store, bus);
     return waitsMs;
+  },
+  async flush_audit({ flush }) {
+    await flush("audit");
+    return minuteMs;
+  },
+  async flush_usage({ flush }) {
+    await flush("usage");
+    return minuteMs;
   },
   async search_index({ store, env }) {
     const startedAt = env.monotonic();
@@ -112,16 +131,11 @@ const ofScheduler: TaskTable = {
     await deleteLapsed(store, env.now());
     return hourMs;
   },
-  async old_runs({ store, bus, env, settings: { fiberRetentionDays } }) {
-    if (fiberRetentionDays !== 0) {
-      const until = env.now() - fiberRetentionDays * dayMs;
-      await eraseOldLogs(store, bus, until);
-      await deleteOldRuns(store, until);
-      await deleteOldDeliveries(store, until);
-    }
-    await deleteOldBodies(store);
+  async old_runs(deps) {
+    await sweepRuns(deps);
     return hourMs;
   },
+  retention_sweep: (deps, why) => deps.nightly.run(why, deps, () => sweepEverything(deps)),
   async dropped_files({ files, store }) {
     return (await files.sweep(store)) === 0 ? minuteMs : 0;
   },
@@ -134,6 +148,26 @@ const ofScheduler: TaskTable = {
     return hourMs;
   },
 };
+
+/** Deletes what is past its time, and what tenants have kept for longer than the settings say. */
+async function sweepEverything(deps: RunDeps): Promise<void> {
+  const { store, env, files, log } = deps;
+  const lapsed = await deleteLapsed(store, env.now());
+  await sweepRuns(deps);
+  const aged = await deleteAged(deps);
+  while ((await files.sweep(store)) > 0);
+  log.info({ ...lapsed, ...aged }, "rows past their time were deleted");
+}
+
+async function sweepRuns({ store, bus, env, settings: { fiberRetentionDays } }: RunDeps): Promise<void> {
+  if (fiberRetentionDays !== 0) {
+    const until = env.now() - fiberRetentionDays * dayMs;
+    await eraseOldLogs(store, bus, until);
+    await deleteOldRuns(store, until);
+    await deleteOldDeliveries(store, until);
+  }
+  await deleteOldBodies(store);
+}
 
 /** Deletes the logs of durable runs that had no conversation, and ended at or before a time. */
 async function eraseOldLogs(store: Store, bus: Bus, until: number): Promise<void> {
@@ -154,7 +188,7 @@ export const taskNames: readonly string[] = Object.values(tables).flatMap((table
 
 /** The built-in tasks. */
 export function periodicTasks(given: TaskDeps): PeriodicTask[] {
-  const deps: RunDeps = { ...given, done: new Set() };
+  const deps: RunDeps = { ...given, done: new Set(), nightly: new OnSchedule("retention_sweep", "0 3 * * *") };
   return (["process", "worker", "scheduler"] as const).flatMap((of) =>
     Object.entries(tables[of]).map(([name, run]) => ({
       ...{ name, of },

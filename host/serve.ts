@@ -194,7 +194,11 @@ async function run(
   const services = { env, settings, store: main.context.store, bus: main.bus, log };
   const { files, redis } = main.context;
   const allTasks = [
-    ...periodicTasks({ ...services, lease, files, redis, host: bootId }),
+    ...periodicTasks({
+      ...services,
+      ...{ lease, files, redis, host: bootId },
+      flush: async (what) => void (await Promise.all([system.flush(what), actors?.flush(what)])),
+    }),
     ...pluginTasks(plugins, services),
   ];
   tasks = startTasks(allTasks, env, log, settings);

@@ -11,7 +11,7 @@ import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { type StoreThread, startStoreThread } from "../storage/start.ts";
 import type { NodeConfig } from "./actor-deps.ts";
-import type { NodeControl } from "./actor-node.ts";
+import type { Flushed, NodeControl } from "./actor-node.ts";
 
 // The threads of this process and who is connected to whom. The main thread starts the store thread and the actor threads,
 // lays a port between every two that talk, and replaces an actor thread that dies: whoever asked it something is told
@@ -99,6 +99,11 @@ export class ActorSystem {
   async metrics(): Promise<MetricSnapshot[]> {
     const counted = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.metrics())));
     return counted.filter((snapshot) => snapshot !== undefined);
+  }
+
+  /** Has every actor thread write what waits in its memory. Rejects when the store does not take it. */
+  async flush(what: Flushed): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.flush(what))));
   }
 
   /**

@@ -89,6 +89,11 @@ export class Run {
     this.#scope.plan.fiber?.drain();
   }
 
+  /** Writes what the run has used so far, where that would wait for its end. */
+  async writeUsage(): Promise<void> {
+    await this.#scope.journal.writeUsage?.();
+  }
+
   /** The tasks, for one of them that wants to use something; null when the run is on its way out. */
   get lending(): TaskFamily | null {
     return this.#isEnding ? null : familyOf(this.#scope);

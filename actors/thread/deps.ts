@@ -21,5 +21,5 @@ export interface ThreadDeps {
   /** The host that this thread is of. */
   readonly host: string;
   /** What a drain waits for and stops: runs, and summaries that are being made. */
-  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void }>;
+  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void; writeUsage?(): Promise<void> }>;
 }

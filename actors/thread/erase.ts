@@ -28,14 +28,14 @@ const taskPage = 64;
  */
 export async function eraseThread(
   state: ThreadState,
-  _body: unknown,
+  { idle_since }: { readonly idle_since?: number },
   context: ActorContext<ThreadDeps>,
 ): Promise<{ deleted: boolean }> {
   const { key, bus } = context;
   const { head, store } = state;
   const run_id = holderOf(state);
   if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
-  if (head === null) return { deleted: false };
+  if (head === null || (idle_since !== undefined && head.updated_at >= idle_since)) return { deleted: false };
   if (!isTaskSuffix(state.suffix)) await eraseTasks(state, bus);
   state.summary?.cancel();
   const { thread_key, next_seq, epoch } = head;

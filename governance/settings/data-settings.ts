@@ -50,6 +50,15 @@ export const dataSettings = {
     [0, 3_650],
     "Days for which the rows of runs are kept after their end; 0 keeps them. Conversations stay.",
   ),
+  auditRetentionDays: kept("AUDIT", 30, "audit rows are kept"),
+  usageRetentionDays: kept("USAGE", 365, "usage is kept, in whole UTC days"),
+  approvalRetentionDays: kept("APPROVAL", 0, "requests for approval are kept that are settled"),
+  attachmentRetentionDays: kept(
+    "ATTACHMENT",
+    0,
+    "uploads are kept; images that tools have made go with their conversation",
+  ),
+  sessionRetentionDays: kept("SESSION", 0, "conversations are kept in which nothing happens and no run is open"),
   workspaceRoot: optionalPath("WORKSPACE_ROOT", "The directory that workspace tools work in; unset, they fail."),
   workspaceDeploymentTenants: list(
     "WORKSPACE_DEPLOYMENT_TENANTS",
@@ -58,6 +67,10 @@ export const dataSettings = {
     { item: readTenantId },
   ),
 };
+
+function kept(what: string, days: number, help: string) {
+  return int(`${what}_RETENTION_DAYS`, days, [0, 36_500], `Days for which ${help}; 0 keeps them.`);
+}
 
 function databaseUrl() {
   const setting = text("DATABASE_URL", "", "postgres://… or sqlite:///path.", {

@@ -151,6 +151,6 @@ export const limitSettings = {
     "AUDIT_FLUSH_SECONDS",
     5,
     [0, 3600],
-    "How long audit rows wait to be written together; SIGKILL may lose that much. 0 writes them at shutdown alone.",
+    "How long audit rows wait to be written together; SIGKILL may lose that much. With 0 they wait for flush_audit, once a minute.",
   ),
 };

@@ -94,15 +94,8 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...unset("the s3 object store", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_BUCKET"),
   ...withDefaults("the s3 object store", { S3_REGION: "us-east-1" }),
   ...unset("the gcs object store", "GCS_BUCKET"),
-  ...withDefaults("the retention sweep", {
-    AUDIT_RETENTION_DAYS: "30",
-    USAGE_RETENTION_DAYS: "365",
-    SESSION_RETENTION_DAYS: "0",
-    APPROVAL_RETENTION_DAYS: "0",
-    ATTACHMENT_RETENTION_DAYS: "0",
-    ATTACHMENTS_RETENTION_DAYS: "0",
-    ARTIFACT_RETENTION_DAYS: "30",
-  }),
+  ...withDefaults("another name of SVC_ATTACHMENT_RETENTION_DAYS", { ATTACHMENTS_RETENTION_DAYS: "0" }),
+  ...withDefaults("artifacts", { ARTIFACT_RETENTION_DAYS: "30" }),
   ...withDefaults("the document corpus", { DOCUMENTS_MAX_PER_TENANT: "5000" }),
 
   ...unset("repositories of threads", "REPO_CHECKOUT_ROOT", "REPO_HOSTS", "REPO_MAX_BYTES"),

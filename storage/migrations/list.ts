@@ -29,6 +29,7 @@ import { migration as runBudgets } from "./0052_run_budgets.ts";
 import { migration as waitsBeside } from "./0053_waits_beside.ts";
 import { migration as lists } from "./0054_lists.ts";
 import { migration as queuedWaits } from "./0055_queued_waits.ts";
+import { migration as uploadsByAge } from "./0056_uploads_by_age.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -62,4 +63,5 @@ export const migrations: readonly Migration[] = [
   waitsBeside,
   lists,
   queuedWaits,
+  uploadsByAge,
 ];

@@ -1,6 +1,6 @@
 import { list } from "../store/list.ts";
 import { type Row, tenantSql } from "../store/statements.ts";
-import type { TenantStore } from "../store/store.ts";
+import type { TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, oneOf, type RowIn, real, table, text } from "../store/table.ts";
 
 const usageTable = table("usage", {
@@ -45,6 +45,11 @@ export function isEstimated({ meta_json }: Pick<UsageRow, "meta_json">): boolean
 
 /** Keeps what one model call has used. */
 export const insertUsageOp = insertInto(usageTable);
+
+/** Whether an operation is one of those. */
+export function isUsageOp({ statement }: WriteOp): boolean {
+  return statement.name === "usage_insert";
+}
 
 /** One page, newest first. Refuses with invalid_cursor. */
 export const usagePage = list(usageTable, ["manifest_id", "thread_id"]).page;

@@ -4,6 +4,7 @@ import { pino } from "pino";
 import { Bus } from "../../bus/bus.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import { allDuties, type Duty } from "../../governance/settings/duties.ts";
+import { loadSettings } from "../../governance/settings/settings.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { periodicTasks } from "../../host/periodic-tasks.ts";
 import { type PeriodicTask, startTasks } from "../../host/task-runner.ts";
@@ -181,10 +182,11 @@ test("rows of runs are deleted some days after their end, however many there are
   });
   const node = nodeId("here", 0);
   const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
-  const sweep = (fiberRetentionDays: number) =>
+  const sweep = (days: number) =>
     periodicTasks({
-      ...{ store, lease, env, bus, redis: null, host: "here", files: new FileStore(null, env, 0) },
-      settings: { workspaceRoot: null, fiberRetentionDays, fiberPollSeconds: 1 },
+      ...{ store, lease, env, bus, log, redis: null, host: "here", files: new FileStore(null, env, 0) },
+      settings: loadSettings({ SVC_FIBER_RETENTION_DAYS: String(days) }),
+      flush: async () => {},
     })
       .find(({ name }) => name === "old_runs")
       ?.run("due");

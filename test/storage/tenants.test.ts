@@ -518,6 +518,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "search_few_hits",
     "search_unindexed_threads_of_tenant",
     "stored_bytes_of_kind",
+    "threads_idle",
     "threads_tasks",
     "usage_threads_totals",
     "wait_asked",

@@ -1,4 +1,5 @@
 // Every module that declares statements, for the tests that hold each of them against both engines.
+import "../../storage/tables/aged.ts";
 import "../../storage/tables/approvals.ts";
 import "../../storage/tables/asked-waits.ts";
 import "../../storage/tables/audit.ts";
@@ -28,6 +29,7 @@ import "../../storage/tables/runs.ts";
 import "../../storage/tables/schema-revisions.ts";
 import "../../storage/tables/search.ts";
 import "../../storage/tables/stored-bytes.ts";
+import "../../storage/tables/task-times.ts";
 import "../../storage/tables/thread-leases.ts";
 import "../../storage/tables/threads.ts";
 import "../../storage/tables/unowned-logs.ts";

@@ -36,6 +36,8 @@ export interface Journal {
     ending: RunEnding,
     unless: AtEnd | null,
   ): Promise<boolean>;
+  /** Writes what the run has used so far, where that would wait for its end. */
+  writeUsage?(): Promise<void>;
   /** Frames for those who listen to the thread without having started the turn; made only when somebody does. */
   publish(frames: () => string): void;
 }

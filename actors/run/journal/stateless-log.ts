@@ -2,6 +2,7 @@ import type { Env } from "../../../bus/env.ts";
 import { requestMs, type Store, type WriteOp } from "../../../storage/store/store.ts";
 import { releaseKeyOp } from "../../../storage/tables/idempotency.ts";
 import { insertEndedRunOp, type NewRun } from "../../../storage/tables/runs.ts";
+import { isUsageOp } from "../../../storage/tables/usage.ts";
 import { earlierAnswer, storedAnswer } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { RunLog } from "./run-log.ts";
@@ -21,10 +22,15 @@ const nothing: OpenThread = {
   closing: [],
 };
 
-/** A turn without a thread keeps its row, what it cost and, when the client sent a key, its answer; all at its end. */
+/**
+ * A turn without a thread keeps its row, what it cost and, when the client sent a key, its answer; all at its end, but what it cost sooner where
+ * somebody asks for that.
+ */
 export function statelessLog(store: Store, tenantId: string, runId: string, env: Env): RunLog {
   const kept: WriteOp[] = [];
   let row: NewRun | null = null;
+  /** Usage on its way to the store before the end. */
+  let writing: Promise<void> = Promise.resolve();
   const tenant = store.tenant(tenantId);
   return {
     nextSeq: -1,
@@ -46,6 +52,24 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
       kept.push(...ops);
       return -1;
     },
+    async writeUsage() {
+      const usage = kept.filter(isUsageOp);
+      if (usage.length === 0) return;
+      for (const op of usage) kept.splice(kept.indexOf(op), 1);
+      writing = writing.then(() =>
+        tenant.write(usage).then(
+          () => {},
+          (error) => {
+            // Its end tries again.
+            kept.unshift(...usage);
+            throw error;
+          },
+        ),
+      );
+      const written = writing;
+      writing = written.catch(() => {});
+      await written;
+    },
     async park() {
       throw new Error("a run without a thread waits in memory");
     },
@@ -53,6 +77,7 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
       throw new Error("nothing waits for a run without a thread");
     },
     async end(_entries, ops, ending) {
+      await writing;
       kept.push(...ops());
       if (row !== null) kept.push(insertEndedRunOp(tenant, row, { ...ending, ended_at: env.now(), last_seq: null }));
       await tenant.write(kept);

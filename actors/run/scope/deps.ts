@@ -46,7 +46,7 @@ export interface RunDeps {
   readonly mask: SecretMask;
   readonly log: Logger;
   /** Every run of this thread that has not ended. */
-  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void }>;
+  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void; writeUsage?(): Promise<void> }>;
   /** This process and worker, as runs and claimed keys name them: see `Owner`. */
   readonly owner: string;
   /** The host that this thread is of. */

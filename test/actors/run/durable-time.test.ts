@@ -70,6 +70,8 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
       files,
       host: bootId,
       redis: null,
+      flush: async () => {},
+      log: pino({ level: "silent" }),
     });
     const stop = startTasks(
       made.filter(({ name }) => tasks.includes(name)),

@@ -99,6 +99,8 @@ async function world(atEnd: Cleanup, seed: number) {
       files,
       host: bootId,
       redis: null,
+      flush: async () => {},
+      log: pino({ level: "silent" }),
     });
     startTasks(
       periodic.filter(({ name }) => tasks.includes(name)),

@@ -21,6 +21,20 @@ const isSelect = ({ text }: Statement) => /^\s*(SELECT|WITH)/i.test(text.sqlite)
 
 /** What runs in turns, streams and lists: it must find its rows by an index. */
 const hot = [
+  "approvals_delete_old",
+  "approvals_next_tenant",
+  "audit_delete_old",
+  "audit_next_tenant",
+  "threads_idle",
+  "threads_next_tenant",
+  "uploads_drop_old",
+  "uploads_next_tenant",
+  "usage_days_delete_old",
+  "usage_days_next_tenant",
+  "usage_delete_old",
+  "usage_next_tenant",
+  "task_time",
+  "task_time_move",
   "threads_by_suffix",
   "thread_progress",
   "thread_delete",
@@ -179,6 +193,12 @@ const hot = [
 
 /** The service's own statements over tenants' tables: recovery and sweeps. */
 const acrossTenants = [
+  "approvals_next_tenant",
+  "audit_next_tenant",
+  "threads_next_tenant",
+  "uploads_next_tenant",
+  "usage_days_next_tenant",
+  "usage_next_tenant",
   "manifest_bodies_delete_unused",
   "backlog_oldest_wait",
   "backlog_runs",

@@ -1,0 +1,139 @@
+import { type Param, type Statement, systemSql, tenantSql } from "../store/statements.ts";
+import type { Store, TenantStore } from "../store/store.ts";
+import { lapseApprovals } from "./approvals.ts";
+
+// What tenants keep for so long and no longer: tenant by tenant, each in batches that nobody waits long behind. A tenant that has nothing so
+// old costs one look.
+
+/** Rows of one batch. */
+const batchRows = 500;
+const dayMs = 86_400_000;
+
+/** Finds the tenants that have rows in a table, one after another, and whether they have any from before a time. */
+function declareTenants(name: string, table: string, isOld: string): Statement {
+  return systemSql(
+    `${name}_next_tenant`,
+    `SELECT t.tenant_id, EXISTS (SELECT 1 FROM ${table} WHERE tenant_id = t.tenant_id AND ${isOld}) AS has_old
+     FROM ${table} t WHERE t.tenant_id > ? ORDER BY t.tenant_id LIMIT 1`,
+  );
+}
+
+const auditTenants = declareTenants("audit", "audit", "ts < ?");
+const deleteAudit = tenantSql(
+  "audit_delete_old",
+  `DELETE FROM audit WHERE tenant_id = :tenant AND (ts, id) IN
+     (SELECT ts, id FROM audit WHERE tenant_id = :tenant AND ts < ? ORDER BY ts, id LIMIT ?) RETURNING ts`,
+);
+const usageTenants = declareTenants("usage", "usage", "ts < ?");
+const deleteUsage = tenantSql(
+  "usage_delete_old",
+  `DELETE FROM usage WHERE tenant_id = :tenant AND (ts, id) IN
+     (SELECT ts, id FROM usage WHERE tenant_id = :tenant AND ts < ? ORDER BY ts, id LIMIT ?) RETURNING ts`,
+);
+const usageDaysTenants = declareTenants("usage_days", "usage_days", `day < CAST(? AS BIGINT) / ${dayMs}`);
+const deleteUsageDays = tenantSql(
+  "usage_days_delete_old",
+  `DELETE FROM usage_days WHERE tenant_id = :tenant AND (day, manifest_id, model_id, slot) IN
+     (SELECT day, manifest_id, model_id, slot FROM usage_days WHERE tenant_id = :tenant AND day < CAST(? AS BIGINT) / ${dayMs}
+      ORDER BY day, manifest_id, model_id, slot LIMIT ?) RETURNING day`,
+);
+const approvalTenants = declareTenants("approvals", "approvals", "ts < ?");
+// A grant stays for as long as it lets calls pass.
+const deleteApprovals = tenantSql(
+  "approvals_delete_old",
+  `DELETE FROM approvals WHERE tenant_id = :tenant AND id IN
+     (SELECT id FROM approvals WHERE tenant_id = :tenant AND ts < ? AND decided_at < ? AND status <> 'pending'
+        AND (status <> 'approved' OR decided_at + (deadline - ts) <= :now)
+      ORDER BY ts, id LIMIT ?) RETURNING ts`,
+);
+const isUpload = "state = 'kept' AND thread_key IS NULL AND created_at < ?";
+const uploadTenants = declareTenants("uploads", "files", isUpload);
+const dropUploads = tenantSql(
+  "uploads_drop_old",
+  `UPDATE files SET state = 'gone' WHERE tenant_id = :tenant AND file_id IN
+     (SELECT file_id FROM files WHERE tenant_id = :tenant AND ${isUpload} ORDER BY created_at, file_id LIMIT ?) RETURNING created_at`,
+);
+const threadTenants = declareTenants("threads", "threads", "updated_at > 0 AND updated_at < ?");
+const selectIdle = tenantSql(
+  "threads_idle",
+  `SELECT suffix, updated_at FROM threads t
+   WHERE tenant_id = :tenant AND updated_at < ? AND (updated_at, suffix) > (?, ?)
+     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread_key = t.thread_key AND r.ended_at IS NULL)
+   ORDER BY updated_at, suffix LIMIT ?`,
+);
+
+/** Deletes audit rows from before a time. Answers how many there were. */
+export function deleteOldAudit(store: Store, until: number): Promise<number> {
+  return ofTenants(store, auditTenants, until, (tenant) => inBatches(tenant, deleteAudit, until));
+}
+
+/** Deletes usage from before a UTC day, with the sums of its days. Answers how many rows there were. */
+export async function deleteOldUsage(store: Store, untilDay: number): Promise<number> {
+  const until = untilDay * dayMs;
+  const rows = await ofTenants(store, usageTenants, until, (tenant) => inBatches(tenant, deleteUsage, until));
+  await ofTenants(store, usageDaysTenants, until, (tenant) => inBatches(tenant, deleteUsageDays, until));
+  return rows;
+}
+
+/**
+ * Deletes requests for approval that were made and settled before a time, unless they still let calls pass. Nobody's question goes: what
+ * nobody has answered in time is settled by that. Answers how many there were.
+ */
+export function deleteOldApprovals(store: Store, until: number): Promise<number> {
+  return ofTenants(store, approvalTenants, until, async (tenant) => {
+    await lapseApprovals(tenant);
+    return inBatches(tenant, deleteApprovals, until, until);
+  });
+}
+
+/** Uploads from before a time are not there any more; their bytes go with the sweep of the files. Answers how many there were. */
+export function dropOldUploads(store: Store, until: number): Promise<number> {
+  return ofTenants(store, uploadTenants, until, (tenant) => inBatches(tenant, dropUploads, until));
+}
+
+/**
+ * Gives the conversations in which nothing has happened since a time, and of which no run is open, to be deleted, in pages. Answers how
+ * many of them were.
+ */
+export function eraseIdleThreads(
+  store: Store,
+  until: number,
+  pageRows: number,
+  erase: (tenant: TenantStore, suffix: string) => Promise<boolean>,
+): Promise<number> {
+  return ofTenants(store, threadTenants, until, async (tenant) => {
+    let erased = 0;
+    // Those in which nothing was ever said have the time 0.
+    for (let after: readonly [number, string] = [1, ""]; ; ) {
+      const page = await tenant.read(selectIdle, until, ...after, pageRows);
+      const gone = await Promise.all(page.map(({ suffix }) => erase(tenant, suffix as string)));
+      erased += gone.filter(Boolean).length;
+      const last = page.at(-1);
+      if (!last || page.length < pageRows) return erased;
+      after = [last.updated_at as number, last.suffix as string];
+    }
+  });
+}
+
+async function ofTenants(
+  store: Store,
+  tenants: Statement,
+  until: number,
+  work: (tenant: TenantStore) => Promise<number>,
+): Promise<number> {
+  let total = 0;
+  for (let after = ""; ; ) {
+    const [row] = await store.system.read(tenants, until, after);
+    if (row === undefined) return total;
+    after = row.tenant_id as string;
+    if (row.has_old) total += await work(store.tenant(after));
+  }
+}
+
+async function inBatches(store: TenantStore, statement: Statement, ...params: Param[]): Promise<number> {
+  for (let total = 0; ; ) {
+    const [rows = []] = await store.write([store.op(statement, [...params, batchRows])]);
+    total += rows.length;
+    if (rows.length < batchRows) return total;
+  }
+}
