@@ -67,6 +67,7 @@ const commands: Commands = {
   task: async () => (await import("./host/cli/task.ts")).taskCommand,
   chat: async () => (await import("./host/cli/chat/chat-command.ts")).chatCommand,
   runs: async () => (await import("./host/cli/runs.ts")).runsCommand,
+  replay: async () => (await import("./host/cli/replay.ts")).replayCommand,
   chaos: async () => {
     const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
     const program = { path: process.execPath, args: ["--import", at("./strip-types.js"), at("./svc.ts")] };

@@ -74,6 +74,8 @@ export interface CallFacts {
     readonly nudge?: string;
     /** Of what the model has said, where no event says it. */
     readonly reply?: string;
+    /** Of the JSON text of the message list, without images; absent in rows of before it was taken. */
+    readonly messages?: string;
   };
   /** Null without a thread: nothing of what was said is kept. */
   readonly shown: readonly ShownItem[] | null;

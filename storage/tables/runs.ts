@@ -206,6 +206,10 @@ const selectNewest = tenantSql(
   "run_newest",
   `SELECT ${columns} FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? ORDER BY run_key DESC LIMIT 1`,
 );
+const selectOfThread = tenantSql(
+  "run_of_thread",
+  `SELECT ${columns} FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? AND run_id = ?`,
+);
 const resumeRun = tenantSql(
   "run_resume",
   `UPDATE runs SET status = 'running', owner = ?, epoch = ?
@@ -387,6 +391,12 @@ export async function waitingRun(store: TenantStore, threadKey: number): Promise
 /** The last run that has begun on a thread. */
 export async function newestRun(store: TenantStore, threadKey: number): Promise<RunRow | undefined> {
   const [row] = await store.read(selectNewest, ...runKeys(threadKey, wholeLog));
+  return row && runTable.decode(row);
+}
+
+/** A run of a thread by its id. */
+export async function runOfThread(store: TenantStore, threadKey: number, runId: string): Promise<RunRow | undefined> {
+  const [row] = await store.read(selectOfThread, ...runKeys(threadKey, wholeLog), runId);
   return row && runTable.decode(row);
 }
 

@@ -138,7 +138,10 @@ const reserveKeys = systemSql(
 /** The thread of a suffix, if the tenant has it. */
 export const threadBySuffix = selectOne(threadTable, ["suffix"]);
 
-/** The same with how many inputs wait for it. */
+/** The same by its key. */
+export const threadByKey = selectOne(threadTable, ["thread_key"]);
+
+/** The same by its suffix, with how many inputs wait for it. */
 export async function threadToLoad(
   store: TenantStore,
   suffix: string,

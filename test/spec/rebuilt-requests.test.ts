@@ -2,6 +2,8 @@
 // conversation: what is in the log is what was sent, and nothing was sent that the log does not have.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { replayCommand } from "../../host/cli/replay.ts";
+import { runJson } from "../host/cli/support.ts";
 import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif } from "../support/image-bytes.ts";
@@ -240,5 +242,24 @@ describe("requests made again from the log", () => {
     await say("edited", "And now?");
 
     assert.equal(await checkRequests("edited"), 2);
+  });
+
+  test("DUR-006 every run of them is made again by svc replay, offline and without a key, and is the same", async () => {
+    const runs = new Map<string, number>();
+    for (const model of models)
+      for (const { run_id } of await callsOf(server.dataDir, model)) runs.set(run_id, (runs.get(run_id) ?? 0) + 1);
+    const keyless = { ...server.environment, SVC_MODEL_PROVIDER_OPTIONS: "{}" };
+    const asked = mock.requests.length;
+
+    for (const [run_id, made] of runs) {
+      const { code, answer } = await runJson(replayCommand, [run_id], keyless);
+      const { calls, divergence, notes } = answer as { calls: unknown[]; divergence: unknown; notes: unknown[] };
+      assert.deepEqual(
+        { code, calls: calls.length, divergence, notes },
+        { code: 0, calls: made, divergence: null, notes: [] },
+      );
+    }
+    assert.ok(runs.size > 15);
+    assert.equal(mock.requests.length, asked);
   });
 });

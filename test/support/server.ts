@@ -87,6 +87,11 @@ export class TestServer extends HttpClient {
     this.#process = new ServerProcess(env, args);
   }
 
+  /** With which settings the process was started. */
+  get environment(): Env {
+    return this.#env;
+  }
+
   /** Resolves when the server takes requests. Rejects, with what it has printed, when it ends before that. */
   get ready(): Promise<void> {
     return this.#process.ready;

@@ -95,6 +95,7 @@ export const folders = [
   "plugins",
   "plugins/chaos",
   "host",
+  "host/replay",
   "host/cli",
   "host/cli/chat",
   "host/cli/chaos",

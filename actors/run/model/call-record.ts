@@ -30,6 +30,8 @@ export interface CallWords {
   readonly nudge: string | null;
   /** The length of the message list, without images. */
   readonly chars: number;
+  /** Its digest. */
+  readonly digest: string;
   readonly temperature: number;
   readonly thinking: Thinking | null;
   readonly stop: readonly string[];
@@ -101,13 +103,14 @@ export class CallRecord {
     if (route === null || this.#isOver) return;
     this.#isOver = true;
     const { plan, run, journal, deps } = this.#scope;
-    const { purpose, frame, isOwn, instructions, shown, nudge, chars, temperature, thinking, stop, choice } =
+    const { purpose, frame, isOwn, instructions, shown, nudge, chars, digest, temperature, thinking, stop, choice } =
       this.#words;
     const isKept = plan.thread_key >= 0;
     const bodies = new Bodies(isKept ? run.calls.given : null);
     if (isOwn) bodies.add(frame.body, frame.digest);
     const digests: CallFacts["digests"] = {
       ...frame.digests,
+      messages: digest,
       ...(instructions !== null && instructions !== "" && { instructions: bodies.add(instructions) }),
       ...(nudge !== null && { nudge: bodies.add(nudge) }),
       ...(reply !== null && keepsReply(this.#words, reply) && { reply: bodies.add(reply.text) }),

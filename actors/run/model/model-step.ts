@@ -4,7 +4,7 @@ import { type ContextMessage, contextMessage, thoughtsLength } from "../../log/m
 import { callModel } from "../../models/call.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
 import { systemText, wireMessages } from "../context/working-set.ts";
-import { frameOfAgent } from "../plan/call-frame.ts";
+import { digestOf, frameOfAgent } from "../plan/call-frame.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import { toolUse } from "../plan/request-tools.ts";
 import { toolListJson } from "../plan/tool-list.ts";
@@ -74,6 +74,7 @@ async function callOnce(
     instructions: plan.response?.instructions ?? null,
     ...{ shown, nudge, stop, choice },
     chars: words.length,
+    digest: digestOf(words),
     temperature: plan.temperature,
     thinking: plan.thinking,
     // What is held may be put aside for another answer.

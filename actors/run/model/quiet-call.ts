@@ -7,7 +7,7 @@ import type { ImagesOfCall } from "../../models/images.ts";
 import type { DecisionAsked } from "../../models/provider.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import { wireMessages } from "../context/working-set.ts";
-import { makeFrame } from "../plan/call-frame.ts";
+import { digestOf, makeFrame } from "../plan/call-frame.ts";
 import type { RunScope } from "../scope/scope.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
 
@@ -51,6 +51,7 @@ export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<st
     shown,
     nudge: null,
     chars: messages.length,
+    digest: digestOf(messages),
     temperature,
     thinking: null,
     stop: [],

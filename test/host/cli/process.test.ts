@@ -40,6 +40,7 @@ describe("svc", () => {
         "task",
         "chat",
         "runs",
+        "replay",
         "chaos",
         "version",
       ],

@@ -1,0 +1,119 @@
+import { existsSync } from "node:fs";
+import { SvcError } from "../../bus/errors.ts";
+import { errorText, problemLines } from "../../governance/settings/problem-lines.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import type { Manifest } from "../../manifests/schema/manifest.ts";
+import { readManifestFile } from "../../manifests/sources/files.ts";
+import { openReadOnly } from "../../storage/read-only.ts";
+import { loadDeployment } from "../plugins.ts";
+import { NotOnRecord } from "../replay/recorded-run.ts";
+import { type Replay, replayRun } from "../replay/replay.ts";
+import { type Command, type CommandIo, failed, type Outcome, textOption, UsageError } from "./command.ts";
+import { readTenant } from "./keys.ts";
+import { objectSourceOf } from "./object-source.ts";
+import { inert } from "./terminal-text.ts";
+
+/** Characters of a value that are printed; --json has all of it. */
+const shownMax = 400;
+
+/** `svc replay RUN`: makes a run again from its log, offline, beside a server that may be running on the same store. */
+export const replayCommand: Command = {
+  summary:
+    "Make a run again from its log, without a model, a tool or a key, and say where it is another one than is on record; exit 1 then.",
+  options: {
+    tenant: { type: "string", value: "TENANT", help: "Whose run it is (default)." },
+    manifest: {
+      type: "string",
+      value: "FILE",
+      help: "Ask what the agent of this file would have been shown, call by call, in the place of the run's own.",
+    },
+  },
+  positionals: ["RUN"],
+  async run(args, io) {
+    const [runId = ""] = args.positionals;
+    if (!/^[A-Za-z0-9_-]{1,64}$/.test(runId)) throw new UsageError("RUN is the id of a run.");
+    const tenantId = readTenant(args);
+    const path = textOption(args, "manifest", "");
+    const manifest = path === "" ? null : readManifest(path, io);
+    if (manifest !== null && "code" in manifest) return manifest;
+    const deployment = await loadDeployment(io.environment);
+    const { settings } = deployment;
+    const config = storeConfigOf(settings);
+    if (config.engine === "sqlite" && !existsSync(config.path))
+      return failed(1, "no_store", `There is no database at ${config.path}: is SVC_DATA_DIR that of the server?`);
+    const store = openReadOnly(config, io.env);
+    try {
+      const objects = objectSourceOf(settings, io.env);
+      const replay = await replayRun(deployment, store, objects, io.env, { tenantId, runId, manifest });
+      return told(replay, manifest !== null);
+    } catch (error) {
+      if (error instanceof NotOnRecord) return failed(1, error.code, error.message);
+      if (!(error instanceof SvcError)) throw error;
+      const lines = error.code === "invalid_manifest" ? problemLines(error) : [errorText(error)];
+      return failed(1, error.code, [`${runId} cannot be made again:`, ...lines.map((line) => `  ${line}`)].join("\n"));
+    } finally {
+      store.close();
+    }
+  },
+};
+
+/** The manifest of a file, or why there is none. */
+function readManifest(path: string, { env }: CommandIo): Manifest | Outcome {
+  try {
+    return readManifestFile(path, env.now) ?? failed(2, "unreadable", `${path} is not a file`);
+  } catch (error) {
+    if (!(error instanceof SvcError)) return failed(2, "unreadable", `${path} cannot be read: ${errorText(error)}`);
+    return failed(
+      1,
+      error.code,
+      [`${path} is not valid:`, ...problemLines(error).map((line) => `  ${line}`)].join("\n"),
+    );
+  }
+}
+
+function told(replay: Replay, isAsked: boolean): Outcome {
+  const { run_id, manifest, status, calls, calls_of, events, events_of, divergence, notes } = replay;
+  const counts = `${calls.length} of ${calls_of} model calls, ${events} of ${events_of} events behind its first words`;
+  const head = `${run_id} (${manifest}, ${status}): ${counts}.`;
+  const lines = isAsked ? callLines(replay) : divergence === null ? [] : divergenceLines(replay);
+  const same = divergence === null ? ["As it is on record."] : [];
+  const text = [head, ...lines, ...same, ...notes.map((note) => `Not compared: ${inert(note)}.`)].join("\n");
+  return { code: divergence === null ? 0 : 1, json: { ok: divergence === null, ...replay }, text, report: true };
+}
+
+/** Where a run is another one than is on record. */
+function divergenceLines({ divergence, calls }: Replay): string[] {
+  if (divergence === null) return [];
+  const { call, seq, what, expected, found } = divergence;
+  const made = calls.find(({ n }) => n === call);
+  const at =
+    made === undefined
+      ? "before its first model call"
+      : `${isOf(calls, divergence) ? "at" : "behind"} model call ${call} (${made.purpose} of ${inert(made.agent)}, ${inert(made.route)})`;
+  const event = seq === null ? "" : `, event ${seq}`;
+  return [`Differs ${at}${event}: ${what}`, `  on record  ${shown(expected)}`, `  now        ${shown(found)}`];
+}
+
+/** Whether the difference is one of the request itself. */
+function isOf(calls: Replay["calls"], { call, what, seq }: NonNullable<Replay["divergence"]>): boolean {
+  return seq === null && (calls.find(({ n }) => n === call)?.differences.some((each) => each.what === what) ?? false);
+}
+
+/** What each call would have been shown otherwise. */
+function callLines({ calls, divergence }: Replay): string[] {
+  const lines = calls.flatMap(({ n, purpose, agent, differences }) => [
+    `Call ${n} (${purpose} of ${inert(agent)}): ${differences.length === 0 ? "the same" : "otherwise"}`,
+    ...differences.flatMap(({ what, expected, found }) => [
+      `  ${what}`,
+      `    on record  ${shown(expected)}`,
+      `    now        ${shown(found)}`,
+    ]),
+  ]);
+  const isToldThere = divergence === null || calls.some(({ differences }) => differences.length > 0);
+  return isToldThere ? lines : [...lines, ...divergenceLines({ calls, divergence } as Replay)];
+}
+
+function shown(value: unknown): string {
+  const text = inert(typeof value === "string" ? value : JSON.stringify(value));
+  return text.length > shownMax ? `${text.slice(0, shownMax).toWellFormed()}…` : text;
+}

@@ -1,0 +1,95 @@
+import type { ModelRequest } from "../../actors/models/provider.ts";
+import type { RebuiltCall } from "../../actors/run/replay/rebuilt-call.ts";
+import type { CallFacts } from "../../storage/tables/model-calls.ts";
+import { compareItems, compareLists, compareValues, type Difference } from "./difference.ts";
+
+/** What is asked of a model now, with the ids that are on record. */
+export interface AskedNow {
+  readonly request: ModelRequest;
+  /** JSON text of its messages. */
+  readonly messages: string;
+}
+
+/** Whether a request is the one on record as far as its words and its model go. */
+export function isSameCall({ messages, request }: AskedNow, rebuilt: RebuiltCall, { tries }: CallFacts): boolean {
+  return rebuilt.messages === messages && rebuilt.tools === request.tools && mayGoTo(request, tries);
+}
+
+function mayGoTo({ route }: ModelRequest, tries: CallFacts["tries"]): boolean {
+  return tries.length === 0 || tries.some(({ route: id }) => id === route.id);
+}
+
+/** What is different in a request from the one on record; `before` is the message list of the call before it. */
+export function compareCall(
+  { messages, request }: AskedNow,
+  rebuilt: RebuiltCall,
+  facts: CallFacts,
+  before: string | null,
+): Difference[] {
+  const { temperature, max_tokens, thinking, stop, tool_choice, parallel_tool_calls } = facts.parameters;
+  const expected = rebuilt.messages ?? rebuilt.words;
+  const others =
+    expected !== null
+      ? compareMessages(expected, messages)
+      : [{ what: "messages", expected: rebuilt.problems, found: behindSystem(messages).list }];
+  // The log leads to the same messages twice, and they are not those that were sent.
+  const isAltered = expected !== null && others.length === 0 && rebuilt.problems.length > 0;
+  const { route, choice } = request;
+  return [
+    ...others,
+    ...(isAltered
+      ? [{ what: newMessages(messages, before), expected: rebuilt.problems, found: shownNew(messages, before) }]
+      : []),
+    ...compareLists("tools", rebuilt.tools, request.tools),
+    ...compareValues("answer", parsed(rebuilt.answer), parsed(request.answer?.json ?? null)),
+    ...(mayGoTo(request, facts.tries) ? [] : compareValues("route", facts.tries[0]?.route, route.id)),
+    ...compareValues("temperature", temperature, request.temperature),
+    ...compareValues("max_tokens", max_tokens, request.max_tokens),
+    ...compareValues("thinking", thinking, request.thinking),
+    ...compareValues("stop", stop, request.stop),
+    ...compareValues("tool_choice", tool_choice, choice?.tool_choice),
+    ...compareValues("parallel_tool_calls", parallel_tool_calls, choice?.parallel_tool_calls),
+  ];
+}
+
+/** The system text, and the messages behind it. */
+function compareMessages(expected: string, found: string): Difference[] {
+  if (expected === found) return [];
+  const [then, now] = [behindSystem(expected), behindSystem(found)];
+  const different = [
+    ...compareValues("system", then.system, now.system),
+    ...compareItems("messages", then.list, now.list),
+  ];
+  // The same values, written otherwise.
+  return different.length === 0 ? [{ what: "messages", expected, found }] : different;
+}
+
+function behindSystem(messages: string): { readonly system: unknown; readonly list: readonly unknown[] } {
+  const list = JSON.parse(messages) as { readonly role: string; readonly content: unknown }[];
+  const [first, ...rest] = list;
+  return first?.role === "system" ? { system: first.content, list: rest } : { system: null, list };
+}
+
+/** The messages that no call before has been shown: of what was altered, it is one of them. */
+function newMessages(messages: string, before: string | null): string {
+  const last = behindSystem(messages).list.length - 1;
+  const from = firstNew(messages, before);
+  return from === last ? `messages[${from}]` : `messages[${from}] to messages[${last}]`;
+}
+
+function shownNew(messages: string, before: string | null): unknown {
+  return behindSystem(messages).list.slice(firstNew(messages, before));
+}
+
+function firstNew(messages: string, before: string | null): number {
+  const earlier = before === null ? [] : behindSystem(before).list.map((message) => JSON.stringify(message));
+  const list = behindSystem(messages).list.map((message) => JSON.stringify(message));
+  return Math.max(
+    0,
+    list.findIndex((message, place) => message !== earlier[place]),
+  );
+}
+
+function parsed(text: string | null): unknown {
+  return text === null ? null : JSON.parse(text);
+}

@@ -1,0 +1,106 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { type LogEvent, readEvents, runOfEvent } from "../../storage/tables/events.ts";
+import { fiberById } from "../../storage/tables/fibers.ts";
+import { countModelCalls, type ModelCallRow, modelCall } from "../../storage/tables/model-calls.ts";
+import { type RunRow, runByKey, runNumber, runOfThread } from "../../storage/tables/runs.ts";
+import { type ThreadRow, threadByKey } from "../../storage/tables/threads.ts";
+import { isOutside, RecordedLog, saidIn } from "./recorded-log.ts";
+
+/** A run as the store has it. */
+export interface RecordedRun {
+  readonly row: RunRow & { readonly thread_key: number };
+  readonly thread: ThreadRow;
+  /** In the order of their numbers. */
+  readonly calls: readonly ModelCallRow[];
+  /** What the run has written behind what it began with. */
+  readonly log: RecordedLog;
+  /** The sequence number behind what the run began with. */
+  readonly begunSeq: number;
+  /** The event before that, on the branch of the run. */
+  readonly leafSeq: number;
+}
+
+/** Why a run cannot be looked at. */
+export class NotOnRecord extends Error {
+  readonly code: "run_not_found" | "not_on_record";
+
+  constructor(code: NotOnRecord["code"], message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** A run of a tenant with all that it has written. Refuses with NotOnRecord, and as the store does. */
+export async function readRecordedRun(store: TenantStore, runId: string): Promise<RecordedRun> {
+  const row = await rowOf(store, runId);
+  const { thread_key } = row;
+  if (thread_key === null || row.first_seq === null)
+    throw new NotOnRecord("not_on_record", `${runId} had no conversation: nothing of what was said in it is kept.`);
+  const thread = await threadByKey(store, thread_key);
+  if (thread === undefined) throw new SvcError("run_not_found");
+  const calls: ModelCallRow[] = [];
+  const count = await countModelCalls(store, runId);
+  for (let n = 1; n <= count; n++) {
+    const call = await modelCall(store, runId, n);
+    if (call !== undefined) calls.push(call);
+  }
+  const first = firstSeqOf(row);
+  const events = await eventsOf(store, row, first, row.last_seq === null ? thread.next_seq : row.last_seq + 1);
+  // A call is on record with the first that comes of it: what is before the first one's end, and no note, is what the run began with.
+  const asked = calls[0]?.facts.at ?? thread.next_seq;
+  const begunSeq = Math.min(asked, events.find(isNoted)?.seq ?? asked);
+  const before = events.findLast(({ seq }) => seq < begunSeq);
+  return {
+    row: { ...row, thread_key },
+    thread,
+    calls,
+    log: new RecordedLog(events.filter(({ seq }) => seq >= begunSeq)),
+    begunSeq,
+    leafSeq: before?.seq ?? first - 1,
+  };
+}
+
+/** The row of a run: durable ones are found by their ids, others by the conversation that their calls name. */
+async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
+  const fiber = await fiberById(store, runId);
+  if (fiber !== undefined) {
+    const row = await runByKey(store, fiber.run_key);
+    if (row !== undefined) return row;
+  }
+  const call = await modelCall(store, runId, 1);
+  if (call?.thread_key === null)
+    throw new NotOnRecord("not_on_record", `${runId} had no conversation: nothing of what was said in it is kept.`);
+  const row = call === undefined ? undefined : await runOfThread(store, call.thread_key, runId);
+  if (row === undefined)
+    throw new NotOnRecord("run_not_found", `The tenant ${store.tenantId} has no run ${runId} on record.`);
+  return row;
+}
+
+/** Whether an event is one that no caller has brought along. */
+function isNoted(event: LogEvent): boolean {
+  return event.kind === "compaction" || (event.kind === "audit" && !isOutside(saidIn(event)));
+}
+
+/** The first event that counts as the run's: one that goes on with another begins with that one's. */
+function firstSeqOf({ asked: { requeued }, first_seq }: RunRow): number {
+  return Math.min(requeued?.first_seq ?? Number.POSITIVE_INFINITY, first_seq ?? 0);
+}
+
+/** The events of a run. What others have put between them meanwhile it has not seen. */
+async function eventsOf(store: TenantStore, row: RunRow, from: number, to: number): Promise<LogEvent[]> {
+  const threadKey = row.thread_key as number;
+  const found: LogEvent[] = [];
+  for (let seq = from; seq < to; ) {
+    const page = await readEvents(store, threadKey, seq, to);
+    for (const event of page) {
+      const mayBeOthers = event.kind === "custom" || event.kind.endsWith("_change") || event.kind === "label";
+      const isOwn = !mayBeOthers || (await runOfEvent(store, threadKey, event.seq)) === runNumber(row.run_key);
+      if (isOwn) found.push(event);
+    }
+    const last = page.at(-1);
+    if (last === undefined) break;
+    seq = last.seq + 1;
+  }
+  return found;
+}

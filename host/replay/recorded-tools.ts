@@ -1,0 +1,45 @@
+import type { ToolSource } from "../../actors/tools/source.ts";
+import type { Tool, ToolErrorCode, ToolResult } from "../../actors/tools/tool.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import type { Aliases } from "./aliases.ts";
+import type { RecordedEvent, RecordedLog } from "./recorded-log.ts";
+
+/** A time that no call takes. */
+const timeoutMs = 3_600_000;
+
+/** Told of what cannot be made again. */
+export interface ToolReader {
+  /** A call without a result on record. */
+  unanswered(id: string): void;
+  /** A result with images, which are files of the tenant. */
+  withImages(): void;
+}
+
+/** Tools that answer each call with what is on record of it, whatever they do otherwise. Nothing is executed. */
+export function recordedTools(log: RecordedLog, aliases: Aliases, reader: ToolReader): ToolSource {
+  return {
+    name: "the log",
+    offers: [],
+    resolve(name: string, agent: CompiledAgent): Tool | undefined {
+      const spec = agent.tools.find((tool) => tool.name === name);
+      if (spec === undefined) return undefined;
+      return {
+        ...spec,
+        timeoutMs,
+        execute(_args, { toolCallId }) {
+          const event = log.result(aliases.id(toolCallId));
+          if (event !== undefined && event.metadata.attachments === undefined) return resultOf(event);
+          if (event === undefined) reader.unanswered(toolCallId);
+          else reader.withImages();
+          return new Promise(() => {});
+        },
+      };
+    },
+  };
+}
+
+function resultOf({ content, metadata }: RecordedEvent): ToolResult {
+  const [whole, code] = /^\[tool error\/([a-z_]+)\] /.exec(content) ?? [];
+  if (metadata.status !== "error" || whole === undefined) return { text: content };
+  return { text: content.slice(whole.length), error: code as ToolErrorCode };
+}

@@ -1,0 +1,269 @@
+import { isDeepStrictEqual } from "node:util";
+import { thinkingFor } from "../../actors/run/intake/admission.ts";
+import type { RunPlan } from "../../actors/run/plan/plan.ts";
+import { resumedPlan } from "../../actors/run/resumed-plan.ts";
+import { Run } from "../../actors/run/run.ts";
+import type { PatternDeps } from "../../actors/run/steps/pattern.ts";
+import { threadAddress } from "../../bus/address.ts";
+import type { Env } from "../../bus/env.ts";
+import { silentOutput } from "../../bus/frames/silent-output.ts";
+import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { Manifest } from "../../manifests/schema/manifest.ts";
+import { mayDelegate } from "../../manifests/sections/delegation.ts";
+import type { ObjectSource } from "../../manifests/sources/texts.ts";
+import type { Store, TenantStore } from "../../storage/store/store.ts";
+import type { CallFacts } from "../../storage/tables/model-calls.ts";
+import type { RunEnding, RunRow } from "../../storage/tables/runs.ts";
+import type { Deployment } from "../plugins.ts";
+import { Aliases } from "./aliases.ts";
+import { compareValues, type Difference, type Divergence } from "./difference.ts";
+import { RecordedModel } from "./recorded-model.ts";
+import { type RecordedRun, readRecordedRun } from "./recorded-run.ts";
+import { recordedTools } from "./recorded-tools.ts";
+import { replayDeps } from "./replay-deps.ts";
+import { ReplayEnv } from "./replay-env.ts";
+import { ReplayJournal } from "./replay-journal.ts";
+
+// A run is made again by the code that makes runs: its plan from its row and from what its log had when it began, its models' answers
+// and its tools' results from the log. What it writes is held against the log, and what it asks against the records of its calls.
+
+/** A model call that was made again. */
+export interface ReplayedCall extends Pick<CallFacts, "purpose" | "agent" | "step" | "route"> {
+  readonly n: number;
+  readonly differences: readonly Difference[];
+}
+
+/** What has come of making a run again. */
+export interface Replay {
+  readonly run_id: string;
+  readonly status: RunRow["status"];
+  readonly manifest: string;
+  readonly calls: readonly ReplayedCall[];
+  /** How many calls are on record. */
+  readonly calls_of: number;
+  /** Events behind the run's first words: those that were found again, and all. */
+  readonly events: number;
+  readonly events_of: number;
+  /** The first difference; null when it is the same run. */
+  readonly divergence: Divergence | null;
+  /** What was not compared, in words. */
+  readonly notes: readonly string[];
+}
+
+/** Which run is to be made again. */
+export interface ReplayAsked {
+  readonly tenantId: string;
+  readonly runId: string;
+  /** In the place of the run's own manifest: what it would have been shown is told call by call, and no difference ends it. */
+  readonly manifest: Manifest | null;
+}
+
+/** Makes a run again. Refuses with NotOnRecord, with invalid_manifest and unknown_manifest, and as the store does. */
+export async function replayRun(
+  deployment: Deployment,
+  store: Store,
+  objects: ObjectSource,
+  real: Env,
+  { tenantId, runId, manifest }: ReplayAsked,
+): Promise<Replay> {
+  const tenant = store.tenant(tenantId);
+  const recorded = await readRecordedRun(tenant, runId);
+  const env = new ReplayEnv(real, recorded.row.started_at);
+  const deps = replayDeps(deployment, env, store, objects, manifest);
+  try {
+    return await new Replaying(recorded, tenant, deps, env, manifest).run();
+  } finally {
+    deps.tokens.close();
+  }
+}
+
+/** A run on its way a second time. */
+class Replaying {
+  readonly #recorded: RecordedRun;
+  readonly #store: TenantStore;
+  readonly #deps: PatternDeps;
+  readonly #env: ReplayEnv;
+  /** Null for the run's own. */
+  readonly #manifest: Manifest | null;
+  readonly #calls: ReplayedCall[] = [];
+  readonly #notes: string[] = [];
+  readonly #over = Promise.withResolvers<void>();
+  #divergence: Divergence | null = null;
+  #run: Run | null = null;
+  #delegates = false;
+
+  constructor(recorded: RecordedRun, store: TenantStore, deps: PatternDeps, env: ReplayEnv, manifest: Manifest | null) {
+    this.#recorded = recorded;
+    this.#store = store;
+    this.#deps = deps;
+    this.#env = env;
+    this.#manifest = manifest;
+  }
+
+  async run(): Promise<Replay> {
+    const { row, calls, log } = this.#recorded;
+    if (calls.length === 0) this.#notes.push("no model call of it is on record");
+    else await this.#make();
+    return {
+      run_id: row.run_id,
+      status: row.status,
+      manifest: this.#manifest?.metadata.name ?? row.manifest,
+      calls: this.#calls,
+      calls_of: calls.length,
+      events: log.found,
+      events_of: log.size,
+      divergence: this.#divergence,
+      notes: this.#notes,
+    };
+  }
+
+  async #make(): Promise<void> {
+    const { row, log, thread } = this.#recorded;
+    const aliases = new Aliases();
+    const tools = recordedTools(log, aliases, {
+      unanswered: (id) => {
+        if (row.ended_at === null) this.#stop("it goes on behind a call that has no result yet");
+        else this.#differs({ what: `the result of ${id}`, expected: null, found: "a call that has to have one" }, null);
+      },
+      withImages: () => this.#stop("a tool has made images, and what follows is not made again"),
+    });
+    const model = new RecordedModel(this.#recorded, this.#store, this.#deps.files, aliases, {
+      asked: ({ n, facts }, found) => {
+        const { purpose, agent, step, route } = facts;
+        const differences = found.filter((each) => !this.#isElsewhere(each));
+        this.#calls.push({ n, purpose, agent, step, route, differences });
+        this.#env.pass(facts.ended - facts.started);
+        const [first] = differences;
+        if (first === undefined) return true;
+        this.#differs(first, null, n);
+        return this.#manifest !== null;
+      },
+      beyond: () => this.#beyond(),
+      unanswered: ({ n }, why) => this.#stop(`call ${n}: ${why}`),
+      stopped: () => this.#run?.abort(stoppedBy(row)),
+    });
+    const deps: PatternDeps = {
+      ...this.#deps,
+      toolSources: [tools],
+      models: { ...this.#deps.models, provider: () => model },
+    };
+    const plan = await this.#plan(deps);
+    const { session } = plan.agent;
+    if (session.kind === "semantic" && deps.models.memoryEmbedding !== null)
+      return this.#stop("what it was shown was chosen by vectors, which are not on record");
+    const journal = new ReplayJournal(this.#recorded, threadAddress(this.#store.tenantId, thread.suffix).key, aliases, {
+      differs: (difference, seq) => this.#differs(difference, seq),
+      exhausted: () => this.#stop("it goes on: this is how far it has come"),
+      hint: () => this.#run?.steered({ number: journal.hints, interrupts: false }),
+      ended: (ending) => this.#ended(ending, model),
+    });
+    this.#run = new Run(plan, journal, silentOutput, deps);
+    journal.hintIfDue();
+    await Promise.race([this.#over.promise, this.#run.ended]);
+  }
+
+  /** The plan of the run as it began. */
+  async #plan(deps: PatternDeps): Promise<RunPlan> {
+    const { row, thread, begunSeq, leafSeq, calls } = this.#recorded;
+    const { suffix, thread_key } = thread;
+    const place = { tenant_id: this.#store.tenantId, suffix, run_id: row.run_id };
+    const opened = { thread_key, next_seq: begunSeq, leaf_seq: leafSeq, thinking_level: null, queued: null };
+    const other = this.#manifest?.metadata.name;
+    const { durable: _durable, ...rest } = row.asked;
+    const own = other === undefined ? row : { ...row, manifest: other, asked: rest };
+    const asked = await resumedPlan(
+      { ...own, status: "accepted", spent: null },
+      opened,
+      [],
+      place,
+      null,
+      this.#store,
+      deps,
+    );
+    this.#delegates = mayDelegate(asked.agent);
+    const told = calls.find(({ facts }) => facts.purpose === "step")?.facts.parameters.thinking ?? null;
+    const level = told?.level ?? "off";
+    // What the conversation had picked by then is in the call alone.
+    const thinking =
+      this.#manifest !== null || isDeepStrictEqual(asked.thinking, told)
+        ? asked.thinking
+        : thinkingFor(asked.agent, level);
+    if (row.asked.durable?.body === undefined && this.#manifest === null && asked.agent.digest !== row.manifest_digest)
+      this.#notes.push(`the manifest ${row.manifest} is another one now, and the run's own was not kept`);
+    // Whoever has handed it out as a task lends it nothing now.
+    const bounds = this.#manifest === null ? {} : ofManifest(asked);
+    return { ...asked, thinking, parent: null, isShared: false, ...bounds };
+  }
+
+  /** Whether something is made of what is not on record with the run; then that is noted. */
+  #isElsewhere({ what }: Difference): boolean {
+    const { row } = this.#recorded;
+    const isLent = what === "max_tokens" && (row.asked.parent !== undefined || this.#delegates);
+    const isWish = what.startsWith("messages") && row.asked.surface === "compact";
+    if (!isLent && !isWish) return false;
+    const note = isLent ? "what other agents have left it of its limits" : "what somebody has asked of the summary";
+    if (!this.#notes.includes(note)) this.#notes.push(note);
+    return true;
+  }
+
+  #differs({ what, expected, found }: Difference, seq: number | null, call = this.#calls.at(-1)?.n ?? 0): void {
+    this.#divergence ??= { call, seq, what, expected, found };
+    if (this.#manifest === null) this.#over.resolve();
+  }
+
+  /** Nothing more is compared. */
+  #stop(why: string): void {
+    this.#notes.push(why);
+    this.#over.resolve();
+  }
+
+  /** A model is asked once more than is on record. */
+  #beyond(): void {
+    const { row } = this.#recorded;
+    if (row.ended_at === null) {
+      this.#stop("it goes on: this is how far it has come");
+      return;
+    }
+    const reason = row.result?.error ?? null;
+    if (reason === "aborted" || reason === "interrupted") {
+      this.#run?.abort(stoppedBy(row));
+      return;
+    }
+    if (row.result?.stop_reason === "unknown" && this.#manifest === null) {
+      this.#stop("a limit or a failure has ended it here, and that is not made again");
+      return;
+    }
+    this.#differs({ what: "a model call", expected: null, found: "one more than is on record" }, null);
+    this.#over.resolve();
+  }
+
+  #ended({ status, stop_reason, error }: RunEnding, { left }: RecordedModel): void {
+    const { row } = this.#recorded;
+    const more = left.filter(({ facts }) => facts.purpose === "step" || facts.purpose === "summary");
+    const [next] = more;
+    if (next !== undefined)
+      this.#differs({ what: "a model call", expected: `call ${next.n}`, found: "the end of the run" }, null);
+    if (left.length > more.length)
+      this.#notes.push(`${left.length - more.length} calls of controls are not made again`);
+    if (row.ended_at !== null) {
+      // How often a step is tried is not made again.
+      const was = {
+        status: row.status === "dead" ? "failed" : row.status,
+        stop_reason: row.result?.stop_reason,
+        error: row.result?.error,
+      };
+      for (const difference of compareValues("the end of the run", was, { status, stop_reason, error }))
+        this.#differs(difference, null);
+    }
+    this.#over.resolve();
+  }
+}
+
+/** What a run takes from its manifest where its request says nothing else. */
+function ofManifest({ agent: { model } }: RunPlan): Pick<RunPlan, "routes" | "temperature" | "max_tokens"> {
+  return { routes: [model.route, ...model.fallbacks], temperature: model.temperature, max_tokens: model.max_tokens };
+}
+
+function stoppedBy({ result }: RunRow): AbortReason {
+  return result?.error === "interrupted" ? "shutdown" : "client";
+}

@@ -1,0 +1,298 @@
+// svc replay: a run made again from its log, beside the server, without a model, a tool or a key.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, test } from "node:test";
+import Database from "better-sqlite3";
+import { replayCommand } from "../../../host/cli/replay.ts";
+import { calls, gate, inTurn, says, startChat, turn } from "../../support/chat.ts";
+import { eventually } from "../../support/eventually.ts";
+import type { MockModel } from "../../support/mock-model.ts";
+import { callsOf } from "../../support/model-calls.ts";
+import { hasPostgresServer, needsServer, testDatabase } from "../../support/postgres.ts";
+import { seed } from "../../support/seed.ts";
+import { apiKeys, type TestServer } from "../../support/server.ts";
+import { cleanup, tempDir } from "../../support/temp.ts";
+import { run, runJson } from "./support.ts";
+
+const { env, keys } = apiKeys({
+  alice: { scopes: ["chat:write", "runs:read", "approvals:read", "approvals:write"] },
+  mallory: { tenant_id: "other", scopes: ["chat:write", "runs:read"] },
+});
+const sum = (n: number) => ["calculator", { expression: `1+${n}` }] as const;
+const tools = ["calculator", "todo_write"];
+const skip = (await hasPostgresServer()) ? false : needsServer;
+
+interface Told {
+  readonly ok: boolean;
+  readonly calls: readonly { readonly n: number; readonly differences: readonly { readonly what: string }[] }[];
+  readonly calls_of: number;
+  readonly events: number;
+  readonly events_of: number;
+  readonly divergence: { readonly call: number; readonly seq: number | null; readonly what: string } | null;
+  readonly notes: readonly string[];
+}
+
+describe("svc replay", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  let mock: MockModel;
+  before(async () => {
+    ({ server, mock } = await startChat(atEnd, {
+      models: ["scripted", "other"],
+      manifests: {
+        agent: { tools, system_prompt: { inline: "Be exact." } },
+        lasting: { tools, execution: { mode: "durable" } },
+        careful: {
+          tools,
+          execution: { mode: "durable" },
+          approvals: [{ id: "sums", tools: ["calculator"] }],
+        },
+      },
+      env,
+    }));
+    mock.answer(
+      "scripted",
+      inTurn({ text: "First.", ...calls(sum(1), sum(2)) }, calls(sum(3)), { text: "It is four." }),
+    );
+  });
+
+  const keyless = () => ({ ...server.environment, SVC_MODEL_PROVIDER_OPTIONS: "{}" });
+  const replayed = async (id: string, argv: readonly string[] = ["--tenant", "acme"]) => {
+    const { code, answer } = await runJson(replayCommand, [id, ...argv], keyless());
+    return { code, ...(answer as unknown as Told) };
+  };
+  const say = async (manifest: string, thread_id: string): Promise<string> => {
+    const { status, json, text } = await server.post("/chat", turn(manifest, "Go.", { thread_id }), {
+      key: keys.alice,
+    });
+    assert.ok(status < 300, text);
+    if (status === 202) {
+      await eventually("the end", async () => {
+        const { json: row } = await server.get(`/runs/${json.resume_token}`, { key: keys.alice });
+        return row.status === "completed" || row.status === "waiting" || undefined;
+      });
+      return json.resume_token;
+    }
+    return (await callsOf(server.dataDir, thread_id, "acme")).at(-1)?.run_id ?? "";
+  };
+  /** Changes rows under the server. */
+  const alter = (sql: string, ...values: unknown[]): void => {
+    const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
+    const { changes } = db.prepare(sql).run(...values);
+    db.close();
+    assert.equal(changes, 1, sql);
+  };
+  const eventOf = (thread: string) =>
+    `event_key = (SELECT thread_key FROM threads WHERE suffix = '${thread}') * 16777216`;
+
+  test("DUR-006 makes a run with tools again, step by step, and asks no model for it", async () => {
+    const once = await say("agent", "steps");
+    const again = await say("agent", "steps");
+    const asked = mock.requests.length;
+
+    for (const id of [once, again]) {
+      const { code, calls: made, calls_of, events, events_of, divergence, notes } = await replayed(id);
+      assert.deepEqual({ code, calls_of, divergence, notes }, { code: 0, calls_of: 3, divergence: null, notes: [] });
+      assert.deepEqual(
+        made.map(({ n, differences }) => [n, differences]),
+        [1, 2, 3].map((n) => [n, []]),
+      );
+      // Three messages, and an intent and a result for each of three calls.
+      assert.deepEqual([events, events_of], [9, 9]);
+    }
+    assert.equal(mock.requests.length, asked);
+    const { stdout } = await run(replayCommand, [once, "--tenant", "acme"], keyless());
+    assert.match(stdout, /^\w+ \(agent, completed\): 3 of 3 model calls, 9 of 9 events .*\.\nAs it is on record\.\n$/);
+  });
+
+  test("makes a durable run again that a person has let go on, under the manifest that it began with", async () => {
+    mock.answer("other", inTurn(calls(sum(1)), { text: "Two." }));
+    const id = await say("careful", "asked");
+
+    const waiting = await replayed(id);
+    const { json } = await server.get("/approvals", { key: keys.alice });
+    await server.post(`/approvals/${json.requests[0].approval_id}/decide`, { status: "approved" }, { key: keys.alice });
+    await eventually("the next question", async () => {
+      const { json: next } = await server.get("/approvals?status=pending", { key: keys.alice });
+      return next.requests.length > 0 || undefined;
+    });
+    const further = await replayed(id);
+
+    assert.deepEqual([waiting.code, waiting.calls.length, waiting.divergence], [0, 1, null]);
+    assert.deepEqual(waiting.notes, ["it goes on behind a call that has no result yet"]);
+    assert.deepEqual([further.code, further.divergence], [0, null]);
+    assert.ok(further.events > waiting.events);
+  });
+
+  test("says at which call and message a log that was altered is another one", async () => {
+    const changes: readonly [seq: number, sql: string, call: number, what: string][] = [
+      // The user's words, then the model's, what it has asked for, and results: letters in the place of letters.
+      [0, "content = 'No!'", 1, "messages[0]"],
+      [1, "content = 'Other.'", 2, "messages[1] to messages[3]"],
+      [1, "extra = replace(extra, '1+1', '1+7')", 2, "messages[1] to messages[3]"],
+      [3, "content = '7'", 2, "messages[1] to messages[3]"],
+      [8, "content = '9'", 3, "messages[4] to messages[5]"],
+    ];
+    for (const [at, [seq, sql, call, what]] of changes.entries()) {
+      const thread = `altered-${at}`;
+      const id = await say("agent", thread);
+      assert.equal((await replayed(id)).code, 0);
+
+      alter(`UPDATE events SET ${sql} WHERE ${eventOf(thread)} + ${seq}`);
+      const { code, ok, divergence } = await replayed(id);
+
+      assert.deepEqual([code, ok, divergence?.call], [1, false, call], `${sql}: ${JSON.stringify(divergence)}`);
+      assert.equal(divergence?.what, what);
+    }
+  });
+
+  test("says where events are missing, and where the end is another one", async () => {
+    const gone = await say("agent", "gone");
+    alter(`DELETE FROM events WHERE ${eventOf("gone")} + 3`);
+    const ended = await say("agent", "ended");
+    alter("UPDATE runs SET result = replace(result, 'end_turn', 'refusal') WHERE run_id = ?", ended);
+    const last = await say("agent", "last");
+    alter(
+      "UPDATE model_calls SET facts = json_set(facts, '$.stop_reason', 'max_tokens') WHERE run_id = ? AND n = 3",
+      last,
+    );
+    const cooler = await say("agent", "cooler");
+    alter(
+      "UPDATE model_calls SET facts = json_set(facts, '$.parameters.temperature', 0.9) WHERE run_id = ? AND n = 2",
+      cooler,
+    );
+
+    const first = await replayed(gone);
+    const second = await replayed(ended);
+    const third = await replayed(last);
+    const fourth = await replayed(cooler);
+    const { code, stdout } = await run(replayCommand, [cooler, "--tenant", "acme"], keyless());
+
+    assert.deepEqual([first.code, first.divergence?.call, first.divergence?.what], [1, 1, "the result of call_1"]);
+    assert.deepEqual([second.code, second.divergence?.what], [1, "the end of the run"]);
+    assert.deepEqual(
+      [third.notes, third.calls.length],
+      [["call 3: what the model has said is in no event behind it"], 3],
+    );
+    assert.deepEqual([fourth.divergence?.call, fourth.divergence?.what], [2, "temperature"]);
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /Differs at model call 2 \(step of agent, scripted\): temperature\n {2}on record {2}0\.9\n {2}now/,
+    );
+  });
+
+  test("--manifest tells call by call what another manifest would have been shown", async () => {
+    const id = await say("agent", "otherwise");
+    const file = join(tempDir(atEnd), "agent.json");
+    const spec = {
+      tools: ["calculator"],
+      system_prompt: { inline: "Be brief." },
+      model: { id: "other", temperature: 0.5 },
+    };
+    writeFileSync(file, JSON.stringify({ metadata: { name: "agent" }, spec }));
+    const same = join(tempDir(atEnd), "same.json");
+    const own = { tools, system_prompt: { inline: "Be exact." } };
+    writeFileSync(same, JSON.stringify({ metadata: { name: "same" }, spec: own }));
+
+    const { code, calls: made } = await replayed(id, ["--tenant", "acme", "--manifest", file]);
+    const { stdout } = await run(replayCommand, [id, "--tenant", "acme", "--manifest", file], keyless());
+    const unchanged = await replayed(id, ["--tenant", "acme", "--manifest", same]);
+
+    assert.equal(code, 1);
+    const whats = ["system", "tools[1]", "route", "temperature"];
+    assert.deepEqual(
+      made.map(({ differences }) => differences.map(({ what }) => what)),
+      [whats, whats, whats],
+    );
+    assert.match(
+      stdout,
+      /Call 1 \(step of agent\): otherwise\n {2}system\n {4}on record {2}.*Be exact.*\n {4}now {8}.*Be brief/,
+    );
+    assert.deepEqual([unchanged.code, unchanged.divergence], [0, null]);
+  });
+
+  test("says that a manifest is another one now where the run's own was not kept, and not of durable runs", async () => {
+    const turned = await say("agent", "turned");
+    const lasting = await say("lasting", "lasting");
+    const changed = tempDir(atEnd);
+    for (const name of ["agent", "lasting"]) {
+      const spec = {
+        tools,
+        system_prompt: { inline: "Be someone else." },
+        execution: { mode: name === "agent" ? "transient" : "durable" },
+      };
+      writeFileSync(join(changed, `${name}.json`), JSON.stringify({ metadata: { name }, spec }));
+    }
+    const other = { ...keyless(), SVC_MANIFEST_DIR: changed };
+
+    const first = await runJson(replayCommand, [turned, "--tenant", "acme"], other);
+    const second = await runJson(replayCommand, [lasting, "--tenant", "acme"], other);
+
+    const { divergence, notes } = first.answer as unknown as Told;
+    assert.deepEqual([first.code, divergence?.call, divergence?.what], [1, 1, "system"]);
+    assert.deepEqual(notes, ["the manifest agent is another one now, and the run's own was not kept"]);
+    assert.deepEqual([second.code, second.answer.divergence], [0, null]);
+  });
+
+  test("finds a run under its tenant only, and says what it was asked for wrongly", async () => {
+    const id = await say("agent", "mine");
+    const stateless = await server.post("/chat", turn("agent", "Go."), { key: keys.mallory });
+    assert.equal(stateless.status, 200);
+
+    for (const argv of [["--tenant", "other"], []]) {
+      const { code, answer } = await runJson(replayCommand, [id, ...argv], keyless());
+      assert.deepEqual([code, answer.error], [1, "run_not_found"]);
+    }
+    const db = new Database(join(server.dataDir, "svc.db"), { readonly: true });
+    const { run_id } = db.prepare("SELECT run_id FROM model_calls WHERE thread_key IS NULL").get() as {
+      run_id: string;
+    };
+    db.close();
+    const unkept = await runJson(replayCommand, [run_id, "--tenant", "other"], keyless());
+    assert.deepEqual([unkept.code, unkept.answer.error], [1, "not_on_record"]);
+    for (const argv of [["no id!"], ["x", "--tenant", "a b"], ["x", "--manifest", "/nowhere.json"]])
+      assert.equal((await run(replayCommand, argv, keyless())).code, 2, argv.join(" "));
+    const nowhere = await runJson(replayCommand, [id], { SVC_DATA_DIR: tempDir(atEnd) });
+    assert.deepEqual([nowhere.code, nowhere.answer.error], [1, "no_store"]);
+  });
+
+  test("tells of a run that is under way how far it has come", async () => {
+    const held = gate();
+    mock.answer("other", ({ earlier }) => (earlier === 0 ? calls(sum(1)) : says("Still", held.opened)));
+    const body = turn("agent", "Go.", { thread_id: "live", model: "other" });
+    const stream = await server.stream("/chat/stream", body, { key: keys.alice });
+    await stream.until("text_delta");
+    const id = (await callsOf(server.dataDir, "live", "acme")).at(-1)?.run_id ?? "";
+
+    const { code, calls: made, notes } = await replayed(id);
+    held.open();
+    await stream.rest();
+
+    assert.deepEqual([code, made.length, notes], [0, 1, ["it goes on: this is how far it has come"]]);
+    assert.deepEqual((await replayed(id)).notes, []);
+  });
+});
+
+describe("svc replay on Postgres", { skip }, () => {
+  const atEnd = cleanup();
+
+  test("makes a run again beside the server, and writes nothing", async () => {
+    const database = await testDatabase(atEnd);
+    await seed({ engine: "postgres", postgres: database.config }, "default", () => []);
+    const { server, mock } = await startChat(atEnd, {
+      models: ["scripted"],
+      manifests: { agent: { tools, execution: { mode: "durable" } } },
+      env: { SVC_DATABASE_URL: database.url },
+    });
+    mock.answer("scripted", inTurn(calls(sum(1)), { text: "Two." }));
+    const { json } = await server.post("/chat", turn("agent", "Go."));
+    const id = json.resume_token as string;
+    await eventually("the end", async () => (await server.get(`/runs/${id}`)).json.status === "completed" || undefined);
+
+    const { code, answer } = await runJson(replayCommand, [id], server.environment);
+
+    assert.deepEqual([code, answer.divergence, (answer.calls as unknown[]).length], [0, null, 2]);
+  });
+});
