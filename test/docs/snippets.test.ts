@@ -1,0 +1,40 @@
+// What the documents tell a reader to type, typed.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { blocksOf, Reader, whyNotRun } from "../support/document.ts";
+import { cleanup } from "../support/temp.ts";
+
+/** Documents whose every command is run, each by a reader who begins with nothing. */
+const followed = ["README.md", "docs/tutorial.md", "docs/api.md"];
+/** What a reader sees who has asked something: by the question, of which the answer is known. */
+const answers: readonly (readonly [RegExp, RegExp])[] = [
+  [/What is 6 \* 7/, /= 42|"42/],
+  [/And 42 \/ 5/, /8\.4/],
+  [/3 \* 19\.99 \+ 5/, /64\.97/],
+];
+const runnable = ["sh", "js", "ts", "python"];
+
+for (const path of followed)
+  describe(path, () => {
+    const reader = new Reader(cleanup());
+    for (const block of blocksOf(path).filter((block) => whyNotRun(block) === null))
+      test(`line ${block.line} does what it says`, async () => {
+        await reader.follow(block);
+
+        const printed = reader.printed();
+        const known = answers.filter(([question]) => question.test(block.code));
+        if (known.length > 0)
+          assert.ok(
+            known.some(([, answer]) => answer.test(printed)),
+            printed,
+          );
+      });
+  });
+
+test("what is not run says why", () => {
+  for (const path of followed) {
+    const blocks = blocksOf(path).filter(({ language }) => runnable.includes(language));
+    const left = blocks.map(whyNotRun).filter((why) => why !== null);
+    assert.ok(left.length <= blocks.length / 4, `${path}: ${left.join("; ")}`);
+  }
+});
