@@ -66,6 +66,13 @@ const commands: Commands = {
   keys: async () => (await import("./host/cli/keys.ts")).keysCommand,
   task: async () => (await import("./host/cli/task.ts")).taskCommand,
   chat: async () => (await import("./host/cli/chat/chat-command.ts")).chatCommand,
+  init: async () =>
+    (await import("./host/cli/init.ts")).initCommand(
+      fileURLToPath(new URL("./manifests/manifest.schema.json", import.meta.url)),
+    ),
+  threads: async () => (await import("./host/cli/threads.ts")).threadsCommand,
+  approvals: async () => (await import("./host/cli/approvals.ts")).approvalsCommand,
+  usage: async () => (await import("./host/cli/usage.ts")).usageCommand,
   runs: async () => (await import("./host/cli/runs.ts")).runsCommand,
   replay: async () => (await import("./host/cli/replay.ts")).replayCommand,
   chaos: async () => {
@@ -73,6 +80,7 @@ const commands: Commands = {
     const program = { path: process.execPath, args: ["--import", at("./strip-types.js"), at("./svc.ts")] };
     return (await import("./host/cli/chaos/chaos-command.ts")).chaosCommand(program, at("./plugins/chaos/chaos.ts"));
   },
+  completion: async () => (await import("./host/cli/completion.ts")).completionCommand(() => commands),
   version: async () => (await import("./host/cli/version.ts")).versionCommand(version),
 };
 

@@ -62,6 +62,8 @@ export interface Command {
   readonly options: Readonly<Record<string, CommandOption>>;
   /** In their order; those in brackets may be left out. */
   readonly positionals: readonly string[];
+  /** What the first of them may be, where that is one of some words. */
+  readonly words?: readonly string[];
   run(args: CommandArgs, io: CommandIo): Promise<Outcome>;
 }
 
@@ -82,6 +84,15 @@ export function listOption(args: CommandArgs, name: string, fallback: string): r
     .split(",")
     .map((item) => item.trim())
     .filter((item) => item !== "");
+}
+
+/** The time of an option, in epoch milliseconds; null where it was not given. */
+export function readTime(name: string, text: string): number | null {
+  if (text === "") return null;
+  const at = /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text);
+  if (!Number.isSafeInteger(at) || at < 0)
+    throw new UsageError(`--${name} is a time, in ISO 8601 or epoch milliseconds.`);
+  return at;
 }
 
 /** The outcome of a command that did not do what it was asked for. */

@@ -1,7 +1,15 @@
-import { type Command, type CommandArgs, type CommandIo, type Outcome, textOption, UsageError } from "./command.ts";
+import {
+  type Command,
+  type CommandArgs,
+  type CommandIo,
+  type Outcome,
+  readTime,
+  textOption,
+  UsageError,
+} from "./command.ts";
 import { refused, type Sentences } from "./refused.ts";
 import { runTable, type ShownRun } from "./run-table.ts";
-import { askServer, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
+import { askServer, queryOf, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
 import { inert } from "./terminal-text.ts";
 
 /** `svc runs`: the durable runs of a running server, over HTTP. */
@@ -22,6 +30,7 @@ export const runsCommand: Command = {
     },
   },
   positionals: ["ACTION", "[RUN]"],
+  words: ["list", "show", "cancel", "retry", "requeue"],
   async run(args, io) {
     const [action = "", id] = args.positionals;
     const act = Object.hasOwn(actions, action) ? actions[action] : undefined;
@@ -42,12 +51,7 @@ type Act = (id: string, args: CommandArgs, ask: Ask, io: CommandIo) => Promise<O
 
 const actions: Readonly<Record<string, Act>> = {
   async list(_id, args, ask, { env, terminal }) {
-    const query = new URLSearchParams();
-    for (const name of ["status", "limit", "cursor"]) {
-      const value = textOption(args, name, "");
-      if (value !== "") query.set(name, value);
-    }
-    const answer = await ask("GET", `/runs${query.size === 0 ? "" : `?${query}`}`);
+    const answer = await ask("GET", `/runs${queryOf(args, ["status", "limit", "cursor"])}`);
     if (answer.status !== 200) return refused(answer, sentences);
     const { items, next_cursor } = JSON.parse(answer.body) as { items: ShownRun[]; next_cursor: string | null };
     const more = next_cursor === null ? "" : `\n\nMore: --cursor ${next_cursor}`;
@@ -78,7 +82,7 @@ const actions: Readonly<Record<string, Act>> = {
     if (args.options.all !== true) return one("requeue", id, ask, (run) => `${id}: goes on as ${run.resume_token}`);
     const manifest = textOption(args, "manifest", "");
     const cursor = textOption(args, "cursor", "");
-    const until = timeOf(textOption(args, "until", ""));
+    const until = readTime("until", textOption(args, "until", ""));
     const body = { ...(manifest && { manifest }), ...(until !== null && { until }), ...(cursor && { cursor }) };
     const answer = await ask("POST", "/runs/requeue", body);
     if (answer.status !== 200) return refused(answer, sentences);
@@ -133,13 +137,4 @@ function stepOf({ at, kind, seq: _seq, ...rest }: Record<string, unknown>): stri
     value === null || (Array.isArray(value) && value.length === 0) ? [] : [`${name}=${wordOf(name, value)}`],
   );
   return inert(`${new Date(Number(at)).toISOString()}  ${String(kind).padEnd(11)}  ${more.join(" ")}`);
-}
-
-/** Epoch milliseconds; null for none. */
-function timeOf(text: string): number | null {
-  if (text === "") return null;
-  const at = /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text);
-  if (!Number.isSafeInteger(at) || at < 0)
-    throw new UsageError("--until is a time, in ISO 8601 or epoch milliseconds.");
-  return at;
 }

@@ -26,6 +26,17 @@ export function serverUrl(args: CommandArgs, environment: Environment): string {
   return base.replace(/\/+$/, "");
 }
 
+/** A query of those options that were given; a pair has the name of the option first, and then that in the query. */
+export function queryOf(args: CommandArgs, options: readonly (string | readonly [string, string])[]): string {
+  const query = new URLSearchParams();
+  for (const option of options) {
+    const [name, field] = typeof option === "string" ? [option, option] : option;
+    const value = textOption(args, name, "");
+    if (value !== "") query.set(field, value);
+  }
+  return query.size === 0 ? "" : `?${query}`;
+}
+
 /** A request to a running server, with JSON where there is a body. */
 export interface ServerRequest {
   readonly method: "GET" | "POST";

@@ -6,6 +6,7 @@ export const taskCommand: Command = {
   summary: "Have a running server do a periodic task now; SVC_KEY is the key of a caller with the scope tasks:run.",
   options: urlOption,
   positionals: ["run", "NAME"],
+  words: ["run"],
   async run(args, { environment }) {
     const [action, name = ""] = args.positionals;
     if (action !== "run") throw new UsageError(`svc task takes run, and not ${JSON.stringify(action)}.`);

@@ -1,0 +1,138 @@
+import { type Command, UsageError } from "./command.ts";
+
+/** Commands by their names, each loaded when it is needed. */
+type Loadable = Readonly<Record<string, () => Promise<Command>>>;
+
+/** What a shell may complete: commands, and what may follow each. */
+interface Completable {
+  readonly name: string;
+  readonly summary: string;
+  readonly words: readonly string[];
+  readonly options: readonly {
+    readonly name: string;
+    readonly short: string | undefined;
+    readonly help: string;
+    readonly hasValue: boolean;
+  }[];
+  /** Whether an argument may be the name of a file. */
+  readonly takesFiles: boolean;
+}
+
+/** `svc completion`: a script by which a shell completes commands and options, as they are declared. */
+export function completionCommand(commands: () => Loadable): Command {
+  return {
+    summary: "Print a script by which a shell completes svc: source <(svc completion bash).",
+    options: {},
+    positionals: ["SHELL"],
+    words: Object.keys(scripts),
+    async run({ positionals: [shell = ""] }) {
+      const script = Object.hasOwn(scripts, shell) ? scripts[shell] : undefined;
+      if (script === undefined)
+        throw new UsageError(`SHELL is one of ${Object.keys(scripts).join(", ")}, and not ${JSON.stringify(shell)}.`);
+      const all: Completable[] = [];
+      for (const [name, load] of Object.entries(commands())) all.push(completable(name, await load()));
+      const text = script(all);
+      return { code: 0, json: { ok: true, shell, script: text }, text };
+    },
+  };
+}
+
+function completable(name: string, { summary, options, positionals, words = [] }: Command): Completable {
+  const own = Object.entries(options).map(([option, { short, help, type }]) => ({
+    name: option,
+    short,
+    help,
+    hasValue: type === "string",
+  }));
+  const general = [
+    { name: "json", short: undefined, help: "Print JSON.", hasValue: false },
+    { name: "help", short: "h", help: "How it is used.", hasValue: false },
+  ];
+  return {
+    name,
+    summary,
+    words,
+    options: [...own, ...general],
+    takesFiles: positionals.some((each) => /FILE|DIR/.test(each)),
+  };
+}
+
+const scripts: Readonly<Record<string, (all: readonly Completable[]) => string>> = {
+  bash(all) {
+    const cases = all.map(({ name, words, options, takesFiles }) => {
+      const flags = options.map((option) => `--${option.name}`).join(" ");
+      const valued = options.filter(({ hasValue }) => hasValue).map((option) => `--${option.name}`);
+      const values = valued.length === 0 ? "" : `case "$prev" in ${valued.join("|")}) return ;; esac; `;
+      const files = takesFiles ? ' COMPREPLY+=($(compgen -f -- "$cur"));' : "";
+      return `    ${name}) ${values}COMPREPLY=($(compgen -W ${quoted([flags, ...words].join(" "))} -- "$cur"));${files} ;;`;
+    });
+    return `# bash completion of svc
+_svc() {
+  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD-1]}"
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W ${quoted(["help", ...all.map(({ name }) => name)].join(" "))} -- "$cur"))
+    return
+  fi
+  case "\${COMP_WORDS[1]}" in
+    help) COMPREPLY=($(compgen -W ${quoted(all.map(({ name }) => name).join(" "))} -- "$cur")) ;;
+${cases.join("\n")}
+  esac
+}
+complete -F _svc svc`;
+  },
+
+  zsh(all) {
+    const commands = all.map(({ name, summary }) => `    ${quoted(`${name}:${summary}`)}`);
+    const cases = all.map(({ name, words, options, takesFiles }) => {
+      const specs = options.map((option) =>
+        quoted(`--${option.name}[${inBrackets(option.help)}]${option.hasValue ? ":value: " : ""}`),
+      );
+      if (words.length > 0) specs.push(quoted(`1: :(${words.join(" ")})`));
+      if (takesFiles) specs.push(quoted("*:file:_files"));
+      return `    ${name}) _arguments ${specs.join(" ")} ;;`;
+    });
+    return `#compdef svc
+_svc() {
+  local -a commands
+  commands=(
+${commands.join("\n")}
+  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command="\${words[2]}"
+  shift words
+  (( CURRENT-- ))
+  case "$command" in
+${cases.join("\n")}
+  esac
+}
+compdef _svc svc`;
+  },
+
+  fish(all) {
+    const lines = ["# fish completion of svc", "complete -c svc -f"];
+    for (const { name, summary, words, options, takesFiles } of all) {
+      lines.push(`complete -c svc -n __fish_use_subcommand -a ${name} -d ${quoted(summary)}`);
+      const inIt = `-n ${quoted(`__fish_seen_subcommand_from ${name}`)}`;
+      if (words.length > 0) lines.push(`complete -c svc ${inIt} -a ${quoted(words.join(" "))}`);
+      for (const option of options)
+        lines.push(
+          `complete -c svc ${inIt} -l ${option.name}${option.short ? ` -s ${option.short}` : ""}${option.hasValue ? " -r" : ""} -d ${quoted(option.help)}`,
+        );
+      if (takesFiles) lines.push(`complete -c svc ${inIt} -F`);
+    }
+    return lines.join("\n");
+  },
+};
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** Text between the brackets of zsh, in which brackets and colons mean something. */
+function inBrackets(text: string): string {
+  return text.replaceAll(/[[\]:\\]/g, "\\$&");
+}

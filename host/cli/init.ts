@@ -1,0 +1,71 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { errorText } from "../../governance/settings/problem-lines.ts";
+import { type Command, failed, textOption, UsageError } from "./command.ts";
+
+/** `svc init`: writes a first manifest. `schemaPath` is the schema that editors check it by. */
+export function initCommand(schemaPath: string): Command {
+  return {
+    summary: "Write a first manifest, and say how to run it; nothing is overwritten.",
+    options: { dir: { type: "string", value: "DIR", help: "The directory of manifests (agents)." } },
+    positionals: ["[NAME]"],
+    async run(args) {
+      const name = args.positionals[0] ?? "assistant";
+      if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name))
+        throw new UsageError(
+          "NAME has up to 100 letters, digits, dots, dashes and underscores, and begins with one of the first two.",
+        );
+      const directory = textOption(args, "dir", "agents");
+      if (directory === "") throw new UsageError("--dir is empty.");
+      const path = join(directory, `${name}.yaml`);
+      try {
+        await mkdir(directory, { recursive: true });
+        await writeFile(path, manifestOf(name, relative(directory, schemaPath)), { flag: "wx" });
+      } catch (error) {
+        const isThere = (error as NodeJS.ErrnoException).code === "EEXIST";
+        if (isThere) return failed(1, "exists", `${path} is there already, and stays as it is.`);
+        return failed(1, "not_written", `${path} cannot be written: ${errorText(error)}`);
+      }
+      const next = [
+        `node svc.js validate-manifest ${quoted(path)}`,
+        `SVC_MANIFEST_DIR=${quoted(directory)} npm start`,
+        `node svc.js chat ${name}`,
+      ];
+      const text = `Wrote ${path}.
+
+Check it:    ${next[0]}
+Serve it:    ${next[1]}
+Talk to it:  ${next[2]}      (in another terminal)
+
+Changes of the file are seen at once by the running server.`;
+      return { code: 0, json: { ok: true, name, path, next }, text };
+    },
+  };
+}
+
+function quoted(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function manifestOf(name: string, schema: string): string {
+  return `# yaml-language-server: $schema=${schema}
+apiVersion: svc/v1
+kind: Agent
+metadata:
+  # The file is named for it.
+  name: ${name}
+  description: A first agent.
+spec:
+  system_prompt:
+    inline: |
+      You are a helpful assistant. Answer briefly.
+      Use calculator for every sum, and todo_write to plan what has several steps.
+  tools: [calculator, todo_write]
+  # With a gate a person is asked before each call of these tools; svc chat asks whoever types.
+  # approvals:
+  #   - { id: sums, tools: [calculator] }
+  limits:
+    max_tool_calls: 20
+    max_wall_clock_seconds: 120
+`;
+}

@@ -1,0 +1,90 @@
+import { type Command, type CommandArgs, type Outcome, readTime, textOption, UsageError } from "./command.ts";
+import { listTable, type Terminal } from "./list-table.ts";
+import { refused } from "./refused.ts";
+import { askServer, serverUrl, urlOption } from "./server-call.ts";
+
+const actions = ["summary", "threads"];
+
+/** `svc usage`: what a running server has spent on models, over HTTP. */
+export const usageCommand: Command = {
+  summary:
+    "What models were asked and what it cost, by day or by conversation; SVC_KEY is the key of a caller with usage:read.",
+  options: {
+    ...urlOption,
+    since: { type: "string", value: "TIME", help: "From then on, ISO 8601 or epoch milliseconds (30 days before)." },
+    until: { type: "string", value: "TIME", help: "Before then (now)." },
+    manifest: { type: "string", value: "NAME", help: "summary: of this manifest only." },
+    limit: { type: "string", value: "N", help: "threads: at most so many, 1 to 200 (50)." },
+  },
+  positionals: ["[ACTION]"],
+  words: actions,
+  async run(args, { environment, terminal }) {
+    const [action = "summary"] = args.positionals;
+    if (!actions.includes(action))
+      throw new UsageError(`svc usage takes ${actions.join(", ")}, and not ${JSON.stringify(action)}.`);
+    const url = `${serverUrl(args, environment)}/usage/${action}${queryFor(action, args)}`;
+    const answer = await askServer("GET", url, environment.SVC_KEY);
+    if (answer.status !== 200) return refused(answer);
+    return outcomeOf(JSON.parse(answer.body) as Spending, action, terminal);
+  },
+};
+
+interface Sums {
+  readonly calls: number;
+  readonly tokens_input: number;
+  readonly tokens_output: number;
+  readonly cache_creation: number;
+  readonly cache_read: number;
+  readonly cost_usd: number;
+}
+
+interface Spending {
+  readonly items: readonly (Sums & Readonly<Record<"day" | "manifest_id" | "model_id" | "thread_id", string>>)[];
+  readonly totals: Sums;
+  readonly truncated?: boolean;
+}
+
+function queryFor(action: string, args: CommandArgs): string {
+  const query = new URLSearchParams();
+  for (const [option, name] of [
+    ["since", "since_ms"],
+    ["until", "until_ms"],
+  ] as const) {
+    const at = readTime(option, textOption(args, option, ""));
+    if (at !== null) query.set(name, String(at));
+  }
+  const manifest = textOption(args, "manifest", "");
+  const limit = textOption(args, "limit", "");
+  if (action === "threads" ? manifest !== "" : limit !== "")
+    throw new UsageError(
+      action === "threads" ? "--manifest is for svc usage summary." : "--limit is for svc usage threads.",
+    );
+  if (manifest !== "") query.set("manifest_id", manifest);
+  if (limit !== "") query.set("limit", limit);
+  return query.size === 0 ? "" : `?${query}`;
+}
+
+function outcomeOf(spending: Spending, action: string, terminal: Terminal | null): Outcome {
+  const { items, totals, truncated = false } = spending;
+  const named = action === "threads" ? ["THREAD"] : ["DAY", "MANIFEST", "MODEL"];
+  const heads = [...named, "CALLS", "INPUT", "OUTPUT", "CACHED", "USD"];
+  const rows = items.map((item) => {
+    const { day, manifest_id, model_id, thread_id } = item;
+    return [
+      ...(action === "threads"
+        ? [thread_id.slice(thread_id.indexOf(":") + 1) || "(none)"]
+        : [day, manifest_id, model_id]),
+      ...cellsOf(item),
+    ];
+  });
+  rows.push([...named.map((_, at) => (at === 0 ? "all" : "")), ...cellsOf(totals)]);
+  const more = truncated ? "\n\nThere are more: --limit, up to 200." : "";
+  const text =
+    items.length === 0 ? "No model was asked in that time." : listTable({ heads, rows, statusAt: -1 }, terminal) + more;
+  return { code: 0, json: { ok: true, ...spending }, text };
+}
+
+function cellsOf({ calls, tokens_input, tokens_output, cache_creation, cache_read, cost_usd }: Sums): string[] {
+  const counts = [calls, tokens_input, tokens_output, cache_creation + cache_read];
+  return [...counts.map(String), cost_usd.toFixed(cost_usd !== 0 && cost_usd < 0.01 ? 6 : 2)];
+}

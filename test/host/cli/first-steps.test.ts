@@ -1,0 +1,106 @@
+// svc init and svc completion, as processes: what a newcomer's shell sees.
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { has } from "../../support/needs.ts";
+import { startServer } from "../../support/server.ts";
+import { cleanup } from "../../support/temp.ts";
+import { said } from "./chat/talking.ts";
+import { root } from "./started.ts";
+import { temporaryDirectory } from "./support.ts";
+
+function svc(argv: readonly string[], cwd: string) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, "svc.js"), ...argv], {
+    encoding: "utf8",
+    cwd,
+    env: { PATH: process.env.PATH ?? "" },
+  });
+  return { code: status, stdout, stderr };
+}
+
+describe("svc init", () => {
+  test("writes a manifest that stands, is served, and answers", async (context) => {
+    const atEnd = cleanup(context);
+    const cwd = temporaryDirectory(context);
+
+    const made = svc(["init", "helper"], cwd);
+    const valid = svc(["validate-manifest", "agents/helper.yaml"], cwd);
+    const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: join(cwd, "agents") } });
+    const answer = await said(["chat", "helper", "--url", server.url], { atEnd, input: "What is 19 * 21?" });
+
+    assert.equal(made.code, 0);
+    assert.match(made.stdout, /^Wrote agents\/helper\.yaml\.\n/);
+    for (const words of [
+      "validate-manifest agents/helper.yaml",
+      "SVC_MANIFEST_DIR=agents npm start",
+      "svc.js chat helper",
+    ])
+      assert.ok(made.stdout.includes(words), words);
+    assert.equal(valid.code, 0, valid.stderr);
+    const [, schema = ""] = /\$schema=(.*)/.exec(readFileSync(join(cwd, "agents/helper.yaml"), "utf8")) ?? [];
+    assert.ok(existsSync(join(cwd, "agents", schema)));
+    assert.equal(answer.code, 0);
+    assert.match(answer.stdout, /^19 \* 21 = 399/);
+    assert.match(answer.stderr, /^→ calculator \{"expression":"19 \* 21"\}$/m);
+  });
+
+  test("overwrites nothing, and says what it cannot write", (context) => {
+    const cwd = temporaryDirectory(context);
+    mkdirSync(join(cwd, "mine"));
+    writeFileSync(join(cwd, "mine/assistant.yaml"), "mine");
+    writeFileSync(join(cwd, "file"), "");
+
+    const there = svc(["init", "--dir", "mine"], cwd);
+    const blocked = svc(["init", "--dir", "file/below", "--json"], cwd);
+    const wrong = ["../up", "a/b", "-x", "", "a b"].map((name) => svc(["init", "--", name], cwd).code);
+
+    assert.deepEqual(there, {
+      code: 1,
+      stdout: "",
+      stderr: "mine/assistant.yaml is there already, and stays as it is.\n",
+    });
+    assert.equal(readFileSync(join(cwd, "mine/assistant.yaml"), "utf8"), "mine");
+    assert.deepEqual([blocked.code, JSON.parse(blocked.stdout).error], [1, "not_written"]);
+    assert.deepEqual(wrong, [2, 2, 2, 2, 2]);
+  });
+});
+
+describe("svc completion", () => {
+  const bash = (words: readonly string[]) => {
+    const at = words.length - 1;
+    const script = `source <(${process.execPath} ${join(root, "svc.js")} completion bash)
+COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${at}; _svc; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return execFileSync("bash", ["-c", script], { encoding: "utf8" }).trimEnd().split("\n");
+  };
+
+  test("bash completes commands, actions and options, as they are declared", (context) => {
+    if (!has(context, existsSync("/bin/bash"), "needs bash")) return;
+
+    assert.deepEqual(bash(["svc", "ch"]), ["chat", "chaos"]);
+    assert.deepEqual(bash(["svc", "runs", "re"]), ["retry", "requeue"]);
+    assert.deepEqual(bash(["svc", "chat", "--th"]), ["--thread", "--thinking"]);
+    assert.deepEqual(
+      bash(["svc", "completion", ""]).filter((word) => !word.startsWith("-")),
+      ["bash", "zsh", "fish"],
+    );
+    assert.deepEqual(bash(["svc", "help", "vers"]), ["version"]);
+    assert.deepEqual(bash(["svc", "runs", "--status", ""]), [""]);
+  });
+
+  test("every shell's script names every command and option; another shell is exit 2", (context) => {
+    const cwd = temporaryDirectory(context);
+    const help = JSON.parse(svc(["help", "--json"], cwd).stdout) as { commands: { name: string }[] };
+
+    for (const shell of ["bash", "zsh", "fish"]) {
+      const { code, stdout } = svc(["completion", shell], cwd);
+      assert.equal(code, 0);
+      for (const { name } of help.commands) assert.match(stdout, new RegExp(`\\b${name}\\b`), `${shell}: ${name}`);
+      assert.match(stdout, shell === "fish" ? /-l thinking/ : /--thinking/);
+    }
+    const { code, stderr } = svc(["completion", "cmd"], cwd);
+    assert.equal(code, 2);
+    assert.match(stderr, /SHELL is one of bash, zsh, fish/);
+  });
+});
