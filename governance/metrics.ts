@@ -168,6 +168,11 @@ export const metricTable = {
     help: "From when it is known here that a durable run may go on, told by who has made it so or found by looking, until it does.",
     labels: ["by"],
   },
+  svc_anomaly_detected_total: {
+    type: "counter",
+    help: "Manifests of which more runs failed than usually, and canaries that were taken back for it.",
+    labels: ["kind"],
+  },
   svc_buffer_dropped_total: { type: "counter", help: "Rows dropped because a buffer was full.", labels: ["buffer"] },
   svc_actor_crashes_total: {
     type: "counter",

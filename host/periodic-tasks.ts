@@ -13,6 +13,7 @@ import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import type { Flushed } from "./actor-node.ts";
 import { deleteAged, type Retention } from "./aged-rows.ts";
+import { scanForAnomalies } from "./anomaly-scan.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
 import { lookAtJobs } from "./due-jobs.ts";
 import { wakeDueRuns } from "./due-waits.ts";
@@ -59,12 +60,13 @@ export interface TaskDeps {
   readonly redis: Pick<Redis, "command"> | null;
   /** Has every thread write what waits in its memory. */
   flush(what: Flushed): Promise<void>;
-  readonly log: Pick<Logger, "info">;
+  readonly log: Pick<Logger, "info" | "warn">;
 }
 
 interface RunDeps extends TaskDeps {
   /** Tasks that were done before in this process. */
   readonly done: Set<string>;
+  readonly halfHourly: OnSchedule;
   readonly nightly: OnSchedule;
 }
 
@@ -135,6 +137,7 @@ const ofScheduler: TaskTable = {
     await sweepRuns(deps);
     return hourMs;
   },
+  anomaly_scan: (deps, why) => deps.halfHourly.run(why, deps, () => scanForAnomalies(deps)),
   retention_sweep: (deps, why) => deps.nightly.run(why, deps, () => sweepEverything(deps)),
   async dropped_files({ files, store }) {
     return (await files.sweep(store)) === 0 ? minuteMs : 0;
@@ -188,7 +191,12 @@ export const taskNames: readonly string[] = Object.values(tables).flatMap((table
 
 /** The built-in tasks. */
 export function periodicTasks(given: TaskDeps): PeriodicTask[] {
-  const deps: RunDeps = { ...given, done: new Set(), nightly: new OnSchedule("retention_sweep", "0 3 * * *") };
+  const deps: RunDeps = {
+    ...given,
+    done: new Set(),
+    halfHourly: new OnSchedule("anomaly_scan", "*/30 * * * *"),
+    nightly: new OnSchedule("retention_sweep", "0 3 * * *"),
+  };
   return (["process", "worker", "scheduler"] as const).flatMap((of) =>
     Object.entries(tables[of]).map(([name, run]) => ({
       ...{ name, of },

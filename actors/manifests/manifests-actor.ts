@@ -10,6 +10,7 @@ import type {
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import { admit } from "../../governance/auth/inbound.ts";
+import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
@@ -28,7 +29,11 @@ import {
 import { writeStored } from "../../storage/tables/stored-bytes.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
+import { judge } from "./judge.ts";
 import type { ModelCards } from "./model-cards.ts";
+
+/** Who takes a canary back, as the audit names it. */
+const scanner = { sub: "anomaly_scan" };
 
 interface ManifestsState {
   readonly store: TenantStore;
@@ -41,6 +46,7 @@ export interface ManifestsDeps {
   readonly mask: SecretMask;
   readonly cards: ModelCards;
   readonly audit: AuditLog;
+  readonly metrics: Pick<Metrics, "count">;
   readonly settings: Pick<Settings, "tenantStoredBytes">;
 }
 
@@ -146,6 +152,20 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       return move(store, next, "manifest_canary_cleared", {}, principal, context);
     },
 
+    async judge({ store }, judged, context) {
+      const { deps } = context;
+      const found = await judge(store, judged, deps);
+      if (found === null) return { anomaly: false };
+      const { canaryOf, payload } = found;
+      deps.metrics.count("svc_anomaly_detected_total", { kind: canaryOf === null ? "rate" : "canary" });
+      if (canaryOf === null) audit("anomaly_detected", judged.name, scanner, payload, context, "error");
+      else {
+        const next = { ...stamped(canaryOf, scanner, context), canary_version: null, canary_weight: 0 };
+        await move(store, next, "manifest_canary_rolled_back", payload, scanner, context);
+      }
+      return { anomaly: true };
+    },
+
     async rollback({ store }, { name, version, comment, principal }, context) {
       await pointerOf(store, name);
       if (!(await manifestVersion(store, name, version))) throw new SvcError("not_found");
@@ -171,7 +191,7 @@ function pointerTo(name: string, version: number, principal: Principal, { env }:
   };
 }
 
-function stamped(pointer: ManifestPointerRow, principal: Principal, { env }: Context): ManifestPointerRow {
+function stamped(pointer: ManifestPointerRow, principal: Pick<Principal, "sub">, { env }: Context): ManifestPointerRow {
   return { ...pointer, updated_at: env.now(), updated_by: principal.sub };
 }
 
@@ -187,7 +207,7 @@ async function move(
   pointer: ManifestPointerRow,
   event_type: string,
   payload: Readonly<Record<string, unknown>>,
-  principal: Principal,
+  principal: Pick<Principal, "sub">,
   context: Context,
 ): Promise<ManifestPointerView> {
   const { system } = context.deps.store;
@@ -212,11 +232,12 @@ async function forgetEverywhere(name: string, { key, bus }: Context): Promise<vo
 function audit(
   event_type: string,
   name: string,
-  principal: Principal,
+  principal: Pick<Principal, "sub">,
   payload: Readonly<Record<string, unknown>>,
   { deps, key }: Context,
+  status = "ok",
 ): void {
-  deps.audit.record(key, { event_type, status: "ok", manifest_id: name, principal_subj: principal.sub, payload });
+  deps.audit.record(key, { event_type, status, manifest_id: name, principal_subj: principal.sub, payload });
 }
 
 function pointerView(tenant_id: string, row: ManifestPointerRow): ManifestPointerView {

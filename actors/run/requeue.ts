@@ -52,7 +52,9 @@ export async function requeueRun(
     const startedAt = env.now();
     const accepting = acceptedRun(place, startedAt + durable.ttl_ms);
     const body = deps.manifests.keep(store, agent);
-    const run = { ...goneOnWith(dead, runId), manifest_digest: agent.digest, owner: deps.owner, started_at: startedAt };
+    const { digest: manifest_digest, version: manifest_version } = agent;
+    const own = { manifest_digest, manifest_version, owner: deps.owner, started_at: startedAt };
+    const run = { ...goneOnWith(dead, runId), ...own };
     await log.begin({
       entries: [requeuedEntry(runId, deadId)],
       ops: [requeueFiberOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent)],
@@ -100,7 +102,7 @@ async function checkStandsAt(
 function goneOnWith(
   { run_id, manifest, parent_run_id, hops, asked, first_seq, spent }: RunRow,
   runId: string,
-): Omit<NewRun, "owner" | "manifest_digest" | "started_at"> {
+): Omit<NewRun, "owner" | "manifest_digest" | "manifest_version" | "started_at"> {
   const { first_run_id = run_id, first_seq: first = first_seq ?? 0 } = asked.requeued ?? {};
   const used = spent ?? asked.requeued?.spent ?? null;
   const requeued = { run_id, first_run_id, first_seq: first, spent: used && limitsUsed(used) };

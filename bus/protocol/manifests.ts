@@ -18,10 +18,34 @@ export interface ManifestsMessages {
   };
   canary: { body: { name: string; version: number; weight: number; principal: Principal }; reply: ManifestPointerView };
   clearCanary: { body: { name: string; principal: Principal }; reply: ManifestPointerView };
+  /** Holds how its runs have ended against what is usual; takes a canary back that fails. Refuses with what the manifest is refused with. */
+  judge: { body: JudgedManifest; reply: { readonly anomaly: boolean } };
   rollback: {
     body: { name: string; version: number; comment: string; principal: Principal };
     reply: ManifestPointerView;
   };
+}
+
+/** Runs that have ended by themselves, and how many of them have failed. */
+export interface Outcomes {
+  readonly runs: number;
+  readonly failures: number;
+}
+
+/** How the runs of a manifest have ended of late. */
+export interface WatchedManifest {
+  readonly name: string;
+  readonly seen: Outcomes;
+  /** When its pointer was last moved, while it has a canary; else null. */
+  readonly rollout: number | null;
+  /** Of the runs that began since then, by version. */
+  readonly versions: readonly (Outcomes & { readonly version: number })[];
+}
+
+/** The same, and when that was: in so many milliseconds up to a time. */
+export interface JudgedManifest extends WatchedManifest {
+  readonly now: number;
+  readonly window_ms: number;
 }
 
 /** Which versions of a stored manifest are in effect. */

@@ -30,6 +30,7 @@ import { migration as waitsBeside } from "./0053_waits_beside.ts";
 import { migration as lists } from "./0054_lists.ts";
 import { migration as queuedWaits } from "./0055_queued_waits.ts";
 import { migration as uploadsByAge } from "./0056_uploads_by_age.ts";
+import { migration as runRates } from "./0057_run_rates.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -64,4 +65,5 @@ export const migrations: readonly Migration[] = [
   lists,
   queuedWaits,
   uploadsByAge,
+  runRates,
 ];

@@ -109,6 +109,8 @@ const runTable = table("runs", {
   epoch: integer,
   manifest: text,
   manifest_digest: text,
+  /** The tenant store's number of it; null for manifests of the operator. */
+  manifest_version: nullable(integer),
   parent_run_id: nullable(text),
   /** How many agents the request has come through before. */
   hops: integer,
@@ -138,6 +140,7 @@ export type NewRun = Pick<
   | "owner"
   | "manifest"
   | "manifest_digest"
+  | "manifest_version"
   | "parent_run_id"
   | "hops"
   | "asked"

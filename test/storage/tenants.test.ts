@@ -24,6 +24,7 @@ import { keepFrameOp } from "../../storage/tables/model-frames.ts";
 import { writePlan } from "../../storage/tables/plans.ts";
 import { queueInputOp } from "../../storage/tables/queued-inputs.ts";
 import { joinBudgetOps, openBudgetOps } from "../../storage/tables/run-budgets.ts";
+import { setUsualRateOp } from "../../storage/tables/run-rates.ts";
 import { endRunOp, insertRunOp, parkRunOp, runBegun, runKey } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
@@ -174,6 +175,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       created_by: text,
       comment: text,
     }),
+    setUsualRateOp(tenant, { manifest: text, runs: 1, failures: 1, seen_at: 5 }),
     setManifestPointerOp(tenant, {
       name: "m",
       version: 1,
@@ -515,6 +517,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "plans_nth",
     "run_any",
     "run_budgets_by_run_id",
+    "run_rates_by_manifest",
     "search_few_hits",
     "search_unindexed_threads_of_tenant",
     "stored_bytes_of_kind",

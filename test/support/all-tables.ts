@@ -25,6 +25,7 @@ import "../../storage/tables/queued-inputs.ts";
 import "../../storage/tables/queued-waits.ts";
 import "../../storage/tables/rate-buckets.ts";
 import "../../storage/tables/run-budgets.ts";
+import "../../storage/tables/run-rates.ts";
 import "../../storage/tables/runs.ts";
 import "../../storage/tables/schema-revisions.ts";
 import "../../storage/tables/search.ts";

@@ -47,6 +47,7 @@ export function newRun(run_id: string, changes: Partial<NewRun> = {}): NewRun {
     owner: "here:1:0",
     manifest: "m",
     manifest_digest: "d".repeat(64),
+    manifest_version: null,
     parent_run_id: null,
     hops: 0,
     asked: {

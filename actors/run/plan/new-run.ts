@@ -24,6 +24,7 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
     owner,
     manifest: agent.name,
     manifest_digest: agent.digest,
+    manifest_version: agent.version,
     parent_run_id: plan.parent?.run_id ?? null,
     hops: plan.parent?.depth ?? 0,
     asked: {

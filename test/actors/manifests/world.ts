@@ -78,6 +78,7 @@ export class ManifestsWorld {
           cards: new ModelCards(manifests, objects),
           settings: { tenantStoredBytes },
           mask,
+          metrics: new Metrics(),
           audit: new AuditLog(store, env, mask, auditFlushSeconds, () => assert.fail("an audit row was dropped")),
         };
         this.#parts.set(node, parts);

@@ -146,6 +146,7 @@ describe("a run beside its thread", () => {
       owner: "x",
       manifest: "agent",
       manifest_digest: "",
+      manifest_version: null,
       parent_run_id: null,
       hops: 0,
       asked,

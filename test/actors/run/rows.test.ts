@@ -73,6 +73,7 @@ for (const dialect of dialects)
         owner: "host:0:0",
         epoch: 2,
         manifest: "agent",
+        manifest_version: null,
         parent_run_id: null,
         hops: 0,
         idempotency_scope: JSON.stringify(["stream", "two", "jwt", "there", "bob", "k"]),

@@ -21,6 +21,8 @@ const isSelect = ({ text }: Statement) => /^\s*(SELECT|WITH)/i.test(text.sqlite)
 
 /** What runs in turns, streams and lists: it must find its rows by an index. */
 const hot = [
+  "run_rates_by_manifest",
+  "run_rates_delete_unseen",
   "approvals_delete_old",
   "approvals_next_tenant",
   "audit_delete_old",
@@ -193,6 +195,9 @@ const hot = [
 
 /** The service's own statements over tenants' tables: recovery and sweeps. */
 const acrossTenants = [
+  "run_outcomes",
+  "run_outcomes_last",
+  "run_rates_delete_unseen",
   "approvals_next_tenant",
   "audit_next_tenant",
   "threads_next_tenant",

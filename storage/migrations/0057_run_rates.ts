@@ -1,0 +1,20 @@
+import type { Migration } from "../store/migration.ts";
+
+/** A run says which stored version it was of, and what share of a manifest's runs usually fails is known: see storage/tables/run-rates.ts. */
+export const migration: Migration = {
+  revision: "0057",
+  name: "run_rates",
+  up: [
+    "ALTER TABLE runs ADD COLUMN manifest_version BIGINT",
+    `CREATE TABLE run_rates (
+      tenant_id TEXT NOT NULL,
+      manifest TEXT NOT NULL,
+      runs {{float}} NOT NULL,
+      failures {{float}} NOT NULL,
+      seen_at BIGINT NOT NULL,
+      PRIMARY KEY (tenant_id, manifest)
+    ) {{clustered}}`,
+    "CREATE INDEX run_rates_seen ON run_rates (seen_at)",
+  ],
+  down: ["DROP TABLE run_rates", "ALTER TABLE runs DROP COLUMN manifest_version"],
+};
