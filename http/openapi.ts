@@ -1,6 +1,8 @@
 import type { TSchema } from "typebox";
+import { exampleOf } from "./example.ts";
 import { refusalResponses, refusalSchemas } from "./openapi-refusals.ts";
 import type { Access, Route, RouteReply } from "./route.ts";
+import type { StreamEvent } from "./stream-event.ts";
 
 // The reference as an OpenAPI 3.1 document, made from the same table that routes, validates and answers. Nothing is said twice:
 // a refusal's example is the body that the server would write.
@@ -11,8 +13,10 @@ const description = `Runs agents that are described by manifests, and shows what
 
 Every route answers for the tenant of its caller alone: what belongs to another tenant is answered as what does not exist.
 
-Refusals carry a code under \`error\`, and more about it under \`detail\`; every answer carries \`x-request-id\`, which the log of the
-server has too. A request whose answer did not come may be sent again when the code is one of those that pass by themselves:
+Refusals carry a code under \`error\`, and more about it under \`detail\`. Two look otherwise: 401 is
+\`{"error": "unauthorized", "reason": "missing_credentials"}\`, or \`invalid_api_key\` or \`invalid_token\` for its reason, and 403 of a
+caller who lacks a scope is \`{"detail": "missing scopes: audit:read"}\`, without a code. Every answer carries \`x-request-id\`, which the
+log of the server has too. A request whose answer did not come may be sent again when the code is one of those that pass by themselves:
 \`rate_limited\`, \`mailbox_full\`, \`actor_lost\`, \`deadline_exceeded\`, \`shutting_down\`, \`storage_unavailable\`; a turn only with an
 \`Idempotency-Key\`.`;
 
@@ -77,7 +81,7 @@ export function openApiDocument(
         },
         RetryAfter: { description: "Seconds after which to ask again.", schema: { type: "integer" } },
       },
-      schemas: refusalSchemas,
+      schemas: { ...refusalSchemas, ...eventSchemas(routes) },
     },
   };
 }
@@ -98,7 +102,9 @@ function operation(route: Route): Json {
       requestBody: {
         required: true,
         description: `At most ${route.bodyBytesMax / 1024} KiB.`,
-        content: { "application/json": { schema: asSent(route.body) } },
+        content: {
+          "application/json": { schema: asSent(route.body), example: exampleOf(route.body, "request") },
+        },
       },
     }),
     responses: { ...repliesOf(route), ...refusalResponses(route, statusesOf(route)) },
@@ -144,12 +150,15 @@ function parametersOf(schema: TSchema | null, place: "path" | "query" | "header"
     properties: Record<string, Json>;
     required?: readonly string[];
   };
+  const examples = exampleOf(schema ?? { type: "object" }, "request") as Json;
   return Object.entries(properties).map(([name, { description: words, ...rest }]) => ({
     name,
     in: place,
     required: required.includes(name) && rest.default === undefined,
     ...(words !== undefined && { description: words }),
     schema: rest,
+    // An optional one that is filled in would be sent with the first try.
+    ...(required.includes(name) && rest.default === undefined && { example: examples[name] }),
   }));
 }
 
@@ -172,7 +181,9 @@ function repliesOf(route: Route): Record<string, Json> {
     responses[status] = {
       description: replies.map((reply) => reply.description).join(" "),
       headers: { "x-request-id": { $ref: "#/components/headers/RequestId" } },
-      content: Object.fromEntries(replies.map((reply) => [reply.contentType, { schema: schemaOf(reply) }])),
+      content: Object.fromEntries(
+        replies.map((reply) => [reply.contentType, { schema: schemaOf(reply), example: replyExample(reply) }]),
+      ),
     };
   }
   return responses;
@@ -182,6 +193,33 @@ function statusesOf(route: Route): number[] {
   return [...new Set([route.reply, ...route.otherReplies].map((reply) => reply.status))];
 }
 
-function schemaOf({ schema, contentType }: RouteReply): unknown {
+function schemaOf({ schema, contentType, events }: RouteReply): unknown {
+  if (events.length > 0) return streamSchema(events);
   return schema ?? (contentType === "application/json" ? {} : { type: "string" });
+}
+
+/** A stream is a text; what stands in it is told as JSON Schema tells what a text holds. */
+function streamSchema(events: readonly StreamEvent[]): Json {
+  return {
+    type: "string",
+    contentMediaType: "text/event-stream",
+    contentSchema: {
+      type: "array",
+      description: "The JSON behind each `data:`.",
+      items: { anyOf: events.map(({ component }) => ({ $ref: `#/components/schemas/${component}` })) },
+    },
+  };
+}
+
+/** Of a JSON body what its schema makes, with what is this route's own. */
+function replyExample({ schema, example }: RouteReply): unknown {
+  if (schema === null || typeof example === "string") return example ?? "";
+  const made = exampleOf(schema, "answer");
+  return example === null ? made : { ...(made as Json), ...example };
+}
+
+/** The schemas of all events that streams have, by their names. */
+function eventSchemas(routes: readonly Route[]): Json {
+  const events = routes.flatMap(({ reply, otherReplies }) => [reply, ...otherReplies].flatMap((each) => each.events));
+  return Object.fromEntries(events.map(({ component, schema }) => [component, schema]));
 }

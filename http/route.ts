@@ -7,6 +7,7 @@ import { Type } from "../bus/type.ts";
 import type { HttpContext } from "./context.ts";
 import type { Exchange } from "./engines/exchange.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
+import type { StreamEvent } from "./stream-event.ts";
 
 /** The methods that routes have. HEAD and OPTIONS are answered for all of them. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -69,6 +70,13 @@ export interface RouteReply {
   readonly description: string;
   /** Of a JSON body; null where the content type says enough. */
   readonly schema: TSchema | null;
+  /**
+   * For the reference. Of a JSON body the fields that are not as the schema's own example has them, of any other the text; of a stream
+   * it is made of its events.
+   */
+  readonly example: string | Readonly<Record<string, unknown>> | null;
+  /** Of a stream: what may come in it. */
+  readonly events: readonly StreamEvent[];
 }
 
 /** A request that has passed authentication and validation. */
@@ -175,8 +183,10 @@ function completed({
   contentType = "application/json",
   description,
   schema = null,
+  example = null,
+  events = [],
 }: ReplyDeclaration): RouteReply {
-  return { status, contentType, description, schema };
+  return { status, contentType, description, schema, example, events };
 }
 
 const leaseHeader = {

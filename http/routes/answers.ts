@@ -29,6 +29,7 @@ const toolResult = route({
       content: Type.Union([Type.String(), OpenObject, Type.Array(Type.Unknown())], {
         default: "",
         description: "The result, at most 256 KiB. What is no text reaches the model as JSON.",
+        examples: ["The page is open."],
       }),
       error: Type.Boolean({ default: false, description: "The call has failed, and `content` says why." }),
     },
@@ -67,6 +68,7 @@ const ui = route({
       request_id: Type.String({ minLength: 1, maxLength: 64, description: "Of the ui_request." }),
       value: Type.Unsafe<unknown>({
         default: null,
+        examples: ["today"],
         description:
           "true or false to a confirm, one of `options` to a select, anything but null to an input; at most 256 KiB.",
       }),

@@ -35,7 +35,7 @@ const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
 
 const Approval = Type.Object({
   approval_id: Type.String(),
-  id: Type.String({ description: "The same as approval_id." }),
+  id: Type.String({ description: "The same as approval_id.", examples: ["5d41402abc4b2a76b9719d911017c592"] }),
   tenant_id: Type.String(),
   manifest_id: Type.String(),
   tool_name: Type.String(),
@@ -154,7 +154,9 @@ const decide = route({
   params: ApprovalParams,
   body: Type.Object(
     {
-      decision: Type.Optional(Type.Union([Type.Literal("approved"), Type.Literal("denied")])),
+      decision: Type.Optional(
+        Type.Union([Type.Literal("approved"), Type.Literal("denied")], { examples: ["approved"] }),
+      ),
       status: Type.Optional(
         Type.Union([Type.Literal("approved"), Type.Literal("denied")], { description: "The same as decision." }),
       ),

@@ -9,14 +9,16 @@ import {
   auditToolMetrics,
 } from "../../storage/tables/audit.ts";
 import type { HttpContext } from "../context.ts";
+import { exampleOf } from "../example.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
-import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
 
 const tag = "Audit";
 const scopes = ["audit:read"];
 const dayMs = 86_400_000;
 
+const Payload = Type.Object({}, { additionalProperties: true, examples: [{ tool: "calculator", latency_ms: 3 }] });
 const AuditEvent = Type.Object(
   {
     id: Type.String(),
@@ -25,9 +27,9 @@ const AuditEvent = Type.Object(
     event_type: Type.String(),
     manifest_id: Type.String(),
     principal_subj: Type.String(),
-    status: Type.String(),
-    payload: OpenObject,
-    payload_json: OpenObject,
+    status: Type.String({ examples: ["ok"] }),
+    payload: Payload,
+    payload_json: Payload,
   },
   { description: "`payload` and `payload_json` are the same object." },
 );
@@ -79,6 +81,7 @@ const exportAudit = route({
     description:
       "As items of GET /audit. A file whose last line is `{error: export_incomplete, detail}` lacks what would have come after it.",
     contentType: "application/x-ndjson",
+    example: `${JSON.stringify(exampleOf(AuditEvent, "answer"))}\n`,
   },
   fails: ["invalid_window", "storage_unavailable"],
   handle({ query, principal }, context) {

@@ -6,7 +6,9 @@ import { actorFails, route } from "../route.ts";
 import { openRunStream, readEventId } from "../run-stream.ts";
 import { AcceptedRun, ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
+import { tailEvents, tailExample, turnEvents, turnExample } from "../schemas/frames.ts";
 import { currentSnapshot } from "../snapshot.ts";
+import { streamExample } from "../stream-event.ts";
 import { checkReadSuffix, checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
 import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
 
@@ -84,7 +86,12 @@ const chatStream = route({
   drives: "turn",
   headers: IdempotencyHeaders,
   body: ChatRequest,
-  reply: { description: "Frames of the turn, ended by `data: [DONE]`.", contentType: "text/event-stream" },
+  reply: {
+    description: "Frames of the turn, ended by `data: [DONE]`.",
+    contentType: "text/event-stream",
+    events: turnEvents,
+    example: streamExample(turnExample),
+  },
   fails: [...turnFails, ...idempotencyFails, "idempotency_key_requires_thread_id", "run_queue_full", "run_not_found"],
   handle(request, context) {
     const { body, exchange } = request;
@@ -178,7 +185,12 @@ const chatReattach = route({
   headers: Type.Object({
     "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last frame that was seen." })),
   }),
-  reply: { description: "Frames, until nothing has happened for a while.", contentType: "text/event-stream" },
+  reply: {
+    description: "Frames, until nothing has happened for a while.",
+    contentType: "text/event-stream",
+    events: tailEvents,
+    example: streamExample(tailExample),
+  },
   fails: ["invalid_thread_id", "run_not_found"],
   handle({ params, query, principal, exchange }, context) {
     const suffix = checkReadSuffix(params.thread_id);

@@ -57,7 +57,11 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     summary: "This reference as an OpenAPI document.",
     tag,
     access: "docs",
-    reply: { description: "OpenAPI 3.1.", schema: OpenObject },
+    reply: {
+      description: "OpenAPI 3.1.",
+      schema: OpenObject,
+      example: { openapi: "3.1.0", info: { title: "svc", version: "1.0.0" }, paths: {} },
+    },
     handle(_request, { version }) {
       document ??= JSON.stringify(openApiDocument(routes(), version, tags));
       return jsonText(document);
@@ -71,7 +75,11 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
       "This reference as a page. A browser without credentials gets a page that asks for a key, with status 401.",
     tag,
     access: "docs",
-    reply: { description: "A page that loads nothing from elsewhere.", contentType: "text/html" },
+    reply: {
+      description: "A page that loads nothing from elsewhere.",
+      contentType: "text/html",
+      example: docsPage(false),
+    },
     challenge: () => text(docsPage(true), pageType, pageHeaders, 401),
     handle: () => text(docsPage(false), pageType, pageHeaders),
   });
@@ -83,7 +91,7 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     tag,
     access: "public",
     params: Type.Object({ file: Type.String({ description: "Its name." }) }),
-    reply: { description: "The file.", contentType: "application/octet-stream" },
+    reply: { description: "The file.", contentType: "application/octet-stream", example: "body { margin: 0 }" },
     fails: ["not_found"],
     async handle({ params }) {
       const found = files.get(params.file);

@@ -14,7 +14,10 @@ const Tokens = Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 });
 
 const EmbeddingsRequest = Type.Object(
   {
-    model: Type.String({ description: "Id of a route of SVC_MODEL_ROUTES with kind embedding." }),
+    model: Type.String({
+      description: "Id of a route of SVC_MODEL_ROUTES with kind embedding.",
+      examples: ["text-embedding-3-small"],
+    }),
     input: Type.Union(
       [
         Text,

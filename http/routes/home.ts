@@ -5,6 +5,8 @@ import { homeOf, homePage } from "../pages/home.ts";
 import { pageHeaders, pageType, wantsPage } from "../pages/html.ts";
 import { route } from "../route.ts";
 
+const homeExample = homeOf("127.0.0.1:8080", { isTls: false, needsKey: false });
+
 const home = route({
   method: "GET",
   path: "/",
@@ -13,6 +15,7 @@ const home = route({
   access: "public",
   reply: {
     description: "For programs.",
+    example: { ...homeExample },
     schema: Type.Object({
       service: Type.Literal("svc"),
       about: Type.String(),
@@ -23,7 +26,13 @@ const home = route({
       first_request: Type.String({ description: "A command line that runs a turn." }),
     }),
   },
-  otherReplies: [{ description: "For a browser, which names text/html in Accept.", contentType: "text/html" }],
+  otherReplies: [
+    {
+      description: "For a browser, which names text/html in Accept.",
+      contentType: "text/html",
+      example: homePage(homeExample, false),
+    },
+  ],
   handle({ exchange: { head } }, { settings }) {
     const needsKey = settings.authMode !== "none";
     const home = homeOf(head.headers.host ?? "", { isTls: isTls(head, settings), needsKey });

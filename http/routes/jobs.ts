@@ -40,7 +40,7 @@ const payloadFields = {
 
 const Job = Type.Object({
   tenant_id: Type.String(),
-  name: Type.String(),
+  name: Type.String({ examples: ["morning-report"] }),
   schedule: Type.String({ description: "Empty for a job that runs by hand only." }),
   manifest_id: Type.String(),
   payload: Type.Object(payloadFields),
@@ -73,7 +73,9 @@ const JobRun = Type.Object({
   }),
 });
 
-const JobParams = Type.Object({ name: Type.String({ description: "1 to 64 of a-z, 0-9, _ and -." }) });
+const JobParams = Type.Object({
+  name: Type.String({ description: "1 to 64 of a-z, 0-9, _ and -.", examples: ["morning-report"] }),
+});
 
 const listJobs = route({
   method: "GET",
@@ -116,11 +118,16 @@ const putJob = route({
     {
       schedule: Type.String({
         default: "",
+        examples: ["0 6 * * *"],
         description:
           "Minute, hour, day of month, month, day of week (Sunday is 0), in UTC: `*`, `a`, `a-b`, `*/n`, `a-b/n`, and lists of these. Empty for none.",
       }),
-      manifest_id: Type.String({ default: "", maxLength: 128, description: "The agent that is asked." }),
-      payload: Type.Object(payloadFields, { default: {}, additionalProperties: false }),
+      manifest_id: Type.String({
+        ...{ default: "", maxLength: 128, description: "The agent that is asked.", examples: ["quick"] },
+      }),
+      payload: Type.Object(payloadFields, {
+        ...{ default: {}, additionalProperties: false, examples: [{ prompt: "Sum up what is on the list." }] },
+      }),
       enabled: Type.Boolean({ default: true, description: "False: it does not run by itself." }),
     },
     { additionalProperties: false },

@@ -8,6 +8,8 @@ import { openAiRefusal } from "../openai-refusal.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { ClientMessage } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
+import { completionEvents } from "../schemas/openai-events.ts";
+import { streamExample } from "../stream-event.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { completionOptions, isNothing } from "../turn-options.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
@@ -67,7 +69,11 @@ const CompletionRequest = Type.Object(
     stop: Type.Optional(Type.Unknown({ description: "Up to four texts before which the model ends." })),
     audio: Type.Optional(Type.Unknown({ description: "Refused." })),
   },
-  { additionalProperties: true, description: "Other fields are accepted without effect." },
+  {
+    additionalProperties: true,
+    description: "Other fields are accepted without effect.",
+    examples: [{ model: "quick", messages: [{ role: "user", content: "What is 6 * 7?" }] }],
+  },
 );
 
 const completions = route({
@@ -81,9 +87,39 @@ const completions = route({
   body: CompletionRequest,
   reply: {
     description: "A chat.completion.",
-    schema: Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true }),
+    schema: Type.Object(
+      { id: Type.String(), object: Type.String() },
+      {
+        additionalProperties: true,
+        examples: [
+          {
+            ...{ id: "chatcmpl-d4e865c85a388aa550a42c21", object: "chat.completion", created: 1795348800 },
+            model: "quick",
+            choices: [
+              {
+                index: 0,
+                message: { role: "assistant", content: "6 * 7 = 42", refusal: null },
+                logprobs: null,
+                finish_reason: "stop",
+              },
+            ],
+            usage: {
+              ...{ prompt_tokens: 1186, completion_tokens: 55, total_tokens: 1241 },
+              prompt_tokens_details: { cached_tokens: 0 },
+            },
+          },
+        ],
+      },
+    ),
   },
-  otherReplies: [{ description: "With `stream` its chunks.", contentType: "text/event-stream" }],
+  otherReplies: [
+    {
+      description: "With `stream` its chunks.",
+      contentType: "text/event-stream",
+      events: completionEvents,
+      example: streamExample(completionEvents.slice(0, 1)),
+    },
+  ],
   fails: [...turnFails, "invalid_idempotency_key", "unsupported_parameter", "model_provider_error"],
   refusal: openAiRefusal,
   handle(request, context) {
@@ -110,7 +146,18 @@ const completions = route({
   },
 });
 
-const ModelObject = Type.Object({ id: Type.String(), object: Type.String() }, { additionalProperties: true });
+const ModelObject = Type.Object(
+  { id: Type.String(), object: Type.String() },
+  {
+    additionalProperties: true,
+    examples: [
+      {
+        ...{ id: "quick", object: "model", created: 1795348800, owned_by: "svc", description: "A small assistant." },
+        svc: { contextWindow: 128_000, providerModel: "demo", modalities: ["text"], starters: [], commands: [] },
+      },
+    ],
+  },
+);
 
 const models = route({
   method: "GET",
@@ -140,7 +187,7 @@ const model = route({
   tag,
   access: "chat:read",
   anonymous: true,
-  params: Type.Object({ name: Type.String({ description: "Name of the manifest." }) }),
+  params: Type.Object({ name: Type.String({ description: "Name of the manifest.", examples: ["quick"] }) }),
   reply: { description: "As in the list.", schema: ModelObject },
   fails: ["unknown_manifest", ...actorFails],
   refusal: openAiRefusal,

@@ -74,7 +74,10 @@ const requeueMany = route({
     schema: Type.Object({
       requeued: Type.Array(Type.Object({ run_id: Type.String(), requeued_as: Type.String() })),
       skipped: Type.Array(
-        Type.Object({ run_id: Type.String(), error: Type.String({ description: "Why nothing goes on with it." }) }),
+        Type.Object({
+          run_id: Type.String(),
+          error: Type.String({ description: "Why nothing goes on with it.", examples: ["run_in_progress"] }),
+        }),
       ),
       more: Type.Boolean({ description: "There may be more: a page was full, or the queue is." }),
       next_cursor: nullable(Type.String({ description: "Where they begin; null for the oldest." })),

@@ -12,8 +12,10 @@ import { withReferred } from "../response-items.ts";
 import { openResponseStream } from "../response-stream.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { durableRun } from "../run-record.ts";
-import { nullable } from "../schemas/common.ts";
+import { completedResponse, responseEvents, responseExample } from "../schemas/openai-events.ts";
+import { ResponseObject, ResponseRequest } from "../schemas/responses.ts";
 import { findResponse, readResponse } from "../stored-response.ts";
+import { streamExample } from "../stream-event.ts";
 import { isNothing, responseOptions } from "../turn-options.ts";
 import { acceptRun, answerTurn, streamTurn, type TurnFields } from "../turns.ts";
 import { turnFails } from "./chat.ts";
@@ -25,93 +27,6 @@ const tag = "OpenAI-compatible";
 
 /** How long a run that is being stopped gets to write its last batch. */
 const cancelMs = 60_000;
-
-const noEffect = "Accepted without effect.";
-const refused = "Refused.";
-
-const ResponseRequest = Type.Object(
-  {
-    model: Type.String({ description: "Name of a manifest." }),
-    input: Type.Unsafe<string | readonly Readonly<Record<string, unknown>>[]>({
-      type: ["string", "array"],
-      minItems: 1,
-      maxItems: 10_000,
-      items: { type: "object" },
-      description:
-        "A text, or items: `message`, `function_call` and `function_call_output` of `tools` (of anything else they are quotations), `reasoning`, which has no effect, and `item_reference` to an item of a response that is kept.",
-    }),
-    instructions: Type.Optional(
-      nullable(Type.String({ description: "Below the manifest's own, in this turn and no later one." })),
-    ),
-    previous_response_id: Type.Optional(
-      nullable(
-        Type.String({
-          maxLength: 128,
-          description:
-            "A response whose conversation goes on; one that something has followed already is gone on from in a copy of it.",
-        }),
-      ),
-    ),
-    store: Type.Optional(nullable(Type.Boolean({ description: "false: the turn is stateless. Default true." }))),
-    stream: Type.Optional(nullable(Type.Boolean())),
-    max_output_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
-    temperature: Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 2 }))),
-    metadata: Type.Optional(
-      nullable(
-        Type.Unsafe<Record<string, string>>({
-          type: "object",
-          maxProperties: 16,
-          propertyNames: { type: "string", maxLength: 64 },
-          additionalProperties: { type: "string", maxLength: 512 },
-          description: "Told again with the response.",
-        }),
-      ),
-    ),
-    background: Type.Optional(
-      nullable(
-        Type.Boolean({
-          description:
-            "true: answered at once, as `queued`; the turn goes on by itself, also when this process ends. Beside `store: false` it is refused.",
-        }),
-      ),
-    ),
-    tools: Type.Optional(
-      Type.Unknown({
-        description:
-          "Functions that the client has, at most 128, beside the manifest's own tools; a call of one ends the response with a `function_call`. A name of the manifest's is refused, and so are tools that are no functions.",
-      }),
-    ),
-    tool_choice: Type.Optional(
-      Type.Unknown({
-        description:
-          "`none`, or, for the first step of the turn, `auto`, `required` or a function by its name, also one of the manifest's.",
-      }),
-    ),
-    text: Type.Optional(
-      Type.Unknown({
-        description:
-          "`format` is `text`, `json_object`, or `json_schema` with a schema of at most 16,384 characters; where the manifest has an output_schema, that goes before.",
-      }),
-    ),
-    conversation: Type.Optional(Type.Unknown({ description: refused })),
-    prompt: Type.Optional(Type.Unknown({ description: refused })),
-    max_tool_calls: Type.Optional(Type.Unknown({ description: refused })),
-    top_logprobs: Type.Optional(Type.Unknown({ description: "Refused unless it is 0." })),
-    include: Type.Optional(Type.Unknown({ description: noEffect })),
-    parallel_tool_calls: Type.Optional(Type.Unknown({ description: "false: one call in each step of the model." })),
-    reasoning: Type.Optional(Type.Unknown({ description: noEffect })),
-    service_tier: Type.Optional(Type.Unknown({ description: noEffect })),
-    top_p: Type.Optional(Type.Unknown({ description: noEffect })),
-    truncation: Type.Optional(Type.Unknown({ description: noEffect })),
-    user: Type.Optional(Type.Unknown({ description: noEffect })),
-  },
-  { additionalProperties: true, description: "Other fields are accepted without effect." },
-);
-
-const ResponseObject = Type.Object(
-  { id: Type.String(), object: Type.String(), status: Type.String(), output: Type.Array(Type.Unknown()) },
-  { additionalProperties: true },
-);
 
 const ResponseParams = Type.Object({ response_id: Type.String({ description: "`resp_…`" }) });
 
@@ -125,7 +40,14 @@ const create = route({
   drives: "turn",
   body: ResponseRequest,
   reply: { description: "A response.", schema: ResponseObject },
-  otherReplies: [{ description: "With `stream` its events.", contentType: "text/event-stream" }],
+  otherReplies: [
+    {
+      description: "With `stream` its events.",
+      contentType: "text/event-stream",
+      events: responseEvents,
+      example: streamExample(responseExample, false),
+    },
+  ],
   fails: [...turnFails, "unknown_response", "unsupported_parameter", "model_provider_error"],
   refusal: openAiRefusal,
   async handle(request, context) {
@@ -195,7 +117,14 @@ const retrieve = route({
     ),
   }),
   reply: { description: "The response, as far as it is in the log.", schema: ResponseObject },
-  otherReplies: [{ description: "With `stream` its events.", contentType: "text/event-stream" }],
+  otherReplies: [
+    {
+      description: "With `stream` its events.",
+      contentType: "text/event-stream",
+      events: responseEvents,
+      example: streamExample(responseExample, false),
+    },
+  ],
   fails: ["unknown_response", "unsupported_parameter", "storage_unavailable"],
   refusal: openAiRefusal,
   async handle({ params, query, principal }, context) {
@@ -237,6 +166,7 @@ const erase = route({
   params: ResponseParams,
   reply: {
     description: "Its words stay in the conversation while other responses go on from them.",
+    example: { id: completedResponse.id, object: "response.deleted" },
     schema: Type.Object({ id: Type.String(), object: Type.String(), deleted: Type.Boolean() }),
   },
   fails: ["unknown_response", "run_in_progress", ...actorFails],

@@ -11,6 +11,8 @@ import { type DurableRun, durableRun, recordOf, standingOf } from "../run-record
 import { openRunStream, readEventId } from "../run-stream.ts";
 import { RunRecord } from "../schemas/chat.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import { runExample, tailEvents } from "../schemas/frames.ts";
+import { streamExample } from "../stream-event.ts";
 
 // Durable runs: by their token, for whoever has it; and all of a tenant's, for its operators.
 
@@ -54,6 +56,8 @@ const runStream = route({
   reply: {
     description: "What the run says, where it stands, and how it has ended.",
     contentType: "text/event-stream",
+    events: tailEvents,
+    example: streamExample(runExample),
   },
   fails: ["run_not_found", "storage_unavailable"],
   handle({ params, query, principal, exchange }, context) {

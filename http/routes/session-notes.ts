@@ -19,11 +19,12 @@ const name = route({
   access: "chat:write",
   drives: "thread",
   body: Type.Object(
-    { thread_id: ThreadId, name: Type.String({ minLength: 1, maxLength: 256 }) },
+    { thread_id: ThreadId, name: Type.String({ minLength: 1, maxLength: 256, examples: ["Sums"] }) },
     { additionalProperties: false },
   ),
   reply: {
     description: "The name.",
+    example: { name: "Sums" },
     schema: Type.Object({ ...Ok, name: Type.String(), meta: Type.Object({ session_name: Type.String() }) }),
   },
   fails: ["invalid_thread_id", "unknown_thread", "conflict", ...actorFails],
@@ -112,7 +113,7 @@ const custom = route({
   body: Type.Object(
     {
       thread_id: ThreadId,
-      content: Type.String({ default: "" }),
+      content: Type.String({ default: "", examples: ["The customer is on the phone."] }),
       in_context: Type.Boolean({
         default: false,
         description: "Whether the model reads it, from the next turn on: as a user's message, marked as the client's.",

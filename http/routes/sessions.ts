@@ -9,6 +9,7 @@ import { searchEvents } from "../../storage/tables/search.ts";
 import { recentThreads, type ThreadRow } from "../../storage/tables/threads.ts";
 import { activeBranch, eventPages } from "../active-branch.ts";
 import { json } from "../exchange/reply.ts";
+import { snapshotExample } from "../field-examples.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
@@ -105,6 +106,7 @@ const eraseHistory = route({
   params: ThreadParams,
   reply: {
     description: "Also when there was none.",
+    example: { status: "deleted" },
     schema: Type.Object({ status: Type.String(), thread_id: Type.String() }),
   },
   fails: ["invalid_thread_id", "run_in_progress", ...actorFails],
@@ -121,7 +123,7 @@ const eraseHistory = route({
 });
 
 const SessionItem = Type.Object({
-  id: Type.String(),
+  id: Type.String({ examples: ["default:tour"] }),
   createdAt: Type.Integer(),
   updatedAt: Type.Integer(),
   parentSessionId: nullable(Type.String()),
@@ -174,7 +176,10 @@ const session = route({
       }),
     ),
   }),
-  reply: { description: "The snapshot.", schema: Type.Object({ id: Type.String() }, { additionalProperties: true }) },
+  reply: {
+    description: "The snapshot.",
+    schema: Type.Object({ id: Type.String() }, { additionalProperties: true, examples: [snapshotExample] }),
+  },
   fails: ["invalid_thread_id", ...actorFails],
   handle({ params, query, principal }, context) {
     const pieces = currentSnapshot(context, principal, checkReadSuffix(params.thread_id), {

@@ -12,6 +12,7 @@ const methods = route({
   access: "public",
   reply: {
     description: "`bearer_required` is false only where SVC_AUTH_MODE is none.",
+    example: { github_device: false, github_redirect: false, google_redirect: false, bearer_required: true },
     schema: Type.Object({
       github_device: Type.Boolean(),
       github_redirect: Type.Boolean(),

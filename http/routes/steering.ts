@@ -74,6 +74,7 @@ const workspaceEdited = route({
   reply: {
     description:
       "`queued`: a run has the thread, and its model reads it before its next call. `recorded`: it is in the thread's log.",
+    example: { status: "recorded" },
     schema: Type.Object({ status: Type.String(), thread_id: Type.String(), event_id: nullable(Type.String()) }),
   },
   fails: ["invalid_thread_id", "queue_full", "conflict", ...actorFails],

@@ -7,9 +7,9 @@ import { type Route, route } from "../route.ts";
 const tag = "System";
 
 const Health = Type.Object({
-  status: Type.String(),
-  env: Type.String(),
-  version: Type.String(),
+  status: Type.String({ examples: ["ok"] }),
+  env: Type.String({ examples: ["development"] }),
+  version: Type.String({ examples: ["0.1.0"] }),
   multi_region: Type.Boolean(),
   federation: Type.Null(),
 });
@@ -31,7 +31,7 @@ function health(path: string): Route {
 const Check = Type.Object({ ok: Type.Boolean(), duration_ms: Type.Number() }, { additionalProperties: true });
 
 const Readiness = Type.Object({
-  status: Type.String(),
+  status: Type.String({ examples: ["ready"] }),
   checks: Type.Object({ database: Check, redis: Check, object_store: Check, jwks: Type.Optional(Check) }),
 });
 
@@ -48,6 +48,14 @@ const ready = route({
       status: 503,
       description: "A check is not ok: status `not_ready`. Or the server is `draining`.",
       schema: Readiness,
+      example: {
+        status: "not_ready",
+        checks: {
+          database: { ok: false, duration_ms: 3.1, detail: "schema_behind" },
+          redis: { ok: true, duration_ms: 0, configured: false },
+          object_store: { ok: true, duration_ms: 2.4 },
+        },
+      },
     },
   ],
   async handle(_request, { probes, settings, draining }) {
@@ -66,14 +74,25 @@ const ready = route({
   },
 });
 
+const metricsExample = `# HELP svc_http_requests_total Requests by route and status.
+# TYPE svc_http_requests_total counter
+svc_http_requests_total{route="POST /chat",status="200"} 1
+`;
+
 const metrics = route({
   method: "GET",
   path: "/metrics",
   summary: "What the process has counted.",
   tag,
   access: "authenticated",
-  reply: { description: "Prometheus text.", contentType: "text/plain" },
-  otherReplies: [{ description: "OpenMetrics, when it is accepted.", contentType: "application/openmetrics-text" }],
+  reply: { description: "Prometheus text.", contentType: "text/plain", example: metricsExample },
+  otherReplies: [
+    {
+      description: "OpenMetrics, when it is accepted.",
+      contentType: "application/openmetrics-text",
+      example: `${metricsExample.replace("_total Requests", " Requests").replace("_total counter", " counter")}# EOF\n`,
+    },
+  ],
   async handle({ exchange }, { allMetrics }) {
     const wantsOpenMetrics = (exchange.head.headers.accept ?? "").includes("application/openmetrics-text");
     const { contentType, body } = await renderMetrics(await allMetrics(), wantsOpenMetrics ? "openmetrics" : "text");
@@ -87,7 +106,7 @@ const runTask = route({
   summary: "Does a periodic task of the process now, whenever it is due.",
   tag,
   access: ["tasks:run"],
-  params: Type.Object({ name: Type.String({ description: "Of the task, such as `run_scheduled_jobs`." }) }),
+  params: Type.Object({ name: Type.String({ description: "Of the task.", examples: ["run_scheduled_jobs"] }) }),
   reply: {
     description: "It is done. What it has told others to look at goes on.",
     schema: Type.Object({ task: Type.String(), status: Type.Literal("done") }),

@@ -13,6 +13,7 @@ const Item = Type.Object(
   {
     at: EpochMs,
     kind: Type.String({
+      examples: ["model_call"],
       description:
         "accepted, begun, input, model_call, tool_call, tool_result, wait, note, retry, ended. What else it has depends on it.",
     }),

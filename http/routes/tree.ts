@@ -148,6 +148,12 @@ const rewind = route({
   },
 });
 
+/** The first line of an export. */
+const exportExample = {
+  ...{ seq: 0, ts: 1795348800, kind: "message", role: "user", content: "What is 6 * 7?" },
+  ...{ event_id: "a0ba44739d83420b416a000000000000", parent_id: null },
+};
+
 const exportSession = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}/export",
@@ -158,6 +164,7 @@ const exportSession = route({
   reply: {
     description: "Oldest first; nothing for a thread that does not exist. What providers have signed is left out.",
     contentType: "application/x-ndjson",
+    example: `${JSON.stringify(exportExample)}\n`,
   },
   fails: ["invalid_thread_id", ...actorFails],
   async handle({ params, principal }, context) {

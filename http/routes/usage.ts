@@ -27,7 +27,7 @@ const UsageItem = Type.Object({
   manifest_id: Type.String(),
   model_id: Type.String({ description: "The route; `wire_model_id` is the provider's own name." }),
   wire_model_id: Type.String(),
-  kind: Type.String(),
+  kind: Type.String({ examples: ["tokens"] }),
   ...tokenCounts,
   estimated: Type.Optional(
     Type.Literal(true, {

@@ -14,6 +14,18 @@ const jwks = route({
   unlimited: true,
   reply: {
     description: "`error` is `not_configured`, and `keys` empty, where SVC_JWKS_PUBLIC is not set.",
+    example: {
+      keys: [
+        {
+          kty: "OKP",
+          crv: "Ed25519",
+          kid: "2026",
+          alg: "EdDSA",
+          use: "sig",
+          x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+        },
+      ],
+    },
     schema: Type.Object({
       error: Type.Optional(Type.String()),
       keys: Type.Array(Type.Object({ kty: Type.String() }, { additionalProperties: true })),

@@ -40,7 +40,10 @@ export const ChatRequest = Type.Object(
     template: Type.Optional(nullable(Type.String({ maxLength: 64, description: "Name of a prompt of the manifest." }))),
     template_args: Type.Array(Type.String(), { default: [], maxItems: 1000 }),
   },
-  { additionalProperties: false },
+  {
+    additionalProperties: false,
+    examples: [{ manifest: "quick", thread_id: "tour", messages: [{ role: "user", content: "What is 6 * 7?" }] }],
+  },
 );
 
 export const ThreadParams = Type.Object({ thread_id: Type.String({ description: "The thread's suffix." }) });

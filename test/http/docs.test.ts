@@ -87,6 +87,22 @@ describe("/docs", () => {
     for (const url of asked) assert.ok(url.startsWith(`${server.url}/`) || url.startsWith("data:"), url);
     assert.deepEqual(complaintsOf(page), []);
   });
+
+  test("a first try in the page runs the agent quick", { timeout: 60_000 }, async (t) => {
+    const chromium = findChromium();
+    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    await page.evaluate(operationsShown);
+
+    await page.evaluate(`document.querySelector("#operations-Chat-postChat .opblock-summary-control").click()`);
+    for (const button of [".try-out__btn", ".execute"])
+      await page.evaluate(clicked(`#operations-Chat-postChat ${button}`));
+    const answer = await page.evaluate(
+      textOf("#operations-Chat-postChat .live-responses-table .response .highlight-code", "final"),
+    );
+
+    assert.equal(JSON.parse(String(answer).replace(/^[^{]*/, "")).final.role, "assistant");
+  });
 });
 
 describe("/docs where the reference needs credentials", () => {

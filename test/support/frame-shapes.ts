@@ -1,3 +1,5 @@
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { frames } from "../../http/schemas/frames.ts";
 import type { Frame } from "./sse-frames.ts";
 
 // The rows of the frame table (document 1, "SSE stream frames"; shapes, 2.1 and 2.2): what each frame's data has.
@@ -178,8 +180,23 @@ export const withoutId: ReadonlySet<string> = new Set([
   ...["session_progress", "text_delta", "thinking_delta", "on_error", "error", "run_accepted", "run_status", "final"],
 ]);
 
+/** The frames that have a row here. */
+export const frameNames: readonly string[] = [...Object.keys(shapes), "snapshot"];
+
+const ajv = new Ajv2020({ strict: false });
+const told = new Map<string, ValidateFunction>(
+  Object.entries(frames).map(([name, { schema }]) => [name, ajv.compile(schema)]),
+);
+
 /** What is wrong with a frame by itself: its envelope, its text, the fields of its data. Null when nothing is. */
-export function frameProblem({ name, event, json, raw, id, data }: Frame): string | null {
+export function frameProblem(frame: Frame): string | null {
+  const check = told.get(frame.name);
+  const problem = ownProblem(frame);
+  if (problem !== null || check === undefined || check(frame.json)) return problem;
+  return `it is not as the reference says: ${ajv.errorsText(check.errors)}`;
+}
+
+function ownProblem({ name, event, json, raw, id, data }: Frame): string | null {
   if (name === "error") {
     const isRight = isShape({ error: isShape({ message: isWord, type: isOneOf("stream_error", "run_error") }) })(json);
     if (!isRight || event !== "error" || id !== null || json.error.message.length > 200) return "it is no error frame";

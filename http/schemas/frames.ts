@@ -1,0 +1,301 @@
+import type { TSchema } from "typebox";
+import { frame } from "../../bus/frames/frames.ts";
+import { Type } from "../../bus/type.ts";
+import type { StreamEvent } from "../stream-event.ts";
+import { nullable } from "./common.ts";
+
+// The frames of the native streams, as the reference tells them. What is sent is made in bus/frames/ and by the runs; every stream that
+// the tests read is held against these schemas.
+
+const callId = "call_7ec51edca70bd9be9f80871bd7ca55d2";
+const runId = "3f9c1e7a5b2d4806a1c3e5f70918273d";
+const eventId = "a0ba44739d83420b416a000000000004";
+const moment = 1795348800000;
+const threadId = "default:tour";
+const question = { role: "user", content: "What is 6 * 7?" };
+const answer = { role: "assistant", content: "6 * 7 = 42" };
+const usageExample = {
+  ...{ input: 1186, output: 55, cacheRead: 0, cacheWrite: 0, totalTokens: 674 },
+  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+};
+const open = { additionalProperties: true };
+
+const Text = Type.String();
+const Flag = Type.Boolean();
+const Count = Type.Integer({ minimum: 0 });
+const Message = Type.Object({ role: Text, content: Type.Unknown() }, open);
+const Reply = nullable(Type.Object({ role: Type.Literal("assistant"), content: Text }));
+const StopReason = Type.Enum([
+  ...["end_turn", "tool_use", "max_tokens", "max_turns", "stop_sequence", "pause_turn", "refusal", "unknown"],
+]);
+const Usage = Type.Object(
+  { input: Count, output: Count, cacheRead: Count, cacheWrite: Count, totalTokens: Count },
+  open,
+);
+const Token = { resume_token: Text, fiber_id: Text };
+const Call = { name: Text, id: Type.String({ description: "Of the call: it is the same in every frame of it." }) };
+const Delta = { chunk: Type.Object({ content: Text }), delta: Text };
+
+/** A frame: what its data is, and an example of that. */
+function native(name: string, description: string, data: TSchema, example: object): StreamEvent {
+  const wire = frame(name, example, -1);
+  const schema = Type.Object(
+    {
+      event: Type.Literal(name),
+      type: Type.Literal(name),
+      data,
+      text: Type.String({ description: "Text of the model in a frame that has any; else empty." }),
+    },
+    { description, examples: [JSON.parse(wire.slice("data: ".length))] },
+  );
+  const words = name.split("_").map((word) => word.charAt(0).toUpperCase() + word.slice(1));
+  return { component: `${words.join("")}Frame`, schema, line: null };
+}
+
+/** The frames by their names. */
+export const frames = {
+  session_progress: native(
+    "session_progress",
+    "Where the turn is: `phase` turn, compaction or held; or a piece of what the model says, which comes again in the next frame. With `replay` a client drops uncommitted text that it holds.",
+    Type.Union([
+      Type.Object({ phase: Type.Literal("turn"), replay: Type.Optional(Flag), truncated: Type.Optional(Flag) }),
+      Type.Object({
+        phase: Type.Literal("compaction"),
+        reason: Type.Enum(["threshold", "overflow", "after_turn", "manual"]),
+      }),
+      Type.Object({ phase: Type.Literal("held") }),
+      Type.Object({
+        progress: Type.Object({
+          type: Type.Literal("assistant_delta"),
+          kind: Type.Enum(["text", "thinking"]),
+          delta: Text,
+        }),
+      }),
+    ]),
+    { phase: "turn" },
+  ),
+  text_delta: native("text_delta", "A piece of the reply.", Type.Object(Delta), {
+    chunk: { content: "6 * 7 = 42" },
+    delta: "6 * 7 = 42",
+  }),
+  thinking_delta: native("thinking_delta", "A piece of the model's reasoning.", Type.Object(Delta), {
+    chunk: { content: "The calculator knows." },
+    delta: "The calculator knows.",
+  }),
+  tool_start: native("tool_start", "A call of a tool begins.", Type.Object({ ...Call, input: Type.Unknown() }), {
+    name: "calculator",
+    input: { expression: "6 * 7" },
+    id: callId,
+  }),
+  tool_execution_update: native(
+    "tool_execution_update",
+    "Whether the call runs.",
+    Type.Object({ ...Call, status: Type.Enum(["running", "complete"]) }),
+    { name: "calculator", id: callId, status: "running" },
+  ),
+  tool_end: native(
+    "tool_end",
+    "A call is over, and this is what the model reads of it.",
+    Type.Object({
+      ...Call,
+      output: Text,
+      attachments: Type.Optional(Type.Array(Type.Object({ url: Text, media_type: Text }))),
+    }),
+    { name: "calculator", output: "42", id: callId },
+  ),
+  tool_request: native(
+    "tool_request",
+    "The client is to make this call, and to say with POST /chat/tool_result what came of it.",
+    Type.Object({ ...Call, args: Type.Unknown(), thread_id: Text, transport: Type.Literal("client") }),
+    { id: callId, name: "open_page", args: { page: "orders" }, thread_id: threadId, transport: "client" },
+  ),
+  approval_required: native(
+    "approval_required",
+    "The call waits for a person: POST /approvals/{approval_id}/decide.",
+    Type.Object({
+      ...{ approval_id: Text, tool_name: Text, args: Type.Object({}, open), evidence: Type.Object({}, open) },
+      ...{ rule_id: Text, reason: Text, thread_id: Text, tool_call_id: Text, expires_at: nullable(Count) },
+    }),
+    {
+      ...{ approval_id: "5d41402abc4b2a76b9719d911017c592", tool_name: "calculator", args: { expression: "6 * 7" } },
+      evidence: { effect: "read", risk: "reads", cost_usd: 0, tool_calls: 1 },
+      ...{ rule_id: "look-first", reason: "Calculations are looked at first.", thread_id: threadId },
+      ...{ tool_call_id: callId, expires_at: moment },
+    },
+  ),
+  ui_request: native(
+    "ui_request",
+    "The agent asks the client's user something: POST /chat/ui answers.",
+    Type.Object({
+      ...{ request_id: Type.String({ maxLength: 64 }), kind: Type.Enum(["select", "confirm", "input"]), prompt: Text },
+      ...{ default: Type.Unknown(), thread_id: Text, options: Type.Unknown(), metadata: Type.Unknown() },
+    }),
+    {
+      ...{ request_id: "question-1", kind: "select", prompt: "Which list?", default: null, thread_id: threadId },
+      ...{ options: ["today", "later"], metadata: {} },
+    },
+  ),
+  steer: native("steer", "What somebody has said to the running turn.", Type.Object({ content: Text }), {
+    content: "Show the steps, too.",
+  }),
+  follow_up: native("follow_up", "What somebody has left for the end of the turn.", Type.Object({ content: Text }), {
+    content: "And 42 / 5?",
+  }),
+  workspace_note: native(
+    "workspace_note",
+    "A person has changed a file of the workspace, or a plan.",
+    Type.Union([
+      Type.Object({
+        ...{ path: Text, op: Type.Enum(["write", "delete", "rename"]) },
+        ...{ bytes: Type.Optional(Count), to_path: Type.Optional(Text) },
+      }),
+      Type.Object({ kind: Type.Literal("plan"), plan_id: Text, updated_at: Count }),
+    ]),
+    { path: "notes/today.md", op: "write", bytes: 120 },
+  ),
+  todo_updated: native(
+    "todo_updated",
+    "The agent's list as it is now.",
+    Type.Object({
+      todos: Type.Array(
+        Type.Object({
+          ...{ id: Text, content: Text, status: Type.Enum(["pending", "in_progress", "completed"]), active_form: Text },
+        }),
+      ),
+    }),
+    { todos: [{ id: "1", content: "Pack", status: "in_progress", active_form: "Packing" }] },
+  ),
+  subagent_start: native(
+    "subagent_start",
+    "Another agent works on a part.",
+    Type.Object({
+      ...{ agent: Text, background: Flag, task_id: Type.Optional(Text), thread_id: Type.Optional(Text) },
+    }),
+    { agent: "researcher", background: false },
+  ),
+  subagent_end: native(
+    "subagent_end",
+    "That agent is done.",
+    Type.Object({ agent: Text, outcome: Type.Enum(["ok", "error"]) }),
+    { agent: "researcher", outcome: "ok" },
+  ),
+  permission_mode_changed: native(
+    "permission_mode_changed",
+    "The conversation is in another permission mode.",
+    Type.Object({ mode: Type.Enum(["default", "plan", "accept_edits", "bypass"]) }),
+    { mode: "plan" },
+  ),
+  max_turns: native("max_turns", "The turn ends at its step limit.", Type.Object({ limit: Count }), { limit: 20 }),
+  aborted: native("aborted", "The turn was stopped.", Type.Object({ thread_id: Text }), { thread_id: threadId }),
+  on_error: native("on_error", "The model has failed, in words for a person.", Type.Object({ message: Text }), {
+    message: "The model provider answered 503.",
+  }),
+  on_chain_end: native("on_chain_end", "The turn is over.", Type.Object({ output: Text }), {
+    output: "Run(stop_reason=end_turn)",
+  }),
+  done: native(
+    "done",
+    "The reply as a whole, with the messages that led to it: the last frame of a turn.",
+    Type.Object({
+      final: Reply,
+      messages: Type.Array(Message),
+      stop_reason: StopReason,
+      usage: Type.Optional(Usage),
+    }),
+    { final: answer, messages: [question, answer], stop_reason: "end_turn", usage: usageExample },
+  ),
+  run_accepted: native(
+    "run_accepted",
+    "Of a durable run: it is stored, and goes on by itself.",
+    Type.Object({ ...Token, status: Type.Literal("accepted"), expires_at: Text, thread_id: nullable(Text) }),
+    {
+      ...{ status: "accepted", resume_token: runId, fiber_id: runId, expires_at: "2026-11-24T12:00:00.000Z" },
+      thread_id: threadId,
+    },
+  ),
+  run_status: native(
+    "run_status",
+    "Where a durable run stands.",
+    Type.Object({
+      ...Token,
+      status: Type.Enum(["accepted", "running", "waiting", "completed", "failed", "expired", "dead"]),
+      ...{ attempt: Count, step: Count, updated_at: Count },
+      waiting_on: nullable(
+        Type.Object({
+          kind: Type.Enum(["approval", "tool", "ui", "queue", "task", "retry"]),
+          id: Text,
+          until: nullable(Count),
+        }),
+      ),
+    }),
+    {
+      ...{ status: "running", fiber_id: runId, resume_token: runId, attempt: 0, step: 1 },
+      ...{ waiting_on: null, updated_at: moment },
+    },
+  ),
+  final: native(
+    "final",
+    "How a durable run has ended, with its record: the last frame of its stream.",
+    Type.Object({
+      ...{ status: Type.Literal("completed"), final: Reply, error: Type.Null(), stop_reason: StopReason },
+      usage: Type.Optional(Usage),
+      run: Type.Object({ ...Token, status: Type.Literal("completed"), expires_at: Text, manifest_id: Text }, open),
+    }),
+    {
+      ...{ status: "completed", final: answer, error: null, stop_reason: "end_turn", usage: usageExample },
+      run: {
+        ...{ status: "completed", fiber_id: runId, resume_token: runId, expires_at: "2026-11-24T12:00:00.000Z" },
+        ...{ final: answer, error: null, manifest_id: "quick" },
+      },
+    },
+  ),
+  session_event: native(
+    "session_event",
+    "An event of the log, as it was committed.",
+    Type.Object(
+      {
+        ...{ id: Text, seq: Count, kind: Text, role: nullable(Text), content: Text, name: nullable(Text) },
+        ...{ tool_call_id: Type.Optional(Text), tool_calls: Type.Optional(Type.Array(Type.Object({}, open))) },
+        metadata: Type.Optional(Type.Object({}, open)),
+      },
+      open,
+    ),
+    { id: eventId, seq: 4, kind: "message", role: "assistant", content: "6 * 7 = 42", name: null },
+  ),
+  snapshot: native(
+    "snapshot",
+    "The conversation as it is, for who comes without a place to go on from.",
+    Type.Object({ id: Text, transcript: Type.Array(Type.Object({}, open)) }, open),
+    { id: threadId, transcript: [], phase: "idle", leafId: "" },
+  ),
+} as const satisfies Readonly<Record<string, StreamEvent>>;
+
+/** Tells, behind the 200, of a failure that is not the model's. */
+const failure: StreamEvent = {
+  component: "ErrorFrame",
+  line: "error",
+  schema: Type.Object(
+    {
+      error: Type.Object({ message: Type.String({ maxLength: 200 }), type: Type.Enum(["stream_error", "run_error"]) }),
+    },
+    {
+      description: "Something other than the model has failed, or a durable run has not come to an answer.",
+      examples: [{ error: { message: "storage_unavailable (request 7f3c2b1a)", type: "stream_error" } }],
+    },
+  ),
+};
+
+const { run_accepted, run_status, final, session_event, snapshot, ...ofTurn } = frames;
+
+/** What may come in the stream of a turn; of a durable one its acceptance and its run's own frames too. */
+export const turnEvents: readonly StreamEvent[] = [...Object.values(ofTurn), run_accepted, run_status, final, failure];
+/** What may come in a stream that listens to a conversation, or to a durable run. */
+export const tailEvents: readonly StreamEvent[] = [...Object.values(frames), failure];
+
+/** A turn that calls a tool. */
+export const turnExample: readonly StreamEvent[] = [
+  ...[frames.session_progress, frames.tool_start, frames.tool_execution_update, frames.tool_end],
+  ...[frames.text_delta, frames.on_chain_end, frames.done],
+];
+export const tailExample: readonly StreamEvent[] = [frames.snapshot, frames.session_event];
+export const runExample: readonly StreamEvent[] = [run_accepted, run_status, frames.text_delta, final];

@@ -1,0 +1,245 @@
+// The examples of the reference: that every operation has them, that each is what its schema says, and that a server takes them.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { exampleOf } from "../../http/example.ts";
+import { answerExamples, fieldExamples } from "../../http/field-examples.ts";
+import { frames } from "../../http/schemas/frames.ts";
+import { frameNames, frameProblem } from "../support/frame-shapes.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { type Frame, FrameReader } from "../support/sse-frames.ts";
+import { cleanup } from "../support/temp.ts";
+import { nameOf, routes } from "./support.ts";
+
+interface Media {
+  // biome-ignore lint/suspicious/noExplicitAny: schemas are looked into by their keywords
+  readonly schema: any;
+  // biome-ignore lint/suspicious/noExplicitAny: examples are of any form
+  readonly example?: any;
+}
+interface Operation {
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly example?: unknown }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
+  readonly responses: Readonly<Record<string, { readonly content: Readonly<Record<string, Media>> }>>;
+}
+
+const nothing = { type: "null" };
+
+describe("the examples of the reference", () => {
+  const atEnd = cleanup();
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  let server: TestServer;
+  let operations: [name: string, path: string, operation: Operation][];
+  before(async () => {
+    server = await startServer({ atEnd });
+    const { json } = await server.get("/openapi.json");
+    ajv.addSchema(json, "reference");
+    operations = Object.entries(json.paths).flatMap(([path, byMethod]) =>
+      Object.entries(byMethod as object).map(([method, operation]): [string, string, Operation] => [
+        `${method.toUpperCase()} ${path}`,
+        path,
+        operation,
+      ]),
+    );
+  });
+
+  /** Fails unless the value is what the schema says; references are those of the document. */
+  function assertFits(schema: object, value: unknown, where: string): void {
+    const check = ajv.compile(absolute(schema));
+    assert.ok(check(value), `${where}: ${ajv.errorsText(check.errors)} in ${JSON.stringify(value)}`);
+  }
+
+  test("OPS-009 every body and every answer has an example, and each is as its schema says", () => {
+    for (const [name, , { requestBody, responses }] of operations) {
+      const successes = Object.entries(responses).filter(([status]) => Number(status) < 400 || name === "GET /ready");
+      assert.ok(successes.length > 0, name);
+      const media = [requestBody, ...successes.map(([, answer]) => answer)].flatMap((each) =>
+        Object.entries(each?.content ?? {}),
+      );
+      for (const [type, { schema, example, ...rest }] of media) {
+        if ("examples" in rest) continue;
+        assert.notEqual(example, undefined, `${name} ${type}`);
+        assert.notEqual(example, "", `${name} ${type}`);
+        assertFits(schema, example, `${name} ${type}`);
+      }
+    }
+  });
+
+  test("OPS-009 every parameter of a path has an example, and no optional one is filled in", () => {
+    for (const [name, , { parameters = [] }] of operations)
+      for (const parameter of parameters)
+        if (parameter.in === "path") assert.ok(String(parameter.example ?? "") !== "", `${name} ${parameter.name}`);
+        else if (parameter.in === "header") assert.equal(parameter.example, undefined, `${name} ${parameter.name}`);
+  });
+
+  test("every text of a body and of an answer has an example of its own, by its schema or by its name", () => {
+    for (const route of routes) {
+      const missing = (own: object) => (path: string) =>
+        assert.ok((path.split(".")[1] ?? "") in own, `${nameOf(route)}: ${path} has no example`);
+      for (const schema of [route.params, route.body]) exampleOf(schema ?? nothing, "request", missing({}));
+      for (const { schema, example } of [route.reply, ...route.otherReplies])
+        exampleOf(schema ?? nothing, "answer", missing(Object(example ?? {})));
+    }
+  });
+
+  test("an example by name is used by some field, and an example of a schema goes before it", () => {
+    const text = JSON.stringify(operations);
+    const stale = Object.keys({ ...fieldExamples, ...answerExamples }).filter(
+      (name) => !text.includes(`"${name}":`) && !text.includes(`"name":"${name}","in":"path"`),
+    );
+
+    assert.deepEqual(stale, []);
+    const name = { type: "string", examples: ["its own"] };
+    assert.deepEqual(exampleOf({ type: "object", properties: { name }, required: ["name"] }, "request"), {
+      name: "its own",
+    });
+  });
+
+  test("an example has what is required, and no more than declares itself", () => {
+    const schema = {
+      type: "object",
+      required: ["name", "mode", "count", "list", "either"],
+      properties: {
+        name: { type: "string" },
+        mode: { enum: ["b", "a"] },
+        count: { type: "integer", minimum: 5, maximum: 7 },
+        list: { type: "array", items: { type: "boolean" } },
+        either: { anyOf: [{ type: "null" }, { type: "string" }] },
+        left_out: { type: "string" },
+        shown: { anyOf: [{ type: "string", examples: ["yes"] }, { type: "null" }] },
+        defaulted: { type: "integer", default: 3 },
+      },
+    };
+    const seen: string[] = [];
+
+    const example = exampleOf(schema, "request", (path) => seen.push(path));
+
+    assert.deepEqual(example, { name: "helper", mode: "b", count: 5, list: [true], either: null, shown: "yes" });
+    assert.equal(seen.length, 0);
+    exampleOf(
+      { type: "object", required: ["nobody_knows"], properties: { nobody_knows: { type: "string" } } },
+      "request",
+      (path) => seen.push(path),
+    );
+    assert.deepEqual(seen, [".nobody_knows"]);
+  });
+
+  test("the frames of the reference are those that there are, and their examples are frames", () => {
+    assert.deepEqual(Object.keys(frames).sort(), [...frameNames].sort());
+    for (const [name, { schema }] of Object.entries(frames)) {
+      const example = exampleOf(schema, "answer");
+      const frame = only(`data: ${JSON.stringify(example)}\n\n`);
+
+      assert.equal(frame.name, name);
+      assert.equal(frameProblem(frame), null, name);
+    }
+  });
+
+  test("every event stream names its events among the components, and its example is made of them", () => {
+    const streams = operations.flatMap(([name, , { responses }]) =>
+      Object.values(responses).flatMap(({ content }) => {
+        const media = content["text/event-stream"];
+        return media === undefined ? [] : [[name, media] as const];
+      }),
+    );
+
+    assert.ok(streams.length >= 6);
+    for (const [name, { schema, example }] of streams) {
+      assert.equal(schema.contentMediaType, "text/event-stream", name);
+      const { items } = schema.contentSchema;
+      for (const { $ref } of items.anyOf) assert.match($ref, /^#\/components\/schemas\/\w+$/);
+      const events = dataOf(example);
+      assert.ok(events.length > 0, name);
+      for (const event of events) assertFits(items, event, name);
+    }
+  });
+
+  test("what streams say is as the reference says", async () => {
+    const messages = [{ role: "user", content: "What is 6 * 7?" }];
+    const asked: [path: string, body: object][] = [
+      ["/chat/stream", { manifest: "quick", thread_id: "said", messages }],
+      ["/v1/chat/completions", { model: "quick", messages, stream: true, stream_options: { include_usage: true } }],
+      ["/v1/responses", { model: "quick", input: "What is 6 * 7?", stream: true }],
+    ];
+
+    for (const [path, body] of asked) {
+      const { text } = await server.post(path, body);
+
+      const operation = operations.find(([name]) => name === `POST ${path}`)?.[2];
+      const { items } = operation?.responses["200"]?.content["text/event-stream"]?.schema.contentSchema ?? {};
+      const events = dataOf(text);
+      assert.ok(events.length > 4, path);
+      for (const event of events) assertFits(items, event, path);
+      // None fits because anything would.
+      assert.throws(() => assertFits(items, { type: "nobody" }, path));
+    }
+  });
+
+  test("OPS-009 the first try of the reference runs quick, and every example of a body gets past the intake", async () => {
+    /** Those whose examples name what a first request has made, or nothing at all. */
+    const works = [
+      ...["POST /chat", "POST /chat/stream", "POST /chat/abort", "POST /chat/thinking", "POST /chat/style"],
+      ...["POST /chat/mode", "POST /chat/tool_result", "POST /chat/ui", "POST /chat/ask", "POST /chat/sessions/name"],
+      ...["POST /chat/sessions/custom", "POST /chat/sessions/lease"],
+      ...[
+        "POST /chat/fork",
+        "POST /chat/compact",
+        "POST /v1/chat/completions",
+        "POST /v1/responses",
+        "PUT /plans/{plan_id}",
+      ],
+      ...["PUT /jobs/{name}", "PUT /manifests/{name}", "POST /manifests/{name}/rollback", "POST /runs/requeue"],
+      ...["POST /chat/workspace/edited", "POST /files"],
+    ];
+    /** What an example of an id that nothing has may be answered. */
+    const refused = new Set([400, 403, 404, 409, 503]);
+    const answered = new Map<string, number>();
+
+    for (const [name, path, { parameters = [], requestBody }] of operations) {
+      const example = requestBody?.content["application/json"]?.example;
+      if (example === undefined) continue;
+      const method = name.split(" ")[0] ?? "";
+      const target = parameters
+        .filter((each) => each.in === "path")
+        .reduce((text, each) => text.replace(`{${each.name}}`, encodeURIComponent(String(each.example))), path);
+      const { status, text } = await server.request(method, target, { body: example });
+      answered.set(name, status);
+
+      const isRight = works.includes(name) ? status < 300 : status < 300 || refused.has(status);
+      assert.ok(isRight, `${name}: ${status} ${text.slice(0, 300)}`);
+      assert.doesNotMatch(text, /"(error|code)":"invalid_(request|json)"/, name);
+    }
+
+    for (const name of works) assert.ok(answered.has(name), name);
+    const first = operations[0];
+    assert.equal(first?.[0], "POST /chat");
+    assert.equal(first?.[2].requestBody?.content["application/json"]?.example.manifest, "quick");
+    const { json } = await server.get("/chat/history/tour");
+    assert.ok(json.messages.length >= 2);
+  });
+
+  test("the sentence about refusals says what 401 and 403 look like, as they do", async () => {
+    const { json } = await server.get("/openapi.json");
+
+    assert.match(json.info.description, /401 is\s+`\{"error": "unauthorized", "reason": "missing_credentials"\}`/);
+    assert.match(json.info.description, /`\{"detail": "missing scopes: audit:read"\}`/);
+  });
+});
+
+/** A schema whose references lead into the document. */
+function absolute(schema: object): object {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"reference#/'));
+}
+
+/** The JSON behind each `data:` of a stream. */
+function dataOf(stream: string): unknown[] {
+  return [...stream.matchAll(/^data: (.*)$/gm)].flatMap(([, data = ""]) =>
+    data === "[DONE]" ? [] : [JSON.parse(data)],
+  );
+}
+
+function only(text: string): Frame {
+  const [frame] = new FrameReader().push(text);
+  assert.ok(frame);
+  return frame;
+}
