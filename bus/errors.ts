@@ -68,9 +68,9 @@ export const errorTable = {
     retryable: true,
     help: "As many durable runs of the tenant wait for their first step as may.",
   },
-  durable_not_supported: {
-    status: 400,
-    help: "A manifest with spec.execution.mode durable runs by POST /chat, /chat/stream, /chat/continue, and /v1/responses with background.",
+  run_goes_on: {
+    status: 504,
+    help: "The durable run was waited for as long as it may work, and goes on: GET /chat/runs/{resume_token} tells its end.",
   },
   lease_held: { status: 409, retryable: true, help: "Another client drives the thread." },
   lease_read_only: { status: 409, help: "The lease only watches; one that is exclusive drives." },

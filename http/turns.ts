@@ -9,6 +9,7 @@ import type { NodeId } from "../bus/protocol/node-id.ts";
 import { type AcceptedRun, decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/run.ts";
 import { unheardTurn } from "../bus/protocol/unheard-turn.ts";
 import { admitAnonymousTurn } from "../governance/auth/anonymous.ts";
+import { type Awaited, answerOfRun, isAwaited, streamOfRun } from "./awaited-run.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
 import { json, jsonText, type Reply } from "./exchange/reply.ts";
@@ -37,6 +38,8 @@ export async function answerTurn(
 ): Promise<Reply> {
   const turn = new Turn(request, fields, context);
   const accepted = await turn.submit();
+  const awaited = turn.awaited(accepted);
+  if (awaited !== null) return answerOfRun(context, awaited, (work) => request.exchange.onAborted(work));
   if (accepted.kind === "accepted") return json(accepted.run, 202, accepted.replayed ? replayedHeader : undefined);
   if (accepted.kind === "answer") return jsonText(accepted.body, accepted.status, replayedHeader);
   const { status, body } = decodeAnswer(await turn.answer());
@@ -73,6 +76,8 @@ export async function streamTurn(
 ): Promise<Reply> {
   const turn = new Turn(request, fields, context);
   const accepted = await turn.submit();
+  const awaited = turn.awaited(accepted);
+  if (awaited !== null) return streamOfRun(context, awaited);
   if (accepted.kind === "accepted") {
     const { run, replayed } = accepted;
     const opened = await openRunStream(context, request.principal, run.resume_token, {
@@ -165,6 +170,12 @@ class Turn implements LiveTurn {
       this.#close();
       throw error;
     }
+  }
+
+  /** What its client waits for where the turn is a durable run of which it is told no token; null elsewhere. */
+  awaited(accepted: TurnAccepted): Awaited | null {
+    if (accepted.kind !== "accepted" || !isAwaited(this.#submit)) return null;
+    return { turn: this.#submit, run: accepted.run, wait_ms: accepted.wait_ms ?? 0 };
   }
 
   /** The one text of a turn that is not streamed. */

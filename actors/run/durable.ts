@@ -22,14 +22,12 @@ import type { RunDeps } from "./scope/deps.ts";
 
 // How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
 
-/** Where turns of a durable agent are durable runs. */
-const durableOn: readonly Surface[] = ["chat", "chat_stream", "continue"];
 /** What is a durable run whatever its agent says (decision 102). */
 const alwaysDurable: readonly Surface[] = ["job", "trigger"];
 /** What is no turn of the conversation, or one within the run of another agent. */
 const besideTurns: readonly Surface[] = ["ask", "compact", "task"];
 
-/** With what a turn is accepted as a durable run; null where it is none. Refuses with durable_not_supported. */
+/** With what a turn is accepted as a durable run; null where it is none. */
 export function durableAsked(
   { durable }: CompiledAgent,
   {
@@ -44,7 +42,6 @@ export function durableAsked(
   if (parent?.background !== undefined) return { ttl_ms: ofAgent * 1_000 };
   const isAlways = alwaysDurable.includes(surface) || response?.background === true;
   if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
-  if (!isAlways && !durableOn.includes(surface)) throw new SvcError("durable_not_supported");
   const webhooks = durable?.webhooks ?? [];
   return { ttl_ms: ofAgent * 1_000, ...(webhooks.length > 0 && { webhooks }) };
 }
@@ -100,11 +97,12 @@ export function tellLeft({ key, bus, deps }: Pick<ActorContext<RunDeps>, "key" |
 export async function acceptedBefore(
   { principal, thread_suffix, run_id }: SubmitTurn,
   store: TenantStore,
+  wait_ms: number,
 ): Promise<TurnAccepted> {
   const row = await fiberById(store, run_id);
   if (row === undefined) throw new SvcError("actor_lost");
   const place = { tenant_id: principal.tenant_id, suffix: thread_suffix ?? "", run_id };
-  return { kind: "accepted", run: acceptedRun(place, row.expires_at), replayed: false };
+  return { kind: "accepted", run: acceptedRun(place, row.expires_at), replayed: false, wait_ms };
 }
 
 /** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. */

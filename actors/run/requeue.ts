@@ -41,7 +41,7 @@ export async function requeueRun(
   const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
   admit(principal, agent.inbound);
   const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
-  if (durable === undefined) throw new SvcError("durable_not_supported");
+  if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
   await checkQueue(store);
   const log = new ThreadLink(bus, threadAddress(tenantId, place.suffix), runId);
   const opened = await log.open(null, 1, false, null);

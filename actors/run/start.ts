@@ -99,7 +99,7 @@ export async function startRun(
       log.release(key);
       throw error;
     }
-  } else if (durable !== null) answer = await acceptedBefore(turn, store);
+  } else if (durable !== null) answer = await acceptedBefore(turn, store, waitMs(agent));
   state.accepted = answer;
   return answer;
 }
@@ -225,7 +225,7 @@ async function begin(
     body?.kept();
     state.parked = true;
     tellDue(place, context);
-    return { kind: "accepted", run: accepting, replayed: false };
+    return { kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) };
   }
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
   // nothing is shown before the write is acknowledged.
@@ -237,6 +237,11 @@ async function begin(
   ownRun(state, run, log, context);
   await accepted(begun, key, run);
   return started;
+}
+
+/** How long a client that waits for a durable run may wait: as long as the run may work. */
+function waitMs({ limits }: CompiledAgent): number {
+  return limits.max_wall_clock_seconds * 1_000;
 }
 
 /** The state follows the run. One that is put aside is looked at once more: somebody may have answered meanwhile. */

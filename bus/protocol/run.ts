@@ -266,7 +266,13 @@ export type TurnAccepted =
   /** A run has started; frames or the answer follow on the channel. */
   | { readonly kind: "started" }
   /** A durable run is in the store, and goes on by itself. `replayed` when that was said before. */
-  | { readonly kind: "accepted"; readonly run: AcceptedRun; readonly replayed: boolean }
+  | {
+      readonly kind: "accepted";
+      readonly run: AcceptedRun;
+      readonly replayed: boolean;
+      /** How long a client may wait for its end where that is its answer; absent where it was accepted before. */
+      readonly wait_ms?: number;
+    }
   /** POST /chat sent again: the answer of the first time, as it was. */
   | { readonly kind: "answer"; readonly status: number; readonly body: string }
   /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */

@@ -48,7 +48,7 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   run_requeued: "Look at `requeued_as` of the run.",
   principal_revoked: "Send the request anew with a credential that counts.",
   run_queue_full: "Wait as Retry-After says, or let more runs go at once: SVC_FIBER_CONCURRENCY.",
-  durable_not_supported: "Use one of the routes that take durable runs.",
+  run_goes_on: "Read the run by its resume token, which detail names; sending it again begins another one.",
   lease_held: "Wait until the lease ends, or ask its holder; with the operator's scope it can be taken over.",
   lease_read_only: "Ask for an exclusive lease.",
   lease_contended: "Send it again.",

@@ -120,7 +120,7 @@ const completions = route({
       example: streamExample(completionEvents.slice(0, 1)),
     },
   ],
-  fails: [...turnFails, "invalid_idempotency_key", "unsupported_parameter", "model_provider_error"],
+  fails: [...turnFails, "invalid_idempotency_key", "unsupported_parameter", "model_provider_error", "run_goes_on"],
   refusal: openAiRefusal,
   handle(request, context) {
     const { body } = request;

@@ -48,7 +48,7 @@ const create = route({
       example: streamExample(responseExample, false),
     },
   ],
-  fails: [...turnFails, "unknown_response", "unsupported_parameter", "model_provider_error"],
+  fails: [...turnFails, "unknown_response", "unsupported_parameter", "model_provider_error", "run_goes_on"],
   refusal: openAiRefusal,
   async handle(request, context) {
     const { body, principal } = request;

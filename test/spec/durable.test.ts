@@ -419,17 +419,6 @@ describe("durable runs", () => {
     assert.deepEqual([twice.status, twice.json.error], [409, "run_finished"]);
   });
 
-  test("DUR-002 the surfaces that durable runs do not have yet say so by name", async () => {
-    for (const [path, body] of [
-      ["/v1/chat/completions", { model: "agent", messages: [{ role: "user", content: "hi" }] }],
-      ["/v1/responses", { model: "agent", input: "hi" }],
-    ] as const) {
-      const { status, text } = await server.post(path, body, { key: keys.alice });
-      assert.equal(status, 400, path);
-      assert.ok(text.includes("durable_not_supported"), text);
-    }
-  });
-
   test("DUR-008 a run without a conversation is in no list of conversations, and no client can name its thread", async () => {
     mock.answer("scripted", says("Hello."));
     const token = await accept("agent", "a word that nobody has said before: xylograph");

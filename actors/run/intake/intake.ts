@@ -1,3 +1,4 @@
+import { fiberSuffix } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { ClientMessage, SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
@@ -125,8 +126,9 @@ function takePaired(
 }
 
 /** Whether what a turn says of calls can stand in no log: it has no conversation, or begins one as a response. */
-function hasNoLog({ thread_suffix, response }: SubmitTurn): boolean {
-  return thread_suffix === null || response?.previous_response_id === null;
+function hasNoLog({ thread_suffix, run_id, response }: SubmitTurn): boolean {
+  const isAlone = thread_suffix === null || thread_suffix === fiberSuffix(run_id);
+  return isAlone || response?.previous_response_id === null;
 }
 
 /** The words of a result; what else it carries is dropped. */

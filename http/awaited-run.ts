@@ -1,0 +1,119 @@
+import type { Timer } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
+import { outputFor } from "../bus/frames/make-output.ts";
+import type { Channel } from "../bus/protocol/channel.ts";
+import { type AcceptedRun, decodeAnswer, type SubmitTurn } from "../bus/protocol/run.ts";
+import { threadByKey } from "../storage/tables/threads.ts";
+import type { HttpContext, LiveTurn } from "./context.ts";
+import { jsonText, type Reply } from "./exchange/reply.ts";
+import { type FollowedRun, RunFollower } from "./run-follower.ts";
+import { durableRun } from "./run-record.ts";
+
+// A durable run whose client waits for its end, as those of the OpenAI protocol do: they know of no token. The run has its own life, and
+// goes on when the client is gone, or has waited for as long as it may.
+
+/** Who asks again for what goes on already begins a second run. */
+const once = { "x-should-retry": "false" };
+
+/** On which surfaces a client waits for a durable run. */
+const waitsOn: readonly SubmitTurn["surface"][] = ["openai", "openai_stream", "responses", "responses_stream"];
+
+/** Whether the client of a turn waits for it although it is a durable run. */
+export function isAwaited({ surface }: Pick<SubmitTurn, "surface">): boolean {
+  return waitsOn.includes(surface);
+}
+
+/** What is waited for, and how long. */
+export interface Awaited {
+  /** As the turn was asked for; its messages are not needed. */
+  readonly turn: SubmitTurn;
+  readonly run: AcceptedRun;
+  readonly wait_ms: number;
+}
+
+/**
+ * The answer of a turn that is a durable run, when the run is over. `onGone` calls back when the client goes away. Refuses as the store
+ * does.
+ */
+export async function answerOfRun(
+  context: HttpContext,
+  awaited: Awaited,
+  onGone: (work: () => void) => void,
+): Promise<Reply> {
+  const found = await findRun(context, awaited);
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const awaiting = new AwaitedRun(context, awaited, found, (text, last) => last && resolve(text));
+  onGone(() => awaiting.close());
+  const { status, body } = decodeAnswer(await promise);
+  return jsonText(body, status, status < 400 ? undefined : once);
+}
+
+/** The stream of a turn that is a durable run. Refuses as the store does. */
+export async function streamOfRun(context: HttpContext, awaited: Awaited): Promise<Reply> {
+  const found = await findRun(context, awaited);
+  return {
+    kind: "stream",
+    open(stream) {
+      const awaiting = new AwaitedRun(context, awaited, found, (text, last) => {
+        if (last) stream.end(text);
+        else stream.write(text);
+      });
+      stream.onClose(() => awaiting.close());
+    },
+  };
+}
+
+/** Refuses with run_not_found. */
+async function findRun({ store }: HttpContext, { turn, run }: Awaited): Promise<FollowedRun> {
+  const tenant = store.tenant(turn.principal.tenant_id);
+  const found = await durableRun(tenant, run.resume_token);
+  const key = found?.run.thread_key ?? null;
+  const thread = key === null ? undefined : await threadByKey(tenant, key);
+  if (found === null || thread === undefined) throw new SvcError("run_not_found");
+  const { final, error } = found.fiber;
+  return { run: found.run, thread, final, failure: error?.replace(/^(model|tool)_failed: /, "") ?? found.run.status };
+}
+
+/** A client that waits, and is told what a turn would tell it. */
+class AwaitedRun implements LiveTurn {
+  readonly #context: HttpContext;
+  readonly #follower: RunFollower;
+  readonly #limit: Timer;
+
+  constructor(context: HttpContext, awaited: Awaited, { run, thread }: FollowedRun, send: Channel["send"]) {
+    const { turn, wait_ms } = awaited;
+    this.#context = context;
+    context.turns.add(this);
+    this.#limit = context.env.timer(wait_ms, () => this.fail(new SvcError("run_goes_on", { subject: run.run_id })));
+    const channel: Channel = {
+      writable: true,
+      onWritable: (work) => work(),
+      send: (text, last) => {
+        if (last) this.close();
+        send(text, last);
+      },
+    };
+    this.#follower = new RunFollower(context, {
+      store: context.store.tenant(turn.principal.tenant_id),
+      suffix: thread.suffix,
+      firstSeq: run.first_seq ?? 0,
+      find: () => findRun(context, awaited),
+      output: outputFor(turn, channel, run.manifest, run.started_at, run.first_seq),
+      tellsBegin: false,
+    });
+  }
+
+  /** The run goes on on another node. */
+  lost(): void {}
+
+  fail(error: SvcError): void {
+    this.#follower.fail(error);
+    this.close();
+  }
+
+  close(): void {
+    this.#limit.cancel();
+    this.#follower.close();
+    this.#context.turns.delete(this);
+  }
+}
