@@ -1,5 +1,6 @@
 import { editorSchema, schemaFile } from "../../manifests/schema/json-schema.ts";
 import { errorsPage } from "./errors.ts";
+import { eventsPage } from "./events.ts";
 import { manifestFieldsPage } from "./manifest-fields.ts";
 import { metricsPage } from "./metrics.ts";
 import { scopesPage } from "./scopes.ts";
@@ -18,6 +19,7 @@ export const generatedFiles: readonly GeneratedFile[] = [
   { file: page("settings"), text: settingsPage },
   { file: page("manifest-fields"), text: manifestFieldsPage },
   { file: page("tools"), text: toolsPage },
+  { file: page("events"), text: eventsPage },
   { file: page("errors"), text: errorsPage },
   { file: page("scopes"), text: scopesPage },
   { file: page("metrics"), text: metricsPage },
