@@ -4,7 +4,6 @@ import { ActorHost } from "../actors/runtime/host.ts";
 import { fibersAddress } from "../bus/address.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
-import { SvcError } from "../bus/errors.ts";
 import { portTransport } from "../bus/ports.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
@@ -22,8 +21,8 @@ export interface Actors {
   deliver(delivery: Delivery): void;
   /** Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and the audit rows are written. */
   drain(graceMs: number): Promise<void>;
-  /** Writes what waits in memory to be written. Rejects when the store does not take it. */
-  flush(what: Flushed): Promise<void>;
+  /** Writes what waits in memory to be written. False when the store does not take all of it. */
+  flush(what: Flushed): Promise<boolean>;
   metrics(): MetricSnapshot;
   readonly log: Logger;
   /** Nothing of them happens by itself any more. */
@@ -133,9 +132,10 @@ async function drain(
   await Promise.all([audit.flush(), ...[...sliceHolders].map((holder) => holder.leave())]);
 }
 
-async function flush({ audit, liveRuns }: ActorDeps, what: Flushed): Promise<void> {
-  if (what === "usage") await Promise.all([...liveRuns].map((run) => run.writeUsage?.()));
-  else if (!(await audit.flush())) throw new SvcError("storage_unavailable");
+async function flush({ audit, liveRuns }: ActorDeps, what: Flushed): Promise<boolean> {
+  if (what === "audit") return audit.flush();
+  const written = await Promise.allSettled([...liveRuns].map((run) => run.writeUsage?.()));
+  return written.every(({ status }) => status === "fulfilled");
 }
 
 /** Resolves when `reached` says so, or after `limitMs`. */

@@ -3,6 +3,7 @@ import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { fibersAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
 import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
@@ -58,8 +59,8 @@ export interface TaskDeps {
   readonly files: FileStore;
   /** Null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command"> | null;
-  /** Has every thread write what waits in its memory. */
-  flush(what: Flushed): Promise<void>;
+  /** Has every thread write what waits in its memory. False when the store does not take all of it. */
+  flush(what: Flushed): Promise<boolean>;
   readonly log: Pick<Logger, "info" | "warn">;
 }
 
@@ -85,14 +86,8 @@ const ofProcess: TaskTable = {
     await wakeDueRuns(store, bus);
     return waitsMs;
   },
-  async flush_audit({ flush }) {
-    await flush("audit");
-    return minuteMs;
-  },
-  async flush_usage({ flush }) {
-    await flush("usage");
-    return minuteMs;
-  },
+  flush_audit: (deps) => flushEverywhere(deps, "audit"),
+  flush_usage: (deps) => flushEverywhere(deps, "usage"),
   async search_index({ store, env }) {
     const startedAt = env.monotonic();
     if (await indexEvents(store, 1)) return indexIdleMs;
@@ -151,6 +146,11 @@ const ofScheduler: TaskTable = {
     return hourMs;
   },
 };
+
+async function flushEverywhere({ flush }: RunDeps, what: Flushed): Promise<number> {
+  if (!(await flush(what))) throw new SvcError("storage_unavailable");
+  return minuteMs;
+}
 
 /** Deletes what is past its time, and what tenants have kept for longer than the settings say. */
 async function sweepEverything(deps: RunDeps): Promise<void> {

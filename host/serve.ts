@@ -197,7 +197,8 @@ async function run(
     ...periodicTasks({
       ...services,
       ...{ lease, files, redis, host: bootId },
-      flush: async (what) => void (await Promise.all([system.flush(what), actors?.flush(what)])),
+      flush: async (what) =>
+        (await Promise.all([system.flush(what), actors?.flush(what)])).every((all) => all !== false),
     }),
     ...pluginTasks(plugins, services),
   ];

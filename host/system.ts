@@ -101,9 +101,11 @@ export class ActorSystem {
     return counted.filter((snapshot) => snapshot !== undefined);
   }
 
-  /** Has every actor thread write what waits in its memory. Rejects when the store does not take it. */
-  async flush(what: Flushed): Promise<void> {
-    await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.flush(what))));
+  /** Has every actor thread write what waits in its memory. False when the store does not take all of it. */
+  async flush(what: Flushed): Promise<boolean> {
+    const written = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.flush(what))));
+    // Of one that has died meanwhile nothing waits any more.
+    return !written.includes(false);
   }
 
   /**

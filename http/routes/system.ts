@@ -111,7 +111,7 @@ const runTask = route({
     description: "It is done. What it has told others to look at goes on.",
     schema: Type.Object({ task: Type.String(), status: Type.Literal("done") }),
   },
-  fails: ["not_found", "duty_not_held", "shutting_down"],
+  fails: ["not_found", "duty_not_held", "shutting_down", "storage_unavailable"],
   async handle({ params: { name } }, context) {
     const answer = await context.runTask(name);
     if (answer === "unknown") throw new SvcError("not_found");

@@ -115,11 +115,12 @@ describe("a flush that fails", () => {
     const allow = refuse(opened, "type-120", atEnd);
 
     for (const type of types) log.record("acme", event(type));
-    await log.flush();
+    const isWritten = await log.flush();
     const first = await typesOf(opened);
     allow();
-    await log.flush();
+    const isWrittenLater = await log.flush();
 
+    assert.deepEqual([isWritten, isWrittenLater], [false, true]);
     assert.deepEqual(first.toReversed(), types.slice(0, 100));
     assert.deepEqual((await typesOf(opened)).toReversed(), types);
     assert.equal(waiting.length, 1);

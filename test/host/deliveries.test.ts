@@ -65,6 +65,24 @@ test("OPS-018 a server that is killed while it sends sends the same again when i
   assert.match(text, /^svc_webhook_oldest_seconds 0$/m);
 });
 
+test("OPS-002 a process without the duty to work sends nothing, whoever wakes it, and one with it does", async () => {
+  const receiver = await webhookReceiver(atEnd);
+  const env = { ...envFor(receiver), SVC_DUTIES: "api" };
+  const server = await startServer({ atEnd, dataDir: await outbox("run_1", "{}"), env });
+
+  // It looks for what others have left, as at its start.
+  const looked = await server.post("/tasks/abandoned_runs/run", undefined);
+  const refused = await server.post("/tasks/webhook_delivery/run", undefined);
+  const { text } = await server.get("/metrics");
+
+  assert.deepEqual([looked.status, refused.status], [200, 503]);
+  assert.match(text, /^svc_webhook_oldest_seconds (?!0$)/m);
+  assert.doesNotMatch(text, /svc_webhook_delivery_total\{/);
+  assert.equal(receiver.received.length, 0);
+  await server.restart({ SVC_DUTIES: "worker" });
+  await receiver.nth(0);
+});
+
 test("HOOK-010 a receiver that fails, redirects or breaks is tried later, and neither its address nor a secret is logged", async () => {
   const receiver = await webhookReceiver(atEnd);
   for (const [answer, reason] of [

@@ -110,6 +110,31 @@ test("a task that fails says so to who has asked for it", async () => {
   await refused;
 });
 
+test("who asks while a task waits that is due gets it done as one that was asked for", async () => {
+  const sim = new Sim(8);
+  const env = sim.env();
+  const why: string[] = [];
+  const task: PeriodicTask = {
+    name: "noted",
+    of: "scheduler",
+    async run(reason) {
+      why.push(reason);
+      await new Promise<void>((resolve) => env.timer(70, resolve));
+      return 10;
+    },
+  };
+  const tasks = startTasks([task], env, log, everything);
+  await sim.advance(75);
+
+  // Under way from now on; the timer comes to its end meanwhile and waits behind it.
+  void tasks.run("noted");
+  await sim.advance(20);
+  void tasks.run("noted");
+  await sim.advance(60);
+
+  assert.deepEqual(why, ["due", "asked", "asked"]);
+});
+
 for (const [duties, begun, asked] of [
   [["api"], ["own"], ["done", "not_held", "not_held"]],
   [["worker"], ["own", "work"], ["done", "done", "done"]],
@@ -186,7 +211,7 @@ test("rows of runs are deleted some days after their end, however many there are
     periodicTasks({
       ...{ store, lease, env, bus, log, redis: null, host: "here", files: new FileStore(null, env, 0) },
       settings: loadSettings({ SVC_FIBER_RETENTION_DAYS: String(days) }),
-      flush: async () => {},
+      flush: async () => true,
     })
       .find(({ name }) => name === "old_runs")
       ?.run("due");

@@ -82,6 +82,20 @@ describe("tasks", () => {
     assert.deepEqual([await rowsOf("alice"), await rowsOf("eve")], [["acme:audited"], ["globex:audited"]]);
   });
 
+  test("TASK-001 flush_audit says so when the rows cannot be written, and they wait", async () => {
+    mock.answer("scripted", says("Hello."));
+    await post("/chat", turn("agent", "hi", { thread_id: "refused" }));
+    write("CREATE TRIGGER refuse BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'refused'); END");
+    const refused = await post("/tasks/flush_audit/run", undefined);
+    write("DROP TRIGGER refuse");
+
+    await runTask("flush_audit");
+
+    const { text } = await get("/audit?event_type=final_response");
+    assert.deepEqual([refused.status, refused.json.error], [503, "storage_unavailable"]);
+    assert.ok(text.includes("acme:refused"), text);
+  });
+
   test("TASK-002 flush_usage writes what a turn without a conversation has used so far, and nothing is counted twice", async () => {
     const held = gate();
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says(held.opened, "It is 42.")));
@@ -203,5 +217,15 @@ describe("tasks", () => {
       approval: 200,
     });
     assert.deepEqual([stored, objects().length], [2, 1]);
+
+    // Somebody has said something meanwhile, whatever the row says that the sweep has read.
+    mock.answer("scripted", says("Still here."));
+    await post("/chat", turn("agent", "hi", { thread_id: "young" }));
+    assert.equal(
+      write("UPDATE threads SET updated_at = updated_at - ? WHERE tenant_id = 'acme' AND suffix = 'young'", ago),
+      1,
+    );
+    await runTask("retention_sweep");
+    assert.deepEqual((await seen("alice")).threads, [false, true]);
   });
 });

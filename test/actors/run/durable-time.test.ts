@@ -70,7 +70,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
       files,
       host: bootId,
       redis: null,
-      flush: async () => {},
+      flush: async () => true,
       log: pino({ level: "silent" }),
     });
     const stop = startTasks(

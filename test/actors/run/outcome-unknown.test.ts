@@ -99,7 +99,7 @@ async function world(atEnd: Cleanup, seed: number) {
       files,
       host: bootId,
       redis: null,
-      flush: async () => {},
+      flush: async () => true,
       log: pino({ level: "silent" }),
     });
     startTasks(
