@@ -1,9 +1,9 @@
 // The speed and memory that svc has to reach. A figure that the run did not measure has no verdict.
 
-import { type Results, type Row, sumCounts, type Verdict } from "./results.ts";
+import { type DurableRow, type Results, type Row, sumCounts, type Verdict } from "./results.ts";
 import { longThreadScenario } from "./scenarios.ts";
 
-type Measured = Pick<Results, "rows" | "memory" | "soak"> & Partial<Pick<Results, "growth" | "waits">>;
+type Measured = Pick<Results, "rows" | "memory" | "soak"> & Partial<Pick<Results, "growth" | "waits" | "durable">>;
 
 interface Figure {
   readonly figure: string;
@@ -41,6 +41,13 @@ const figures: readonly Figure[] = [
   atMost("waits: answer to result, p99", "ms", 100, 100, (m) => m.waits?.resumeP99Ms),
   atMost("waits: memory of a run that waits, with its stream", "KiB", 8, 8, (m) => m.waits?.kibPerRun),
   atMost("waits: runs that did not go on", "", 0, 0, (m) => m.waits?.lost),
+  atLeast("durable: runs a second of one processor", "", 20, 200, (m) => durableRow(m)?.runsPerCpuSecond),
+  atMost("durable: turns for one run, one model call", "x", 2, 1.5, (m) => durableRow(m)?.cost),
+  atMost("durable: turns for one run, three tool steps", "x", 2, 1.5, (m) => durableRow(m, 1)?.cost),
+  atMost("durable: acceptance to first step, paced, p50", "ms", 20, 20, (m) => durableRow(m, 2)?.startP50Ms),
+  atMost("durable: acceptance to first step, paced, p99", "ms", 200, 200, (m) => durableRow(m, 2)?.startP99Ms),
+  atMost("durable: answer to result, p99", "ms", 100, 100, (m) => m.durable?.wakeP99Ms),
+  atMost("durable: runs that did not go on", "", 0, 0, (m) => m.durable?.lost),
 ];
 
 /** How the measured figures stand; those that were not measured are left out. */
@@ -66,6 +73,10 @@ function atMost(figure: string, unit: string, must: number, aim: number, value: 
 
 function svcRow(measured: Measured, scenario: string): Row | undefined {
   return measured.rows.find((row) => row.scenario === scenario && row.target === "svc");
+}
+
+function durableRow(measured: Measured, at = 0): DurableRow | undefined {
+  return measured.durable?.rows[at];
 }
 
 function growthRow(measured: Measured, what: string): number | undefined {

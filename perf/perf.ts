@@ -4,6 +4,7 @@ import { cpus, release, totalmem, type } from "node:os";
 import { fileURLToPath } from "node:url";
 import { runBodiesScenario } from "./bodies-scenario.ts";
 import { measureFlush } from "./disk.ts";
+import { runDurableScenario } from "./durable-scenario.ts";
 import { judge } from "./figures.ts";
 import { runFirstWordScenario } from "./first-word-scenario.ts";
 import { runGrowthScenario } from "./growth-scenario.ts";
@@ -15,6 +16,7 @@ import { runReattachScenario } from "./reattach-scenario.ts";
 import { renderReport } from "./report.ts";
 import type {
   BodiesResult,
+  DurableResult,
   FirstWordResult,
   GrowthRow,
   Machine,
@@ -27,6 +29,7 @@ import type {
 } from "./results.ts";
 import {
   bodiesScenario,
+  durableScenario,
   firstWordScenario,
   growthScenario,
   idleScenario,
@@ -110,6 +113,7 @@ async function runScenarios(
   const growth: GrowthRow[] = [];
   let reattach: readonly ReattachResult[] = [];
   let waits: WaitsResult | undefined;
+  let durable: DurableResult | undefined;
   // One scenario that fails leaves the others their chance.
   const attempt = async (name: string, work: () => Promise<void>) => {
     if (!scenarios.includes(name)) return;
@@ -147,8 +151,11 @@ async function runScenarios(
     await attempt(waitsScenario.name, async () => {
       waits = await runWaitsScenario(lab);
     });
+    await attempt(durableScenario.name, async () => {
+      durable = await runDurableScenario(lab);
+    });
   }
-  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, waits, failures };
+  return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, waits, durable, failures };
 }
 
 function describeMachine(): Machine {

@@ -17,6 +17,7 @@ export interface Results {
   readonly growth: readonly GrowthRow[];
   readonly reattach: readonly ReattachResult[];
   readonly waits: WaitsResult | undefined;
+  readonly durable: DurableResult | undefined;
   readonly rss: readonly RssSeries[];
   readonly verdicts: readonly Verdict[];
   /** What could not be measured, and why. */
@@ -130,6 +131,39 @@ export interface WaitsResult {
   readonly resumeP50Ms: number;
   readonly resumeP99Ms: number;
   readonly resumeMaxMs: number;
+  /** Runs that did not go on. */
+  readonly lost: number;
+}
+
+/** Durable runs beside turns of the same work. */
+export interface DurableRow {
+  readonly load: string;
+  readonly streams: number;
+  readonly runsPerSecond: number;
+  readonly turnsPerSecond: number;
+  /** How many turns there are for one run. */
+  readonly cost: number;
+  /** Processor time of the server. */
+  readonly cpuPerRunMicros: number;
+  readonly cpuPerTurnMicros: number;
+  /** Runs for a second of one processor. */
+  readonly runsPerCpuSecond: number;
+  /** From the acceptance to the first step. */
+  readonly startP50Ms: number;
+  readonly startP99Ms: number;
+  /** Of so many runs. */
+  readonly started: number;
+  readonly errors: Readonly<Record<string, number>>;
+  readonly othersShare: number;
+}
+
+export interface DurableResult {
+  readonly concurrency: number;
+  readonly rows: readonly DurableRow[];
+  readonly wakes: number;
+  /** From sending the answer to the result on the stream. */
+  readonly wakeP50Ms: number;
+  readonly wakeP99Ms: number;
   /** Runs that did not go on. */
   readonly lost: number;
 }

@@ -114,12 +114,34 @@ export const waitsScenario = {
   title: "runs that wait for their client, answered in no order",
   manifest: "perf-waits",
   model: "mock-waits",
+  resumedBy: '"event":"tool_end"',
   runs: 5000,
   /** As many as fill the pages that the store keeps in memory, whatever waits. */
   warmUp: 2500,
   /** The engine gives back what it no longer needs when little has happened for a minute or two. */
   restMs: 180_000,
   answersPerSecond: 100,
+} as const;
+
+/** Durable runs beside turns of the same work. */
+export const durableScenario = {
+  name: "durable",
+  title: "durable runs, and turns of the same work",
+  /** Runs at work at once, and streams. */
+  concurrency: 64,
+  loads: [
+    { name: "one model call", transient: "perf-burst", durable: "perf-durable" },
+    { name: "three tool steps", transient: "perf-steps", durable: "perf-durable-steps" },
+    // The server has time left: what a run waits for is not the others.
+    { name: "a paced model", transient: "perf-paced", durable: "perf-durable-paced" },
+  ],
+  rounds: 3,
+  secondsMax: 5,
+  /** Runs that are answered while they wait. */
+  wakes: 500,
+  answersPerSecond: 50,
+  // The stream of a durable run tells what the log has.
+  waits: { manifest: "perf-durable-waits", resumedBy: '"kind":"tool_result"' },
 } as const;
 
 /** Who the harness is to the server. */
@@ -178,13 +200,17 @@ export const scenarioNames: readonly string[] = [
   growthScenario.name,
   longThreadScenario.name,
   waitsScenario.name,
+  durableScenario.name,
   reattachScenario.name,
 ];
 
 /** Manifest name to wire model, for the relay and for the routes of svc. */
-export const models: Readonly<Record<string, string>> = Object.fromEntries(
-  [...turnScenarios, idleScenario, soakScenario, waitsScenario].map((scenario) => [scenario.manifest, scenario.model]),
-);
+export const models: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    [...turnScenarios, idleScenario, soakScenario, waitsScenario].map(({ manifest, model }) => [manifest, model]),
+  ),
+  "perf-steps": "mock-steps-3",
+};
 
 /** The warm-up is small and quick, so that memory before the load is that of a server at rest with warm code. */
 function paced(streams: number, secondsMax: number): TurnScenario {

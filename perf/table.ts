@@ -1,6 +1,7 @@
 import { busyShare } from "./machine-load.ts";
 import {
   type BodiesResult,
+  type DurableResult,
   type FirstWordResult,
   type GrowthRow,
   type ReattachResult,
@@ -33,6 +34,7 @@ export function formatResults(results: Results): string {
   if (memory.length > 0) parts.push(formatTable(["memory", "value", "how"], memory));
   if (results.growth.length > 0) parts.push(formatTable(growthHeads, results.growth.map(growthCells)));
   if (results.waits !== undefined) parts.push(formatTable(waitsHeads, [waitsCells(results.waits)]));
+  if (results.durable !== undefined) parts.push(formatTable(durableHeads, durableRows(results.durable)));
   if (results.reattach.length > 0) parts.push(formatTable(reattachHeads, results.reattach.map(reattachCells)));
   if (results.verdicts.length > 0) {
     const verdicts = results.verdicts.map(({ figure, unit, value, must, aim, state }) => [
@@ -55,6 +57,31 @@ const waitsHeads = ["waits", "p50 ms", "p99 ms", "longest ms", "KiB each", "lost
 function waitsCells({ runs, resumeP50Ms, resumeP99Ms, resumeMaxMs, kibPerRun, lost }: WaitsResult): string[] {
   const times = [resumeP50Ms, resumeP99Ms, resumeMaxMs].map((ms) => ms.toFixed(1));
   return [`${runs} runs`, ...times, kibPerRun.toFixed(2), String(lost)];
+}
+
+const durableHeads = [
+  "durable",
+  "runs/s",
+  "turns/s",
+  "cost",
+  "us a run",
+  "us a turn",
+  "start p50",
+  "start p99",
+  "errors",
+];
+
+function durableRows({ rows, wakes, wakeP50Ms, wakeP99Ms, lost }: DurableResult): string[][] {
+  const found = rows.map((row) => [
+    `${row.load}, ${row.streams} streams`,
+    ...[row.runsPerSecond, row.turnsPerSecond].map((each) => each.toFixed(0)),
+    row.cost.toFixed(2),
+    ...[row.cpuPerRunMicros, row.cpuPerTurnMicros].map((micros) => micros.toFixed(0)),
+    ...[row.startP50Ms, row.startP99Ms].map((ms) => ms.toFixed(0)),
+    String(sumCounts(row.errors)),
+  ]);
+  const wake = `${wakes} wakes: ${wakeP50Ms.toFixed(1)} ms p50, ${wakeP99Ms.toFixed(1)} ms p99`;
+  return [...found, [wake, "", "", "", "", "", "", "", String(lost)]];
 }
 
 function growthCells({ what, firstMs, p50Ms, p99Ms, stallMs }: GrowthRow): string[] {

@@ -17,7 +17,12 @@ const asked = /"event":"tool_request".*?"id":"([^"]+)"/;
 
 /** Opens one stream; resolves when its turn asks. Rejects when it ends or is silent for too long before that. */
 export function openWaiting(
-  { port, head, manifest }: { readonly port: number; readonly head: string; readonly manifest: string },
+  {
+    port,
+    head,
+    manifest,
+    resumedBy,
+  }: { readonly port: number; readonly head: string; readonly manifest: string; readonly resumedBy: string },
   thread: string,
   timeoutMs: number,
 ): Promise<WaitingStream> {
@@ -37,7 +42,7 @@ export function openWaiting(
         text = "";
         clearTimeout(timeout);
         resolve({ thread, callId: id, resumed: resumed.promise, ended: ended.promise, close: () => socket.destroy() });
-      } else if (phase === "waiting" && text.includes('"event":"tool_end"')) {
+      } else if (phase === "waiting" && text.includes(resumedBy)) {
         phase = "resumed";
         resumed.resolve(performance.now());
       }

@@ -43,11 +43,23 @@ async function restingRssMib(pids: readonly number[]): Promise<number> {
   return settledRssMib(pids);
 }
 
-async function open(svc: Target, prefix: string, count: number): Promise<WaitingStream[]> {
+/** What waits, and what its stream says when it goes on. */
+export interface WaitingKind {
+  readonly manifest: string;
+  readonly resumedBy: string;
+}
+
+/** Opens runs that wait for their client. */
+export async function open(
+  svc: Target,
+  prefix: string,
+  count: number,
+  { manifest, resumedBy }: WaitingKind = waitsScenario,
+): Promise<WaitingStream[]> {
   const head = Object.entries(svc.headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join("");
-  const to = { port: svc.port, head, manifest: waitsScenario.manifest };
+  const to = { port: svc.port, head, manifest, resumedBy };
   const found: WaitingStream[] = [];
   let next = 0;
   const openOne = async (): Promise<void> => {
@@ -59,7 +71,7 @@ async function open(svc: Target, prefix: string, count: number): Promise<Waiting
 }
 
 /** Answers one after the other, so many a second whatever becomes of those before. */
-async function answer(svc: Target, waiting: readonly WaitingStream[], perSecond: number) {
+export async function answer(svc: Target, waiting: readonly WaitingStream[], perSecond: number) {
   const histogram = new Histogram();
   let lost = 0;
   const began = performance.now();

@@ -129,6 +129,22 @@ test("fragments of parallel calls come in turns and add up by their index, gaps 
   assert.equal(finishOf(chunks), "tool_calls");
 });
 
+test("mock-steps calls the calculator so often since the user has spoken, and then answers", async () => {
+  const call = { id: "call_1", type: "function" as const, function: { name: "calculator", arguments: "{}" } };
+  const step = [
+    { role: "assistant" as const, tool_calls: [call] },
+    { role: "tool" as const, tool_call_id: "call_1", content: "2" },
+  ];
+  const ended = async (steps: number) => {
+    const before = [...question, ...step, ...step, ...step];
+    const messages = [...before, ...question, ...Array.from({ length: steps }, () => step).flat()];
+    const answer = await client.chat.completions.create({ model: "mock-steps-3", messages });
+    return answer.choices[0]?.finish_reason;
+  };
+
+  assert.deepEqual(await Promise.all([0, 2, 3].map(ended)), ["tool_calls", "tool_calls", "stop"]);
+});
+
 test("mock-tools calls the calculator and answers in text when it has the result", async () => {
   const first = await streamOf("mock-tools");
   const second = await client.chat.completions.create({

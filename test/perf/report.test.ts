@@ -143,6 +143,30 @@ const results: Results = {
     resumeMaxMs: 60,
     lost: 0,
   },
+  durable: {
+    concurrency: 64,
+    rows: [
+      {
+        load: "one model call",
+        streams: 64,
+        runsPerSecond: 400,
+        turnsPerSecond: 700,
+        cost: 1.75,
+        cpuPerRunMicros: 2500,
+        cpuPerTurnMicros: 1500,
+        runsPerCpuSecond: 400,
+        startP50Ms: 4,
+        startP99Ms: 31,
+        started: 5000,
+        errors: {},
+        othersShare: 0.1,
+      },
+    ],
+    wakes: 500,
+    wakeP50Ms: 9,
+    wakeP99Ms: 31,
+    lost: 0,
+  },
   failures: ["soak: <b>svc ended</b>"],
 };
 

@@ -67,6 +67,7 @@ const behaviours: Readonly<Record<string, Reply | ((request: ModelRequest, argum
   "mock-trickle": trickle,
   "mock-paced": (_, gapMs) => pacedAnswer(Number(gapMs)),
   "mock-tools": (request) => (endsOnToolResult(request) ? burst : calculate),
+  "mock-steps": (request, steps) => (resultsOfTurn(request) < Number(steps) ? calculate : burst),
   "mock-waits": (request) => (endsOnToolResult(request) ? burst : askClient),
   // Good answers
   "mock-text": { text: hello },
@@ -152,6 +153,12 @@ function own(name: string) {
 }
 
 /** Whether the conversation waits for what the model says to a tool's result. */
+/** Results of tools since the user has spoken. */
+function resultsOfTurn({ body: { messages } }: ModelRequest): number {
+  const roles = Array.isArray(messages) ? (messages as { role: unknown }[]).map(({ role }) => role) : [];
+  return roles.slice(roles.lastIndexOf("user")).filter((role) => role === "tool").length;
+}
+
 function endsOnToolResult(request: ModelRequest): boolean {
   const messages = request.body.messages;
   const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
