@@ -17,6 +17,7 @@ COPY actors ./actors
 COPY http ./http
 COPY plugins ./plugins
 COPY host ./host
+COPY docs ./docs
 # Loads every file once, so that its stripped text is in node_modules/.cache, which cannot be written to later.
 RUN ["node", "--import", "./strip-types.js", "--input-type=module", "--eval", "import { globSync } from 'node:fs'; for (const file of globSync('{bus,storage,manifests,governance,actors,http,plugins}/**/*.ts')) await import(`./${file}`).catch(() => {});"]
 RUN ["node", "svc.js", "version"]

@@ -10,6 +10,7 @@ import { compactRoutes } from "./compact.ts";
 import { docsRoutes } from "./docs.ts";
 import { embeddingRoutes } from "./embeddings.ts";
 import { fileRoutes } from "./files.ts";
+import { guideRoutes } from "./guide.ts";
 import { homeRoutes } from "./home.ts";
 import { internalRoutes } from "./internal.ts";
 import { jobRoutes } from "./jobs.ts";
@@ -81,6 +82,7 @@ export function allRoutes(
     ...usageRoutes,
     ...manifestRoutes(manifestSource),
     ...homeRoutes,
+    ...guideRoutes,
     ...systemRoutes,
     ...wellKnownRoutes,
     ...signInRoutes,

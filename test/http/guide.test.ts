@@ -1,0 +1,42 @@
+// The documents, as a server serves them.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { before, describe, test } from "node:test";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+describe("the documents on a server", () => {
+  const atEnd = cleanup();
+  let open: TestServer;
+  let closed: TestServer;
+  before(async () => {
+    const { env } = apiKeys({ reader: { tenant_id: "acme", sub: "r", scopes: ["chat:read"] } });
+    [open, closed] = await Promise.all([startServer({ atEnd }), startServer({ atEnd, env })]);
+  });
+
+  test("/llms.txt lists every page with a link that leads to its Markdown", async () => {
+    const { status, headers, text } = await open.get("/llms.txt");
+
+    assert.deepEqual([status, headers["content-type"]], [200, "text/plain; charset=utf-8"]);
+    assert.match(text, /^# svc\n\n> /);
+    const links = [...text.matchAll(/^- \[(.+)\]\((\/docs\/pages\/[\w-]+\.md)\): \S/gm)];
+    assert.ok(links.length > 20);
+    for (const [, title, path = ""] of links) {
+      const page = await open.get(path);
+      assert.deepEqual([page.status, page.headers["content-type"]], [200, "text/markdown; charset=utf-8"], path);
+      assert.ok(page.text.startsWith(`# ${title}\n`), path);
+    }
+  });
+
+  test("a page is the file of this version, and nothing else of the disk is one", async () => {
+    const tools = await open.get("/docs/pages/tools.md");
+
+    assert.equal(tools.text, readFileSync(new URL("../../docs/tools.md", import.meta.url), "utf8"));
+    for (const name of ["no.md", "generate.ts", "tools", "..%2fREADME.md", "internals"])
+      assert.notEqual((await open.get(`/docs/pages/${name}`)).status, 200, name);
+  });
+
+  test("OPS-011 they need credentials where /docs does", async () => {
+    for (const path of ["/llms.txt", "/docs/pages/tools.md"]) assert.equal((await closed.get(path)).status, 401, path);
+  });
+});
