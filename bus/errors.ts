@@ -165,6 +165,9 @@ export const errorTable = {
 /** The name of a refusal. */
 export type ErrorCode = keyof typeof errorTable;
 
+/** Statuses whose codes newcomers meet first, and cannot do anything with: they carry a sentence. */
+const spokenStatuses: ReadonlySet<number> = new Set([404, 405, 415, 502]);
+
 /** What a refusal says beside its code. */
 export interface ErrorDetails {
   /** What the code is about: `unknown_manifest:<subject>`. */
@@ -173,6 +176,8 @@ export interface ErrorDetails {
   readonly detail?: unknown;
   /** The second key of a 401. */
   readonly reason?: string;
+  /** A sentence for a person, where more can be said than the table says. Nothing of another tenant stands in it. */
+  readonly message?: string;
   /** Seconds for Retry-After. */
   readonly retryAfterSeconds?: number;
 }
@@ -200,6 +205,12 @@ export class SvcError extends Error {
 
   get status(): number {
     return errorTable[this.code].status;
+  }
+
+  /** What is said to a person beside the code; null for codes that say enough, or whose bodies are written down to the letter. */
+  get sentence(): string | null {
+    const isSpoken = spokenStatuses.has(this.status) || this.code === "host_not_allowed";
+    return this.details.message ?? (isSpoken ? errorTable[this.code].help : null);
   }
 
   toWire(): WireError {

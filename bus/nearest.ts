@@ -34,6 +34,16 @@ export function meant(name: string, known: readonly string[]): string {
   return known.length === 0 || known.length > toldMax ? "" : ` (there are ${known.join(", ")})`;
 }
 
+/** The same as sentences behind one: the nearest name, and all that there are when they are few. */
+export function offered(name: string, known: readonly string[]): string {
+  const near = nearest(name, known);
+  const all =
+    known.length === 0 || known.length > toldMax
+      ? ""
+      : ` There ${known.length === 1 ? "is" : "are"} ${known.join(", ")}.`;
+  return (near === null ? "" : ` Did you mean ${near}?`) + all;
+}
+
 function plain(name: string): string {
   return name.toLowerCase().replaceAll("-", "_");
 }

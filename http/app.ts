@@ -15,6 +15,7 @@ import type { Exchange } from "./engines/exchange.ts";
 import { type Pieces, type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
 import { admitDriver, leaseProof } from "./lease.ts";
+import { meantPath } from "./meant-path.ts";
 import { addressCaller } from "./middleware/address-caller.ts";
 import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
@@ -35,6 +36,8 @@ const nobody: Principal = { tenant_id: "", sub: "anonymous", scopes: [], scheme:
 export function createApp(routes: readonly Route[], context: HttpContext, authenticator: Authenticator): OnRequest {
   const { env, settings, log, metrics } = context;
   const router = new Router(routes);
+  const paths = [...new Set(routes.map(({ path }) => path))];
+  const openPaths = [...new Set(routes.filter(({ access }) => access === "public").map(({ path }) => path))];
   const origins = new OriginGuard(settings);
   const anonymous = anonymousPrincipal(settings);
   const limiter = new RateLimiter(env, context.bus, settings.rateLimit > 0);
@@ -85,7 +88,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     // By the address first, so that one of them alone does not use up what all of them have.
     if (isAnonymous && !unlimited) await limiter.take(anonymous.tenant_id);
     const principal = isAnonymous ? anonymous : identity === null ? nobody : principalOf(identity);
-    if (found.kind !== "route") return notARoute(found, head.method);
+    if (found.kind !== "route") return notARoute(found, head, isPublic ? openPaths : paths, exchange.requestId);
     const { route, params } = found;
     if (context.closing() && route.access !== "public") throw new SvcError("shutting_down");
     admitTo(route, principal);
@@ -214,11 +217,20 @@ function checkDeclaredLength(declared: string | undefined, bytesMax: number): vo
   if (declared !== undefined && Number(declared) > bytesMax) throw new SvcError("payload_too_large");
 }
 
-function notARoute(found: Found, method: string): Reply {
+/** `paths` are those that this caller may hear of. */
+function notARoute(
+  found: Exclude<Found, { kind: "route" }>,
+  { method, path }: Exchange["head"],
+  paths: readonly string[],
+  requestId: string,
+): Reply {
   if (found.kind === "ambiguous") throw new SvcError("invalid_path");
-  if (found.kind !== "other_methods") throw new SvcError("not_found");
-  const headers = { allow: found.allow.join(", ") };
+  if (found.kind === "unknown")
+    throw new SvcError("not_found", { message: `There is no such path.${meantPath(path, paths)}` });
+  const allow = found.allow.join(", ");
+  const headers = { allow };
   if (method === "OPTIONS") return { kind: "text", status: 204, contentType: "text/plain", body: "", headers };
-  const body = '{"error":"method_not_allowed","detail":"method_not_allowed"}';
-  return { kind: "json", status: 405, body, headers };
+  const message = `This path is not there for ${method}; it is for ${allow}.`;
+  const answer = refusal(new SvcError("method_not_allowed", { message }), requestId);
+  return answer.kind === "json" ? { ...answer, headers } : answer;
 }

@@ -11,7 +11,11 @@ export function readJsonBody(
 ): unknown {
   checkMediaType(headers["content-type"]);
   // Who reads along would unpack it, and see another body.
-  if ((headers["content-encoding"] ?? "identity") !== "identity") throw new SvcError("unsupported_media_type");
+  const coding = headers["content-encoding"] ?? "identity";
+  if (coding !== "identity")
+    throw new SvcError("unsupported_media_type", {
+      message: `The body has the Content-Encoding ${shown(coding)}. Send it as it is, without one.`,
+    });
   if (!isUtf8(body)) throw new SvcError("invalid_json", { detail: "the body is not UTF-8" });
   try {
     return parseStrictJson(body.toString("utf8"), { membersMax });
@@ -22,10 +26,18 @@ export function readJsonBody(
   }
 }
 
+/** What a client has written in a header, short enough to be read. */
+function shown(value: string): string {
+  return value.length > 64 ? `${value.slice(0, 64)}…` : value;
+}
+
 function checkMediaType(contentType: string | undefined): void {
   if (contentType === "application/json") return;
   const [type = "", ...parameters] = (contentType ?? "").split(";").map((part) => trimBlanks(part).toLowerCase());
-  if (type !== "application/json") throw new SvcError("unsupported_media_type");
+  if (type !== "application/json")
+    throw new SvcError("unsupported_media_type", {
+      message: `The body has ${type === "" ? "no Content-Type" : `the Content-Type ${shown(type)}`}. Send it with Content-Type: application/json.`,
+    });
   for (const parameter of parameters) {
     if (!parameter.startsWith("charset=")) continue;
     const charset = parameter.slice("charset=".length).replaceAll('"', "");

@@ -31,7 +31,9 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
         ? `internal error (request ${requestId})`
         : typeof details.detail === "string"
           ? details.detail
-          : error.message;
+          : details.message === undefined
+            ? error.message
+            : `${error.message}: ${details.message}`;
   const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
   // The parameter has a place of its own.
   const wireCode = code === "invalid_thread_id" ? "invalid_user" : isUnsupported ? code : error.message;

@@ -11,10 +11,17 @@ const text = { type: "string" };
 
 /** The forms that bodies of refusals have, under their names in the reference. */
 export const refusalSchemas = {
-  Refusal: closed(
-    { error: { ...text, description: "The code; of some with what it is about after a colon." }, detail: {} },
-    "`detail` is the code again, or more about it.",
-  ),
+  Refusal: {
+    ...closed(
+      {
+        error: { ...text, description: "The code; of some with what it is about after a colon." },
+        detail: {},
+        message: { ...text, description: "A sentence for a person, which may say what was meant, and what there is." },
+      },
+      "`detail` is the code again, or more about it.",
+    ),
+    required: ["error", "detail"],
+  },
   InvalidRequest: closed(
     {
       error: { enum: ["invalid_request", "invalid_manifest"] },

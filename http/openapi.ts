@@ -13,7 +13,7 @@ const description = `Runs agents that are described by manifests, and shows what
 
 Every route answers for the tenant of its caller alone: what belongs to another tenant is answered as what does not exist.
 
-Refusals carry a code under \`error\`, and more about it under \`detail\`. Two look otherwise: 401 is
+Refusals carry a code under \`error\`, more about it under \`detail\`, and some a sentence for a person under \`message\`. Two look otherwise: 401 is
 \`{"error": "unauthorized", "reason": "missing_credentials"}\`, or \`invalid_api_key\` or \`invalid_token\` for its reason, and 403 of a
 caller who lacks a scope is \`{"detail": "missing scopes: audit:read"}\`, without a code. Every answer carries \`x-request-id\`, which the
 log of the server has too. A request whose answer did not come may be sent again when the code is one of those that pass by themselves:

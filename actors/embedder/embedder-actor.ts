@@ -1,4 +1,5 @@
 import { SvcError } from "../../bus/errors.ts";
+import { offered } from "../../bus/nearest.ts";
 import { Cancellation } from "../runtime/cancellation.ts";
 import { defineActor } from "../runtime/define.ts";
 import { type EmbedderDeps, makePage } from "./page.ts";
@@ -28,7 +29,11 @@ export const embedderActor = defineActor<"embedder", EmbedderState, EmbedderDeps
       if (pages.size >= pagesMax) throw new SvcError("mailbox_full");
       const { models } = context.deps;
       const route = models.embeddings.get(asked.model);
-      if (route === undefined) throw new SvcError("unknown_embedding_model", { subject: asked.model });
+      if (route === undefined)
+        throw new SvcError("unknown_embedding_model", {
+          subject: asked.model,
+          message: `There is no embedding model of this name.${offered(asked.model, [...models.embeddings.keys()])}`,
+        });
       const embedder = models.embedder(route);
       const cancellation = new Cancellation();
       pages.set(asked.id, cancellation);

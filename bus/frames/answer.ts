@@ -30,7 +30,8 @@ export function answerOf(result: RunResult, continued: boolean): { status: numbe
   if (result.failure !== null) {
     const code = result.failedTool ? "tool_failed" : "model_provider_error";
     const detail = result.failedTool ? result.failure : code;
-    return { status: new SvcError(code).status, body: JSON.stringify({ error: code, detail }) };
+    const message = result.failedTool ? new SvcError(code).sentence : result.failure;
+    return { status: new SvcError(code).status, body: JSON.stringify({ error: code, detail, message }) };
   }
   const final = result.final === null ? "null" : `{"role":"assistant","content":${JSON.stringify(result.final)}}`;
   const usage = result.usage === null ? "" : `,"usage":${JSON.stringify(result.usage)}`;
@@ -44,5 +45,6 @@ export function answerOf(result: RunResult, continued: boolean): { status: numbe
 /** The body of a refusal that comes when the run has begun. */
 export function errorBody(error: SvcError, requestId: string): string {
   const detail = error.code === "internal_error" ? `internal error (request ${requestId})` : error.message;
-  return JSON.stringify({ error: error.message, detail });
+  const { sentence } = error;
+  return JSON.stringify({ error: error.message, detail, ...(sentence !== null && { message: sentence }) });
 }

@@ -19,7 +19,7 @@ export function asideAnswer(channel: Channel, requestId: string): RunOutput {
     ...silent,
     finished({ failure, final, thread_id, usage }) {
       if (failure !== null) {
-        failed(new SvcError("model_provider_error"));
+        failed(new SvcError("model_provider_error", { message: failure }));
         return;
       }
       const text = final ?? "";

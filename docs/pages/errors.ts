@@ -14,7 +14,8 @@ export function errorsPage(): string {
   return `# Errors
 
 Generated from \`bus/errors.ts\`; \`npm run generate\` writes it again. A refusal is a JSON body whose \`detail\` is the code, the code with
-what it is about (\`unknown_manifest:sales\`), or an object with the code and more; \`x-request-id\` of the answer is what the log has it under.
+what it is about (\`unknown_manifest:sales\`), or an object with the code and more. Some have a sentence
+for a person under \`message\`: what may have been meant, and what there is (\`There is no manifest of this name. Did you mean quick?\`). \`x-request-id\` of the answer is what the log has it under.
 The OpenAI surface says the same in OpenAI's form. A refusal has changed nothing, but for those whose outcome is said to be unknown. "Again" marks
 those that the same request may not meet later: as many seconds later as Retry-After says, where it is there.
 

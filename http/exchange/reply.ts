@@ -44,12 +44,17 @@ export function text(body: string | Uint8Array, contentType: string, headers?: H
 
 /**
  * The answer to a refusal. Bodies that the specification prints keep their keys to the letter; every other refusal carries its
- * code under both keys (decision 2).
+ * code under both keys (decision 2), some with a sentence under `message`.
  */
 export function refusal(error: SvcError, requestId: string): Reply {
   const { retryAfterSeconds } = error.details;
   const headers = retryAfterSeconds === undefined ? undefined : { "retry-after": String(retryAfterSeconds) };
   return jsonText(JSON.stringify(refusalBody(error, requestId)), error.status, headers);
+}
+
+/** The sentence for a person, where there is one. */
+function spoken({ sentence }: SvcError): object {
+  return sentence === null ? {} : { message: sentence };
 }
 
 function refusalBody(error: SvcError, requestId: string): unknown {
@@ -68,6 +73,6 @@ function refusalBody(error: SvcError, requestId: string): unknown {
     case "internal_error":
       return { error: error.code, detail: `internal error (request ${requestId})` };
     default:
-      return { error: error.message, detail: detail ?? error.message };
+      return { error: error.message, detail: detail ?? error.message, ...spoken(error) };
   }
 }

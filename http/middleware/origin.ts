@@ -24,7 +24,8 @@ export class OriginGuard {
   /** Headers for the answer. Refuses with host_not_allowed and origin_not_allowed. */
   check(head: RequestHead): readonly (readonly [string, string])[] {
     const { host = "", origin } = head.headers;
-    if (!this.#hosts.has(hostName(host))) throw new SvcError("host_not_allowed");
+    if (!this.#hosts.has(hostName(host)))
+      throw new SvcError("host_not_allowed", { message: strangerText(hostName(host)) });
     if (origin === undefined) {
       if (head.headers["sec-fetch-site"] === "cross-site" && !isLink(head)) throw new SvcError("origin_not_allowed");
       return none;
@@ -42,6 +43,12 @@ export class OriginGuard {
       head.headers["access-control-request-method"] !== undefined
     );
   }
+}
+
+/** `name` is empty for what is no name of a host. Which names are served is not told. */
+function strangerText(name: string): string {
+  const called = name === "" ? "what the Host header says" : name.slice(0, 255);
+  return `This server does not answer to ${called}. If it should, its operator puts that name into SVC_ALLOWED_HOSTS.`;
 }
 
 /** An IPv6 address in brackets or a name of ASCII, and a port. */

@@ -1,5 +1,6 @@
 import type { Address } from "../../bus/address.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { offered } from "../../bus/nearest.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { manifestMembersMax } from "../../manifests/bounds.ts";
@@ -111,8 +112,10 @@ const get = route({
       return withManifest(await context.bus.ask(manifestsOf(principal), "get", { name, thread_suffix }));
     } catch (error) {
       // Here the manifest is what is asked for, and not what something is asked of.
-      if (error instanceof SvcError && error.code === "unknown_manifest") throw new SvcError("not_found");
-      throw error;
+      if (!(error instanceof SvcError) || error.code !== "unknown_manifest") throw error;
+      const { items } = await context.bus.ask(manifestsOf(principal), "list", { models: false });
+      const names = items.map((item) => item.name);
+      throw new SvcError("not_found", { message: `There is no manifest of this name.${offered(name, names)}` });
     }
   },
 });

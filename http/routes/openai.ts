@@ -1,4 +1,5 @@
 import { SvcError } from "../../bus/errors.ts";
+import { offered } from "../../bus/nearest.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { isAnonymous } from "../../governance/auth/anonymous.ts";
@@ -192,9 +193,12 @@ const model = route({
   fails: ["unknown_manifest", ...actorFails],
   refusal: openAiRefusal,
   async handle({ params, principal }, context) {
-    const found = (await modelsOf(principal, context)).find(({ id }) => id === params.name);
-    if (found === undefined) throw new SvcError("unknown_manifest", { subject: params.name });
-    return json(found);
+    const all = await modelsOf(principal, context);
+    const found = all.find(({ id }) => id === params.name);
+    if (found !== undefined) return json(found);
+    const names = all.map(({ id }) => id);
+    const message = `There is no manifest of this name.${offered(params.name, names)}`;
+    throw new SvcError("unknown_manifest", { subject: params.name, message });
   },
 });
 

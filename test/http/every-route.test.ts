@@ -158,7 +158,8 @@ describe("every route", () => {
         });
 
         assert.equal(answer.status, 405, method);
-        assert.deepEqual(answer.json, { error: "method_not_allowed", detail: "method_not_allowed" });
+        const message = `This path is not there for ${method}; it is for ${allow}.`;
+        assert.deepEqual(answer.json, { error: "method_not_allowed", detail: "method_not_allowed", message });
         assert.equal(answer.headers.allow, allow);
         assertCommonHeaders(answer);
       }

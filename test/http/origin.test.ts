@@ -53,7 +53,10 @@ describe("browsers", () => {
         const options = { headers: { host }, ...(route.body && { body: {} }) };
         const answer = await server.request(route.method, pathOf(route, "x"), options);
 
-        assert.deepEqual(outcomeOf(answer), refusal(403, "host_not_allowed"), route.path);
+        const { message } = answer.json;
+        assert.deepEqual(outcomeOf(answer), refusal(403, "host_not_allowed", message), route.path);
+        assert.match(message, /^This server does not answer to .+\. If it should, .+ SVC_ALLOWED_HOSTS\.$/);
+        assert.ok(!/127\.0\.0\.1[^.]|localhost[^.]/.test(message.replace(host, "")), "what is served is not told");
         assertCommonHeaders(answer);
       }
     });

@@ -31,9 +31,9 @@ export function assertCommonHeaders(answer: Pick<Answer, "headers">, requestId?:
   assert.ok(headers["cache-control"] !== undefined, "cache-control is missing");
 }
 
-/** Status and body of a refusal in the house's form. */
-export function refusal(status: number, code: string) {
-  return { status, body: { error: code, detail: code } };
+/** Status and body of a refusal in the house's form; `message` of those that have one. */
+export function refusal(status: number, code: string, message?: string) {
+  return { status, body: { error: code, detail: code, ...(message !== undefined && { message }) } };
 }
 
 export function outcomeOf(answer: Answer) {

@@ -135,10 +135,10 @@ describe("POST /chat", () => {
 
   test("CHAT-010 a model off the allowlist is 400 model_not_allowlisted:<id>", async () => {
     for (const path of routes) {
-      const { status, text } = await server.post(path, turn("agent", "hi", { model: "nope" }));
+      const { status, json } = await server.post(path, turn("agent", "hi", { model: "nope" }));
 
       const code = "model_not_allowlisted:nope";
-      assert.deepEqual([status, text], [400, `{"error":"${code}","detail":"${code}"}`]);
+      assert.deepEqual([status, json.error, json.detail], [400, code, code]);
     }
   });
 

@@ -14,10 +14,18 @@ const { env: keyed, keys } = apiKeys({
   operator: { scopes: ["*"] },
 });
 const image = { type: "image_url", image_url: { url: "https://x.example/a.png" } };
+const noModel =
+  "This manifest may not use a model of this name. There are plain, held, secretive, gpt-4.1, gpt-4.1-mini.";
 const surfaces = ["/chat", "/chat/stream"] as const;
 
-/** A body that carries its code under both keys (decision 2). */
-const both = (code: string, detail = code) => JSON.stringify({ error: code, detail });
+/** A body that carries its code under both keys (decision 2), and a sentence where the table has one for newcomers. */
+const both = (code: string, detail = code, message = sentence(code)) =>
+  JSON.stringify({ error: code, detail, message });
+const sentence = (code: string): string | undefined => {
+  const { status, help } = errorTable[code.split(":")[0] as ErrorCode];
+  return [404, 405, 415, 502].includes(status) ? help : undefined;
+};
+const manifests = "agent, api-keys-not, hybrid-router, later, oss-only, quick, router, vault";
 
 describe("refusals", () => {
   const atEnd = cleanup();
@@ -53,13 +61,17 @@ describe("refusals", () => {
   test("ERR-006 CHAT-008 CHAT-009 CHAT-010 CHAT-016 CHAT-019 ERR-009 AUTH-032 the rows of a turn, on /chat and /chat/stream alike", async () => {
     const commands = Array.from({ length: 17 }, () => ({ role: "user", content: "/hi" }));
     const cases: [what: object, status: number, text: string][] = [
-      [turn("nobody", "hi"), 404, both("unknown_manifest:nobody")],
+      [
+        turn("nobody", "hi"),
+        404,
+        both("unknown_manifest:nobody", undefined, `There is no manifest of this name. There are ${manifests}.`),
+      ],
       [turn("", "hi"), 400, both("manifest_required")],
       [{ manifest: "agent" }, 400, both("messages_or_template_required")],
       [{ manifest: "agent", messages: [] }, 400, both("messages_or_template_required")],
       [turn("agent", "hi", { thread_id: "a:b" }), 400, both("invalid_thread_id")],
       [turn("agent", "hi", { thread_id: "a#b" }), 400, both("invalid_thread_id")],
-      [turn("agent", "hi", { model: "gpt-0" }), 400, both("model_not_allowlisted:gpt-0")],
+      [turn("agent", "hi", { model: "gpt-0" }), 400, both("model_not_allowlisted:gpt-0", undefined, noModel)],
       [turn("agent", "hi", { model: "keyless" }), 503, both("model_not_configured:xai")],
       [turn("agent", "/empty"), 404, both("empty_prompt:empty")],
       [{ manifest: "agent", template: "empty" }, 404, both("empty_prompt:empty")],
@@ -142,7 +154,15 @@ describe("refusals", () => {
     const hi = [{ role: "user", content: "hi" }];
     const error = (message: string, type: string, code: string) => ({ error: { message, type, param: null, code } });
     const cases: [object, number, object][] = [
-      [{ model: "nobody" }, 404, error("unknown_manifest:nobody", "invalid_request_error", "unknown_manifest:nobody")],
+      [
+        { model: "nobody" },
+        404,
+        error(
+          `unknown_manifest:nobody: There is no manifest of this name. There are ${manifests}.`,
+          "invalid_request_error",
+          "unknown_manifest:nobody",
+        ),
+      ],
       [{ model: "" }, 400, error("manifest_required", "invalid_request_error", "manifest_required")],
       [{ user: "a:b" }, 400, error("invalid_thread_id", "invalid_request_error", "invalid_user")],
       [
@@ -229,8 +249,9 @@ describe("refusals", () => {
   test("MANI-003 MANI-004 MANI-012 the rows of manifests", async () => {
     const manifest = { metadata: { name: "clerk" } };
     await as(keys.operator, "PUT", "/manifests/clerk", { manifest });
+    const noManifest = `There is no manifest of this name. There are ${manifests.replace("hybrid", "clerk, hybrid")}.`;
     const rows: [string, string, unknown, number, string][] = [
-      ["GET", "/manifests/nobody", undefined, 404, both("not_found")],
+      ["GET", "/manifests/nobody", undefined, 404, both("not_found", undefined, noManifest)],
       ["GET", "/manifests/clerk?version=9", undefined, 404, both("not_found")],
       ["GET", "/manifests/clerk?thread_id=a%23b", undefined, 400, both("invalid_thread_id")],
       ["PUT", "/manifests/other", { manifest }, 400, both("name_mismatch")],

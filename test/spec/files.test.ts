@@ -1,6 +1,7 @@
 // Uploads: POST, GET and DELETE /files.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { errorTable } from "../../bus/errors.ts";
 import { fileBytesMax } from "../../storage/files/file-store.ts";
 import { gif, jpeg, png, svg, webp } from "../support/image-bytes.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
@@ -151,7 +152,11 @@ describe("files", () => {
   test("FILE-010 a malformed id and an unknown one are 404", async () => {
     for (const id of ["x", nobodys, nobodys.slice(1), `${nobodys}0`, nobodys.replace("0", "A"), "svc-file"]) {
       const { status, json } = await get(id);
-      assert.deepEqual([status, json], [404, { error: "not_found", detail: "not_found" }], id);
+      assert.deepEqual(
+        [status, json],
+        [404, { error: "not_found", detail: "not_found", message: errorTable.not_found.help }],
+        id,
+      );
     }
   });
 

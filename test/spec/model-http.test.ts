@@ -25,6 +25,13 @@ const refusals = {
   "mock-retry-date-3600": "status 429: The mock answers 429.",
 } as const;
 
+/** The body of POST /chat when the model has failed: the code under both keys, and the words that streams have. */
+const failed = (words: string) =>
+  JSON.stringify({
+    ...{ error: "model_provider_error", detail: "model_provider_error" },
+    message: `model provider failed: ${words}`,
+  });
+
 describe("models over HTTP", () => {
   const atEnd = cleanup();
   let server: TestServer;
@@ -158,10 +165,7 @@ describe("models over HTTP", () => {
     const { frames, done, failure } = await stream("none-left");
 
     assert.deepEqual(asked(from), ["mock-status-400", "mock-status-404", "mock-status-400", "mock-status-404"]);
-    assert.deepEqual(
-      [chat.status, chat.text],
-      [502, '{"error":"model_provider_error","detail":"model_provider_error"}'],
-    );
+    assert.deepEqual([chat.status, chat.text], [502, failed("status 404: The mock answers 404.")]);
     assert.deepEqual(outline(frames), ["session_progress", "on_error", "on_chain_end", "done", "[DONE]"]);
     assert.equal(failure, "model provider failed: status 404: The mock answers 404.");
     assert.deepEqual([done.final, done.stop_reason], [null, "unknown"]);
@@ -243,10 +247,7 @@ describe("models over HTTP", () => {
       const history = await server.get(`/chat/history/refused-${model}`);
 
       assert.deepEqual(asked(from), [model, model]);
-      assert.deepEqual(
-        [chat.status, chat.text],
-        [502, '{"error":"model_provider_error","detail":"model_provider_error"}'],
-      );
+      assert.deepEqual([chat.status, chat.text], [502, failed(words)]);
       assert.deepEqual(outline(frames), ["session_progress", "on_error", "on_chain_end", "done", "[DONE]"]);
       assert.equal(failure, `model provider failed: ${words}`);
       assert.deepEqual([done.final, done.stop_reason, "usage" in done], [null, "unknown", false]);
@@ -265,10 +266,7 @@ describe("models over HTTP", () => {
       const { json } = await server.get(`/chat/sessions/broken-${model}`);
 
       assert.deepEqual(asked(from), [model, model]);
-      assert.deepEqual(
-        [chat.status, chat.text],
-        [502, '{"error":"model_provider_error","detail":"model_provider_error"}'],
-      );
+      assert.deepEqual([chat.status, chat.text], [502, failed(words)]);
       assert.deepEqual(outline(frames), ["session_progress", "text", "on_error", "on_chain_end", "done", "[DONE]"]);
       assert.equal(failure, `model provider failed: ${words}`);
       assert.deepEqual([done.final, done.stop_reason], [{ role: "assistant", content: "Hello" }, "unknown"]);

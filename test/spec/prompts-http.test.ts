@@ -145,7 +145,8 @@ describe("prompts", () => {
 
   test("CHAT-016 an empty expansion is 404 empty_prompt:<name> on every surface, and nothing is stored", async () => {
     const messages = [{ role: "user", content: "/echo" }];
-    const literal = '{"error":"empty_prompt:echo","detail":"empty_prompt:echo"}';
+    const literal =
+      '{"error":"empty_prompt:echo","detail":"empty_prompt:echo","message":"The prompt expands to nothing."}';
 
     const chat = await server.post("/chat", { manifest: "commands", messages, thread_id: "empty" });
     const stream = await server.post("/chat/stream", { manifest: "commands", messages, thread_id: "empty" });
@@ -187,7 +188,7 @@ describe("prompts", () => {
 
     const code = "too_many_commands:16";
     assert.equal(sixteen.status, 200);
-    assert.deepEqual([seventeen.status, seventeen.text], [404, `{"error":"${code}","detail":"${code}"}`]);
+    assert.deepEqual([seventeen.status, seventeen.json.error, seventeen.json.detail], [404, code, code]);
     assert.deepEqual([openai.status, openai.json.error.code], [404, code]);
   });
 

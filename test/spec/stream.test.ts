@@ -427,6 +427,9 @@ describe("POST /chat/stream", () => {
     const { status, headers, text } = await server.post("/chat/stream", turn("nobody", "go"));
 
     assert.deepEqual([status, headers["content-type"]], [404, "application/json"]);
-    assert.equal(text, '{"error":"unknown_manifest:nobody","detail":"unknown_manifest:nobody"}');
+    assert.match(
+      text,
+      /^\{"error":"unknown_manifest:nobody","detail":"unknown_manifest:nobody","message":"There is no manifest [^"]+"\}$/,
+    );
   });
 });

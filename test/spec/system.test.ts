@@ -176,7 +176,8 @@ describe("probes", () => {
     const otherMethod = await guarded.request("DELETE", "/health");
 
     // This version has no A2A, so there is no card: the path is answered as one that does not exist.
-    assert.deepEqual([nothing.status, nothing.json], [404, { error: "not_found", detail: "not_found" }]);
+    const message = "There is no such path.";
+    assert.deepEqual([nothing.status, nothing.json], [404, { error: "not_found", detail: "not_found", message }]);
     assert.deepEqual([otherMethod.status, otherMethod.headers.allow], [405, "GET, HEAD, OPTIONS"]);
     assert.equal((await guarded.get("/no/such/path")).status, 401);
   });
@@ -313,7 +314,8 @@ describe("refusals", () => {
     const unknown = await server.get("/no/such/path");
     const twoWays = await server.get("/chat/history/a%2Fb");
 
-    assert.deepEqual([unknown.status, unknown.json], [404, { error: "not_found", detail: "not_found" }]);
+    const message = "There is no such path.";
+    assert.deepEqual([unknown.status, unknown.json], [404, { error: "not_found", detail: "not_found", message }]);
     assert.deepEqual([twoWays.status, twoWays.json], [400, { error: "invalid_path", detail: "invalid_path" }]);
   });
 
@@ -337,6 +339,10 @@ describe("refusals", () => {
       body: { manifest: "nope", messages: [{ role: "user", content: "hi" }] },
     });
 
-    assert.deepEqual([status, json], [404, { error: "unknown_manifest:nope", detail: "unknown_manifest:nope" }]);
+    const message = "There is no manifest of this name. There are hybrid-router, oss-only, quick, router.";
+    assert.deepEqual(
+      [status, json],
+      [404, { error: "unknown_manifest:nope", detail: "unknown_manifest:nope", message }],
+    );
   });
 });

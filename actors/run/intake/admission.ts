@@ -1,4 +1,5 @@
 import { SvcError } from "../../../bus/errors.ts";
+import { offered } from "../../../bus/nearest.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { ThinkingLevel } from "../../../bus/protocol/thinking.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
@@ -30,7 +31,19 @@ async function resolve(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> 
     // Callers without credentials do not learn which names there are.
     if (tellsWhatIsThere && isAnonymous(principal))
       throw new SvcError("unauthorized", { reason: "missing_credentials" });
-    throw error;
+    throw code === "unknown_manifest" ? await withNames(SvcError.from(error), turn, deps) : error;
+  }
+}
+
+/** The refusal with what the tenant could have named: those that GET /v1/models would tell this caller. */
+async function withNames(refused: SvcError, { principal, manifest }: SubmitTurn, deps: RunDeps): Promise<SvcError> {
+  try {
+    const names = (await deps.manifests.list(principal.tenant_id)).map(({ name }) => name);
+    const message = `There is no manifest of this name.${offered(manifest, names)}`;
+    return new SvcError("unknown_manifest", { ...refused.details, message });
+  } catch {
+    // What was asked is answered without them.
+    return refused;
   }
 }
 
@@ -41,9 +54,25 @@ async function resolve(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> 
 export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps): readonly ModelRoute[] {
   const route = turn.model === null ? agent.model.route : deps.models.routes.get(turn.model);
   if (!route || (turn.model !== null && !mayOverride(route, agent)))
-    throw new SvcError("model_not_allowlisted", { subject: turn.model ?? "" });
+    throw new SvcError("model_not_allowlisted", {
+      subject: turn.model ?? "",
+      message: `This manifest may not use a model of this name.${offered(turn.model ?? "", modelsOf(agent, deps))}`,
+    });
   deps.models.provider(route);
   return [route, ...agent.model.fallbacks.filter((fallback) => fallback.id !== route.id)];
+}
+
+/** Ids of the models that a turn may ask for: those that the manifest may use, of providers that can be called. */
+function modelsOf(agent: CompiledAgent, { models }: RunDeps): readonly string[] {
+  const isReady = (route: ModelRoute): boolean => {
+    try {
+      models.provider(route);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return [...models.routes.values()].filter((route) => mayOverride(route, agent) && isReady(route)).map(({ id }) => id);
 }
 
 /**

@@ -1,0 +1,221 @@
+// What refusals say to a person: what is not there, what may have been meant, and what there is for this caller and nobody else.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { offered } from "../../bus/nearest.ts";
+import { meantPath } from "../../http/meant-path.ts";
+import { apiKeys, manifestEnv, startServer, type TestServer } from "../support/server.ts";
+import { cleanup } from "../support/temp.ts";
+
+const { env, keys } = apiKeys({
+  ann: { scopes: ["*"] },
+  reader: { scopes: ["chat:read"] },
+  rival: { tenant_id: "rival", scopes: ["*"] },
+});
+const messages = [{ role: "user", content: "hi" }];
+
+describe("messages of refusals", () => {
+  const atEnd = cleanup();
+  let server: TestServer;
+  before(async () => {
+    const models = {
+      "small-model": { provider: "openai", model: "a" },
+      "large-model": { provider: "openai", model: "b" },
+      keyless: { provider: "xai", model: "c" },
+      vectors: { provider: "openai", model: "d", kind: "embedding" },
+    };
+    server = await startServer({
+      atEnd,
+      env: {
+        ...env,
+        ...manifestEnv(atEnd, { clerk: {} }),
+        SVC_ANONYMOUS_TENANT: "visitors",
+        SVC_MODEL_ROUTES: JSON.stringify(models),
+        SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({
+          openai: { base_url: "http://127.0.0.1:1", api_key: "k".repeat(20) },
+        }),
+        SVC_DEFAULT_MODEL_ID: "small-model",
+      },
+    });
+    for (const [key, name] of [
+      [keys.ann, "own-helper"],
+      [keys.rival, "secret-plans"],
+    ] as const) {
+      const stored = await server.request("PUT", `/manifests/${name}`, {
+        key,
+        body: { manifest: { metadata: { name } } },
+      });
+      assert.equal(stored.status, 200);
+    }
+  });
+
+  const ask = (fields: object, key: string = keys.ann) =>
+    server.post("/chat", { manifest: "clerk", messages, ...fields }, { key });
+
+  test("a path that is not there names the nearest one, with parameters as the client has them", async () => {
+    const said: [path: string, message: string][] = [
+      ["/chatt", "There is no such path. Did you mean /chat?"],
+      ["/Chat/Sesions", "There is no such path. Did you mean /chat/sessions?"],
+      ["/chat/histori/tour", "There is no such path. Did you mean /chat/history/{thread_id}?"],
+      ["/chat/history", "There is no such path. There is /chat/history/{thread_id}."],
+      ["/v1/chat/completion", "There is no such path. Did you mean /v1/chat/completions?"],
+      ["/nothing/like/it", "There is no such path."],
+      [`/${"x".repeat(3_000)}`, "There is no such path."],
+    ];
+
+    for (const [path, message] of said) {
+      const { status, json } = await server.get(path, { key: keys.ann });
+
+      assert.deepEqual([status, json], [404, { error: "not_found", detail: "not_found", message }], path);
+    }
+  });
+
+  test("who has shown no credentials hears of public paths only", async () => {
+    const guarded = await server.get("/chatt");
+    const open = await server.get("/.well-known/jwks.jso");
+    const other = await server.get("/.well-known/chat");
+
+    assert.deepEqual([guarded.status, guarded.json], [401, { error: "unauthorized", reason: "missing_credentials" }]);
+    assert.equal(open.json.message, "There is no such path. Did you mean /.well-known/jwks.json?");
+    assert.equal(other.json.message, "There is no such path.");
+  });
+
+  test("a method that a path has not got is told with those that it has", async () => {
+    const { status, json, headers } = await server.request("DELETE", "/chat/sessions", { key: keys.ann });
+
+    const message = "This path is not there for DELETE; it is for GET, HEAD, OPTIONS.";
+    assert.deepEqual([status, json], [405, { error: "method_not_allowed", detail: "method_not_allowed", message }]);
+    assert.equal(headers.allow, "GET, HEAD, OPTIONS");
+  });
+
+  test("a body of another type is told what it came as, and what to send", async () => {
+    const send = async (headers: Record<string, string>) => {
+      const { status, json } = await server.post("/chat", "{}", { key: keys.ann, headers });
+      assert.deepEqual([status, json.error, json.detail], [415, "unsupported_media_type", "unsupported_media_type"]);
+      return json.message;
+    };
+    const json = "Send it with Content-Type: application/json.";
+
+    assert.equal(await send({ "content-type": "text/plain" }), `The body has the Content-Type text/plain. ${json}`);
+    assert.equal(await send({ "content-type": "" }), `The body has no Content-Type. ${json}`);
+    assert.equal(
+      await send({ "content-type": `x/${"y".repeat(500)}` }),
+      `The body has the Content-Type x/${"y".repeat(62)}…. ${json}`,
+    );
+    assert.equal(
+      await send({ "content-type": "application/json", "content-encoding": "gzip" }),
+      "The body has the Content-Encoding gzip. Send it as it is, without one.",
+    );
+  });
+
+  test("a host that is not served is named, and those that are served are not", async () => {
+    const { status, json } = await server.get("/health", { headers: { host: "svc.example.com:8080" } });
+
+    const message =
+      "This server does not answer to svc.example.com. If it should, its operator puts that name into SVC_ALLOWED_HOSTS.";
+    assert.deepEqual([status, json], [403, { error: "host_not_allowed", detail: "host_not_allowed", message }]);
+  });
+
+  test("a manifest that is not there: the nearest of the tenant's own, all that it has, and none of another tenant's", async () => {
+    const own = "There are clerk, hybrid-router, oss-only, own-helper, quick, router.";
+    const near = await ask({ manifest: "own-helpr" });
+    const foreign = await ask({ manifest: "secret-plans" });
+    const almostForeign = await ask({ manifest: "secret-plan" });
+    const rivals = await ask({ manifest: "own-helper" }, keys.rival);
+
+    assert.equal(near.json.error, "unknown_manifest:own-helpr");
+    assert.equal(near.json.message, `There is no manifest of this name. Did you mean own-helper? ${own}`);
+    for (const { status, json } of [foreign, almostForeign])
+      assert.deepEqual([status, json.message], [404, `There is no manifest of this name. ${own}`]);
+    assert.equal(
+      rivals.json.message,
+      "There is no manifest of this name. There are clerk, hybrid-router, oss-only, quick, router, secret-plans.",
+    );
+  });
+
+  test("the same on every surface that names one", async () => {
+    const told = "There is no manifest of this name. Did you mean quick?";
+    const stream = await server.post("/chat/stream", { manifest: "quik", messages }, { key: keys.ann });
+    const openai = await server.post("/v1/chat/completions", { model: "quik", messages }, { key: keys.ann });
+    const model = await server.get("/v1/models/quik", { key: keys.reader });
+    const shown = await server.get("/manifests/quik", { key: keys.ann });
+
+    assert.ok(stream.json.message.startsWith(told), stream.text);
+    assert.ok(openai.json.error.message.startsWith(`unknown_manifest:quik: ${told}`), openai.text);
+    assert.equal(openai.json.error.code, "unknown_manifest:quik");
+    assert.ok(model.json.error.message.startsWith(`unknown_manifest:quik: ${told}`), model.text);
+    assert.ok(shown.json.message.startsWith(told), shown.text);
+    for (const { text } of [stream, openai, model, shown]) assert.ok(!text.includes("secret-plans"));
+  });
+
+  test("a caller without credentials learns of no manifest", async () => {
+    const { status, text } = await server.post("/chat", { manifest: "quik", messages });
+
+    assert.deepEqual([status, JSON.parse(text)], [401, { error: "unauthorized", reason: "missing_credentials" }]);
+  });
+
+  test("a model that a turn may not have: the nearest, and all that it may, of providers that can be called", async () => {
+    const near = await ask({ model: "smal-model" });
+    const far = await ask({ model: "gpt" });
+
+    assert.deepEqual(
+      [near.status, near.json],
+      [
+        400,
+        {
+          ...{ error: "model_not_allowlisted:smal-model", detail: "model_not_allowlisted:smal-model" },
+          message: near.json.message,
+        },
+      ],
+    );
+    assert.match(near.json.message, /^This manifest may not use a model of this name\. Did you mean small-model\?/);
+    assert.match(far.json.message, /^This manifest may not use a model of this name\.( There are .+)?$/);
+    assert.ok(!far.json.message.includes("keyless"));
+  });
+
+  test("an embedding model that is not there", async () => {
+    const { status, json } = await server.post("/v1/embeddings", { model: "vector", input: "hi" }, { key: keys.ann });
+
+    assert.equal(status, 404);
+    assert.equal(
+      json.error.message,
+      "unknown_embedding_model:vector: There is no embedding model of this name. Did you mean vectors? There is vectors.",
+    );
+  });
+
+  test("a model that fails is 502 with its failure in words", async () => {
+    const { status, json } = await ask({});
+
+    assert.deepEqual([status, json.error, json.detail], [502, "model_provider_error", "model_provider_error"]);
+    assert.match(json.message, /^model provider failed: \S/);
+  });
+
+  test("bodies that the specification prints have no key more", async () => {
+    const unauthorized = await server.get("/audit");
+    const scopeless = await server.get("/audit", { key: keys.reader });
+    const large = await server.post("/chat", { pad: "x".repeat(1024 * 1024) }, { key: keys.ann });
+
+    assert.deepEqual(Object.keys(unauthorized.json), ["error", "reason"]);
+    assert.deepEqual(Object.keys(scopeless.json), ["detail"]);
+    assert.deepEqual([large.status, large.json], [413, { error: "payload_too_large" }]);
+  });
+});
+
+test("what is offered behind a name: the nearest, and all where they are few", () => {
+  const many = Array.from({ length: 41 }, (_, at) => `name-${at}x`);
+
+  assert.equal(offered("quik", ["quick", "router"]), " Did you mean quick? There are quick, router.");
+  assert.equal(offered("other", ["quick"]), " There is quick.");
+  assert.equal(offered("other", []), "");
+  assert.equal(offered("other", many), "");
+  assert.equal(offered("name-7", many), " Did you mean name-7x?");
+});
+
+test("what may have been meant by a path", () => {
+  const paths = ["/", "/chat", "/chat/history/{thread_id}", "/runs/{run_id}", "/runs/{run_id}/timeline"];
+
+  assert.equal(meantPath("/run/abc", paths), " Did you mean /runs/{run_id}?");
+  assert.equal(meantPath("/runs/abc/timelin", paths), " Did you mean /runs/{run_id}/timeline?");
+  assert.equal(meantPath("/runs", paths), " There is /runs/{run_id}, /runs/{run_id}/timeline.");
+  assert.equal(meantPath("/runs/", paths), " There is /runs/{run_id}, /runs/{run_id}/timeline.");
+  assert.equal(meantPath("/nothing", paths), "");
+});
