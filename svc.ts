@@ -80,6 +80,8 @@ const commands: Commands = {
     const program = { path: process.execPath, args: ["--import", at("./strip-types.js"), at("./svc.ts")] };
     return (await import("./host/cli/chaos/chaos-command.ts")).chaosCommand(program, at("./plugins/chaos/chaos.ts"));
   },
+  backup: async () => (await import("./host/cli/backup.ts")).backupCommand(version),
+  restore: async () => (await import("./host/cli/restore.ts")).restoreCommand,
   completion: async () => (await import("./host/cli/completion.ts")).completionCommand(() => commands),
   version: async () => (await import("./host/cli/version.ts")).versionCommand(version),
 };

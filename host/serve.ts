@@ -16,7 +16,7 @@ import { atPlace, databasePlace, dataPlace, objectsPlace } from "../governance/s
 import { type Settings, withoutSigningKey } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { chooseEngine, type Engine } from "../http/engines/choose.ts";
-import { migrate } from "../storage/migrate.ts";
+import { migrate, refuseNotWhole } from "../storage/migrate.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import { type Backlog, backlog } from "../storage/tables/backlog.ts";
@@ -72,6 +72,7 @@ export async function serve(given: Settings, options: ServeOptions): Promise<voi
   const plugins = await importPlugins(settings.plugins);
   const lock = sqlite ? await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir)) : null;
   try {
+    await atPlace(databasePlace(settings), () => refuseNotWhole(config));
     // On Postgres the schema is the operator's to bring up: other processes may be running on it.
     if (sqlite) await atPlace(databasePlace(settings), () => migrate(config, toHead, allMigrations(plugins)));
     // Each thread opens it again, where nobody could say any more which setting is wrong.

@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import { migrations } from "./migrations/list.ts";
+import { markerOf } from "./sqlite/restore-marker.ts";
 import type { StoreConfig } from "./store/config.ts";
 import type { Migration, SchemaChange, SchemaSession } from "./store/migration.ts";
 
@@ -16,6 +18,8 @@ export interface MigrateOptions {
   readonly target: string;
   /** Whether the target is a revision to go back to. */
   readonly downgrade: boolean;
+  /** Whether it is the restore itself that asks: nobody else changes a database that is not whole. */
+  readonly isRestore?: boolean;
 }
 
 /** Where the schema was, where it is, and what was done. */
@@ -33,7 +37,7 @@ export interface MigrateResult {
  */
 export async function migrate(
   config: StoreConfig,
-  { target, downgrade }: MigrateOptions,
+  { target, downgrade, isRestore = false }: MigrateOptions,
   known: readonly Migration[] = migrations,
 ): Promise<MigrateResult> {
   const goal = target === "head" ? (known.at(-1)?.revision ?? baseRevision) : target;
@@ -41,6 +45,7 @@ export async function migrate(
     throw new MigrationRefused(`there is no revision ${target}`);
   if (downgrade && target === "head") throw new MigrationRefused("a downgrade needs the revision to go back to");
 
+  if (!isRestore) await refuseNotWhole(config);
   const session = await openSchema(config);
   try {
     const before = withoutAbsent(await session.revisions(), known);
@@ -69,6 +74,19 @@ export async function migrate(
     await session.close();
   }
 }
+
+/** Refuses, with `MigrationRefused`, a database into which a backup was being put when that was cut. */
+export async function refuseNotWhole(config: StoreConfig): Promise<void> {
+  if (config.engine === "sqlite") {
+    // Looked at from outside: opening would make a database where there is none yet.
+    if (existsSync(markerOf(config.path))) throw new MigrationRefused(notWhole);
+    return;
+  }
+  const { schemaIsBeingRestored } = await import("./postgres/schema.ts");
+  if (await schemaIsBeingRestored(config.postgres)) throw new MigrationRefused(notWhole);
+}
+
+const notWhole = "a restore into the database was cut, and it is not whole: run svc restore with the same backup again";
 
 /** The highest revision that the database has, "base" when it has none. */
 export async function currentRevision(config: StoreConfig): Promise<string> {

@@ -10,6 +10,7 @@ import {
   dropFileOp,
   droppedFiles,
   type FileRow,
+  goneFile,
   goneFiles,
   keepFileOp,
   keptFile,
@@ -20,6 +21,8 @@ import { imageTypeOf } from "./image-type.ts";
 // Files: a row and an object for each. A crash between the two leaves a row that nobody sees, by which the sweep finds what is to be
 // deleted; until then its bytes are charged. So no object is ever without a row.
 
+/** What the keys of all files begin with. */
+export const filesFolder = "files/";
 /** Bytes of one file (document 2, "Limits"). */
 export const fileBytesMax = 600 * 1024;
 /** A draft of this age was left by a process that is gone. */
@@ -119,13 +122,14 @@ export class FileStore {
     return bytes === null ? null : { file, bytes };
   }
 
-  /** Deletes a file, if the tenant has it. When it rejects the file is not there any more all the same, or was not touched. */
+  /** Deletes a file, if the tenant has it; its bytes later, while a backup copies objects. When it rejects the file is not there any more all the same, or was not touched. */
   async remove(store: TenantStore, fileId: string): Promise<void> {
     this.#opened();
     const file = await this.find(store, fileId);
     if (file === null) return;
     await store.write([dropFileOp(store, fileId)], requestMs);
-    await this.#erase(store, { tenant_id: store.tenantId, ...file });
+    const gone = await goneFile(store, fileId);
+    if (gone !== undefined) await this.#erase(store, gone);
   }
 
   /** Deletes the bytes of files of a tenant that are gone, as many as somebody can wait for. What is left is for the sweep. */
@@ -165,8 +169,9 @@ export function isFileId(text: string): boolean {
   return fileIdPattern.test(text);
 }
 
-function fileKey(tenantId: string, fileId: string): string {
-  return `files/${tenantSegment(tenantId)}/${fileId}`;
+/** Where the bytes of a file are among the objects. */
+export function fileKey(tenantId: string, fileId: string): string {
+  return `${filesFolder}${tenantSegment(tenantId)}/${fileId}`;
 }
 
 /** A name without the folders before it, and without what cannot be shown. */

@@ -6,6 +6,22 @@ import { clientConfig } from "./connection.ts";
 /** Any number that nobody else takes: sessions that change the schema of one database go one after the other. */
 const schemaLock = 1_937_138_531;
 
+/** A table that is there for as long as a backup is being put into the schema. */
+export const restoringTable = "svc_restoring";
+
+/** Whether a backup is being put into the schema, or was until that was cut: it is not whole. */
+export async function schemaIsBeingRestored(config: PostgresConfig): Promise<boolean> {
+  const client = new Client(clientConfig(config));
+  client.on("error", () => {});
+  await client.connect();
+  try {
+    const { rows } = await client.query(`SELECT to_regclass('${restoringTable}') AS name`);
+    return rows[0].name !== null;
+  } finally {
+    await client.end();
+  }
+}
+
 /** Opens a connection of its own for changing the schema. */
 export async function openPostgresSchema(config: PostgresConfig): Promise<SchemaSession> {
   const client = new Client(clientConfig(config));

@@ -1,3 +1,4 @@
+import { mayDeleteObjects } from "../store/object-hold.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
@@ -51,15 +52,20 @@ const deleteFile = tenantSql(
   "file_delete",
   "DELETE FROM files WHERE tenant_id = :tenant AND file_id = ? AND state <> 'kept'",
 );
+// Bytes that the snapshot of a backup names are not deleted before they are copied.
 const selectDropped = systemSql(
   "files_dropped",
-  `SELECT tenant_id, file_id, size_bytes FROM files WHERE state <> 'kept' AND (state = 'gone' OR created_at < ?)
+  `SELECT tenant_id, file_id, size_bytes FROM files WHERE state <> 'kept' AND (state = 'gone' OR created_at < ?) AND ${mayDeleteObjects}
    ORDER BY created_at LIMIT ?`,
+);
+const selectOneGone = tenantSql(
+  "file_gone",
+  `SELECT tenant_id, file_id, size_bytes FROM files WHERE tenant_id = :tenant AND file_id = ? AND state = 'gone' AND ${mayDeleteObjects}`,
 );
 const selectGone = tenantSql(
   "files_gone",
   `SELECT tenant_id, file_id, size_bytes FROM files
-   WHERE tenant_id = :tenant AND state <> 'kept' AND state = 'gone' ORDER BY created_at LIMIT ?`,
+   WHERE tenant_id = :tenant AND state <> 'kept' AND state = 'gone' AND ${mayDeleteObjects} ORDER BY created_at LIMIT ?`,
 );
 
 /** A file that is there. */
@@ -93,12 +99,18 @@ export function deleteFileOp(store: TenantStore, fileId: string): WriteOp {
   return store.op(deleteFile, [fileId], 1);
 }
 
-/** Files of all tenants that are gone, and drafts from before a time: who was storing them is no more. */
+/** Files of all tenants that are gone, and drafts from before a time: who was storing them is no more. None while objects are held. */
 export async function droppedFiles(store: Scope, draftsBefore: number, limit: number): Promise<DroppedFile[]> {
   return (await store.read(selectDropped, draftsBefore, limit)) as unknown as DroppedFile[];
 }
 
-/** Files of a tenant that are gone. */
+/** A file of a tenant that is gone, if its bytes may go now. */
+export async function goneFile(store: TenantStore, fileId: string): Promise<DroppedFile | undefined> {
+  const [row] = await store.read(selectOneGone, fileId);
+  return row as unknown as DroppedFile | undefined;
+}
+
+/** Files of a tenant that are gone, and whose bytes may go now. */
 export async function goneFiles(store: TenantStore, limit: number): Promise<DroppedFile[]> {
   return (await store.read(selectGone, limit)) as unknown as DroppedFile[];
 }

@@ -511,6 +511,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "fibers_left",
     "fibers_left_manifest",
     "fibers_queued_nth",
+    "file_gone",
     "jobs_nth",
     "kv_list_count",
     "model_call_last",

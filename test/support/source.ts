@@ -32,6 +32,7 @@ export const folders = [
   "storage/frames",
   "storage/objects",
   "storage/files",
+  "storage/backup",
   "storage/sqlite",
   "storage/postgres",
   "storage",

@@ -46,6 +46,8 @@ describe("svc", () => {
         "runs",
         "replay",
         "chaos",
+        "backup",
+        "restore",
         "completion",
         "version",
       ],

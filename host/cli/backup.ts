@@ -1,0 +1,105 @@
+import { existsSync } from "node:fs";
+import { SecretMask } from "../../governance/secret-mask.ts";
+import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
+import { errorText } from "../../governance/settings/problem-lines.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import type { Contents } from "../../storage/backup/contents.ts";
+import { filesOf } from "../../storage/backup/contents.ts";
+import { makeBackup, TargetTaken } from "../../storage/make-backup.ts";
+import { openObjectStore } from "../../storage/objects/open.ts";
+import { loadDeployment } from "../plugins.ts";
+import { type Command, type CommandIo, failed, type Outcome } from "./command.ts";
+
+/** `svc backup`: copies what a deployment keeps, while its server runs or not. */
+export function backupCommand(version: string): Command {
+  return {
+    summary: "Copy the database and the objects into a directory that is made; the server may run meanwhile.",
+    options: {},
+    positionals: ["DIR"],
+    async run({ positionals: [target = ""] }, io) {
+      const { settings } = await loadDeployment(io.environment);
+      const { env } = io;
+      const startedAt = env.monotonic();
+      try {
+        const objects = objectsOf(settings, io);
+        const contents = await makeBackup({ config: storeConfigOf(settings), objects, env, version, target });
+        return savedOutcome(contents, target, env.monotonic() - startedAt);
+      } catch (error) {
+        if (error instanceof TargetTaken) return failed(2, "target_taken", error.message);
+        return failed(
+          1,
+          "backup_failed",
+          `The backup has failed, and nothing of it is kept: ${reasonOf(error, settings)}`,
+        );
+      }
+    },
+  };
+}
+
+/** The objects of a deployment; null where there are none to be copied. */
+function objectsOf(settings: Settings, { env }: CommandIo) {
+  const config = objectStoreConfigOf(settings);
+  return config.kind === "fs" && existsSync(config.path) ? openObjectStore(config, env) : null;
+}
+
+function savedOutcome(contents: Contents, target: string, ms: number): Outcome {
+  const { id, engine, taken_at, tables, objects, missing } = contents;
+  const { rows, bytes } = sumsOf(contents);
+  const lost =
+    missing.length === 0
+      ? ""
+      : `\nThe bytes of ${missing.length} files were not there: ${missing.slice(0, 3).join(", ")}.`;
+  return {
+    code: 0,
+    json: {
+      ok: true,
+      id,
+      engine,
+      taken_at,
+      directory: target,
+      tables: tables.length,
+      rows,
+      objects: objects.length,
+      bytes,
+      missing,
+      ms: Math.round(ms),
+    },
+    text: `${target}: ${rows} rows of ${tables.length} tables and ${objects.length} objects, ${sizeOf(bytes)}, as of ${taken_at}, in ${secondsOf(ms)}.${lost}
+Settings and keys are not in it: keep them elsewhere.`,
+  };
+}
+
+/** What is in a backup, added up. */
+export function sumsOf(contents: Contents): { readonly rows: number; readonly bytes: number } {
+  return {
+    rows: contents.tables.reduce((sum, table) => sum + table.rows, 0),
+    bytes: filesOf(contents).reduce((sum, file) => sum + file.bytes, 0),
+  };
+}
+
+/** Bytes for people. */
+export function sizeOf(bytes: number): string {
+  return bytes < 1024 ** 3 ? `${(bytes / 1024 ** 2).toFixed(1)} MiB` : `${(bytes / 1024 ** 3).toFixed(2)} GiB`;
+}
+
+/** A duration for people. */
+export function secondsOf(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** Why something has failed, without secrets, and with what a full disk says in words. */
+export function reasonOf(error: unknown, settings: Settings): string {
+  const code = causesOf(error).find((each) => noRoom.has(each));
+  const reason = new SecretMask(settings.secretValues).recorded.text(errorText(error));
+  return code === undefined ? reason : `there is no room left on the disk (${code}).`;
+}
+
+const noRoom = new Set(["ENOSPC", "EDQUOT", "EFBIG", "SQLITE_FULL"]);
+
+/** The codes of an error and of what was behind it. */
+function causesOf(error: unknown): string[] {
+  const codes: string[] = [];
+  for (let at = error; at instanceof Error; at = at.cause) codes.push(String((at as NodeJS.ErrnoException).code));
+  return codes;
+}

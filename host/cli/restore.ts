@@ -1,0 +1,70 @@
+import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
+import { atPlace, dataPlace } from "../../governance/settings/places.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import { NoBackup } from "../../storage/backup/contents.ts";
+import { openObjectStore } from "../../storage/objects/open.ts";
+import { checkBackup, restoreBackup, TargetNotEmpty } from "../../storage/restore-backup.ts";
+import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
+import { allMigrations } from "../plugin-seams.ts";
+import { loadDeployment } from "../plugins.ts";
+import { reasonOf, secondsOf, sizeOf, sumsOf } from "./backup.ts";
+import { type Command, failed } from "./command.ts";
+
+/** `svc restore`: puts a backup into a deployment that has nothing in it. */
+export const restoreCommand: Command = {
+  summary: "Put a backup into an empty deployment, once all of it is held against its digests.",
+  options: { check: { type: "boolean", help: "Only hold the backup against its digests; nothing is changed." } },
+  positionals: ["DIR"],
+  async run({ options, positionals: [directory = ""] }, { env, environment }) {
+    const { settings, plugins } = await loadDeployment(environment);
+    const config = storeConfigOf(settings);
+    const startedAt = env.monotonic();
+    let lock: DataDirLock | undefined;
+    try {
+      if (options.check !== true && config.engine === "sqlite")
+        lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
+      const store = objectStoreConfigOf(settings);
+      const contents =
+        options.check === true
+          ? await checkBackup(directory)
+          : await restoreBackup({
+              directory,
+              config,
+              objects: store.kind === "fs" ? openObjectStore(store, env) : null,
+              known: allMigrations(plugins),
+            });
+      const { rows, bytes } = sumsOf(contents);
+      const { id, engine, taken_at, tables, objects, missing } = contents;
+      const what = `${rows} rows of ${tables.length} tables and ${objects.length} objects, ${sizeOf(bytes)}, as of ${taken_at}`;
+      const done = options.check === true ? "Whole" : "Restored and verified";
+      const ms = env.monotonic() - startedAt;
+      return {
+        code: 0,
+        json: {
+          ok: true,
+          id,
+          engine,
+          taken_at,
+          tables: tables.length,
+          rows,
+          objects: objects.length,
+          bytes,
+          missing,
+          ms: Math.round(ms),
+        },
+        text: `${done}: ${what}, in ${secondsOf(ms)}.`,
+      };
+    } catch (error) {
+      if (error instanceof TargetNotEmpty) return failed(2, "target_not_empty", error.message);
+      if (error instanceof NoBackup) return failed(1, "no_backup", error.message);
+      return failed(
+        1,
+        "restore_failed",
+        `The restore has failed: ${reasonOf(error, settings)}
+Nothing starts on what it has left: run it again with the same backup.`,
+      );
+    } finally {
+      lock?.release();
+    }
+  },
+};

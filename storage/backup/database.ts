@@ -1,0 +1,38 @@
+import type { Contents } from "./contents.ts";
+
+// What each engine does for a backup and for a restore.
+
+/** A file of a tenant whose bytes are among the objects. */
+export interface KeptFile {
+  readonly tenant_id: string;
+  readonly file_id: string;
+  readonly size_bytes: number;
+}
+
+/** What a backup knows of the database alone. */
+export type SavedDatabase = Pick<Contents, "engine" | "revisions" | "tables" | "database" | "sequences">;
+
+/** A database at one moment, while others go on with it. */
+export interface DatabaseSnapshot {
+  /** Writes the database into the directory of the backup. */
+  save(directory: string): Promise<SavedDatabase>;
+  /** The files that the snapshot names, in pages. */
+  keptFiles(): AsyncIterable<readonly KeptFile[]>;
+  /** Objects stay for a while from now on, whatever is deleted. */
+  hold(): Promise<void>;
+  /** What was deleted may go. */
+  close(): Promise<void>;
+}
+
+/** A database that a backup is put into. */
+export interface RestoreTarget {
+  /** `empty`, or `ours` where a restore of this backup was cut; else why nothing can be put into it. */
+  state(id: string): Promise<"empty" | "ours" | { readonly reason: string }>;
+  /** From now until `finish` it is recognised as not whole, and no server starts on it. */
+  begin(id: string): Promise<void>;
+  /** Puts the backup into it. Throws when what is then there is not what was saved. */
+  restore(directory: string, contents: Contents): Promise<void>;
+  /** It is whole. */
+  finish(): Promise<void>;
+  close(): Promise<void>;
+}

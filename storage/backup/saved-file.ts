@@ -1,0 +1,72 @@
+import { createHash, type Hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { type FileHandle, mkdir, open } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { NoBackup, type SavedFile } from "./contents.ts";
+
+/** A file of a backup that is being written; it is on the disk when `close` has resolved. */
+export class FileBeingSaved {
+  readonly #handle: FileHandle;
+  readonly #path: string;
+  readonly #hash: Hash = createHash("sha256");
+  #bytes = 0;
+
+  private constructor(handle: FileHandle, path: string) {
+    this.#handle = handle;
+    this.#path = path;
+  }
+
+  /** Begins a file that must not be there. */
+  static async create(directory: string, path: string): Promise<FileBeingSaved> {
+    const full = join(directory, path);
+    await mkdir(dirname(full), { recursive: true, mode: 0o700 });
+    return new FileBeingSaved(await open(full, "wx", 0o600), path);
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    this.#hash.update(bytes);
+    this.#bytes += bytes.length;
+    for (let at = 0; at < bytes.length; ) at += (await this.#handle.write(bytes, at)).bytesWritten;
+  }
+
+  async close(): Promise<SavedFile> {
+    try {
+      await this.#handle.sync();
+    } finally {
+      await this.#handle.close();
+    }
+    return { path: this.#path, bytes: this.#bytes, sha256: this.#hash.digest("hex") };
+  }
+}
+
+/** A file that somebody else has written, as it is. */
+export async function savedFile(directory: string, path: string): Promise<SavedFile> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  for await (const piece of createReadStream(join(directory, path), { highWaterMark: pieceBytes })) {
+    hash.update(piece as Buffer);
+    bytes += (piece as Buffer).length;
+  }
+  return { path, bytes, sha256: hash.digest("hex") };
+}
+
+/** Holds a file against what the list says of it. Throws NoBackup. */
+export async function checkSaved(directory: string, { path, bytes, sha256 }: SavedFile): Promise<void> {
+  const found = await savedFile(directory, path).catch((error: NodeJS.ErrnoException) => {
+    throw new NoBackup(`${path} of the backup cannot be read (${error.code ?? error.message}).`, { cause: error });
+  });
+  if (found.bytes !== bytes) throw new NoBackup(`${path} of the backup has ${found.bytes} bytes, and had ${bytes}.`);
+  if (found.sha256 !== sha256) throw new NoBackup(`${path} of the backup is not what was written: its digest differs.`);
+}
+
+/** Flushes a file, or the names in a folder, to the disk. */
+export async function flush(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+const pieceBytes = 1024 * 1024;

@@ -1,0 +1,95 @@
+import { createReadStream } from "node:fs";
+import { join } from "node:path";
+import type { Client } from "pg";
+import { type Contents, NoBackup, type SavedTable } from "../backup/contents.ts";
+import type { RestoreTarget } from "../backup/database.ts";
+import type { PostgresConfig } from "../store/config.ts";
+import { restoringTable } from "./schema.ts";
+import { connected, quoted, tablesOf } from "./snapshot.ts";
+
+/** Rows, and characters, that are sent at once. */
+const rowsAtOnce = 500;
+const charactersAtOnce = 4 * 1024 * 1024;
+
+/** The schema of Postgres that a backup is put into. `migrateTo` brings it to a revision. */
+export async function openPostgresTarget(
+  config: PostgresConfig,
+  migrateTo: (revision: string) => Promise<unknown>,
+): Promise<RestoreTarget> {
+  const client = await connected(config);
+  return {
+    async state(id) {
+      const tables = await tablesOf(client);
+      if (tables.length === 0) return "empty";
+      if (!tables.includes(restoringTable))
+        return { reason: `the schema has tables already (${tables.slice(0, 3).join(", ")}, …)` };
+      const { rows } = await client.query<{ id: string }>(`SELECT id FROM ${restoringTable}`);
+      return rows[0]?.id === id ? "ours" : { reason: "another backup was being restored into the schema" };
+    },
+    async begin(id) {
+      await client.query(`CREATE TABLE IF NOT EXISTS ${restoringTable} (id TEXT PRIMARY KEY)`);
+      await client.query(`INSERT INTO ${restoringTable} VALUES ($1) ON CONFLICT DO NOTHING`, [id]);
+    },
+    async restore(directory, contents) {
+      await migrateTo(contents.revisions.at(-1) ?? "base");
+      await client.query("BEGIN");
+      try {
+        await fill(client, directory, contents);
+        await client.query("COMMIT");
+      } catch (error) {
+        await client.query("ROLLBACK").catch(() => {});
+        throw error;
+      }
+    },
+    async finish() {
+      await client.query(`DROP TABLE ${restoringTable}`);
+    },
+    close: () => client.end(),
+  };
+}
+
+async function fill(client: Client, directory: string, { tables, sequences = {} }: Contents): Promise<void> {
+  const there = await tablesOf(client);
+  const absent = tables.find(({ name }) => !there.includes(name));
+  if (absent) throw new NoBackup(`the backup has the table ${absent.name}, which its revisions do not make.`);
+  for (const table of tables) {
+    const name = quoted(table.name);
+    // What a trigger adds up is among the rows that were saved; so are the revisions that the migrations have just written.
+    await client.query(`ALTER TABLE ${name} DISABLE TRIGGER USER`);
+    await client.query(`DELETE FROM ${name}`);
+    await fillTable(client, directory, table);
+    await client.query(`ALTER TABLE ${name} ENABLE TRIGGER USER`);
+    const { rows } = await client.query<{ rows: number }>(
+      `SELECT CAST(COUNT(*) AS DOUBLE PRECISION) AS rows FROM ${name}`,
+    );
+    const found = rows[0]?.rows ?? 0;
+    if (found !== table.rows) throw new NoBackup(`${table.name} has ${found} rows, and had ${table.rows}.`);
+  }
+  for (const [name, last] of Object.entries(sequences))
+    await client.query("SELECT setval(quote_ident($1)::regclass, $2::bigint)", [name, last]);
+}
+
+async function fillTable(client: Client, directory: string, { name, file }: SavedTable): Promise<void> {
+  if (file === undefined) throw new NoBackup(`the backup has no file of the table ${name}.`);
+  const text = `INSERT INTO ${quoted(name)} SELECT * FROM json_populate_recordset(NULL::${quoted(name)}, $1::json)`;
+  let lines: string[] = [];
+  let characters = 0;
+  const send = async (): Promise<void> => {
+    if (lines.length > 0) await client.query(text, [`[${lines.join(",")}]`]);
+    lines = [];
+    characters = 0;
+  };
+  // Not by readline, which ends lines at signs that JSON has in its texts.
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const piece of createReadStream(join(directory, file.path))) {
+    const found = (rest + decoder.decode(piece as Buffer, { stream: true })).split("\n");
+    rest = found.pop() ?? "";
+    for (const line of found) {
+      lines.push(line);
+      characters += line.length;
+      if (lines.length === rowsAtOnce || characters >= charactersAtOnce) await send();
+    }
+  }
+  await send();
+}

@@ -1,0 +1,125 @@
+import { Client } from "pg";
+import type { SavedTable } from "../backup/contents.ts";
+import type { DatabaseSnapshot, KeptFile } from "../backup/database.ts";
+import { FileBeingSaved } from "../backup/saved-file.ts";
+import type { PostgresConfig } from "../store/config.ts";
+import { holdMs, holdsOfObjects } from "../store/object-hold.ts";
+import { clientConfig } from "./connection.ts";
+
+/** Rows that are held in memory at once. */
+const rowsAtOnce = 200;
+const filesAtOnce = 1_000;
+
+/**
+ * Takes a snapshot of a schema that a server may be using: one transaction that sees what was there when it began. Each row becomes a line
+ * of JSON, made by the database itself, so that every value comes back as it was.
+ */
+export async function openPostgresSnapshot(config: PostgresConfig, id: string): Promise<DatabaseSnapshot> {
+  const writer = await connected(config);
+  const reader = await connected(config).catch(async (error: unknown) => {
+    await writer.end();
+    throw error;
+  });
+  const holdKey = holdsOfObjects.prefix + id;
+  const hold = async (): Promise<void> => {
+    await writer.query(
+      `INSERT INTO kv (tenant_id, key, value, version, expires_at)
+       VALUES ($1, $2, 'backup', 1, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) + $3)
+       ON CONFLICT (tenant_id, key) DO UPDATE SET expires_at = excluded.expires_at`,
+      [holdsOfObjects.tenant_id, holdKey, holdMs],
+    );
+  };
+  const close = async (): Promise<void> => {
+    await reader.end().catch(() => {});
+    await writer
+      .query("DELETE FROM kv WHERE tenant_id = $1 AND key = $2", [holdsOfObjects.tenant_id, holdKey])
+      .catch(() => {});
+    await writer.end().catch(() => {});
+  };
+  try {
+    // Before the snapshot: what is deleted after this was there when it was taken.
+    await hold();
+    await reader.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    await reader.query("SELECT 1");
+  } catch (error) {
+    await close();
+    throw error;
+  }
+
+  async function saveTable(directory: string, name: string): Promise<SavedTable> {
+    const file = await FileBeingSaved.create(directory, `tables/${name}.jsonl`);
+    let rows = 0;
+    try {
+      await reader.query(
+        `DECLARE saved NO SCROLL CURSOR FOR SELECT row_to_json(t)::text AS line FROM ${quoted(name)} t`,
+      );
+      for (;;) {
+        const { rows: page } = await reader.query<{ line: string }>(`FETCH ${rowsAtOnce} FROM saved`);
+        if (page.length === 0) break;
+        rows += page.length;
+        await file.write(Buffer.from(page.map(({ line }) => `${line}\n`).join("")));
+      }
+      await reader.query("CLOSE saved");
+    } catch (error) {
+      await file.close().catch(() => {});
+      throw error;
+    }
+    return { name, rows, file: await file.close() };
+  }
+
+  return {
+    async save(directory) {
+      const tables: SavedTable[] = [];
+      for (const name of await tablesOf(reader)) tables.push(await saveTable(directory, name));
+      const { rows: applied } = await reader.query<{ revision: string }>(
+        "SELECT revision FROM schema_revisions ORDER BY revision",
+      );
+      const revisions = applied.map(({ revision }) => revision);
+      return { engine: "postgres", revisions, tables, sequences: await sequencesOf(reader) };
+    },
+    async *keptFiles() {
+      let after: Pick<KeptFile, "tenant_id" | "file_id"> = { tenant_id: "", file_id: "" };
+      for (;;) {
+        const { rows } = await reader.query<KeptFile>(
+          `SELECT tenant_id, file_id, CAST(size_bytes AS DOUBLE PRECISION) AS size_bytes FROM files
+           WHERE state = 'kept' AND (tenant_id, file_id) > ($1, $2) ORDER BY tenant_id, file_id LIMIT ${filesAtOnce}`,
+          [after.tenant_id, after.file_id],
+        );
+        if (rows.length > 0) yield rows;
+        const last = rows.at(-1);
+        if (last === undefined || rows.length < filesAtOnce) return;
+        after = last;
+      }
+    },
+    hold,
+    close,
+  };
+}
+
+/** A connection of its own. A lost one fails the statement under way. */
+export async function connected(config: PostgresConfig): Promise<Client> {
+  const client = new Client(clientConfig(config));
+  client.on("error", () => {});
+  await client.connect();
+  return client;
+}
+
+/** The tables of the schema. */
+export async function tablesOf(client: Client): Promise<string[]> {
+  const { rows } = await client.query<{ name: string }>(
+    "SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** A name as it stands in SQL. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+async function sequencesOf(client: Client): Promise<Record<string, string>> {
+  const { rows } = await client.query<{ name: string; last: string | null }>(
+    "SELECT sequencename AS name, last_value::text AS last FROM pg_sequences WHERE schemaname = current_schema()",
+  );
+  return Object.fromEntries(rows.flatMap(({ name, last }) => (last === null ? [] : [[name, last]])));
+}

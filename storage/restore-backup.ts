@@ -1,0 +1,102 @@
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Contents, filesOf, NoBackup, objectsFolder, readContents } from "./backup/contents.ts";
+import type { RestoreTarget } from "./backup/database.ts";
+import { checkSaved } from "./backup/saved-file.ts";
+import { migrate } from "./migrate.ts";
+import type { ObjectStore } from "./objects/object-store.ts";
+import type { StoreConfig } from "./store/config.ts";
+import type { Migration } from "./store/migration.ts";
+
+/** What a backup is put into. */
+export interface RestoreInto {
+  readonly directory: string;
+  readonly config: StoreConfig;
+  readonly objects: ObjectStore | null;
+  /** The migrations of the deployment. */
+  readonly known: readonly Migration[];
+}
+
+/** There is something where the backup would go. Nothing has changed. */
+export class TargetNotEmpty extends Error {
+  override readonly name = "TargetNotEmpty";
+}
+
+const keysAtOnce = 1_000;
+
+/** Holds every file of a backup against its digest. Throws NoBackup. */
+export async function checkBackup(directory: string): Promise<Contents> {
+  const contents = await readContents(directory);
+  for (const file of filesOf(contents)) await checkSaved(directory, file);
+  return contents;
+}
+
+/**
+ * Puts a backup into an empty deployment, once all of it has been held against its digests. When it is cut, the target says of itself that it
+ * is not whole; the same backup can then be restored again. Throws NoBackup and TargetNotEmpty.
+ */
+export async function restoreBackup({ directory, config, objects, known }: RestoreInto): Promise<Contents> {
+  const contents = await readContents(directory);
+  refuseUnfit(contents, config, objects, known);
+  const target = await openTarget(config, known);
+  try {
+    const state = await target.state(contents.id);
+    if (typeof state === "object") throw new TargetNotEmpty(`Refused: ${state.reason}.`);
+    if (state === "empty" && objects !== null && (await objects.list("", 1)).length > 0)
+      throw new TargetNotEmpty("Refused: the object store is not empty.");
+    await checkBackup(directory);
+
+    await target.begin(contents.id);
+    await target.restore(directory, contents);
+    if (objects !== null) await restoreObjects(directory, contents, objects);
+    await target.finish();
+    return contents;
+  } finally {
+    await target.close();
+  }
+}
+
+async function openTarget(config: StoreConfig, known: readonly Migration[]): Promise<RestoreTarget> {
+  if (config.engine === "sqlite") return (await import("./sqlite/restore.ts")).openSqliteTarget(config.path);
+  const migrateTo = (target: string) => migrate(config, { target, downgrade: false, isRestore: true }, known);
+  return (await import("./postgres/restore.ts")).openPostgresTarget(config.postgres, migrateTo);
+}
+
+function refuseUnfit(
+  { engine, revisions, objects: saved }: Contents,
+  config: StoreConfig,
+  objects: ObjectStore | null,
+  known: readonly Migration[],
+): void {
+  const names = { sqlite: "SQLite", postgres: "Postgres" };
+  if (engine !== config.engine)
+    throw new NoBackup(`The backup is one of ${names[engine]}, and SVC_DATABASE_URL asks for ${names[config.engine]}.`);
+  const strange = revisions.find((revision) => !known.some((one) => one.revision === revision));
+  if (strange !== undefined)
+    throw new NoBackup(
+      `The backup has revision ${strange}, which this version, or a plugin that is not loaded, does not know.`,
+    );
+  if (objects === null && saved.length > 0)
+    throw new NoBackup(`The backup has ${saved.length} objects, and SVC_OBJECT_STORE keeps none.`);
+}
+
+async function restoreObjects(directory: string, { objects: saved }: Contents, objects: ObjectStore): Promise<void> {
+  for (const { path, sha256 } of saved) {
+    const key = path.slice(objectsFolder.length + 1);
+    await objects.put(key, await readFile(join(directory, path)));
+    const bytes = await objects.get(key);
+    if (bytes === null || createHash("sha256").update(bytes).digest("hex") !== sha256)
+      throw new NoBackup(`${key} is not what was saved: its digest differs.`);
+  }
+  let found = 0;
+  for (let after = ""; ; ) {
+    const keys = await objects.list("", keysAtOnce, after);
+    found += keys.length;
+    const last = keys.at(-1);
+    if (last === undefined) break;
+    after = last;
+  }
+  if (found !== saved.length)
+    throw new NoBackup(`The object store has ${found} objects, and the backup ${saved.length}.`);
+}

@@ -1,0 +1,64 @@
+import { copyFileSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import Database from "better-sqlite3";
+import { databaseName, NoBackup } from "../backup/contents.ts";
+import type { RestoreTarget } from "../backup/database.ts";
+import { flush, savedFile } from "../backup/saved-file.ts";
+import { makeDirectories } from "../store/directories.ts";
+import { closeToOthers } from "./private-files.ts";
+import { markerOf } from "./restore-marker.ts";
+import { countRows } from "./snapshot.ts";
+
+/** Where a database is put until it is whole. */
+const draftSuffix = ".restoring";
+
+/** The place of a database that a backup is put into. */
+export function openSqliteTarget(path: string): RestoreTarget {
+  const draft = `${path}${draftSuffix}`;
+  const removeDraft = (): void => {
+    for (const suffix of ["", "-wal", "-shm", "-journal"]) rmSync(draft + suffix, { force: true });
+  };
+  const marker = markerOf(path);
+  return {
+    async state(id) {
+      if (existsSync(marker))
+        return readFileSync(marker, "utf8") === id
+          ? "ours"
+          : { reason: `${marker} says that another backup was being restored` };
+      return existsSync(path) ? { reason: `${path} is there already` } : "empty";
+    },
+    async begin(id) {
+      makeDirectories(dirname(path));
+      writeFileSync(marker, id, { mode: 0o600, flush: true });
+      await flush(dirname(path));
+    },
+    async restore(directory, { tables, database }) {
+      if (database === undefined) throw new NoBackup("the backup has no database of SQLite in it.");
+      removeDraft();
+      copyFileSync(join(directory, databaseName), draft);
+      closeToOthers(draft);
+      const copied = await savedFile(dirname(draft), draft.slice(dirname(draft).length + 1));
+      if (copied.sha256 !== database.sha256)
+        throw new NoBackup("the database is not what was saved: its digest differs.");
+      const db = new Database(draft, { fileMustExist: true });
+      try {
+        for (const { name, rows } of tables) {
+          const found = countRows(db, name);
+          if (found !== rows) throw new NoBackup(`${name} has ${found} rows, and had ${rows}.`);
+        }
+        // What is written beside a database is gone when it is closed.
+        db.pragma("journal_mode = DELETE");
+      } finally {
+        db.close();
+      }
+      await flush(draft);
+    },
+    async finish() {
+      renameSync(draft, path);
+      await flush(dirname(path));
+      rmSync(marker);
+      await flush(dirname(path));
+    },
+    async close() {},
+  };
+}

@@ -1,0 +1,89 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { databaseName } from "../backup/contents.ts";
+import type { DatabaseSnapshot, KeptFile } from "../backup/database.ts";
+import { savedFile } from "../backup/saved-file.ts";
+import { holdMs, holdsOfObjects } from "../store/object-hold.ts";
+import { makePrivate } from "./private-files.ts";
+
+/** Pages in one step of a copy; between two the process does other things. */
+const pagesAtOnce = 2_048;
+const filesAtOnce = 1_000;
+const busyMs = 30_000;
+
+/**
+ * Takes a snapshot of a database that a server may be using: a transaction that reads is kept open, so that what others write meanwhile is
+ * no part of it and does not make the copy begin again. The log grows until `close`. Throws where there is no database.
+ */
+export async function openSqliteSnapshot(path: string, id: string): Promise<DatabaseSnapshot> {
+  if (!existsSync(path)) throw new Error(`${path} is not there: there is nothing to back up.`);
+  const writer = new Database(path, { timeout: busyMs, fileMustExist: true });
+  const holdKey = holdsOfObjects.prefix + id;
+  const setHold = () =>
+    writer
+      .prepare(
+        `INSERT INTO kv (tenant_id, key, value, version, expires_at)
+         VALUES (?, ?, 'backup', 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?)
+         ON CONFLICT (tenant_id, key) DO UPDATE SET expires_at = excluded.expires_at`,
+      )
+      .run(holdsOfObjects.tenant_id, holdKey, holdMs);
+  let reader: Database.Database;
+  try {
+    // Before the snapshot: what is deleted after this was there when it was taken.
+    setHold();
+    reader = new Database(path, { readonly: true, timeout: busyMs });
+  } catch (error) {
+    writer.close();
+    throw error;
+  }
+  reader.exec("BEGIN");
+  const names = reader
+    .prepare<[], string>(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+    )
+    .pluck()
+    .all();
+  const revisions = reader.prepare<[], string>("SELECT revision FROM schema_revisions ORDER BY revision").pluck().all();
+
+  return {
+    async save(directory) {
+      makePrivate(join(directory, databaseName));
+      await reader.backup(join(directory, databaseName), { progress: () => pagesAtOnce });
+      const tables = names.map((name) => ({ name, rows: countRows(reader, name) }));
+      return { engine: "sqlite", revisions, tables, database: await savedFile(directory, databaseName) };
+    },
+    async *keptFiles() {
+      const page = reader.prepare<[string, string, number], KeptFile>(
+        `SELECT tenant_id, file_id, size_bytes FROM files WHERE state = 'kept' AND (tenant_id, file_id) > (?, ?)
+         ORDER BY tenant_id, file_id LIMIT ?`,
+      );
+      let after: Pick<KeptFile, "tenant_id" | "file_id"> = { tenant_id: "", file_id: "" };
+      for (;;) {
+        const files = page.all(after.tenant_id, after.file_id, filesAtOnce);
+        if (files.length > 0) yield files;
+        const last = files.at(-1);
+        if (last === undefined || files.length < filesAtOnce) return;
+        after = last;
+      }
+    },
+    async hold() {
+      setHold();
+    },
+    async close() {
+      reader.close();
+      writer.prepare("DELETE FROM kv WHERE tenant_id = ? AND key = ?").run(holdsOfObjects.tenant_id, holdKey);
+      writer.close();
+    },
+  };
+}
+
+/** How many rows a table has. */
+export function countRows(db: Database.Database, table: string): number {
+  return (
+    db
+      .prepare<[], number>(`SELECT COUNT(*) FROM "${table.replaceAll('"', '""')}"`)
+      .pluck()
+      .get() ?? 0
+  );
+}

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { png } from "../../support/image-bytes.ts";
+import { apiKeys, type TestServer } from "../../support/server.ts";
+
+// What tests of backups have a server keep, and look for where it was restored.
+
+/** Of a caller who may do everything. */
+export const { env: auth, keys } = apiKeys({ alice: { scopes: ["admin"] } });
+
+/** Has a turn run in a conversation. */
+export const ask = (server: TestServer, thread_id: string, text: string) =>
+  server.post(
+    "/chat",
+    { manifest: "quick", thread_id, messages: [{ role: "user", content: text }] },
+    { key: keys.alice },
+  );
+/** What was said in a conversation. */
+export const historyOf = async (server: TestServer, thread: string) =>
+  ((await server.get(`/chat/history/${thread}`, { key: keys.alice })).json as { messages: { content: string }[] })
+    .messages;
+
+/** A conversation, a manifest, a file and an object of the operator's. */
+export async function fill(server: TestServer): Promise<string> {
+  await ask(server, "kept", "Grüße \u2028 \u0001 \\ \" 'x' and 6 * 7?");
+  const manifest = { metadata: { name: "own" }, spec: { tools: ["calculator"] } };
+  assert.ok((await server.request("PUT", "/manifests/own", { body: { manifest }, key: keys.alice })).status < 300);
+  mkdirSync(join(server.dataDir, "objects/prompts"), { recursive: true });
+  writeFileSync(join(server.dataDir, "objects/prompts/one.md"), "Be brief.");
+  const upload = { data: png(5_000).toString("base64"), media_type: "image/png" };
+  return (await server.post("/files", upload, { key: keys.alice })).json.file_id;
+}
+
+/** Everything that a restored server must have, and that it works. */
+export async function checkRestored(server: TestServer, fileId: string, history: unknown): Promise<void> {
+  assert.deepEqual(await historyOf(server, "kept"), history);
+  assert.deepEqual(await historyOf(server, "later"), []);
+  assert.equal((await server.get("/manifests/own", { key: keys.alice })).status, 200);
+  const file = await server.get(`/files/${fileId}`, { key: keys.alice });
+  assert.ok(Buffer.from(file.json.data, "base64").equals(png(5_000)));
+  assert.equal(readFileSync(join(server.dataDir, "objects/prompts/one.md"), "utf8"), "Be brief.");
+  assert.equal((await ask(server, "kept", "And 2 + 3?")).status, 200);
+}

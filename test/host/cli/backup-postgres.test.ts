@@ -1,0 +1,46 @@
+// svc backup and svc restore on Postgres, as processes.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { hasPostgresServer, needsServer, testDatabase } from "../../support/postgres.ts";
+import { type Env, startServer, type TestServer } from "../../support/server.ts";
+import { cleanup, tempDir } from "../../support/temp.ts";
+import { auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
+import { said } from "./chat/talking.ts";
+
+test("a schema of Postgres is saved while a server runs on it, and restored into an empty one", async (context) => {
+  const atEnd = cleanup(context);
+  if (!(await hasPostgresServer())) return context.skip(needsServer);
+  const [from, to] = [await testDatabase(atEnd), await testDatabase(atEnd)];
+  const place = (): string => join(tempDir(atEnd), "place");
+  const svc = (argv: readonly string[], SVC_DATA_DIR: string, env: Env = {}) =>
+    said(argv, { atEnd, env: { SVC_DATA_DIR, ...env } });
+  const own = (url: string, dir: string): Env => ({ ...auth, SVC_DATABASE_URL: url, SVC_DATA_DIR: dir });
+  const [first, target, directory] = [place(), place(), place()];
+  assert.equal((await svc(["migrate"], first, own(from.url, first))).code, 0);
+  const running = await startServer({ atEnd, env: own(from.url, first), dataDir: first });
+  const id = await fill(running);
+  const before = await historyOf(running, "kept");
+
+  const saved = await svc(["backup", directory], first, own(from.url, first));
+  const taken = await svc(["restore", directory], target, own(from.url, target));
+  const list = readFileSync(join(directory, "backup.json"), "utf8");
+  writeFileSync(join(directory, "backup.json"), list.replace(/("name": "threads",\s+"rows": )(\d+)/, "$17"));
+  const failed = await svc(["restore", directory], target, own(to.url, target));
+  const served = await svc(["serve"], target, { ...own(to.url, target), SVC_PORT: "0" });
+  writeFileSync(join(directory, "backup.json"), list);
+  const restored = await svc(["restore", directory], target, own(to.url, target));
+  const second = await startServer({ atEnd, env: own(to.url, target), dataDir: target });
+
+  assert.equal(saved.code, 0, saved.stderr);
+  assert.deepEqual([taken.code, /the schema has tables already/.test(taken.stderr)], [2, true]);
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, /threads has 1 rows, and had 7/);
+  assert.equal(served.code, 1);
+  assert.match(served.stderr, /SVC_DATABASE_URL: .*a restore into the database was cut/);
+  assert.equal(restored.code, 0, restored.stderr);
+  await checkRestored(second, id, before);
+  const usage = (server: TestServer) => server.get("/usage/summary", { key: keys.alice });
+  assert.equal((await usage(second)).json.totals.calls, (await usage(running)).json.totals.calls + 2);
+});

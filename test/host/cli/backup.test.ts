@@ -1,0 +1,198 @@
+// svc backup and svc restore, as processes, of a server that goes on meanwhile.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, test } from "node:test";
+import { systemEnv } from "../../../bus/env.ts";
+import { makeBackup } from "../../../storage/make-backup.ts";
+import { openObjectStore } from "../../../storage/objects/open.ts";
+import { storeConfig } from "../../../storage/store/config.ts";
+import { eventually } from "../../support/eventually.ts";
+import { png } from "../../support/image-bytes.ts";
+import { testPool } from "../../support/postgres.ts";
+import { type Env, startServer, type TestServer } from "../../support/server.ts";
+import { cleanup, tempDir } from "../../support/temp.ts";
+import { ask, auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
+import { said } from "./chat/talking.ts";
+import { root } from "./started.ts";
+
+const { poolSize, maxOverflow, poolTimeoutSeconds, prePing, connectTimeoutSeconds, preparedStatements } = testPool("");
+const pool = { poolSize, maxOverflow, poolTimeoutSeconds, prePing, connectTimeoutSeconds, preparedStatements };
+
+describe("svc backup and svc restore", () => {
+  const atEnd = cleanup();
+  const place = (): string => join(tempDir(atEnd), "place");
+  let server: TestServer;
+  let fileId: string;
+  let history: unknown;
+  let backup: string;
+  before(async () => {
+    server = await startServer({ atEnd, env: auth });
+    fileId = await fill(server);
+    history = await historyOf(server, "kept");
+    backup = place();
+  });
+
+  const svc = (argv: readonly string[], SVC_DATA_DIR: string, env: Env = {}) =>
+    said(argv, { atEnd, env: { SVC_DATA_DIR, ...env } });
+  /** The same, where no file may become longer than so many KiB. */
+  const svcWithin = (kib: number, argv: readonly string[], SVC_DATA_DIR: string) => {
+    const line = `ulimit -S -f ${kib} && exec "$0" "$@"`;
+    const words = [process.execPath, "--import", join(root, "strip-types.js"), join(root, "svc.ts"), ...argv];
+    const { status, stdout, stderr } = spawnSync("bash", ["--norc", "-c", line, ...words], {
+      encoding: "utf8",
+      env: { PATH: process.env.PATH ?? "", SVC_DATA_DIR },
+    });
+    return { code: status, stdout, stderr };
+  };
+
+  test("what a running server keeps is saved, verified, and put into an empty deployment", async () => {
+    const saved = await svc(["backup", backup], server.dataDir);
+    assert.equal((await ask(server, "later", "After it.")).status, 200);
+    const whole = await svc(["restore", "--check", backup, "--json"], server.dataDir);
+    const target = place();
+    const restored = await svc(["restore", backup], target);
+    const again = await svc(["restore", backup], target);
+    const second = await startServer({ atEnd, env: auth, dataDir: target });
+
+    assert.equal(saved.code, 0, saved.stderr);
+    assert.match(
+      saved.stdout,
+      /\d+ rows of \d+ tables and 2 objects, \d+\.\d MiB, as of .*Z, in \d+\.\d s\.\nSettings and keys/,
+    );
+    assert.deepEqual([whole.code, JSON.parse(whole.stdout).objects], [0, 2]);
+    assert.equal(restored.code, 0, restored.stderr);
+    assert.match(restored.stdout, /^Restored and verified: /);
+    assert.deepEqual([again.code, again.stderr], [2, `Refused: ${target}/svc.db is there already.\n`]);
+    for (const path of ["svc.db", "backup.json", "."]) assert.equal(statSync(join(backup, path)).mode & 0o077, 0, path);
+    assert.equal(statSync(join(target, "svc.db")).mode & 0o077, 0);
+    await checkRestored(second, fileId, history);
+  });
+
+  test("objects that are deleted while they are copied are in the backup, and go afterwards", async () => {
+    const upload = { data: png(6_000).toString("base64"), media_type: "image/png" };
+    const id = (await server.post("/files", upload, { key: keys.alice })).json.file_id as string;
+    const path = join(server.dataDir, "objects");
+    const objects = openObjectStore({ kind: "fs", path }, systemEnv());
+    const target = place();
+    let deleted: Promise<unknown> | null = null;
+    const meanwhile = {
+      ...objects,
+      async get(key: string) {
+        deleted ??= server.request("DELETE", `/files/${id}`, { key: keys.alice });
+        await deleted;
+        return objects.get(key);
+      },
+    };
+
+    const config = storeConfig("", server.dataDir, pool);
+    const contents = await makeBackup({ config, objects: meanwhile, env: systemEnv(), version: "0", target });
+
+    const gone = await server.get(`/files/${id}`, { key: keys.alice });
+    assert.equal(gone.status, 404);
+    assert.deepEqual(contents.missing, []);
+    const saved = contents.objects.find(({ path: of }) => of.endsWith(id));
+    assert.ok(readFileSync(join(target, saved?.path ?? "")).equals(png(6_000)));
+    await eventually("the object to go", async () => {
+      const { status } = await server.post("/tasks/dropped_files/run", {}, { key: keys.alice });
+      assert.equal(status, 200);
+      return (await objects.list("files/", 10)).some((key) => key.endsWith(id)) ? undefined : true;
+    });
+  });
+
+  test("without room a backup leaves nothing that looks whole, and says why", async (context) => {
+    const target = place();
+    const disk = tempDir(atEnd);
+    const isMounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=300k", "svc-test", disk]).status === 0;
+    if (isMounted) atEnd.after(() => void spawnSync("umount", [disk]));
+
+    const limited = svcWithin(100, ["backup", target], server.dataDir);
+    const full = isMounted ? await svc(["backup", join(disk, "place")], server.dataDir) : null;
+
+    assert.deepEqual([limited.code, limited.stdout], [1, ""]);
+    assert.match(limited.stderr, /^The backup has failed, and nothing of it is kept: /);
+    assert.deepEqual(readdirSync(join(target, "..")), []);
+    // The deletion of objects does not wait for it any longer.
+    assert.equal((await svc(["backup", target], server.dataDir)).code, 0);
+    if (full === null) return context.skip("needs to mount a small disk");
+    assert.equal(full.code, 1);
+    assert.match(
+      full.stderr,
+      /^The backup has failed, and nothing of it is kept: there is no room left on the disk \(\w+\)\.$/m,
+    );
+    assert.deepEqual(readdirSync(disk), []);
+  });
+
+  test("a restore that is cut leaves what no server starts on, until it is made again", async () => {
+    await svc(["backup", backup], server.dataDir);
+    const target = place();
+
+    const cut = svcWithin(100, ["restore", backup], target);
+    const served = await svc(["serve"], target, { SVC_PORT: "0" });
+    const migrated = await svc(["migrate"], target);
+    const other = place();
+    await svc(["backup", other], server.dataDir);
+    const wrong = await svc(["restore", other], target);
+    const restored = await svc(["restore", backup], target);
+    const second = await startServer({ atEnd, env: auth, dataDir: target });
+
+    assert.equal(cut.code, 1);
+    assert.match(
+      cut.stderr,
+      /^The restore has failed: there is no room left on the disk.*\nNothing starts on what it has left/,
+    );
+    assert.equal(served.code, 1);
+    assert.match(served.stderr, /a restore into the database was cut, and it is not whole/);
+    assert.equal(migrated.code, 2);
+    assert.deepEqual([wrong.code, /another backup was being restored/.test(wrong.stderr)], [2, true]);
+    assert.equal(restored.code, 0, restored.stderr);
+    assert.ok(!existsSync(join(target, "svc.restoring")));
+    await checkRestored(second, fileId, history);
+  });
+
+  test("what is no whole backup, or has been changed, is refused before anything is touched", async () => {
+    await svc(["backup", backup], server.dataDir);
+    const edited = place();
+    const contents = JSON.parse(readFileSync(join(backup, "backup.json"), "utf8"));
+    const copy = (change: (of: typeof contents, directory: string) => void): string => {
+      const directory = place();
+      spawnSync("cp", ["-r", backup, directory]);
+      const list = structuredClone(contents);
+      change(list, directory);
+      writeFileSync(join(directory, "backup.json"), JSON.stringify(list));
+      return directory;
+    };
+    const flip = (path: string): void => {
+      const bytes = readFileSync(path);
+      bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+      writeFileSync(path, bytes);
+    };
+    const cases: [string, RegExp][] = [
+      [place(), /is no whole backup: backup\.json is not there/],
+      [copy((_, at) => flip(join(at, "svc.db"))), /svc\.db of the backup is not what was written: its digest differs/],
+      [
+        copy((_, at) => flip(join(at, "objects/prompts/one.md"))),
+        /objects\/prompts\/one\.md of the backup is not what was/,
+      ],
+      [copy((of) => (of.tables[0].rows += 1)), /has \d+ rows, and had \d+/],
+      [copy((of) => (of.format = 2)), /has the format 2, and this version reads 1/],
+      [copy((of) => of.revisions.push("9999")), /has revision 9999, which this version/],
+      [copy((of) => (of.objects[0].path = "objects/../../x")), /names the file "objects\/\.\.\/\.\.\/x"/],
+      [copy((of) => (of.engine = "postgres")), /is one of Postgres, and SVC_DATABASE_URL asks for SQLite/],
+    ];
+
+    for (const [directory, word] of cases) {
+      const { code, stdout, stderr } = await svc(["restore", directory], edited);
+      assert.deepEqual([code, stdout], [1, ""], String(word));
+      assert.match(stderr, word);
+      assert.ok(!existsSync(join(edited, "svc.db")));
+    }
+    const taken = place();
+    mkdirSync(join(taken, "objects"), { recursive: true });
+    writeFileSync(join(taken, "objects/mine"), "");
+    assert.deepEqual((await svc(["restore", backup], taken)).stderr, "Refused: the object store is not empty.\n");
+    assert.match((await svc(["backup", backup], server.dataDir)).stderr, /is there already, and not empty/);
+    assert.match((await svc(["backup", place()], place())).stderr, /is not there: there is nothing to back up/);
+  });
+});
