@@ -14,7 +14,7 @@ import { compile } from "../../manifests/compile/compile.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import { bundledManifests, openManifestDirectory } from "../../manifests/sources/files.ts";
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
-import { currentRevision, schemaBehind } from "../../storage/migrate.ts";
+import { currentRevision, refuseNotWhole, schemaBehind } from "../../storage/migrate.ts";
 import type { Migration } from "../../storage/store/migration.ts";
 import { allMigrations, type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
 import type { Deployment } from "../plugins.ts";
@@ -68,6 +68,7 @@ function failure(error: unknown): Finding {
 
 async function checkDatabase(settings: Settings, needed: readonly Migration[]): Promise<Finding> {
   const config = storeConfigOf(settings);
+  await refuseNotWhole(config);
   if (config.engine === "sqlite") {
     if (!(await exists(config.path))) return directoryFinding(dirname(config.path), `${config.path} will be made`);
     await access(config.path, constants.R_OK | constants.W_OK);

@@ -5,7 +5,7 @@ import { type Contents, NoBackup, type SavedTable } from "../backup/contents.ts"
 import type { RestoreTarget } from "../backup/database.ts";
 import type { PostgresConfig } from "../store/config.ts";
 import { restoringTable } from "./schema.ts";
-import { connected, quoted, tablesOf } from "./snapshot.ts";
+import { connected, patience, quoted, tablesOf } from "./snapshot.ts";
 
 /** Rows, and characters, that are sent at once. */
 const rowsAtOnce = 500;
@@ -34,6 +34,7 @@ export async function openPostgresTarget(
       await migrateTo(contents.revisions.at(-1) ?? "base");
       await client.query("BEGIN");
       try {
+        await client.query(patience);
         await fill(client, directory, contents);
         await client.query("COMMIT");
       } catch (error) {

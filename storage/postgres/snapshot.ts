@@ -37,10 +37,13 @@ export async function openPostgresSnapshot(config: PostgresConfig, id: string): 
     await writer.end().catch(() => {});
   };
   try {
+    const { rows } = await writer.query("SELECT to_regclass('kv') AS name");
+    if (rows[0].name === null) throw new Error("the schema is empty: there is nothing to back up.");
     // Before the snapshot: what is deleted after this was there when it was taken.
     await hold();
     await reader.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-    await reader.query("SELECT 1");
+    // The snapshot is taken by the first statement; it stays while objects are copied.
+    await reader.query(patience);
   } catch (error) {
     await close();
     throw error;
@@ -95,6 +98,10 @@ export async function openPostgresSnapshot(config: PostgresConfig, id: string): 
     close,
   };
 }
+
+/** No limit on how long the statements of a transaction take, and the pauses between them. */
+export const patience =
+  "SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)";
 
 /** A connection of its own. A lost one fails the statement under way. */
 export async function connected(config: PostgresConfig): Promise<Client> {

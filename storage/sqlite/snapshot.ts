@@ -30,6 +30,8 @@ export async function openSqliteSnapshot(path: string, id: string): Promise<Data
       .run(holdsOfObjects.tenant_id, holdKey, holdMs);
   let reader: Database.Database;
   try {
+    if (writer.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'kv'").get() === undefined)
+      throw new Error(`${path} has no schema: there is nothing to back up.`);
     // Before the snapshot: what is deleted after this was there when it was taken.
     setHold();
     reader = new Database(path, { readonly: true, timeout: busyMs });

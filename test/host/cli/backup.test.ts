@@ -131,6 +131,7 @@ describe("svc backup and svc restore", () => {
     const cut = svcWithin(100, ["restore", backup], target);
     const served = await svc(["serve"], target, { SVC_PORT: "0" });
     const migrated = await svc(["migrate"], target);
+    const examined = await svc(["doctor"], target);
     const other = place();
     await svc(["backup", other], server.dataDir);
     const wrong = await svc(["restore", other], target);
@@ -145,6 +146,7 @@ describe("svc backup and svc restore", () => {
     assert.equal(served.code, 1);
     assert.match(served.stderr, /a restore into the database was cut, and it is not whole/);
     assert.equal(migrated.code, 2);
+    assert.match(examined.stdout, /a restore into the database was cut/);
     assert.deepEqual([wrong.code, /another backup was being restored/.test(wrong.stderr)], [2, true]);
     assert.equal(restored.code, 0, restored.stderr);
     assert.ok(!existsSync(join(target, "svc.restoring")));
@@ -194,5 +196,8 @@ describe("svc backup and svc restore", () => {
     assert.deepEqual((await svc(["restore", backup], taken)).stderr, "Refused: the object store is not empty.\n");
     assert.match((await svc(["backup", backup], server.dataDir)).stderr, /is there already, and not empty/);
     assert.match((await svc(["backup", place()], place())).stderr, /is not there: there is nothing to back up/);
+    const bare = place();
+    await svc(["migrate", "0001"], bare);
+    assert.match((await svc(["backup", place()], bare)).stderr, /has no schema: there is nothing to back up/);
   });
 });
