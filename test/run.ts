@@ -77,8 +77,8 @@ const reports = new Map<string, FileReport>(
 
 forgetSettings();
 if (options["bus-bytes"]) process.env.SVC_TEST_BUS_BYTES = "1";
-// Most files wait more than they work: for commits, for servers to start, for a deadline. What is long shares with nobody.
-const concurrency = options.long ? 1 : Math.max(3, availableParallelism());
+// Most files wait more than they work, by three to two: for commits, for servers to start, for a deadline. What is long shares with nobody.
+const concurrency = options.long ? 1 : Math.max(3, 2 * availableParallelism());
 process.chdir(root);
 const totals = { tests: 0, suites: 0, passed: 0, cancelled: 0, skipped: 0, todo: 0, duration_ms: 0 };
 for (const pass of passes) if (pass.files.length > 0) await runPass(pass, concurrency);
