@@ -24,6 +24,9 @@ export interface RecordedEvent extends Said {
 /** What becomes known of a run from the outside, and not by itself. */
 const outside = ["wait_opened", "wait_ended", "run_requeued", "run_interrupted"];
 
+/** How the result of a call begins that is not made since something was said. */
+const supersededResult = "[tool error/interrupted] not run: superseded";
+
 /** Whether it was told of a run from the outside, or of what came to it from there. */
 export function isOutside({ metadata }: Pick<Said, "metadata">): boolean {
   return outside.includes(String(metadata.type));
@@ -67,6 +70,14 @@ export class RecordedLog {
   /** What is on record of the result of a call, in any lane. */
   result(id: string): RecordedEvent | undefined {
     return this.#events.find(({ kind, tool_call_id }) => kind === "tool_result" && tool_call_id === id);
+  }
+
+  /** Whether the next call of the agent that was asked was not made, since its user had said something else. */
+  get isSuperseded(): boolean {
+    const next = this.#events.find(
+      ({ seq, kind, lane }) => kind === "tool_result" && lane === "" && !this.#taken.has(seq),
+    );
+    return next?.content.startsWith(supersededResult) ?? false;
   }
 
   /** The first that stands in order and was not found again. */

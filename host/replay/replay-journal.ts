@@ -14,8 +14,8 @@ export interface JournalReader {
   differs(difference: Difference, seq: number | null): void;
   /** The log has no more: a run that is not over has come this far. */
   exhausted(): void;
-  /** Something was said to the run here. */
-  hint(): void;
+  /** Something was said to the run here; `interrupts` when it kept calls from being made. */
+  hint(interrupts: boolean): void;
   /** The run is over. */
   ended(ending: RunEnding): void;
 }
@@ -64,7 +64,7 @@ export class ReplayJournal implements Journal {
   hintIfDue(): void {
     if (this.#run.log.inputs(["steer", "note"]).length === 0) return;
     this.#hints++;
-    this.#reader.hint();
+    this.#reader.hint(this.#run.log.isSuperseded);
   }
 
   async takeInputs({ moment }: Omit<TakeInputs, "run_id">): Promise<TakenInputs> {

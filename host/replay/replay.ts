@@ -154,7 +154,7 @@ class Replaying {
     const journal = new ReplayJournal(this.#recorded, threadAddress(this.#store.tenantId, thread.suffix).key, aliases, {
       differs: (difference, seq) => this.#differs(difference, seq),
       exhausted: () => this.#stop("it goes on: this is how far it has come"),
-      hint: () => this.#run?.steered({ number: journal.hints, interrupts: false }),
+      hint: (interrupts) => this.#run?.steered({ number: journal.hints, interrupts }),
       ended: (ending) => this.#ended(ending, model),
     });
     this.#run = new Run(plan, journal, silentOutput, deps);

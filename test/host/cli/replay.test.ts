@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import { replayCommand } from "../../../host/cli/replay.ts";
-import { calls, gate, inTurn, says, startChat, turn } from "../../support/chat.ts";
+import { calls, chunk, gate, inTurn, says, startChat, turn } from "../../support/chat.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { MockModel } from "../../support/mock-model.ts";
 import { callsOf } from "../../support/model-calls.ts";
@@ -39,10 +39,14 @@ describe("svc replay", () => {
   let mock: MockModel;
   before(async () => {
     ({ server, mock } = await startChat(atEnd, {
-      models: ["scripted", "other"],
+      models: ["scripted", "other", "left", "right", "asked"],
       manifests: {
         agent: { tools, system_prompt: { inline: "Be exact." } },
         lasting: { tools, execution: { mode: "durable" } },
+        left: { model: { id: "left" } },
+        right: { model: { id: "right" } },
+        both: { pattern: "parallel", sub_agents: ["left", "right"] },
+        asking: { model: { id: "asked" }, client_tools: [{ name: "ask_client" }] },
         careful: {
           tools,
           execution: { mode: "durable" },
@@ -183,6 +187,68 @@ describe("svc replay", () => {
     );
   });
 
+  const copied = "event_key, tenant_id, parent_seq, ts, kind, role, content, extra, run";
+
+  test("says where an event is another one that no model is shown, and where there is one more", async () => {
+    const marked = await say("agent", "marked");
+    alter(`UPDATE events SET extra = json_set(extra, '$.metadata.truncated', 1) WHERE ${eventOf("marked")} + 9`);
+    const longer = await say("agent", "longer");
+    alter(
+      `INSERT INTO events (${copied}) SELECT ${copied.replace("event_key", "event_key + 1")} FROM events WHERE ${eventOf("longer")} + 9`,
+    );
+    alter("UPDATE runs SET last_seq = last_seq + 1 WHERE run_id = ?", longer);
+
+    const [first, second] = [await replayed(marked), await replayed(longer)];
+
+    assert.deepEqual([first.code, first.divergence?.call, first.divergence?.seq], [1, 3, 9]);
+    assert.equal(first.divergence?.what, "metadata");
+    assert.deepEqual([second.code, second.divergence?.seq], [1, 10]);
+    assert.equal(second.divergence?.what, "the end of the run");
+  });
+
+  test("makes runs again of members side by side, of what a user has said on the way, and of calls of the client", async () => {
+    const slow = gate();
+    mock.answer("left", says("The same.", slow.opened));
+    mock.answer("right", { text: "The same." });
+    const saying = say("both", "both");
+    // The second member is the first to end.
+    await eventually("its end", async () => (await callsOf(server.dataDir, "both", "acme"))[0]);
+    slow.open();
+    const both = await saying;
+    const held = gate();
+    const call = { index: 0, id: "call_1", type: "function", function: { name: "calculator", arguments: "{}" } };
+    const ends = { send: `${chunk({}, "tool_calls")}data: [DONE]\n\n` };
+    mock.answer("other", ({ earlier }) =>
+      earlier === 0
+        ? { steps: [{ hold: held.opened }, { send: chunk({ tool_calls: [call] }, null) }, ends] }
+        : { text: "Left, then." },
+    );
+    const steered = await server.stream(
+      "/chat/stream",
+      turn("agent", "Go.", { thread_id: "steered", model: "other" }),
+      { key: keys.alice },
+    );
+    await steered.until("session_progress");
+    await server.post("/chat/steer", { thread_id: "steered", text: "Left." }, { key: keys.alice });
+    held.open();
+    await steered.rest();
+    mock.answer("asked", inTurn(calls(["ask_client", {}]), { text: "Thanks." }));
+    const asking = await server.stream("/chat/stream", turn("asking", "Go.", { thread_id: "asking" }), {
+      key: keys.alice,
+    });
+    const { id } = (await asking.until("tool_request")).json.data;
+    const answer = { thread_id: "asking", tool_call_id: id, content: "here" };
+    await server.post("/chat/tool_result", answer, { key: keys.alice });
+    await asking.rest();
+
+    const ids = ["steered", "asking"].map(async (thread) => (await callsOf(server.dataDir, thread, "acme"))[0]?.run_id);
+    for (const run_id of [both, ...(await Promise.all(ids))]) {
+      const { code, divergence, notes, events, events_of } = await replayed(run_id ?? "");
+      assert.deepEqual({ code, divergence, notes }, { code: 0, divergence: null, notes: [] });
+      assert.ok(events > 1 && events <= events_of);
+    }
+  });
+
   test("--manifest tells call by call what another manifest would have been shown", async () => {
     const id = await say("agent", "otherwise");
     const file = join(tempDir(atEnd), "agent.json");
@@ -260,7 +326,7 @@ describe("svc replay", () => {
 
   test("tells of a run that is under way how far it has come", async () => {
     const held = gate();
-    mock.answer("other", ({ earlier }) => (earlier === 0 ? calls(sum(1)) : says("Still", held.opened)));
+    mock.answer("other", inTurn(calls(sum(1)), says("Still", held.opened)));
     const body = turn("agent", "Go.", { thread_id: "live", model: "other" });
     const stream = await server.stream("/chat/stream", body, { key: keys.alice });
     await stream.until("text_delta");
