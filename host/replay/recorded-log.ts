@@ -46,6 +46,11 @@ export class RecordedLog {
     return this.#events.length;
   }
 
+  /** Whether agents have said something in the place of the one that was asked. */
+  get hasMembers(): boolean {
+    return this.#events.some(({ lane }) => lane !== "");
+  }
+
   /** How many were found again. */
   get found(): number {
     return this.#taken.size;

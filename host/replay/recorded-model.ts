@@ -109,8 +109,8 @@ export class RecordedModel implements ModelProvider {
   async #candidate(asked: AskedNow): Promise<ModelCallRow | undefined> {
     let next: ModelCallRow | undefined;
     for (const call of this.#left) {
-      // What is behind it, and has not begun before it was over, cannot be asked before it.
-      if (next !== undefined && call.facts.started >= next.facts.ended) break;
+      // What is behind it, and has not begun before it was over, cannot be asked before it; but agents side by side take their own time.
+      if (next !== undefined && call.facts.started >= next.facts.ended && !this.#run.log.hasMembers) break;
       if (isSameCall(asked, await this.#rebuild(call), call.facts)) return call;
       if (!besides.includes(call.facts.purpose)) next ??= call;
     }

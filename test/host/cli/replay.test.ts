@@ -43,8 +43,8 @@ describe("svc replay", () => {
       manifests: {
         agent: { tools, system_prompt: { inline: "Be exact." } },
         lasting: { tools, execution: { mode: "durable" } },
-        left: { model: { id: "left" } },
-        right: { model: { id: "right" } },
+        left: { model: { id: "left" }, tools },
+        right: { model: { id: "right" }, tools },
         both: { pattern: "parallel", sub_agents: ["left", "right"] },
         asking: { model: { id: "asked" }, client_tools: [{ name: "ask_client" }] },
         careful: {
@@ -208,20 +208,21 @@ describe("svc replay", () => {
 
   test("makes runs again of members side by side, of what a user has said on the way, and of calls of the client", async () => {
     const slow = gate();
-    mock.answer("left", says("The same.", slow.opened));
-    mock.answer("right", { text: "The same." });
+    const call = { index: 0, id: "call_1", type: "function", function: { name: "calculator", arguments: "{}" } };
+    const callsIt = [
+      { send: chunk({ tool_calls: [call] }, null) },
+      { send: `${chunk({}, "tool_calls")}data: [DONE]\n\n` },
+    ];
+    mock.answer("left", inTurn({ steps: [{ hold: slow.opened }, ...callsIt] }, { text: "The same." }));
+    mock.answer("right", inTurn({ steps: callsIt }, { text: "The same." }));
     const saying = say("both", "both");
-    // The second member is the first to end.
-    await eventually("its end", async () => (await callsOf(server.dataDir, "both", "acme"))[0]);
+    // The second member is the first to end, and only then has the first one asked for anything.
+    await eventually("its end", async () => (await callsOf(server.dataDir, "both", "acme"))[1]);
     slow.open();
     const both = await saying;
     const held = gate();
-    const call = { index: 0, id: "call_1", type: "function", function: { name: "calculator", arguments: "{}" } };
-    const ends = { send: `${chunk({}, "tool_calls")}data: [DONE]\n\n` };
     mock.answer("other", ({ earlier }) =>
-      earlier === 0
-        ? { steps: [{ hold: held.opened }, { send: chunk({ tool_calls: [call] }, null) }, ends] }
-        : { text: "Left, then." },
+      earlier === 0 ? { steps: [{ hold: held.opened }, ...callsIt] } : { text: "Left, then." },
     );
     const steered = await server.stream(
       "/chat/stream",
