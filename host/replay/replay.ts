@@ -245,7 +245,8 @@ class Replaying {
       this.#differs({ what: "a model call", expected: `call ${next.n}`, found: "the end of the run" }, null);
     if (left.length > more.length)
       this.#notes.push(`${left.length - more.length} calls of controls are not made again`);
-    if (row.ended_at !== null) {
+    // The end of a run that its process has left was written by others.
+    if (row.ended_at !== null && row.result?.error !== "interrupted") {
       // How often a step is tried is not made again.
       const was = {
         status: row.status === "dead" ? "failed" : row.status,

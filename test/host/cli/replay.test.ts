@@ -340,6 +340,21 @@ describe("svc replay", () => {
     assert.deepEqual([code, made.length, notes], [0, 1, ["it goes on: this is how far it has come"]]);
     assert.deepEqual((await replayed(id)).notes, []);
   });
+
+  test("makes a run again up to where its process has ended", async () => {
+    mock.answer("other", inTurn(calls(sum(1)), says("Still", gate().opened)));
+    const body = turn("agent", "Go.", { thread_id: "killed", model: "other" });
+    const stream = await server.stream("/chat/stream", body, { key: keys.alice });
+    await stream.until("text_delta");
+
+    await server.kill();
+    await server.restart();
+    const id = (await callsOf(server.dataDir, "killed", "acme")).at(-1)?.run_id ?? "";
+    const { code, calls: made, calls_of, divergence } = await replayed(id);
+
+    assert.deepEqual([code, divergence, made.length], [0, null, calls_of]);
+    assert.ok(made.length > 0);
+  });
 });
 
 describe("svc replay on Postgres", { skip }, () => {
