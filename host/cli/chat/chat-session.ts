@@ -224,8 +224,6 @@ function spokenOf(end: StreamEnd, wasStopped: boolean, hasFailed: boolean, { thr
 }
 
 const sentences: Sentences = {
-  unknown_manifest: (_thread, name) => `The server has no manifest ${name}; GET /manifests says which there are.`,
   run_in_progress: (thread) => `A turn runs in ${thread}: wait until it is over, or go on with it by --thread.`,
   invalid_thread_id: () => "--thread is no id that a conversation may have.",
-  model_not_allowlisted: () => "The manifest does not allow the model of --model.",
 };

@@ -230,7 +230,7 @@ describe("svc chat", () => {
   test("what cannot be done is told in a sentence, and is exit 1 or 2", async () => {
     mock.answer("scripted", failure(400));
     const cases: [string[], string, string, number, RegExp][] = [
-      [words("nothing"), keys.alice, "hi", 1, /^The server has no manifest nothing;/],
+      [words("nothing"), keys.alice, "hi", 1, /^There is no manifest of this name\./],
       [
         words("agent"),
         "key-of-somebody-else-0123456789",
