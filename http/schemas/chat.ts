@@ -53,7 +53,8 @@ const Message = Type.Object(
   { additionalProperties: true, description: "`{role, content, name?, tool_calls?, tool_call_id?}`" },
 );
 
-const TokenUsage = Type.Object({
+/** What a turn has used. */
+export const TokenUsage = Type.Object({
   input: Type.Integer(),
   output: Type.Integer(),
   cacheRead: Type.Integer(),

@@ -2,6 +2,7 @@ import type { TSchema } from "typebox";
 import { frame } from "../../bus/frames/frames.ts";
 import { Type } from "../../bus/type.ts";
 import type { StreamEvent } from "../stream-event.ts";
+import { TokenUsage } from "./chat.ts";
 import { nullable } from "./common.ts";
 
 // The frames of the native streams, as the reference tells them. What is sent is made in bus/frames/ and by the runs; every stream that
@@ -14,10 +15,8 @@ const moment = 1795348800000;
 const threadId = "default:tour";
 const question = { role: "user", content: "What is 6 * 7?" };
 const answer = { role: "assistant", content: "6 * 7 = 42" };
-const usageExample = {
-  ...{ input: 1186, output: 55, cacheRead: 0, cacheWrite: 0, totalTokens: 674 },
-  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
-};
+const free = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+const usageExample = { ...free, input: 1186, output: 55, totalTokens: 674, cost: { ...free, total: 0 } };
 const open = { additionalProperties: true };
 
 const Text = Type.String();
@@ -28,10 +27,6 @@ const Reply = nullable(Type.Object({ role: Type.Literal("assistant"), content: T
 const StopReason = Type.Enum([
   ...["end_turn", "tool_use", "max_tokens", "max_turns", "stop_sequence", "pause_turn", "refusal", "unknown"],
 ]);
-const Usage = Type.Object(
-  { input: Count, output: Count, cacheRead: Count, cacheWrite: Count, totalTokens: Count },
-  open,
-);
 const Token = { resume_token: Text, fiber_id: Text };
 const Call = { name: Text, id: Type.String({ description: "Of the call: it is the same in every frame of it." }) };
 const Delta = { chunk: Type.Object({ content: Text }), delta: Text };
@@ -200,7 +195,7 @@ export const frames = {
       final: Reply,
       messages: Type.Array(Message),
       stop_reason: StopReason,
-      usage: Type.Optional(Usage),
+      usage: Type.Optional(TokenUsage),
     }),
     { final: answer, messages: [question, answer], stop_reason: "end_turn", usage: usageExample },
   ),
@@ -238,7 +233,7 @@ export const frames = {
     "How a durable run has ended, with its record: the last frame of its stream.",
     Type.Object({
       ...{ status: Type.Literal("completed"), final: Reply, error: Type.Null(), stop_reason: StopReason },
-      usage: Type.Optional(Usage),
+      usage: Type.Optional(TokenUsage),
       run: Type.Object({ ...Token, status: Type.Literal("completed"), expires_at: Text, manifest_id: Text }, open),
     }),
     {
@@ -289,7 +284,7 @@ const { run_accepted, run_status, final, session_event, snapshot, ...ofTurn } = 
 
 /** What may come in the stream of a turn; of a durable one its acceptance and its run's own frames too. */
 export const turnEvents: readonly StreamEvent[] = [...Object.values(ofTurn), run_accepted, run_status, final, failure];
-/** What may come in a stream that listens to a conversation, or to a durable run. */
+/** What may come in a stream that listens to a conversation, or to a durable run: any of them. */
 export const tailEvents: readonly StreamEvent[] = [...Object.values(frames), failure];
 
 /** A turn that calls a tool. */
