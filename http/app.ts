@@ -37,7 +37,6 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   const { env, settings, log, metrics } = context;
   const router = new Router(routes);
   const paths = [...new Set(routes.map(({ path }) => path))];
-  const openPaths = [...new Set(routes.filter(({ access }) => access === "public").map(({ path }) => path))];
   const origins = new OriginGuard(settings);
   const anonymous = anonymousPrincipal(settings);
   const limiter = new RateLimiter(env, context.bus, settings.rateLimit > 0);
@@ -88,7 +87,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     // By the address first, so that one of them alone does not use up what all of them have.
     if (isAnonymous && !unlimited) await limiter.take(anonymous.tenant_id);
     const principal = isAnonymous ? anonymous : identity === null ? nobody : principalOf(identity);
-    if (found.kind !== "route") return notARoute(found, head, isPublic ? openPaths : paths, exchange.requestId);
+    if (found.kind !== "route") return notARoute(found, head, isPublic ? [] : paths, exchange.requestId);
     const { route, params } = found;
     if (context.closing() && route.access !== "public") throw new SvcError("shutting_down");
     admitTo(route, principal);

@@ -39,3 +39,15 @@ test("what is not a refusal becomes internal_error: its text stays behind, its c
   const refusal = new SvcError("conflict");
   assert.equal(SvcError.from(refusal), refusal);
 });
+
+test("codes of 404, 405, 415 and 502 and host_not_allowed say a sentence, others only what was given to them", () => {
+  const spoken = codes.filter((code) => new SvcError(code).sentence !== null);
+
+  const wanted = codes.filter(
+    (code) => [404, 405, 415, 502].includes(errorTable[code].status) || code === "host_not_allowed",
+  );
+  assert.deepEqual(spoken, wanted);
+  for (const code of spoken) assert.equal(new SvcError(code).sentence, errorTable[code].help);
+  assert.equal(new SvcError("not_found", { message: "There is none." }).sentence, "There is none.");
+  assert.equal(new SvcError("conflict", { message: "Try again." }).sentence, "Try again.");
+});

@@ -141,6 +141,14 @@ describe("/docs where the reference needs credentials", () => {
     assert.match(text, /<body data-key="open">/);
   });
 
+  test("a browser that is refused for something else is told what", async () => {
+    const scopeless = await server.get("/docs", { ...asBrowser, key: keys.none });
+    const stranger = await server.get("/docs", { headers: { ...asBrowser.headers, host: "evil.example.com" } });
+
+    assert.deepEqual([scopeless.status, scopeless.json], [403, { detail: "missing scopes: chat" }]);
+    assert.deepEqual([stranger.status, stranger.json.error], [403, "host_not_allowed"]);
+  });
+
   test("what the page is made of needs no credentials, and holds nothing of the server", async () => {
     const { text } = await server.get("/docs", asBrowser);
     const references = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? "");
@@ -169,6 +177,11 @@ describe("/docs where the reference needs credentials", () => {
     const hostile = await said("blanks");
     await enter("key-of-nobody-0123456789");
     const wrong = await said("know");
+    // One that was right at the last visit and is revoked since.
+    await page.evaluate(`sessionStorage.setItem("svc.key", "key-of-nobody-0123456789")`);
+    await loaded(page, () => page.send("Page.reload"));
+    const revoked = await said("know");
+    const keptOfRevoked = await page.evaluate(`sessionStorage.getItem("svc.key")`);
     await enter(keys.none);
     const scopeless = await said("scopes");
     const keptOfNone = await page.evaluate(`sessionStorage.getItem("svc.key")`);
@@ -187,7 +200,7 @@ describe("/docs where the reference needs credentials", () => {
     assert.equal(hostile, foreign);
     assert.match(String(wrong), /^The server does not know this key\./);
     assert.equal(scopeless, "The key may not read the reference: missing scopes: chat.");
-    assert.equal(keptOfNone, null);
+    assert.deepEqual([revoked, keptOfRevoked, keptOfNone], [wrong, null, null]);
     assert.equal(shown.length, routes.length);
     assert.deepEqual(kept, [keys.reader, 0, ""]);
     assert.equal(again.length, routes.length);

@@ -98,7 +98,7 @@ describe("the examples of the reference", () => {
   test("an example has what is required, and no more than declares itself", () => {
     const schema = {
       type: "object",
-      required: ["name", "mode", "count", "list", "either"],
+      required: ["name", "mode", "count", "list", "either", "defaulted"],
       properties: {
         name: { type: "string" },
         mode: { enum: ["b", "a"] },

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { before, describe, test } from "node:test";
 import { promisify } from "node:util";
+import { escapeHtml } from "../../http/pages/html.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { apiKeys, manifestEnv, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -55,6 +56,11 @@ describe("GET /", () => {
 
     assert.match(stdout, /"event":"done"[^\n]*\n\ndata: \[DONE\]\n\n$/);
     const shown = /<pre><code>(.*)<\/code><\/pre>/.exec(text)?.[1] ?? "";
+    assert.doesNotMatch(shown, /["'<>]/);
+    assert.equal(
+      escapeHtml(`<a href="x" on='y'>&</a>`),
+      "&#60;a href=&#34;x&#34; on=&#39;y&#39;&#62;&#38;&#60;/a&#62;",
+    );
     assert.equal(
       shown.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code)),
       first_request,
