@@ -189,7 +189,7 @@ describe("durable agents on the OpenAI surface", () => {
     for (const error of errors) {
       assert.ok(error instanceof APIError);
       assert.deepEqual([error.status, error.code], [502, "model_unavailable"]);
-      assert.match(error.message, /model provider failed/);
+      assert.match(error.message, /^502 model provider failed/);
     }
     assert.deepEqual(
       (await runs("broken")).map(({ status }) => status),
