@@ -58,7 +58,7 @@ export class Reader {
     this.#atEnd = atEnd;
     this.#directory = tempDir(atEnd);
     for (const name of readdirSync(root))
-      if (!["data", "agents", ".git"].includes(name)) symlinkSync(join(root, name), join(this.#directory, name));
+      if (!["data", "agents", "try", ".git"].includes(name)) symlinkSync(join(root, name), join(this.#directory, name));
     const path = `${dirname(process.execPath)}:${join(root, "node_modules/.bin")}:${process.env.PATH}`;
     this.#shell = spawn("bash", ["--noprofile", "--norc"], {
       cwd: this.#directory,
