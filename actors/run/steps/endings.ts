@@ -4,6 +4,7 @@ import { denialOf } from "../../../governance/controls/denial.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import { interruptedEntry, type JournalEntry } from "../../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
+import { failureAdvice } from "../../models/failure-advice.ts";
 import type { ModelFailure } from "../../models/provider.ts";
 import type { ReleasedReply } from "../model/held-reply.ts";
 import { noteEntry } from "../plan/notes.ts";
@@ -95,7 +96,9 @@ export function nobodyAnswered(): Finished {
 /** The provider failed; what was shown of its words by then is kept (decision 33). */
 export function failedCall(scope: RunScope, failure: ModelFailure, partial: string): Finished {
   const { deps, plan } = scope;
-  deps.log.warn({ run_id: plan.run_id, model: scope.route.id, cause: failure.message }, "model call failed");
+  const { id: model, provider } = scope.route;
+  const advice = failureAdvice(scope.route, failure);
+  deps.log.warn({ run_id: plan.run_id, model, provider, cause: failure.message, advice }, "model call failed");
   return {
     kind: "finished",
     final: partial === "" ? null : partial,
