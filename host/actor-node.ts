@@ -110,7 +110,7 @@ export function startActors(
 }
 
 async function drain(
-  { liveRuns, audit, sliceHolders, slots, bus, host: hostId }: ActorDeps,
+  { liveRuns, audit, sliceHolders, slots, bus, log, host: hostId }: ActorDeps,
   host: ActorHost,
   env: Env,
   graceMs: number,
@@ -124,6 +124,11 @@ async function drain(
     for (const holder of sliceHolders) void holder.leave();
     return liveRuns.size === 0 && host.busyCount() === 0;
   };
+  if (!isQuiet() && liveRuns.size > 0)
+    log.info(
+      { turns: liveRuns.size, seconds_max: graceMs / 1_000 },
+      "waiting for turns; a second Ctrl-C ends them at once",
+    );
   await until(env, graceMs, isQuiet);
   await until(env, interruptMs, () => {
     for (const run of liveRuns) run.abort("shutdown");
