@@ -8,7 +8,7 @@ import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest
 import { type WireCall, type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
 
 /** Of the Messages API, which says of each that it stays as it is. */
-const version = "2023-06-01";
+export const anthropicVersion = "2023-06-01";
 /** The API wants a bound. This is asked for where nobody gives one; every model that can be called today takes it but a known smaller one. */
 const outputTokensUnbounded = 32_000;
 /** The API takes no smaller budget. */
@@ -37,7 +37,7 @@ export function anthropicProvider(config: WireConfig, env: Env, egress: Egress):
   const taken = new Map<string, Taken>();
   const protocol: WireProtocol = {
     path: "/messages",
-    headers: (apiKey) => ["anthropic-version", version, ...(apiKey === null ? [] : ["x-api-key", apiKey])],
+    headers: (apiKey) => ["anthropic-version", anthropicVersion, ...(apiKey === null ? [] : ["x-api-key", apiKey])],
     begin: (request, events) => new AnthropicCall(config.name, request, events, taken),
   };
   return wireProvider(config, protocol, env, egress);

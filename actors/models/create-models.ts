@@ -212,7 +212,7 @@ function checkOptions({ modelProviderOptions, modelProviders: own }: Settings, k
 }
 
 /** Whether a route of this provider can be called: its address is known, and its key unless the operator gave the address. */
-function isConfigured(provider: string, settings: Settings): boolean {
+export function isConfigured(provider: string, settings: Settings): boolean {
   const { base_url, account_id } = optionsOf(provider, settings);
   if (settings.litellmBaseUrl !== "" || base_url !== undefined) return true;
   return keyOf(provider, settings) !== undefined && (provider !== "workers_ai" || account_id !== undefined);
@@ -235,7 +235,7 @@ function callerOf(name: string, { settings, secrets, mask }: ProviderDeps): Omit
 }
 
 /** Where a built-in provider is and as whom it is called. Refuses with model_not_configured. */
-function wireConfigOf(name: string, deps: ProviderDeps): WireConfig {
+export function wireConfigOf(name: string, deps: ProviderDeps): WireConfig {
   const { settings } = deps;
   if (!isProvider(name) || !isConfigured(name, settings)) throw new SvcError("model_not_configured", { subject: name });
   const { base_url, account_id = "", gateway_id } = optionsOf(name, settings);
@@ -275,7 +275,7 @@ function openProvider(route: ModelRoute, deps: ProviderDeps): ModelProvider {
 }
 
 /** The key as it was given: a literal, or secret:NAME. */
-function keyOf(provider: string, settings: Settings): string | undefined {
+export function keyOf(provider: string, settings: Settings): string | undefined {
   return optionsOf(provider, settings).api_key ?? settings.providerApiKeys[provider as KeyedProviderName];
 }
 

@@ -10,22 +10,23 @@ import type { Looked, WireConfig } from "./wire-provider.ts";
 export function ownProviders({ modelProviders }: Settings): readonly ProviderDefinition[] {
   return Object.entries(modelProviders).map(([name, own]): ProviderDefinition => {
     if (own.kind === "anthropic")
-      return { name, open: (deps) => anthropicProvider(wireConfigOf(name, own, deps), deps.env, deps.egress) };
+      return { name, open: (deps) => anthropicProvider(ownWireConfig(name, own, deps), deps.env, deps.egress) };
     return {
       name,
       // Servers of one's own know the older name for certain.
       open: (deps) =>
         httpProvider(
-          { ...wireConfigOf(name, own, deps), maxTokensField: "max_tokens", asksForUsage: true },
+          { ...ownWireConfig(name, own, deps), maxTokensField: "max_tokens", asksForUsage: true },
           deps.env,
           deps.egress,
         ),
-      openEmbedder: (deps) => httpEmbedder(wireConfigOf(name, own, deps), deps.env, deps.egress),
+      openEmbedder: (deps) => httpEmbedder(ownWireConfig(name, own, deps), deps.env, deps.egress),
     };
   });
 }
 
-function wireConfigOf(
+/** Where a provider of SVC_MODEL_PROVIDERS is and as whom it is called. */
+export function ownWireConfig(
   name: string,
   { base_url, api_key, headers, timeout }: OwnProvider,
   { settings, secrets, mask }: ProviderDeps,

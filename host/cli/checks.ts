@@ -19,6 +19,7 @@ import type { Migration } from "../../storage/store/migration.ts";
 import { allMigrations, type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
 import type { Deployment } from "../plugins.ts";
 import { type Binary, checkBinary } from "./binaries.ts";
+import { checkManifestDirectory } from "./manifest-file.ts";
 import { objectSourceOf } from "./object-source.ts";
 
 /** One thing that was looked at. An error keeps the server from working, a warning only a part of it. */
@@ -26,6 +27,8 @@ export interface Check {
   readonly name: string;
   readonly status: "ok" | "warning" | "error";
   readonly detail: string;
+  /** What is wrong in particular, a line each. */
+  readonly problems?: readonly string[];
 }
 
 type Finding = Omit<Check, "name">;
@@ -43,6 +46,7 @@ export async function runChecks(
     object_store: () => checkObjectStore(settings),
     workspace_root: () => checkWorkspace(settings),
     secrets: () => checkSecrets(settings),
+    manifest_directory: () => checkManifestDir(settings, registries, env),
     default_manifest: () => checkDefaultManifest(settings, registries, env),
     model: () => checkModel(settings, registries, plugins),
     http_engine: () => checkHttpEngine(settings),
@@ -52,8 +56,9 @@ export async function runChecks(
   const mask = new SecretMask(settings.secretValues).recorded;
   const found: Check[] = [];
   for (const [name, check] of Object.entries(checks)) {
-    const { status, detail } = await check().catch((error: unknown): Finding => failure(error));
-    found.push({ name, status, detail: mask.text(detail) });
+    const { status, detail, problems } = await check().catch((error: unknown): Finding => failure(error));
+    const lines = problems && { problems: problems.map((line) => mask.text(line)) };
+    found.push({ name, status, detail: mask.text(detail), ...lines });
   }
   return found;
 }
@@ -113,6 +118,29 @@ async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): 
   if (!(await isDirectory(directory))) return { status: "error", detail: `${directory} is not a directory` };
   await access(directory, constants.R_OK | constants.X_OK);
   return ok(directory);
+}
+
+/** The server starts whatever is in it. A file that is invalid answers invalid_manifest to whoever asks for it. */
+async function checkManifestDir(settings: Settings, registries: Registries, env: Env): Promise<Finding> {
+  if (settings.manifestDir === "")
+    return ok("SVC_MANIFEST_DIR is unset, so there are the bundled ones and stored ones");
+  const directory = resolve(settings.manifestDir);
+  if (!(await exists(directory))) return { status: "error", detail: `${directory} of SVC_MANIFEST_DIR is not there` };
+  if (!(await isDirectory(directory)))
+    return { status: "error", detail: `${directory} of SVC_MANIFEST_DIR is not a directory` };
+  const objects = objectSourceOf(settings, env);
+  const { files, invalid } = await checkManifestDirectory(directory, {
+    tenantId: "default",
+    ...{ settings, registries, objects, env },
+  });
+  if (files === 0)
+    return { status: "warning", detail: `${directory} of SVC_MANIFEST_DIR has no .yaml, .yml or .json file` };
+  if (invalid.length === 0) return ok(`${directory}: ${files} valid`);
+  return {
+    status: "warning",
+    detail: `${directory}: ${invalid.length} of ${files} invalid`,
+    problems: invalid.flatMap(({ path, problems }) => problems.map((line) => `${path}: ${line}`)),
+  };
 }
 
 async function checkDefaultManifest(settings: Settings, registries: Registries, env: Env): Promise<Finding> {

@@ -10,6 +10,7 @@ import { type Check, runChecks } from "./checks.ts";
 import type { Command } from "./command.ts";
 import { type EffectiveSetting, effectiveSettings } from "./effective-settings.ts";
 import { table } from "./help.ts";
+import { checkProviders } from "./online-checks.ts";
 
 /** Tools and model routes of a deployment, from the layers above. */
 export type RegistriesOf = (deployment: Deployment) => Promise<Registries>;
@@ -20,9 +21,11 @@ const valueCharsMax = 80;
 export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Binary[]): Command {
   return {
     summary: "Show every setting, and check what the server needs; exit 1 when it would not start or not work.",
-    options: {},
+    options: {
+      online: { type: "boolean", help: "Try the key of each model provider, with a call that costs nothing." },
+    },
     positionals: [],
-    async run(_args, { env, environment }) {
+    async run({ options }, { env, environment }) {
       const { issues, ...deployment } = await readDeployment(environment);
       const { settings, plugins } = deployment;
       const providers = pluginProviders(plugins).map(({ name }) => name);
@@ -31,7 +34,10 @@ export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Bin
         ...bootRefusals(settings, providers),
       ];
       const warnings = bootWarnings(settings);
-      const checks = await check(deployment, registriesOf, env, binaries);
+      const checks = [
+        ...(await check(deployment, registriesOf, env, binaries)),
+        ...(options.online === true ? await checkProviders(deployment, env) : []),
+      ];
       const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
       const shown = effectiveSettings(settings, pluginSettings(plugins));
       const mask = new SecretMask(settings.secretValues).recorded;
@@ -69,9 +75,11 @@ function reportText(
     source === "default" ? printed(value) : `${printed(value)}  (environment)`,
   ]);
   const findings = checks.map(({ name, status, detail }): [string, string] => [`${status.padEnd(7)}  ${name}`, detail]);
+  const problems = checks.flatMap((check) => check.problems ?? []);
   return [
     `Settings\n${table(rows)}`,
     `Checks\n${table(findings)}`,
+    ...list("Problems", problems),
     ...list("Warnings", warnings),
     ...list("The server does not start", refusals),
   ].join("\n\n");

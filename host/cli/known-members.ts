@@ -9,7 +9,7 @@ import { createResolver } from "../../manifests/resolve/resolve.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
 
 /** Where the manifests of other names are looked for. */
-interface Place {
+export interface Place {
   readonly tenantId: string;
   readonly settings: Settings;
   readonly registries: Registries;

@@ -3,16 +3,13 @@ import { access } from "node:fs/promises";
 import { SvcError } from "../../bus/errors.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import { serverSettings } from "../../governance/settings/server-settings.ts";
-import { compile } from "../../manifests/compile/compile.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { unbuiltDefaults } from "../../manifests/compile/unbuilt.ts";
-import { readManifestFile } from "../../manifests/sources/files.ts";
-import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
 import { loadDeployment } from "../plugins.ts";
 import { type Command, type CommandArgs, failed, type Outcome, UsageError } from "./command.ts";
 import type { RegistriesOf } from "./doctor.ts";
 import { readTenant } from "./keys.ts";
-import { checkMembers } from "./known-members.ts";
+import { checkManifestFile } from "./manifest-file.ts";
 import { objectSourceOf } from "./object-source.ts";
 
 /** `svc validate-manifest`: parses and compiles a manifest as the server would. */
@@ -34,14 +31,12 @@ export function validateManifestCommand(registriesOf: RegistriesOf): Command {
         return failed(2, "unreadable", `${path} cannot be read: ${(error as Error).message}`);
       }
       try {
-        const manifest = readManifestFile(path, io.env.now);
-        if (manifest === null) return failed(2, "unreadable", `${path} is not a file`);
         const { settings } = deployment;
         const objects = objectSourceOf(settings, io.env);
         const registries = await registriesOf(deployment);
-        const texts = await readTexts(objects, neededTexts(manifest, tenantId));
-        const agent = compile(manifest, registries, { tenantId, version: null, texts });
-        return accepted(agent, await checkMembers(agent, { tenantId, settings, registries, objects, env: io.env }));
+        const checked = await checkManifestFile(path, { tenantId, settings, registries, objects, env: io.env });
+        if (checked === null) return failed(2, "unreadable", `${path} is not a file`);
+        return accepted(checked.agent, checked.unseen);
       } catch (error) {
         if (error instanceof SvcError && error.code === "invalid_manifest") return refused(path, error);
         throw error;

@@ -57,6 +57,11 @@ export function readManifestFile(path: string, now: () => number): Manifest | nu
   return openManifestDirectory(dirname(path), now).get(name);
 }
 
+/** Whether a file of this name is taken for a manifest. */
+export function isManifestFile(fileName: string): boolean {
+  return extensions.includes(extname(fileName));
+}
+
 /** The manifests that come with the service. Each is read once in a thread, by the first who asks: it changes with the service only. */
 export function bundledManifests(): FileLayer {
   const names = manifestNames(bundledDirectory);
@@ -110,7 +115,7 @@ function manifestNames(directory: string): string[] {
   } catch {
     return [];
   }
-  const names = files.filter((file) => extensions.includes(extname(file))).map((file) => basename(file, extname(file)));
+  const names = files.filter(isManifestFile).map((file) => basename(file, extname(file)));
   return [...new Set(names.filter(isManifestName))];
 }
 

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { settingsSections } from "../../../governance/settings/settings.ts";
 import { doctorCommand } from "../../../host/cli/doctor.ts";
 import { migrateCommand } from "../../../host/cli/migrate.ts";
+import { validateManifestCommand } from "../../../host/cli/validate-manifest.ts";
 import { migrations } from "../../../storage/migrations/list.ts";
 import { has } from "../../support/needs.ts";
 import { startRedis } from "../../support/redis.ts";
@@ -18,7 +19,7 @@ interface Report {
   settings: { name: string; value: unknown; source: string; secret: boolean }[];
   warnings: string[];
   refusals: string[];
-  checks: { name: string; status: string; detail: string }[];
+  checks: { name: string; status: string; detail: string; problems?: string[] }[];
 }
 
 async function examine(environment: Record<string, string>, command = doctor) {
@@ -48,6 +49,7 @@ describe("svc doctor", () => {
         ["object_store", "ok"],
         ["workspace_root", "ok"],
         ["secrets", "ok"],
+        ["manifest_directory", "ok"],
         ["default_manifest", "ok"],
         ["model", "ok"],
         ["http_engine", "ok"],
@@ -199,6 +201,67 @@ describe("svc doctor checks", () => {
     assert.match(own.check("default_manifest")?.detail ?? "", /nowhere/);
     assert.equal(nobody.check("default_manifest")?.status, "warning");
     assert.equal(nobody.code, 0);
+  });
+
+  test("the operator's directory of manifests: missing, no directory, empty, valid", async (context) => {
+    const environment = healthy(context);
+    const directory = temporaryDirectory(context);
+    const at = async (path: string) => examine({ ...environment, SVC_MANIFEST_DIR: join(directory, path) });
+    mkdirSync(join(directory, "empty"));
+    mkdirSync(join(directory, "good"));
+    writeFileSync(join(directory, "file"), "");
+    writeFileSync(join(directory, "empty", "notes.md"), "no manifest");
+    writeFileSync(join(directory, "good", "fine.yaml"), "metadata: {name: fine}\n");
+
+    const found = await Promise.all(["nowhere", "file", "empty", "good"].map(at));
+
+    assert.deepEqual(
+      found.map(({ code, check }) => [code, check("manifest_directory")?.status]),
+      [
+        [1, "error"],
+        [1, "error"],
+        [0, "warning"],
+        [0, "ok"],
+      ],
+    );
+    for (const [at, words] of ["is not there", "is not a directory", "has no .yaml", "1 valid"].entries())
+      assert.ok(found[at]?.check("manifest_directory")?.detail.includes(words), words);
+  });
+
+  test("each invalid file of that directory, with its path and what validate-manifest says of it", async (context) => {
+    const directory = temporaryDirectory(context);
+    const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
+    write("fine.yaml", "metadata: {name: fine}\n");
+    write("typo.yaml", "metadata: {name: typo}\nspec: {modle: {id: hosted}, tols: []}\n");
+    write("other.json", '{"metadata": {"name": "another"}}');
+    write("Bad Name.yaml", "metadata: {name: bad}\n");
+    write("lonely.yaml", "metadata: {name: lonely}\nspec: {model: {id: nowhere}}\n");
+    symlinkSync(join(directory, "gone"), join(directory, "link.yml"));
+    mkdirSync(join(directory, "folder.yaml"));
+    const environment = { ...healthy(context), SVC_MANIFEST_DIR: directory };
+
+    const { code, check } = await examine(environment);
+    const printed = await run(doctor, [], environment);
+    const said = await run(
+      validateManifestCommand(async () => someRegistries()),
+      [join(directory, "typo.yaml")],
+    );
+
+    const problems = check("manifest_directory")?.problems ?? [];
+    const of = (name: string) => problems.filter((line) => line.startsWith(`${join(directory, name)}: `));
+    assert.equal(code, 0);
+    assert.equal(check("manifest_directory")?.status, "warning");
+    assert.match(check("manifest_directory")?.detail ?? "", /5 of 6 invalid/);
+    assert.equal(of("fine.yaml").length, 0);
+    assert.equal(of("typo.yaml").length, 2);
+    for (const line of of("typo.yaml")) {
+      assert.ok(said.stderr.includes(line.slice(join(directory, "typo.yaml: ").length)), line);
+      assert.ok(printed.stdout.includes(line), line);
+    }
+    assert.match(of("other.json").join(), /must be other/);
+    assert.match(of("Bad Name.yaml").join(), /no manifest can have this name/);
+    assert.match(of("lonely.yaml").join(), /nowhere/);
+    assert.match(of("link.yml").join(), /leads to no file/);
   });
 
   const models: [string, Record<string, string>, string, RegExp][] = [

@@ -1,0 +1,52 @@
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { problemLines } from "../../governance/settings/problem-lines.ts";
+import { compile } from "../../manifests/compile/compile.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { isManifestFile, readManifestFile } from "../../manifests/sources/files.ts";
+import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
+import { checkMembers, type Place } from "./known-members.ts";
+
+/** A manifest of a file, and the names that it is made of and that no file has. */
+interface CheckedFile {
+  readonly agent: CompiledAgent;
+  readonly unseen: readonly string[];
+}
+
+/** What is wrong with one file. */
+interface InvalidFile {
+  readonly path: string;
+  readonly problems: readonly string[];
+}
+
+/** Parses and compiles the manifest of a file as the server would; null when it is no file. Throws invalid_manifest. */
+export async function checkManifestFile(path: string, place: Place): Promise<CheckedFile | null> {
+  const { tenantId, registries, objects, env } = place;
+  const manifest = readManifestFile(path, env.now);
+  if (manifest === null) return null;
+  const texts = await readTexts(objects, neededTexts(manifest, tenantId));
+  const agent = compile(manifest, registries, { tenantId, version: null, texts });
+  return { agent, unseen: await checkMembers(agent, place) };
+}
+
+/** The manifests of a directory, in the order of their names: how many there are, and those that the server would refuse to run. */
+export async function checkManifestDirectory(
+  directory: string,
+  place: Place,
+): Promise<{ readonly files: number; readonly invalid: readonly InvalidFile[] }> {
+  const paths = readdirSync(directory)
+    .filter(isManifestFile)
+    .sort()
+    .map((name) => join(directory, name))
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);
+  const invalid: InvalidFile[] = [];
+  for (const path of paths) {
+    try {
+      const checked = await checkManifestFile(path, place);
+      if (checked === null) invalid.push({ path, problems: ["It leads to no file."] });
+    } catch (error) {
+      invalid.push({ path, problems: problemLines(error) });
+    }
+  }
+  return { files: paths.length, invalid };
+}
