@@ -27,6 +27,7 @@ import { warningOfAnonymous } from "./expecting-anonymous.ts";
 import { HostLease } from "./host-lease.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig, type MainControl } from "./http-node.ts";
 import type { HttpControl } from "./http-worker.ts";
+import { watchManifests } from "./manifest-watch.ts";
 import { periodicTasks } from "./periodic-tasks.ts";
 import { allMigrations, type LoadedPlugin, pluginProviders, pluginTasks } from "./plugin-seams.ts";
 import { importPlugins } from "./plugins.ts";
@@ -210,6 +211,8 @@ async function run(
     (warning) => warning !== null && log.warn(warning),
     (error: unknown) => log.warn({ err: error }, "it could not be seen which manifests expect anonymous callers"),
   );
+  const unwatch =
+    settings.manifestDir === "" ? () => {} : watchManifests(settings.manifestDir, { env, bus: main.bus, log });
   options.onReady?.({ url, system });
 
   try {
@@ -229,6 +232,7 @@ async function run(
     throw error;
   }
   log.info("draining");
+  unwatch();
   tasks.stop();
   abandoned.stop();
   main.stopAccepting();

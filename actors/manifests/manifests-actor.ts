@@ -12,6 +12,7 @@ import type { AuditLog } from "../../governance/audit.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
+import { problemLines } from "../../governance/settings/problem-lines.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
 import { parseManifest } from "../../manifests/parse/parse.ts";
@@ -55,6 +56,9 @@ type Context = ActorContext<ManifestsDeps>;
 /** How long a listing goes on before others have a turn. */
 const listingMs = 5;
 
+/** Of one manifest in a list. */
+const listedProblemsMax = 3;
+
 /** Owns the stored manifests of one tenant: versions are numbered and activated one after another. */
 export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
   kind: "manifests",
@@ -74,7 +78,8 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       for (const { name, version, source, pointer: row } of await deps.manifests.list(key)) {
         const pointer = row === null ? null : pointerView(key, row);
         const model = models ? await deps.cards.of(key, { name, version, source }) : null;
-        items.push({ name, version, source, pointer, model });
+        const problems = models || source !== "directory" ? null : await problemsOf(key, name, deps);
+        items.push({ name, version, source, pointer, model, problems });
         if (env.monotonic() < yieldAt) continue;
         await turnOfOthers(env);
         yieldAt = env.monotonic() + listingMs;
@@ -174,6 +179,24 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
     },
   },
 });
+
+/** What is wrong with the manifest that a request would get: as much as a list has room for. Null when it can run. */
+async function problemsOf(
+  tenantId: string,
+  name: string,
+  { manifests, mask }: ManifestsDeps,
+): Promise<readonly string[] | null> {
+  try {
+    await manifests.compiled(await manifests.find(tenantId, name, null), tenantId);
+    return null;
+  } catch (error) {
+    // What is gone since it was listed has nothing wrong with it, and a store that is away says nothing of the file.
+    if (!(error instanceof SvcError) || error.code !== "invalid_manifest") return null;
+    return problemLines(error)
+      .slice(0, listedProblemsMax)
+      .map((line) => mask.told.text(line));
+  }
+}
 
 function turnOfOthers(env: Env): Promise<void> {
   return new Promise((resolve) => env.defer(resolve));

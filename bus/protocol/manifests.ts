@@ -88,6 +88,8 @@ export interface ManifestListing {
   /** Null when the manifest does not compile, or when models were not asked for. */
   readonly model: ModelCard | null;
   readonly pointer: ManifestPointerView | null;
+  /** The first of what is wrong with a file of the operator's; null when it is valid, is from elsewhere, or models were asked for. */
+  readonly problems: readonly string[] | null;
 }
 
 /** What a manifest is as a model of the OpenAI surface. */

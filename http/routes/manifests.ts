@@ -54,7 +54,13 @@ const StoredVersion = Type.Object({ ...versionFields, manifest: OpenObject });
 const Listed = Type.Union([
   Pointer,
   Type.Object(
-    { name: Type.String(), version: Type.Null(), source: Type.String() },
+    {
+      name: Type.String(),
+      version: Type.Null(),
+      source: Type.String(),
+      valid: Type.Optional(Type.Literal(false, { description: "Of a file of the operator's that cannot run." })),
+      problems: Type.Optional(Type.Array(Type.String(), { description: "The first of what is wrong with it." })),
+    },
     { description: "A manifest that the tenant has not stored itself." },
   ),
 ]);
@@ -72,7 +78,10 @@ const list = route({
   fails: actorFails,
   async handle({ principal }, { bus }) {
     const listed = await bus.ask(manifestsOf(principal), "list", { models: false });
-    const items = listed.items.map(({ name, source, pointer }) => pointer ?? { name, version: null, source });
+    const items = listed.items.map(
+      ({ name, source, pointer, problems }) =>
+        pointer ?? { name, version: null, source, ...(problems && { valid: false, problems }) },
+    );
     return json({ items, manifests: items });
   },
 });

@@ -57,6 +57,15 @@ export function readManifestFile(path: string, now: () => number): Manifest | nu
   return openManifestDirectory(dirname(path), now).get(name);
 }
 
+/** The names of a directory's files that are taken for manifests; none where there is no directory. */
+export function manifestFiles(directory: string): string[] {
+  try {
+    return readdirSync(directory).filter(isManifestFile);
+  } catch {
+    return [];
+  }
+}
+
 /** Whether a file of this name is taken for a manifest. */
 export function isManifestFile(fileName: string): boolean {
   return extensions.includes(extname(fileName));
@@ -109,13 +118,7 @@ function readBytes(directory: string, file: FoundFile): Uint8Array {
 }
 
 function manifestNames(directory: string): string[] {
-  let files: string[];
-  try {
-    files = readdirSync(directory);
-  } catch {
-    return [];
-  }
-  const names = files.filter(isManifestFile).map((file) => basename(file, extname(file)));
+  const names = manifestFiles(directory).map((file) => basename(file, extname(file)));
   return [...new Set(names.filter(isManifestName))];
 }
 

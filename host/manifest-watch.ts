@@ -1,0 +1,56 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { Bus } from "../bus/bus.ts";
+import type { Env } from "../bus/env.ts";
+import { manifestFiles } from "../manifests/sources/files.ts";
+
+/** How often the directory is looked at. A manifest itself is read anew for each turn. */
+const lookMs = 1_000;
+
+interface WatchDeps {
+  readonly env: Env;
+  readonly bus: Bus;
+  readonly log: Pick<Logger, "warn">;
+}
+
+/**
+ * Warns of the invalid files of SVC_MANIFEST_DIR: of each once at the start, and once after each change of it. Answers what ends that.
+ * Whether a file is valid is asked of those who would run it, as a tenant that has stored nothing would.
+ */
+export function watchManifests(directory: string, { env, bus, log }: WatchDeps): () => void {
+  let told = new Map<string, string>();
+  let stopped = false;
+  const look = async (): Promise<void> => {
+    const now = await stampsOf(directory);
+    const changed = [...now].filter(([file, stamp]) => told.get(file) !== stamp).map(([file]) => file);
+    if (changed.length > 0) {
+      // Nobody is asked for the files alone: a name that this tenant had stored would hide its file.
+      const { items } = await bus.ask({ kind: "manifests", key: "default" }, "list", { models: false });
+      for (const { name, problems } of items) {
+        const file = problems && changed.find((each) => each.replace(/\.[^.]+$/, "") === name);
+        if (file) log.warn({ file, problem: problems?.[0] }, "a manifest of SVC_MANIFEST_DIR is invalid");
+      }
+    }
+    told = now;
+  };
+  const repeat = async (): Promise<void> => {
+    // A database that is away is asked again: what was not told is told then.
+    await look().catch(() => undefined);
+    if (!stopped) env.timer(lookMs, () => void repeat());
+  };
+  void repeat();
+  return () => {
+    stopped = true;
+  };
+}
+
+/** What differs after a change, by the name of the file. */
+async function stampsOf(directory: string): Promise<Map<string, string>> {
+  const stamps = new Map<string, string>();
+  for (const file of manifestFiles(directory)) {
+    const stats = await stat(join(directory, file), { bigint: true }).catch(() => null);
+    if (stats?.isFile()) stamps.set(file, `${stats.mtimeNs} ${stats.ctimeNs} ${stats.size} ${stats.ino}`);
+  }
+  return stamps;
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { startServer } from "../support/server.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+
+const atEnd = cleanup();
+
+test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once after each change, and GET /manifests marks it", async () => {
+  const directory = tempDir(atEnd);
+  const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
+  write("fine.yaml", "metadata: {name: fine}\n");
+  write("typo.yaml", "metadata: {name: typo}\nspec: {a: 1, b: 2, c: 3, d: 4, e: 5}\n");
+  write("lost.json", '{"metadata": {"name": "lost"}, "spec": {"model": {"id": "nowhere"}}}');
+  const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
+  const logged = () => server.logs.filter(({ msg }) => msg === "a manifest of SVC_MANIFEST_DIR is invalid");
+  const files = () => logged().map(({ file }) => file);
+  const untilLogged = (count: number) =>
+    eventually(`${count} lines`, async () => (logged().length >= count ? true : undefined));
+  const rowOf = async (wanted: string) => {
+    const { json } = await server.get("/manifests");
+    assert.deepEqual(json.items, json.manifests);
+    return json.items.find(({ name }: { name: string }) => name === wanted);
+  };
+
+  await untilLogged(2);
+  const [typo, lost, fine] = [await rowOf("typo"), await rowOf("lost"), await rowOf("fine")];
+  write("fine.yaml", "metadata: {name: fine}\nspec: {nonsense: 1}\n");
+  await untilLogged(3);
+  const broken = await rowOf("fine");
+  write("typo.yaml", "metadata: {name: typo}\n");
+  const mended = await rowOf("typo");
+  // A later change is seen after the mended one: nothing was logged of what has not changed, or is valid now.
+  write("lost.json", '{"metadata": {"name": "lost"}, "spec": {"model": {"id": "elsewhere"}}}');
+  await untilLogged(4);
+
+  assert.deepEqual(files().slice(0, 2).sort(), ["lost.json", "typo.yaml"]);
+  assert.deepEqual(files().slice(2), ["fine.yaml", "lost.json"]);
+  assert.match(String(logged()[2]?.problem), /nonsense/);
+  assert.match(String(logged()[3]?.problem), /elsewhere/);
+  for (const line of logged()) assert.equal(line.level, "warn");
+  assert.deepEqual([typo.valid, typo.version, typo.source, typo.problems.length], [false, null, "directory", 3]);
+  assert.equal(lost.valid, false);
+  assert.match(lost.problems.join(), /nowhere/);
+  assert.deepEqual(fine, { name: "fine", version: null, source: "directory" });
+  assert.equal(broken.valid, false);
+  assert.deepEqual(mended, { name: "typo", version: null, source: "directory" });
+});
