@@ -11,6 +11,7 @@ import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fiber
 import type { RunRow } from "../../storage/tables/runs.ts";
 import { closeWaitOp, closeWaitsOp, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
+import { lostMax } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { ThreadLink } from "./journal/thread-link.ts";
 import { Fiber } from "./plan/fiber.ts";
@@ -105,9 +106,6 @@ export async function resumeRun(
 export function isPassing(code: SvcError["code"]): boolean {
   return ["storage_unavailable", "actor_lost", "deadline_exceeded", "mailbox_full"].includes(code);
 }
-
-/** A step of a durable run may be lost with its process so often. */
-const lostMax = 20;
 
 interface EndedDurable {
   readonly status: "failed" | "expired" | "dead";

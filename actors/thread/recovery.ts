@@ -3,7 +3,7 @@ import { publishStatus } from "../../bus/frames/run-status.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
-import { loseFiberOp } from "../../storage/tables/fibers.ts";
+import { fiberById, loseFiberOp } from "../../storage/tables/fibers.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { deleteLiveRunOp } from "../../storage/tables/live-runs.ts";
 import { leaveBudgetOps } from "../../storage/tables/run-budgets.ts";
@@ -20,6 +20,7 @@ import { progressOp, takeThreadOp, threadBySuffix } from "../../storage/tables/t
 import { closeWaitsOp, noThread } from "../../storage/tables/waits.ts";
 import { interruptedFrame, type StreamAnswer } from "../log/earlier-answer.ts";
 import { interruptedEntry } from "../log/entry.ts";
+import { lostBackOffMs } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { publishEvents } from "./log-writer.ts";
@@ -47,14 +48,16 @@ async function suspendLost(
   if (head === null) return;
   const taken = { ...head, epoch: head.epoch + 1 };
   const take = takeThreadOp(store, head, taken.epoch);
-  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id), take]);
+  const before = await fiberById(store, left.run_id);
+  const ms = lostBackOffMs(before?.lost ?? 0);
+  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id, ms), take]);
   deps.metrics.count("svc_durable_lost_claims_total", {});
   state.head = taken;
   state.parked = (await waitingRun(store, head.thread_key)) ?? null;
   forgetBranch(state);
   const status = { run_id: left.run_id, status: "waiting", attempt: 0, step: state.parked?.spent?.step ?? 0 } as const;
   publishStatus(bus, state.topic, { ...status, waiting_on: null, updated_at: env.now() });
-  bus.tell(fibersAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
+  if (ms === 0) bus.tell(fibersAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
 }
 
 /** Whether a run that is gone goes on: it is durable. */

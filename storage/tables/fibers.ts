@@ -93,10 +93,10 @@ const putOff = tenantSql("fiber_put_off", {
      expires_at = GREATEST(${renewed.postgres}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
 });
 const loseFiber = tenantSql("fiber_lose", {
-  sqlite: `UPDATE fibers SET wake_at = :now, lost = lost + 1, expires_at = max(expires_at, ${renewed.sqlite}),
-     updated_at = :now WHERE ${ofRun}`,
-  postgres: `UPDATE fibers SET wake_at = :now, lost = lost + 1, expires_at = GREATEST(expires_at, ${renewed.postgres}),
-     updated_at = :now WHERE ${ofRun}`,
+  sqlite: `UPDATE fibers SET wake_at = :now + ?, lost = lost + 1,
+     expires_at = max(expires_at, ${renewed.sqlite}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
+  postgres: `UPDATE fibers SET wake_at = :now + ?, lost = lost + 1,
+     expires_at = GREATEST(expires_at, ${renewed.postgres}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
 });
 const wakeFiber = tenantSql(
   "fiber_wake",
@@ -281,9 +281,9 @@ export function putOffFiberOp(store: TenantStore, runId: string, ms: number, fai
   return store.op(putOff, [ms, failed ? 1 : 0, lifeMsMax, ms, runId]);
 }
 
-/** Who ran it is gone: it is to be taken up at once. */
-export function loseFiberOp(store: TenantStore, runId: string): WriteOp {
-  return store.op(loseFiber, [lifeMsMax, runId]);
+/** Who ran it is gone: it is to be taken up in so many milliseconds. */
+export function loseFiberOp(store: TenantStore, runId: string, ms: number): WriteOp {
+  return store.op(loseFiber, [ms, lifeMsMax, ms, runId]);
 }
 
 /** It is to be taken up at once. Changes nothing when it is over, or due already. */

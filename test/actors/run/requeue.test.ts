@@ -1,6 +1,7 @@
 // A run that goes on with a dead one, on both engines: it does no step again that the log has, and its log goes when the last of them goes.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { lostMax } from "../../../actors/log/lost-steps.ts";
 import { defineTool } from "../../../actors/tools/tool.ts";
 import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
@@ -38,8 +39,6 @@ const replies: readonly ScriptedReply[] = [
 ];
 const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
   replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
-/** As often as a step may be lost (decision 100). */
-const lostMax = 20;
 
 for (const dialect of dialects) {
   describe(`a requeued run on ${dialect}`, () => {
@@ -107,7 +106,7 @@ for (const dialect of dialects) {
       const tenant = store.tenant(tenantId);
       const { process } = start(store, `second-${manifest}-${suffix}`);
       const place = suffix ?? `fiber:${runId}`;
-      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, runId)));
+      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, runId, 0)));
       await process.bus.ask(threadAddress(tenantId, place), "recover", {});
       process.bus.tell(fibersAddress(`second-${manifest}-${suffix}`), "look", { all: true });
       assert.equal((await found(runId)).run.status, "dead");
@@ -118,6 +117,21 @@ for (const dialect of dialects) {
     function requeue(process: ActorProcess, dead: string, place: string, id: string) {
       return process.bus.ask(runAddress(tenantId, place, id), "requeue", { of: dead });
     }
+
+    test("DUR-012 a step that was lost again and again rests before it is taken up", async () => {
+      const dying = stoppingStore(store, 8, true);
+      const { runId } = start(dying, "first-resting").process.submit({ manifest: "agent", thread_suffix: "resting" });
+      await dying.stopped;
+      const tenant = store.tenant(tenantId);
+      const { process } = start(store, "second-resting");
+      await tenant.write(Array.from({ length: 6 }, () => loseFiberOp(tenant, runId, 0)));
+
+      await process.bus.ask(threadAddress(tenantId, "resting"), "recover", {});
+
+      const { wake_at, updated_at, lost } = (await fiberById(tenant, runId)) as FiberRow;
+      assert.deepEqual([lost, (wake_at ?? 0) - updated_at], [7, 8_000]);
+      process.close();
+    });
 
     test("DUR-012 a dead run is gone on with behind its last step: nothing that the log has is asked for or done again", async () => {
       // The last batch has the intent of `look`.
@@ -184,7 +198,7 @@ for (const dialect of dialects) {
       await requeue(process, dead, "twice", second);
       await dying.stopped;
       const tenant = store.tenant(tenantId);
-      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, second)));
+      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, second, 0)));
       const { process: next, model } = start(store, "fourth-twice");
       await next.bus.ask(threadAddress(tenantId, "twice"), "recover", {});
       next.bus.tell(fibersAddress("fourth-twice"), "look", { all: true });
