@@ -51,7 +51,11 @@ export async function openPage(executable: string, atEnd: Cleanup): Promise<Page
       "--remote-debugging-pipe",
       "about:blank",
     ],
-    { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], env: { PATH: process.env.PATH ?? "", HOME: profile } },
+    {
+      detached: true,
+      stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
+      env: { PATH: process.env.PATH ?? "", HOME: profile },
+    },
   );
   atEnd.after(() => end(child));
   const connection = new Connection(child);
@@ -127,6 +131,7 @@ class Connection {
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  child.kill("SIGKILL");
+  // With the processes that it has begun, which else go on writing into its profile.
+  process.kill(-(child.pid as number), "SIGKILL");
   await ended;
 }

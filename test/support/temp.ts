@@ -12,7 +12,16 @@ export interface Cleanup {
 export function cleanup(context?: { after(work: () => Promise<void>): void }): Cleanup {
   const works: (() => void | Promise<void>)[] = [];
   const undo = async (): Promise<void> => {
-    for (let work = works.pop(); work; work = works.pop()) await work();
+    const failures: unknown[] = [];
+    // What is left behind one that fails would keep the process from ending.
+    for (let work = works.pop(); work; work = works.pop()) {
+      try {
+        await work();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
   };
   if (context) context.after(undo);
   else after(undo);
@@ -22,7 +31,8 @@ export function cleanup(context?: { after(work: () => Promise<void>): void }): C
 /** A directory of its own, removed at the end. */
 export function tempDir(atEnd: Cleanup, under: string = tmpdir()): string {
   const path = mkdtempSync(join(under, "svc-test-"));
-  atEnd.after(() => rmSync(path, { recursive: true, force: true }));
+  // Processes that were just killed may still be writing.
+  atEnd.after(() => rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }));
   return path;
 }
 
