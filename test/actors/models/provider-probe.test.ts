@@ -41,3 +41,30 @@ test("each hosted provider is tried at the address of a list that its key opens"
     assert.match(detail, /does not answer: getaddrinfo ENOTFOUND/);
   }
 });
+
+test("a provider whose name is looked up for ever is given up after five seconds", async (context) => {
+  const settings = loadSettings({ OPENAI_API_KEY: "key-of-openai-0001" });
+  const mask = new SecretMask(settings.secretValues);
+  const egress = new Egress("operator", () => {});
+  context.after(() => egress.close());
+  const delays: number[] = [];
+  const env = {
+    ...systemEnv(),
+    timer(delayMs: number, work: () => void) {
+      delays.push(delayMs);
+      const handle = setImmediate(work);
+      return { cancel: () => clearImmediate(handle) };
+    },
+  };
+
+  const tried = await probeProviders({ settings, env, mask, secrets: new Secrets(settings, mask), egress });
+
+  assert.deepEqual(tried, [
+    {
+      name: "openai",
+      status: "unreachable",
+      detail: "https://api.openai.com/v1/models does not answer within 5 seconds",
+    },
+  ]);
+  assert.deepEqual(delays, [5_000]);
+});
