@@ -2,22 +2,19 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { durableRun, recordOf, standingOf } from "../../http/run-record.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { acceptFiberOp, claimFiberOp, endFiberOp, putOffFiberOp } from "../../storage/tables/fibers.ts";
+import { acceptFiberOp, claimFiberOp, endFiberOp, loseFiberOp, putOffFiberOp } from "../../storage/tables/fibers.ts";
 import { beginRunOp, endRunOp, runBegun, suspendRunOp } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** Does something right behind the first reading. */
-function afterFirstRead(store: TenantStore, work: () => Promise<void>): TenantStore {
-  let isFirst = true;
+/** Does something right behind one of the readings. */
+function behindRead(store: TenantStore, number: number, work: () => Promise<void>): TenantStore {
+  let reads = 0;
   const read: TenantStore["read"] = async (statement, ...params) => {
     const rows = await store.read(statement, ...params);
-    if (isFirst) {
-      isFirst = false;
-      await work();
-    }
+    if (++reads === number) await work();
     return rows;
   };
   return { ...store, read };
@@ -43,23 +40,36 @@ test("DUR-003 a run that ends while its record is read has its answer in it", as
     ]);
   };
 
-  const found = await durableRun(afterFirstRead(tenant, end), run.run_id);
+  const found = await durableRun(behindRead(tenant, 1, end), run.run_id);
 
   assert.ok(found);
   const { status, final } = recordOf(found);
   assert.deepEqual([status, final?.content], ["completed", "Here it is."]);
 });
 
-test("DUR-013 a run whose step fails while its record is read says when it is tried again", async (t) => {
+for (const reads of [1, 2])
+  test(`DUR-013 a run whose step fails behind reading ${reads} of its record says when it is tried again`, async (t) => {
+    const { tenant, run } = await acceptedRun(t);
+    await tenant.write([claimFiberOp(tenant, run.run_id)]);
+    const putOff = async (): Promise<void> => {
+      await tenant.write([suspendRunOp(tenant, run), putOffFiberOp(tenant, run.run_id, 5_000, true)]);
+    };
+
+    const found = await durableRun(behindRead(tenant, reads, putOff), run.run_id);
+
+    assert.ok(found);
+    const { waiting_on } = await standingOf(tenant, found);
+    assert.deepEqual([found.run.status, waiting_on?.kind], ["waiting", "retry"]);
+  });
+
+test("DUR-013 a run whose step was lost with its process, and rests, says when it is taken up", async (t) => {
   const { tenant, run } = await acceptedRun(t);
   await tenant.write([claimFiberOp(tenant, run.run_id)]);
-  const putOff = async (): Promise<void> => {
-    await tenant.write([suspendRunOp(tenant, run), putOffFiberOp(tenant, run.run_id, 5_000, true)]);
-  };
+  await tenant.write([suspendRunOp(tenant, run), loseFiberOp(tenant, run.run_id, 5_000)]);
 
-  const found = await durableRun(afterFirstRead(tenant, putOff), run.run_id);
+  const found = await durableRun(tenant, run.run_id);
 
   assert.ok(found);
   const { waiting_on } = await standingOf(tenant, found);
-  assert.deepEqual([found.run.status, waiting_on?.kind], ["waiting", "retry"]);
+  assert.deepEqual(waiting_on, { kind: "retry", id: run.run_id, until: found.fiber.wake_at });
 });

@@ -123,13 +123,16 @@ for (const dialect of dialects) {
       const { runId } = start(dying, "first-resting").process.submit({ manifest: "agent", thread_suffix: "resting" });
       await dying.stopped;
       const tenant = store.tenant(tenantId);
-      const { process } = start(store, "second-resting");
+      const { process, model } = start(store, "second-resting");
       await tenant.write(Array.from({ length: 6 }, () => loseFiberOp(tenant, runId, 0)));
 
       await process.bus.ask(threadAddress(tenantId, "resting"), "recover", {});
 
       const { wake_at, updated_at, lost } = (await fiberById(tenant, runId)) as FiberRow;
       assert.deepEqual([lost, (wake_at ?? 0) - updated_at], [7, 8_000]);
+      await eventually("an idle host", async () => (process.host.busyCount() === 0 ? true : undefined));
+      assert.equal((await fiberById(tenant, runId))?.wake_at, wake_at, "nobody takes it up before");
+      assert.equal(model.requests.length, 0);
       process.close();
     });
 
