@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { toolListJson } from "./tool-list.ts";
@@ -55,5 +55,5 @@ export function readFrame(body: string): FrameParts {
 
 /** SHA-256 of a text, hexadecimal. */
 export function digestOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text);
 }
