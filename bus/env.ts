@@ -23,6 +23,17 @@ export interface Timer {
   cancel(): void;
 }
 
+/** Of 32 hexadecimal digits those that say when: milliseconds of 8,900 years. */
+const timeDigits = 12;
+
+/**
+ * An id for what is stored: 32 hexadecimal digits in the order of time, 80 bits of them unguessable, as RFC 9562 lays out its version 7. New
+ * rows then lie together in an index, where random ones would each change a page of their own.
+ */
+export function orderedId(env: Env): string {
+  return env.now().toString(16).padStart(timeDigits, "0") + env.id().slice(timeDigits);
+}
+
 /** 256 ids are made from one call for random bytes, which costs as much as one id would. */
 const idBatchBytes = 4096;
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Address, runAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
+import { orderedId } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { frame } from "../bus/frames/frames.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
@@ -99,7 +100,7 @@ export async function acceptTurn(
   bytes: number,
   { bus, env }: Pick<HttpContext, "bus" | "env">,
 ): Promise<{ readonly resume_token: string; readonly replayed: boolean }> {
-  const turn = unheardTurn({ ...asked, run_id: env.id(), thread_suffix: null }, bus.node);
+  const turn = unheardTurn({ ...asked, run_id: orderedId(env), thread_suffix: null }, bus.node);
   const accepted = await submitTurn(bus, runAddress(turn.principal.tenant_id, null, turn.run_id), turn, bytes);
   if (accepted.kind === "accepted") return { resume_token: accepted.run.resume_token, replayed: accepted.replayed };
   // Its key was settled as it was accepted: with what POST /chat would have answered.
@@ -143,7 +144,7 @@ class Turn implements LiveTurn {
     this.#submit = {
       ...fields,
       messages: leanMessages(fields.messages),
-      run_id: context.env.id(),
+      run_id: orderedId(context.env),
       principal: request.principal,
       request_id: request.requestId,
       idempotency: idempotencyOf(request, fields),

@@ -1,4 +1,5 @@
 import { jobSuffix, runAddress } from "../../bus/address.ts";
+import { orderedId } from "../../bus/env.ts";
 import { type ErrorCode, errorTable, SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
@@ -92,7 +93,7 @@ async function begin(
   { caused_by, requested_by, now, first }: Firing,
   { env, deps }: ActorContext<JobsDeps>,
 ): Promise<JobRunRow> {
-  const run_id = env.id();
+  const run_id = orderedId(env);
   const suffix = jobSuffix(name, payload.fresh_thread ? run_id : null);
   // Two runs of a job have two times, by which its newest one is known.
   const started_at = Math.max(now, (last_run_at ?? 0) + 1);

@@ -1,5 +1,6 @@
 import { runAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
+import { orderedId } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AcceptedRun } from "../../bus/protocol/run.ts";
 import { Type } from "../../bus/type.ts";
@@ -49,7 +50,7 @@ const requeue = route({
   async handle({ params: { run_id }, principal: { tenant_id } }, { store, bus, env }) {
     const fiber = await fiberById(store.tenant(tenant_id), run_id);
     if (fiber === undefined) throw new SvcError("run_not_found");
-    return json({ ...(await goOnWith(tenant_id, fiber, bus, env.id())), requeued_from: run_id }, 202);
+    return json({ ...(await goOnWith(tenant_id, fiber, bus, orderedId(env))), requeued_from: run_id }, 202);
   },
 });
 
@@ -98,7 +99,7 @@ const requeueMany = route({
       while (!isStopped) {
         const { value: run } = left.next();
         if (run === undefined) return;
-        const end = await goOnWith(tenant_id, run, bus, env.id()).then(
+        const end = await goOnWith(tenant_id, run, bus, orderedId(env)).then(
           ({ resume_token }) => resume_token,
           SvcError.from,
         );

@@ -1,3 +1,4 @@
+import { orderedId } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { Trigger } from "../../governance/settings/triggers.ts";
 import { requestMs, type TenantStore } from "../../storage/store/store.ts";
@@ -49,7 +50,7 @@ export async function rememberIgnored(
   { env, settings }: Pick<HttpContext, "env" | "settings">,
 ): Promise<void> {
   const now = env.now();
-  const run_id = env.id();
+  const run_id = orderedId(env);
   const expires_at = now + settings.idempotencyTtlSeconds * 1_000;
   const claim = claimKeyOp(store, { scope, fingerprint, owner: "", run_id, answer: null, expires_at }, now);
   const answer = JSON.stringify({ status, body: JSON.stringify(body) });

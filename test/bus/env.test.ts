@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { systemEnv } from "../../bus/env.ts";
+import { orderedId, systemEnv } from "../../bus/env.ts";
 import { Sim } from "../support/sim-env.ts";
 
 test("ids are 32 hexadecimal digits and never come twice", () => {
@@ -10,6 +10,23 @@ test("ids are 32 hexadecimal digits and never come twice", () => {
 
   for (const id of ids) assert.match(id, /^[0-9a-f]{32}$/);
   assert.equal(new Set(ids).size, ids.length);
+});
+
+test("ids for what is stored come in the order of time, and nobody guesses the rest of one", async () => {
+  const sim = new Sim(1);
+  const env = sim.env();
+  const made: string[] = [];
+
+  for (let i = 0; i < 50; i += 1) {
+    made.push(orderedId(env), orderedId(env));
+    await sim.advance(1);
+  }
+
+  for (const id of made) assert.match(id, /^[0-9a-f]{32}$/);
+  assert.equal(new Set(made.map((id) => id.slice(12))).size, made.length);
+  const times = made.map((id) => Number.parseInt(id.slice(0, 12), 16));
+  assert.deepEqual(times, [...times].sort((a, b) => a - b));
+  assert.equal(new Set(times).size, 50);
 });
 
 test("what is deferred runs after the promises of this turn, in order", async () => {

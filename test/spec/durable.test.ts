@@ -87,6 +87,7 @@ describe("durable runs", () => {
 
   test("DUR-002 SPEC-054 a durable manifest is answered 202 with its token, a transient one with the reply", async () => {
     mock.answer("scripted", says("Hello."));
+    const before = Date.now();
 
     const transient = await server.post("/chat", turn("plain", "hi", { thread_id: "t1" }), { key: keys.alice });
     const accepted = await server.post("/chat", turn("agent", "hi", { thread_id: "t2" }), { key: keys.alice });
@@ -98,6 +99,8 @@ describe("durable runs", () => {
     assert.deepEqual([status, thread_id, rest], ["accepted", "acme:t2", {}]);
     assert.match(resume_token, /^[0-9a-f]{32}$/);
     assert.equal(fiber_id, resume_token);
+    const begun = Number.parseInt(resume_token.slice(0, 12), 16);
+    assert.ok(begun >= before && begun <= Date.now(), "rows of one time lie together");
     assert.match(expires_at, isoPattern);
     assert.equal(alone.json.thread_id, null);
     const { json } = await server.get("/chat/history/t2", { key: keys.alice });

@@ -1,3 +1,4 @@
+import { orderedId } from "../../../bus/env.ts";
 import type { ControlName } from "../../../governance/controls/order.ts";
 import type { Wait } from "../../../governance/controls/verdicts.ts";
 import { waitingOn } from "../../../storage/frames/waiting-on.ts";
@@ -56,7 +57,7 @@ export class CallWaits {
       ...(by && { rule: by.rule, ...(by.begun !== undefined && { begun: by.begun }) }),
     };
     const opened = openedWait(wait, asking, {
-      wait_id: deps.env.id(),
+      wait_id: orderedId(deps.env),
       thread_key: plan.thread_suffix === null ? noThread : plan.thread_key,
       suffix: plan.thread_suffix ?? "",
       run_id: plan.run_id,

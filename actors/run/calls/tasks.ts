@@ -1,5 +1,5 @@
 import { taskSuffix, threadAddress } from "../../../bus/address.ts";
-import type { Timer } from "../../../bus/env.ts";
+import { orderedId, type Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type {
   AskedLoan,
@@ -67,13 +67,13 @@ export class Tasks implements TaskFamily {
       return toolError("permission_denied", `tasks nest no deeper than ${depthMax}`);
     const task_id = deps.env.id().slice(0, 16);
     if (background !== null) {
-      const names = { run_id: deps.env.id(), task_id, agents };
+      const names = { run_id: orderedId(deps.env), task_id, agents };
       return startBeside(this.#scope, { agent, prompt }, names, background.tasks_max, signal);
     }
     const { tenant_id } = plan.principal;
     const thread_id = threadAddress(tenant_id, taskSuffix(task_id)).key;
     this.#tell("subagent_start", { agent, background: false, task_id, thread_id }, signal);
-    const turn = taskTurn(this.#scope, { agent, prompt }, { run_id: deps.env.id(), task_id, agents });
+    const turn = taskTurn(this.#scope, { agent, prompt }, { run_id: orderedId(deps.env), task_id, agents });
     try {
       const left = await this.#handOut(turn, task_id, signal);
       return left === "aside" ? { wait: waitFor(agent, task_id) } : this.#came(agent, left, signal);

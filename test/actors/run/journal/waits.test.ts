@@ -392,12 +392,18 @@ for (const dialect of dialects)
     test("without a thread waits in memory, and ends with its client", async () => {
       const { process, made } = start([asks(call("a", "ask"))]);
       const ids: string[] = [];
-      const real = env.id;
+      const { id: realId, now: realNow } = env;
       const turns: TestTurn[] = [];
+      let time = 0;
       const asked: AskedTurn = { manifest: "agent", thread_suffix: null };
+      env.now = () => {
+        time = realNow();
+        return time;
+      };
+      // As `orderedId` makes them: the time that it has just asked for, and what is unguessable.
       env.id = () => {
-        const id = real();
-        ids.push(id);
+        const id = realId();
+        ids.push(time.toString(16).padStart(12, "0") + id.slice(12));
         return id;
       };
       for (const _ of [0, 1]) {
@@ -410,7 +416,7 @@ for (const dialect of dialects)
         const all = await Promise.all(ids.map((id) => answer(process, null, answered.runId, id, "yes")));
         return all.some(({ outcome }) => outcome === "accepted") ? all : undefined;
       });
-      env.id = real;
+      Object.assign(env, { id: realId, now: realNow });
       await answered.ended;
       process.bus.tell(runAddress(tenantId, null, left.runId), "abort", { reason: "client" });
       await left.ended;
