@@ -78,7 +78,13 @@ const details: Readonly<Partial<Record<ErrorCode, ErrorDetails>>> = {
   unauthorized: { reason: "missing_credentials" },
   rate_limited: { retryAfterSeconds: 1 },
   invalid_request: {
-    detail: [{ loc: ["body", "colour"], msg: "colour is not a field of this request", type: "extra_forbidden" }],
+    detail: [
+      {
+        loc: ["body", "manifst"],
+        msg: "manifst is not a field of this request. Did you mean manifest? There are manifest, messages.",
+        type: "extra_forbidden",
+      },
+    ],
   },
   invalid_manifest: {
     detail: [{ loc: ["spec", "tools", 0], msg: "no tool of this name is registered", type: "unresolved" }],

@@ -1,12 +1,13 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
 import type { TSchema } from "typebox";
 import { SvcError } from "../bus/errors.ts";
+import { offered } from "../bus/nearest.ts";
 import { createAjv, problemsMax } from "../bus/schema-validator.ts";
 
 // Requests are held against the schemas of their route. Validators are made at the first request of a route and kept: making
 // all of them would be most of the time of a start.
 
-const ajv = createAjv({ strict: false, useDefaults: true, ownProperties: true, discriminator: false });
+const ajv = createAjv({ strict: false, useDefaults: true, ownProperties: true, discriminator: false, verbose: true });
 const validators = new WeakMap<TSchema, ValidateFunction>();
 
 /** The value with the schema's defaults filled in. Refuses with invalid_request, naming the first fields that do not fit. */
@@ -19,8 +20,8 @@ export function validate(schema: TSchema, value: unknown, place: "body" | "query
   if (check(value)) return value;
   // Of a field that may be null it is told why the value does not fit: not that it is not null, nor that no alternative fits.
   const errors = (check.errors ?? []).filter(({ keyword, params }) => keyword !== "anyOf" && params.type !== "null");
-  const detail = errors.slice(0, problemsMax).map((error) => describe(error, place));
-  throw new SvcError("invalid_request", { detail });
+  const told = oneForEachPlace(errors).slice(0, problemsMax);
+  throw new SvcError("invalid_request", { detail: told.map((error) => describe(error, place)) });
 }
 
 /**
@@ -61,13 +62,62 @@ function invalid(place: string, name: string, msg: string, type: string): SvcErr
   return new SvcError("invalid_request", { detail: [{ loc: [place, name], msg: `${name} ${msg}`, type }] });
 }
 
+/**
+ * The errors in their order, but of those that say what else might have stood in one place (an alternative each) only the first, with
+ * what all of them say.
+ */
+function oneForEachPlace(errors: readonly ErrorObject[]): ErrorObject[] {
+  const places = new Map<string, ErrorObject[]>();
+  for (const error of errors)
+    if (namesAlternative(error)) {
+      const place = places.get(error.instancePath);
+      if (place) place.push(error);
+      else places.set(error.instancePath, [error]);
+    }
+  return errors.flatMap((error) => {
+    const place = places.get(error.instancePath);
+    if (!place || !namesAlternative(error)) return [error];
+    return place[0] === error ? [alternatives(place)] : [];
+  });
+}
+
+function namesAlternative({ keyword }: ErrorObject): boolean {
+  return keyword === "type" || keyword === "const" || keyword === "enum";
+}
+
+/** One error of all that may stand in the place of the given ones, which is the same. */
+function alternatives(errors: readonly ErrorObject[]): ErrorObject {
+  const values = new Set<unknown>();
+  const types = new Set<string>();
+  for (const { parentSchema = {}, params } of errors) {
+    if (parentSchema.const !== undefined) values.add(parentSchema.const);
+    else if (parentSchema.enum) for (const value of parentSchema.enum) values.add(value);
+    else for (const type of [params.type].flat()) types.add(type);
+  }
+  const words = [...values].map((value) => JSON.stringify(value));
+  const [first] = errors as [ErrorObject];
+  if (words.length === 0) return { ...first, message: `must be ${either([...types])}` };
+  const one = words.length === 1 ? `${words[0]}` : `one of ${words.join(", ")}`;
+  return {
+    ...first,
+    keyword: words.length === 1 ? "const" : "enum",
+    message: `must be ${either([one, ...types])}`,
+  };
+}
+
+function either(words: readonly string[]): string {
+  return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+}
+
 function describe(error: ErrorObject, place: string) {
   const path = error.instancePath.split("/").slice(1).map(unescapePointer);
   switch (error.keyword) {
-    case "additionalProperties":
-    case "unevaluatedProperties": {
-      const name = String(error.params.additionalProperty ?? error.params.unevaluatedProperty);
-      return { loc: [place, ...path, name], msg: `${name} is not a field of this request`, type: "extra_forbidden" };
+    case "additionalProperties": {
+      const name = String(error.params.additionalProperty);
+      const whole = path.length === 0 ? "this request" : path.join(".");
+      const known = offered(name, Object.keys(error.parentSchema?.properties ?? {}));
+      const msg = `${name} is not a field of ${whole}${known === "" ? "" : `.${known}`}`;
+      return { loc: [place, ...path, name], msg, type: "extra_forbidden" };
     }
     case "required":
       return {
