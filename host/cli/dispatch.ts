@@ -1,4 +1,5 @@
-import { parseArgs } from "node:util";
+import { type ParseArgsConfig, parseArgs } from "node:util";
+import { meant } from "../../bus/nearest.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
 import { SettingsError } from "../../governance/settings/settings.ts";
 import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, UsageError } from "./command.ts";
@@ -28,10 +29,12 @@ async function outcomeOf(argv: readonly string[], commands: Commands, io: Comman
     if (name === "help") return await help(commands, rest);
     if (rest.includes("--help") || rest.includes("-h")) return await help(commands, [name]);
     const command = await find(commands, name);
-    return await command.run({ ...parse(command, rest), json: argv.includes("--json") }, io);
+    return await command.run({ ...parse(name, command, rest), json: argv.includes("--json") }, io);
   } catch (error) {
-    if (error instanceof UsageError)
-      return failed(2, "usage", `${error.message}\nRun "svc help" to see how it is used.`);
+    if (error instanceof UsageError) {
+      const page = name !== undefined && Object.hasOwn(commands, name) ? `svc help ${name}` : "svc help";
+      return failed(2, "usage", `${error.message}\nRun "${page}" to see how it is used.`);
+    }
     if (error instanceof SettingsError) {
       const { issues } = error;
       return { code: 1, json: { ok: false, error: "invalid_settings", issues }, text: error.message };
@@ -50,7 +53,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
 
 async function find(commands: Commands, name: string): Promise<Command> {
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (!load) throw new UsageError(`svc has no command ${JSON.stringify(name)}.`);
+  if (!load) throw new UsageError(`svc has no command ${JSON.stringify(name)}${meant(name, Object.keys(commands))}.`);
   return load();
 }
 
@@ -70,20 +73,39 @@ async function help(commands: Commands, [name]: readonly string[]): Promise<Outc
   return { code: 0, json: { ok: true, commands: listed }, text: overview(all) };
 }
 
-function parse(command: Command, argv: readonly string[]): Omit<CommandArgs, "json"> {
+function parse(name: string, command: Command, argv: readonly string[]): Omit<CommandArgs, "json"> {
   try {
     const options = Object.fromEntries(
-      Object.entries(command.options).map(([name, { type, short }]) => [name, { type, ...(short && { short }) }]),
+      Object.entries(command.options).map(([option, { type, short }]) => [option, { type, ...(short && { short }) }]),
     );
+    refuseUnknownOption(name, options, argv);
     const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
     const needed = command.positionals.filter((name) => !name.startsWith("["));
     if (positionals.length < needed.length) throw new UsageError(`${needed[positionals.length]} is missing.`);
     if (positionals.length > command.positionals.length) {
-      throw new UsageError(`Unexpected argument ${JSON.stringify(positionals[command.positionals.length])}.`);
+      const takes = command.positionals.join(" ") || "no arguments";
+      const extra = JSON.stringify(positionals[command.positionals.length]);
+      throw new UsageError(`Unexpected argument ${extra}: svc ${name} takes ${takes}.`);
     }
     return { options: values as CommandArgs["options"], positionals };
   } catch (error) {
     throw error instanceof UsageError ? error : new UsageError((error as Error).message);
+  }
+}
+
+/** The parser's own sentence about such an option speaks of arguments that begin with a dash. */
+function refuseUnknownOption(
+  command: string,
+  options: NonNullable<ParseArgsConfig["options"]>,
+  argv: readonly string[],
+): void {
+  const { tokens } = parseArgs({ args: [...argv], options, allowPositionals: true, strict: false, tokens: true });
+  for (const token of tokens) {
+    if (token.kind !== "option" || Object.hasOwn(options, token.name)) continue;
+    // As it was typed: of -json, which the parser takes for four options, the first is no word that anybody knows.
+    const [typed = token.rawName] = (argv[token.index] ?? "").split("=", 1);
+    const known = [...Object.keys(options), "json", "help"].map((option) => `--${option}`);
+    throw new UsageError(`svc ${command} has no option ${typed}${meant(typed, known)}.`);
   }
 }
 

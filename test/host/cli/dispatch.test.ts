@@ -103,7 +103,12 @@ describe("a usage error is exit 2", () => {
     ["an option without its value", ["echo", "hi", "--times"], /--times/],
     ["a value for a switch", ["echo", "hi", "--loud=yes"], /--loud/],
     ["a missing argument", ["echo"], /WORD is missing/],
-    ["an argument too many", ["echo", "a", "b", "c"], /Unexpected argument "c"/],
+    [
+      "an argument too many",
+      ["echo", "a", "b", "c"],
+      /^Unexpected argument "c": svc echo takes WORD \[OTHER\]\.\nRun "svc help echo"/,
+    ],
+    ["an argument where there is none to give", ["version", "c"], /"c": svc version takes no arguments\./],
     ["help for an unknown command", ["help", "nothing"], /no command "nothing"/],
   ];
   for (const [name, argv, message] of wrong) {

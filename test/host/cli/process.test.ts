@@ -62,6 +62,24 @@ describe("svc", () => {
     }
   });
 
+  test("says what a wrong word of a command line is near to, or which there are", () => {
+    const said: [argv: string[], message: RegExp][] = [
+      [["validate"], /^svc has no command "validate" \(there are serve, migrate, .*version\)\.\nRun "svc help"/],
+      [["docter"], /^svc has no command "docter" \(did you mean doctor\?\)\./],
+      [["help", "bakcup"], /"bakcup" \(did you mean backup\?\)/],
+      [["doctor", "--onlin"], /^svc doctor has no option --onlin \(did you mean --online\?\)\.\nRun "svc help doctor"/],
+      [["doctor", "-json"], /^svc doctor has no option -json \(did you mean --json\?\)\./],
+      [["version", "--colour=1"], /^svc version has no option --colour \(there are --json, --help\)\./],
+      [["version", "--constructor"], /^svc version has no option --constructor \(there are --json, --help\)\./],
+    ];
+
+    for (const [argv, message] of said) {
+      const { code, stdout, stderr } = svc(argv);
+      assert.deepEqual([code, stdout], [2, ""]);
+      assert.match(stderr, message);
+    }
+  });
+
   test("does not start with settings that do not stand, and names each", () => {
     const { code, stdout, stderr } = svc(["serve"], {
       SVC_PORT: "x",
