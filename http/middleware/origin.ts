@@ -9,7 +9,7 @@ import type { RequestHead } from "../exchange/request-head.ts";
 const corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 const corsHeaders =
   "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, X-Api-Key, X-Request-Id, X-Svc-Lease-Token";
-const exposedHeaders = "ETag, Idempotent-Replayed, Retry-After, X-Request-Id";
+const exposedHeaders = "ETag, Idempotent-Replayed, Retry-After, X-Request-Id, X-Svc-Thread-Id";
 
 /** Judges Host and Origin, and says which headers the answer needs for the browser that asked. */
 export class OriginGuard {

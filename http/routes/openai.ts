@@ -11,6 +11,7 @@ import { ClientMessage } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { completionEvents } from "../schemas/openai-events.ts";
 import { streamExample } from "../stream-event.ts";
+import { namingThread } from "../thread-header.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { completionOptions, isNothing } from "../turn-options.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
@@ -123,8 +124,8 @@ const completions = route({
   ],
   fails: [...turnFails, "invalid_idempotency_key", "unsupported_parameter", "model_provider_error", "run_goes_on"],
   refusal: openAiRefusal,
-  handle(request, context) {
-    const { body } = request;
+  async handle(request, context) {
+    const { body, principal } = request;
     refuseUnsupported(body);
     const stream = body.stream === true;
     const options = completionOptions(body);
@@ -143,7 +144,8 @@ const completions = route({
       ...(options && { options }),
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
-    return stream ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context);
+    const reply = await (stream ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context));
+    return namingThread(reply, principal.tenant_id, fields.thread_suffix);
   },
 });
 

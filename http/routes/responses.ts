@@ -16,6 +16,7 @@ import { completedResponse, responseEvents, responseExample } from "../schemas/o
 import { ResponseObject, ResponseRequest } from "../schemas/responses.ts";
 import { findResponse, readResponse } from "../stored-response.ts";
 import { streamExample } from "../stream-event.ts";
+import { namingThread } from "../thread-header.ts";
 import { isNothing, responseOptions } from "../turn-options.ts";
 import { acceptRun, answerTurn, streamTurn, type TurnFields } from "../turns.ts";
 import { turnFails } from "./chat.ts";
@@ -85,11 +86,13 @@ const create = route({
       ...(options && { options }),
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
-    const run = async (asked: TurnFields): Promise<Reply> => {
+    const answer = async (asked: TurnFields): Promise<Reply> => {
       if (body.background === true)
         return inBackground(await acceptRun(plain, asked, context), streams, principal, context);
       return streams ? streamTurn(plain, asked, context) : answerTurn(plain, asked, context);
     };
+    const run = async (asked: TurnFields): Promise<Reply> =>
+      namingThread(await answer(asked), principal.tenant_id, asked.thread_suffix);
     try {
       if (before === null) return await run(fields);
       return await goOn(before, fields, run, principal.tenant_id, context);

@@ -12,7 +12,7 @@ import { cleanup } from "../support/temp.ts";
 const { env, keys } = apiKeys({
   ann: { scopes: ["chat:write", "runs:read", "approvals:read", "approvals:write"] },
 });
-const models = ["plain", "tools", "held", "left", "broken", "functions"];
+const models = ["plain", "tools", "held", "left", "broken", "failing", "functions"];
 const durable = { execution: { mode: "durable" } };
 
 describe("durable agents on the OpenAI surface", () => {
@@ -39,7 +39,7 @@ describe("durable agents on the OpenAI surface", () => {
     client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: keys.ann });
     mock.answer("plain", { text: "The answer." });
     mock.answer("tools", inTurn({ text: "First. ", ...calls(["calculator", { expression: "6*7" }]) }, { text: "42." }));
-    mock.answer("broken", failure(400));
+    for (const id of ["broken", "failing"]) mock.answer(id, failure(400));
   });
 
   const messages = [{ role: "user" as const, content: "hi" }];
@@ -122,6 +122,50 @@ describe("durable agents on the OpenAI surface", () => {
         ...["response.output_text.delta", "response.output_text.done", "response.completed"],
       ],
     );
+  });
+
+  test("DUR-002 an answer names its thread, streamed or not, waited for to its end or not; one without a thread names none", async () => {
+    const headerOf = async (path: string, body: object) => {
+      const stream = (body as { stream?: boolean }).stream === true;
+      if (!stream) return (await server.post(path, body, { key: keys.ann })).headers["x-svc-thread-id"];
+      const opened = await server.stream(path, body, { key: keys.ann });
+      await opened.rest();
+      return opened.headers["x-svc-thread-id"];
+    };
+    const completion = (more: object) => headerOf("/v1/chat/completions", { model: "plain", messages, ...more });
+    const response = (more: object) => headerOf("/v1/responses", { model: "plain", input: "hi", ...more });
+    const ofResponse = /^acme:resp-[0-9a-f]{32}$/;
+
+    for (const stream of [false, true]) {
+      assert.equal(await completion({ stream, user: "named" }), "acme:named");
+      assert.equal(await completion({ stream, user: "Zoë 🙂" }), "acme:Zo%C3%AB%20%F0%9F%99%82");
+      assert.equal(await completion({ stream, model: "transient", user: "passed by" }), "acme:passed%20by");
+      assert.equal(await completion({ stream }), undefined);
+      assert.match(String(await response({ stream })), ofResponse);
+      assert.match(String(await response({ stream, background: true })), ofResponse);
+      assert.equal(await response({ stream, store: false }), undefined);
+      assert.equal(await completion({ stream, model: "failing", user: `fails-${stream}` }), `acme:fails-${stream}`);
+    }
+    const { json: named } = await server.get("/chat/history/named", { key: keys.ann });
+    assert.equal(named.messages.length, 4);
+  });
+
+  test("DUR-002 a response that goes on behind an older one names the copy of its thread", async () => {
+    const asked = async (previous_response_id: string | null) => {
+      const { json, headers } = await server.post(
+        "/v1/responses",
+        { model: "plain", input: "hi", previous_response_id },
+        { key: keys.ann },
+      );
+      return { id: json.id as string, thread: String(headers["x-svc-thread-id"]) };
+    };
+    const first = await asked(null);
+    const second = await asked(first.id);
+    const other = await asked(first.id);
+
+    assert.equal(second.thread, first.thread);
+    assert.notEqual(other.thread, first.thread);
+    assert.ok(other.id.startsWith(`resp_${other.thread.slice("acme:resp-".length)}`));
   });
 
   test("DUR-002 calls of the client's own functions end the answer, and their results go on with another run", async () => {

@@ -131,7 +131,7 @@ describe("browsers", () => {
       assert.equal(answer.headers.vary, "Origin");
       assert.match(
         String(answer.headers["access-control-expose-headers"]),
-        /Idempotent-Replayed.*Retry-After.*X-Request-Id/,
+        /Idempotent-Replayed.*Retry-After.*X-Request-Id.*X-Svc-Thread-Id/,
       );
       assert.equal(answer.headers["access-control-allow-credentials"], undefined);
     }
