@@ -108,7 +108,6 @@ class AwaitedRun implements LiveTurn {
 
   fail(error: SvcError): void {
     this.#follower.fail(error);
-    this.close();
   }
 
   close(): void {

@@ -75,6 +75,11 @@ export class Sim {
     };
   }
 
+  /** How much is still to happen on the node of `env` at a time to come. */
+  planned(env: SimEnv): number {
+    return this.#planned.filter((planned) => planned.env === env && !planned.cancelled).length;
+  }
+
   /** The node of `env` has work for the end of its turn. */
   deferring(env: SimEnv): void {
     this.#deferring.push(env);
