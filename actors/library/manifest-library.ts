@@ -8,7 +8,8 @@ import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { KeptBodies, type KeptManifests } from "./kept-bodies.ts";
-import { withMembers } from "./members.ts";
+import { type FindAgent, withMembers } from "./members.ts";
+import { wholeRefusal } from "./whole-refusal.ts";
 
 /** How long an answer counts before all layers are asked again: many turns begin together. Files are looked at for each. */
 const answerFreshMs = 20;
@@ -98,17 +99,25 @@ export class ManifestLibrary {
   }
 
   async #find(tenantId: string, name: string, threadSuffix: string | null): Promise<Answer> {
-    const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
-    const agent = await this.compiled(resolved, tenantId);
-    if (agent.manifest.spec.sub_agents.length === 0) return { agent, resolved };
-    return { agent: await this.#whole(agent, tenantId, threadSuffix), resolved };
+    try {
+      const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
+      const agent = await this.compiled(resolved, tenantId);
+      if (agent.manifest.spec.sub_agents.length === 0) return { agent, resolved };
+      return { agent: await withMembers(agent, this.#memberOf(tenantId, threadSuffix)), resolved };
+    } catch (error) {
+      throw await this.refusal(error, tenantId, threadSuffix);
+    }
   }
 
-  /** The agent with those that it is made of. */
-  #whole(agent: CompiledAgent, tenantId: string, threadSuffix: string | null): Promise<CompiledAgent> {
-    return withMembers(agent, async (name) =>
-      this.compiled(await this.#resolver.resolve(tenantId, name, threadSuffix), tenantId),
-    );
+  /** Looks up what an agent is made of. */
+  #memberOf(tenantId: string, threadSuffix: string | null): FindAgent {
+    return async (name) => this.compiled(await this.#resolver.resolve(tenantId, name, threadSuffix), tenantId);
+  }
+
+  /** See `wholeRefusal`. */
+  refusal(error: unknown, tenantId: string, threadSuffix: string | null = null): Promise<unknown> {
+    const find = this.#memberOf(tenantId, threadSuffix);
+    return wholeRefusal(error, { tenantId, registries: this.#registries, objects: this.#objects, find });
   }
 
   /** Under which digest what a durable run is accepted with is kept, and what is to be written for it: see `KeptBodies.keep`. */
@@ -161,7 +170,8 @@ export class ManifestLibrary {
   /** Holds a manifest against what this version can run, with the texts that the store has now. Refuses with invalid_manifest. */
   async check(manifest: Manifest, tenantId: string): Promise<CompiledAgent> {
     const texts = await readTexts(this.#objects, neededTexts(manifest, tenantId));
-    return this.#whole(this.compile(manifest, { tenantId, version: null, texts }), tenantId, null);
+    const agent = this.compile(manifest, { tenantId, version: null, texts });
+    return withMembers(agent, this.#memberOf(tenantId, null));
   }
 
   compile(manifest: Manifest, source: CompileSource): CompiledAgent {

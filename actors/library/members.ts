@@ -1,6 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { type Path, type Problem, type ProblemType, refuseProblems, writePath } from "../../manifests/problems.ts";
+import type { Manifest } from "../../manifests/schema/manifest.ts";
 
 // Agents that are made of others: each name in sub_agents is looked up as a request of the tenant would, and what it leads to has to
 // be sound all the way down.
@@ -11,38 +12,72 @@ const nestingMax = 4;
 const membersMax = 64;
 
 /** Looks up a name, and compiles what it leads to without its own members. Refuses with unknown_manifest and invalid_manifest. */
-export type FindAgent = (name: string) => Promise<CompiledAgent>;
+export type FindAgent<A extends Described = CompiledAgent> = (name: string) => Promise<A>;
+
+/** As much of an agent as says what it is made of. */
+export type Described = Pick<CompiledAgent, "manifest">;
 
 /** The agent with all its members, the same object while they are the same. Refuses with invalid_manifest. */
 export async function withMembers(agent: CompiledAgent, find: FindAgent): Promise<CompiledAgent> {
-  const { whole } = await new Members(find).of(agent, [agent.name], null);
+  const { whole } = await new Members(find, composed).of(agent, [agent.name], null);
   return whole;
 }
 
-class Members {
-  readonly #find: FindAgent;
-  /** By name: each is looked up once, so that all that are asked for in one turn are of one moment. */
-  readonly #found = new Map<string, Whole>();
+/** What `withMembers` would refuse an agent of this manifest for. */
+export async function memberProblems(
+  { metadata, spec }: Manifest,
+  find: FindAgent<Described>,
+): Promise<readonly Problem[]> {
+  try {
+    await new Members(find, (agent) => agent).below(spec.sub_agents, [metadata.name], null);
+    return [];
+  } catch (error) {
+    if (!(error instanceof SvcError) || error.code !== "invalid_manifest") throw error;
+    return error.details.detail as readonly Problem[];
+  }
+}
 
-  constructor(find: FindAgent) {
+class Members<A extends Described> {
+  readonly #find: FindAgent<A>;
+  readonly #compose: (agent: A, members: readonly A[]) => A;
+  /** By name: each is looked up once, so that all that are asked for in one turn are of one moment. */
+  readonly #found = new Map<string, Whole<A>>();
+
+  constructor(find: FindAgent<A>, compose: (agent: A, members: readonly A[]) => A) {
     this.#find = find;
+    this.#compose = compose;
   }
 
   /** `above` are the names that lead to the agent; `field` is the first of them in the manifest that was asked for, null for itself. */
-  async of(agent: CompiledAgent, above: readonly string[], field: number | null): Promise<Whole> {
+  async of(agent: A, above: readonly string[], field: number | null): Promise<Whole<A>> {
     const names = agent.manifest.spec.sub_agents;
     if (names.length === 0) return { whole: agent, height: 0 };
-    const members: Whole[] = [];
-    for (const [at, name] of names.entries()) members.push(await this.#member(name, field ?? at, above));
+    const members = await this.below(names, above, field);
     const height = 1 + Math.max(...members.map((member) => member.height));
-    const whole = composed(
+    const whole = this.#compose(
       agent,
       members.map((member) => member.whole),
     );
     return { whole, height };
   }
 
-  async #member(name: string, field: number, above: readonly string[]): Promise<Whole> {
+  /** The members of the names. Of the manifest that was asked for it refuses all names that are wrong, of others the first. */
+  async below(names: readonly string[], above: readonly string[], field: number | null): Promise<readonly Whole<A>[]> {
+    const members: Whole<A>[] = [];
+    const problems: Problem[] = [];
+    for (const [at, name] of names.entries()) {
+      try {
+        members.push(await this.#member(name, field ?? at, above));
+      } catch (error) {
+        if (field !== null || !(error instanceof SvcError) || error.code !== "invalid_manifest") throw error;
+        problems.push(...(error.details.detail as readonly Problem[]));
+      }
+    }
+    refuseProblems(problems);
+    return members;
+  }
+
+  async #member(name: string, field: number, above: readonly string[]): Promise<Whole<A>> {
     const refuse = (says: string, type: ProblemType): never => refuseAt(field, [...above.slice(1), name], says, type);
     if (above.includes(name)) refuse("is a circle", "conflict");
     const known = this.#found.get(name);
@@ -69,8 +104,8 @@ function refuseAt(field: number, path: readonly string[], says: string, type: Pr
   throw new Error("unreachable");
 }
 
-interface Whole {
-  readonly whole: CompiledAgent;
+interface Whole<A> {
+  readonly whole: A;
   /** How many agents stand below one another in it. */
   readonly height: number;
 }

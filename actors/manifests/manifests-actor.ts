@@ -15,6 +15,7 @@ import type { SecretMask } from "../../governance/secret-mask.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { parseManifest } from "../../manifests/parse/parse.ts";
 import { requestMs, type Store, type TenantStore } from "../../storage/store/store.ts";
 import {
@@ -104,11 +105,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
     async put({ store }, { name, manifest: text, comment, activate, principal }, context) {
       const { key, deps, env } = context;
       const manifest: unknown = JSON.parse(text);
-      const parsed = parseManifest(manifest);
-      if (parsed.metadata.name !== name) throw new SvcError("name_mismatch");
-      // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.
-      await turnOfOthers(env);
-      const checked = await deps.manifests.check(parsed, key);
+      const checked = await checkedManifest(manifest, name, context);
       await turnOfOthers(env);
       const pointer = (await manifestPointer(store, name)) ?? null;
       const [newest] = await manifestVersions(store, name, Number.MAX_SAFE_INTEGER, 1);
@@ -180,6 +177,19 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
   },
 });
 
+/** What is to be stored, made ready to run. Refuses with invalid_manifest and name_mismatch. */
+async function checkedManifest(manifest: unknown, name: string, { key, deps, env }: Context): Promise<CompiledAgent> {
+  try {
+    const parsed = parseManifest(manifest);
+    if (parsed.metadata.name !== name) throw new SvcError("name_mismatch");
+    // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.
+    await turnOfOthers(env);
+    return await deps.manifests.check(parsed, key);
+  } catch (error) {
+    throw await deps.manifests.refusal(error, key);
+  }
+}
+
 /** What is wrong with the manifest that a request would get: as much as a list has room for. Null when it can run. */
 async function problemsOf(
   tenantId: string,
@@ -189,7 +199,8 @@ async function problemsOf(
   try {
     await manifests.compiled(await manifests.find(tenantId, name, null), tenantId);
     return null;
-  } catch (error) {
+  } catch (thrown) {
+    const error = await manifests.refusal(thrown, tenantId);
     // What is gone since it was listed has nothing wrong with it, and a store that is away says nothing of the file.
     if (!(error instanceof SvcError) || error.code !== "invalid_manifest") return null;
     return problemLines(error)

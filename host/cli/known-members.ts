@@ -1,9 +1,10 @@
-import { withMembers } from "../../actors/library/members.ts";
+import type { Described, FindAgent } from "../../actors/library/members.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { compile } from "../../manifests/compile/compile.ts";
-import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { isManifestName } from "../../manifests/fields/names.ts";
+import { parseManifest } from "../../manifests/parse/parse.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import { createResolver } from "../../manifests/resolve/resolve.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
@@ -17,12 +18,17 @@ export interface Place {
   readonly env: Env;
 }
 
+/** Looks up what an agent is made of, and notes the names that are not there. */
+interface KnownMembers {
+  readonly find: FindAgent<Described>;
+  readonly unseen: ReadonlySet<string>;
+}
+
 /**
- * Holds what an agent is made of against the objects and files of the deployment, all the way down, and answers the names that are not
- * among them: a tenant may have stored those, which the server alone can see. Refuses with invalid_manifest.
+ * What an agent is made of, among the objects and files of the deployment. A name that is not among them is taken for an agent that is made
+ * of nothing else: a tenant may have stored it, which the server alone can see.
  */
-export async function checkMembers(agent: CompiledAgent, place: Place): Promise<readonly string[]> {
-  const { tenantId, settings, registries, objects, env } = place;
+export function knownMembers({ tenantId, settings, registries, objects, env }: Place): KnownMembers {
   const isBundledOnly = settings.manifestSource === "bundled";
   const resolver = createResolver({
     env,
@@ -31,22 +37,17 @@ export async function checkMembers(agent: CompiledAgent, place: Place): Promise<
     directory: settings.manifestDir === "" ? null : settings.manifestDir,
   });
   const unseen = new Set<string>();
-  await withMembers(agent, async (name) => {
+  const find = async (name: string): Promise<Described> => {
     try {
       const { manifest } = await resolver.resolve(tenantId, name, null);
       const texts = await readTexts(objects, neededTexts(manifest, tenantId));
       return compile(manifest, registries, { tenantId, version: null, texts });
     } catch (error) {
-      if (!(error instanceof SvcError) || error.code !== "unknown_manifest" || isBundledOnly) throw error;
+      const isUnknown = error instanceof SvcError && error.code === "unknown_manifest";
+      if (!isUnknown || isBundledOnly || !isManifestName(name)) throw error;
       unseen.add(name);
-      return alone(agent);
+      return { manifest: parseManifest({ metadata: { name } }) };
     }
-  });
-  return [...unseen];
-}
-
-/** Something that is made of nothing else. */
-function alone(agent: CompiledAgent): CompiledAgent {
-  const { manifest } = agent;
-  return { ...agent, manifest: { ...manifest, spec: { ...manifest.spec, sub_agents: [] } } };
+  };
+  return { find, unseen };
 }

@@ -1,11 +1,14 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { memberProblems } from "../../actors/library/members.ts";
+import { wholeRefusal } from "../../actors/library/whole-refusal.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import { compile } from "../../manifests/compile/compile.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { refuseProblems } from "../../manifests/problems.ts";
 import { isManifestFile, readManifestFile } from "../../manifests/sources/files.ts";
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
-import { checkMembers, type Place } from "./known-members.ts";
+import { knownMembers, type Place } from "./known-members.ts";
 
 /** A manifest of a file, and the names that it is made of and that no file has. */
 interface CheckedFile {
@@ -19,14 +22,23 @@ interface InvalidFile {
   readonly problems: readonly string[];
 }
 
-/** Parses and compiles the manifest of a file as the server would; null when it is no file. Throws invalid_manifest. */
+/**
+ * Parses and compiles the manifest of a file as the server would; null when it is no file. Throws invalid_manifest with the problems of
+ * all stages.
+ */
 export async function checkManifestFile(path: string, place: Place): Promise<CheckedFile | null> {
   const { tenantId, registries, objects, env } = place;
-  const manifest = readManifestFile(path, env.now);
-  if (manifest === null) return null;
-  const texts = await readTexts(objects, neededTexts(manifest, tenantId));
-  const agent = compile(manifest, registries, { tenantId, version: null, texts });
-  return { agent, unseen: await checkMembers(agent, place) };
+  const { find, unseen } = knownMembers(place);
+  try {
+    const manifest = readManifestFile(path, env.now);
+    if (manifest === null) return null;
+    const texts = await readTexts(objects, neededTexts(manifest, tenantId));
+    const agent = compile(manifest, registries, { tenantId, version: null, texts });
+    refuseProblems(await memberProblems(manifest, find));
+    return { agent, unseen: [...unseen] };
+  } catch (error) {
+    throw await wholeRefusal(error, { tenantId, registries, objects, find });
+  }
 }
 
 /** The manifests of a directory, in the order of their names: how many there are, and those that the server would refuse to run. */

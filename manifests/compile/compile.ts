@@ -1,8 +1,10 @@
 import { digestJson } from "../canonical-json.ts";
 import type { CompileContext, Refuse } from "../fields/section.ts";
-import { type Path, refuseProblems, writePath } from "../problems.ts";
+import { type Draft, refuseDraft } from "../parse/draft.ts";
+import { type Path, type Problem, writePath } from "../problems.ts";
 import type { Registries, ToolSpec } from "../registries.ts";
 import { type CompiledSections, type Manifest, sections } from "../schema/manifest.ts";
+import { Refuted } from "../schema/refuted.ts";
 import { withClientTools } from "../sections/client-tools.ts";
 import { withQueues } from "../sections/queues.ts";
 import { promptPartCharsMax } from "../sections/system-prompt.ts";
@@ -20,31 +22,79 @@ export interface CompileSource {
   readonly texts: ReadonlyMap<string, string>;
 }
 
-/** Makes a parsed manifest ready to run. Throws invalid_manifest with every field that cannot be honoured. */
+/** Makes a parsed manifest ready to run. Throws invalid_manifest with every field that cannot be honoured, in the order of the fields. */
 export function compile(manifest: Manifest, registries: Registries, source: CompileSource): CompiledAgent {
-  const { tenantId, version, texts } = source;
-  const problems = unbuiltProblems(manifest);
-  const emptyRules: { rule: string; kind: string }[] = [];
-  const refuse: Refuse = (loc, says, type) => problems.push({ loc, msg: `${writePath(loc)} ${says}.`, type });
-  const context: CompileContext = {
-    tenantId,
-    registries,
-    tools: boundTools(manifest, registries, refuse),
-    soul: texts.get(soulKey(tenantId)) ?? "",
-    readText: (file, loc) => readText(file, loc, source, refuse),
-    refuse,
-    selectsNothing: (rule, kind) => emptyRules.push({ rule, kind }),
-  };
-  const parts = sections.map((section) => section.compile(manifest.spec, context));
-  refuseProblems(problems);
+  const refuted = new Refuted();
+  const compiling = new Compiling(manifest, refuted, registries, source);
+  const parts = compiling.sections();
+  const { problems, emptyRules } = compiling;
+  refuseDraft({ manifest, refuted, problems, origin: "", isCompiled: true });
   return {
     ...(Object.assign({}, ...parts) as CompiledSections),
     name: manifest.metadata.name,
-    version,
+    version: source.version,
     digest: digestJson(manifest),
     manifest,
     members: [],
     emptyRules,
+  };
+}
+
+/** What compiling would refuse of a manifest that was refused before, but for what comes of that. */
+export function draftProblems(
+  { manifest, refuted }: Draft,
+  registries: Registries,
+  source: CompileSource,
+): readonly Problem[] {
+  const compiling = new Compiling(manifest, refuted, registries, source);
+  try {
+    compiling.sections();
+  } catch {
+    // A section may rely on a rule that this manifest breaks.
+  }
+  return compiling.problems;
+}
+
+/** One manifest on its way to a run. */
+class Compiling {
+  readonly problems: Problem[] = [];
+  readonly emptyRules: { rule: string; kind: string }[] = [];
+  readonly #manifest: Manifest;
+  readonly #refuted: Refuted;
+  readonly #registries: Registries;
+  readonly #source: CompileSource;
+
+  constructor(manifest: Manifest, refuted: Refuted, registries: Registries, source: CompileSource) {
+    this.#manifest = manifest;
+    this.#refuted = refuted;
+    this.#registries = registries;
+    this.#source = source;
+  }
+
+  /** What each section gives to a run. */
+  sections(): readonly (object | null)[] {
+    const { spec } = this.#manifest;
+    const refuted = this.#refuted;
+    this.problems.push(...unbuiltProblems(this.#manifest));
+    const { value: tools, reads } = refuted.watch(() => boundTools(this.#manifest, this.#registries, this.#refuse));
+    const context: CompileContext = {
+      tenantId: this.#source.tenantId,
+      registries: this.#registries,
+      get tools() {
+        refuted.alsoRead(reads);
+        return tools;
+      },
+      soul: this.#source.texts.get(soulKey(this.#source.tenantId)) ?? "",
+      readText: (file, loc) => readText(file, loc, this.#source, this.#refuse),
+      refuse: this.#refuse,
+      selectsNothing: (rule, kind) => this.emptyRules.push({ rule, kind }),
+    };
+    return sections.map((section) => refuted.watch(() => section.compile(spec, context)).value);
+  }
+
+  readonly #refuse: Refuse = (at, says, type) => {
+    const loc = this.#refuted.locate(this.#manifest, at);
+    if (!this.#refuted.breaksHere(loc)) this.problems.push({ loc, msg: `${writePath(loc)} ${says}.`, type });
   };
 }
 

@@ -1,6 +1,8 @@
 import { SvcError } from "../../bus/errors.ts";
 import { type Problem, refuseProblems } from "../problems.ts";
 import type { Manifest } from "../schema/manifest.ts";
+import { Refuted } from "../schema/refuted.ts";
+import { type Draft, draftOf, refuseDraft, withOrigin } from "./draft.ts";
 import { parseManifest } from "./parse.ts";
 import { decodeUtf8 } from "./read-source.ts";
 
@@ -9,20 +11,28 @@ import { decodeUtf8 } from "./read-source.ts";
  * with `origin` before each sentence, so that people know which file to mend.
  */
 export function parseNamed(source: unknown, name: string | null, origin: string): Manifest {
+  const draft = parseDraft(source, origin);
+  const { manifest } = draft;
+  const problems = [...draft.problems];
+  const hasName = !problems.some(({ loc: [part, field = "name"] }) => part === "metadata" && field === "name");
+  if (hasName && name !== null && manifest.metadata.name !== name) {
+    const msg = `metadata.name must be ${name}, as ${origin} is named.`;
+    problems.push({ loc: ["metadata", "name"], msg, type: "conflict" });
+  }
+  refuseDraft({ ...draft, problems: withOrigin(problems, origin), origin });
+  return manifest;
+}
+
+/** What the source has in it, refused or not. Throws invalid_manifest where that is nothing that could be looked at any further. */
+function parseDraft(source: unknown, origin: string): Draft {
   try {
     const manifest = parseManifest(source instanceof Uint8Array ? readUtf8(source) : source);
-    if (name !== null && manifest.metadata.name !== name) {
-      const msg = `metadata.name must be ${name}, as ${origin} is named.`;
-      refuseProblems([{ loc: ["metadata", "name"], msg, type: "conflict" }]);
-    }
-    return manifest;
+    return { manifest, refuted: new Refuted(), problems: [], origin, isCompiled: false };
   } catch (error) {
+    const draft = draftOf(error);
+    if (draft) return draft;
     if (!(error instanceof SvcError) || error.code !== "invalid_manifest") throw error;
-    const problems = error.details.detail as readonly Problem[];
-    refuseProblems(
-      problems.map((problem) => ({ ...problem, msg: `${origin}: ${problem.msg}` })),
-      error.cause,
-    );
+    refuseProblems(withOrigin(error.details.detail as readonly Problem[], origin), error.cause);
     throw error;
   }
 }

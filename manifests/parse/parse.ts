@@ -1,17 +1,24 @@
 import { refuseProblems } from "../problems.ts";
 import { crossFieldProblems } from "../schema/cross-field.ts";
 import { type Manifest, manifestSchema } from "../schema/manifest.ts";
+import { Refuted } from "../schema/refuted.ts";
 import { fieldProblems } from "./check-fields.ts";
+import { refuseDraft } from "./draft.ts";
+import { mend } from "./mend.ts";
 import { copyJson, readText } from "./read-source.ts";
 
 /**
  * A manifest from YAML or JSON text, or from a value that was parsed already; every default is filled in and `source` stays as
- * it is. Throws invalid_manifest with all problems of the first stage that has any: text, fields, fields against each other.
+ * it is. Throws invalid_manifest with all problems of the text, or else with those of the fields and of fields against each other, in the
+ * order of the fields.
  */
 export function parseManifest(source: unknown): Manifest {
-  const draft = copyJson(typeof source === "string" ? readText(source) : source);
-  refuseProblems(fieldProblems(manifestSchema, draft));
-  const manifest = draft as Manifest;
-  refuseProblems(crossFieldProblems(manifest));
+  const value = copyJson(typeof source === "string" ? readText(source) : source);
+  const wrong = fieldProblems(manifestSchema, value);
+  const draft = wrong.length === 0 ? { manifest: value as Manifest, refuted: new Refuted() } : mend(value, wrong);
+  if (draft === null) refuseProblems(wrong);
+  const { manifest, refuted } = draft as NonNullable<typeof draft>;
+  const problems = [...wrong, ...crossFieldProblems(manifest, refuted)];
+  refuseDraft({ manifest, refuted, problems, origin: "", isCompiled: false });
   return manifest;
 }

@@ -1,11 +1,20 @@
 import { type Problem, writePath } from "../problems.ts";
 import { type Manifest, sections } from "./manifest.ts";
+import type { Refuted } from "./refuted.ts";
 
-/** What one field alone cannot be refused for: every rule of the sections that the manifest breaks, in their order. */
-export function crossFieldProblems({ spec, metadata }: Manifest): Problem[] {
+/**
+ * What one field alone cannot be refused for: every rule of the sections that the manifest breaks, in their order, but for what comes of
+ * that which was refused before.
+ */
+export function crossFieldProblems(manifest: Manifest, refuted: Refuted): Problem[] {
+  const { spec, metadata } = manifest;
   return sections.flatMap(({ rules }) =>
-    rules.flatMap(({ says, type = "conflict", broken }) =>
-      broken(spec, metadata.name).map((loc) => ({ loc, msg: `${writePath(loc)} ${says}.`, type })),
-    ),
+    rules.flatMap(({ says, type = "conflict", broken }) => {
+      const { value, reads } = refuted.watch(() => broken(spec, metadata.name));
+      return value
+        .map((loc) => refuted.locate(manifest, loc))
+        .filter((loc) => !refuted.breaks(loc, reads))
+        .map((loc) => ({ loc, msg: `${writePath(loc)} ${says}.`, type }));
+    }),
   );
 }

@@ -1,8 +1,10 @@
 // The tenant's own manifests over HTTP: versions, canary, rollback, and which manifest a turn gets.
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { startChat, systemOf, turn } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
@@ -26,11 +28,14 @@ describe("stored manifests", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let mock: MockModel;
+  let environment: Record<string, string>;
+  const manifestDir = tempDir(atEnd);
   before(async () => {
     mock = await startMockModel();
     atEnd.after(() => mock.close());
     for (const model of models) mock.answer(model, { text: `this is ${model}` });
-    server = await startServer({ atEnd, env: { ...keyed, ...modelEnv(mock, models), SVC_SECRET_PLANTED: planted } });
+    environment = { ...modelEnv(mock, models), SVC_MANIFEST_DIR: manifestDir };
+    server = await startServer({ atEnd, env: { ...keyed, ...environment, SVC_SECRET_PLANTED: planted } });
   });
 
   const send = (method: string, path: string, body?: object, key = keys.writer) =>
@@ -114,6 +119,50 @@ describe("stored manifests", () => {
     assert.deepEqual([unknownTool.status, unknownTool.json.detail[0].loc], [422, ["spec", "tools", 0]]);
     assert.deepEqual([noObject.status, noObject.json.detail[0].loc], [422, ["body", "manifest"]]);
     for (const name of ["one", "two", "broken"]) assert.equal((await get(`/manifests/${name}`)).status, 404);
+  });
+
+  test("MANI-004 a manifest with mistakes of every stage is told all of them, the same by PUT, /chat and validate-manifest", async () => {
+    const spec = {
+      pattern: "router",
+      sub_agents: ["quick", "no one"],
+      model: { id: "odl-model", temperature: 9 },
+      tools: [5],
+      session: { compact_after_turn: true },
+      limit: {},
+    };
+    const body = { metadata: { name: "wrong" }, spec };
+    const file = join(manifestDir, "wrong.json");
+    writeFileSync(file, JSON.stringify(body));
+    atEnd.after(() => rmSync(file));
+
+    const stored = await put("wrong", body);
+    const asked = await turn("wrong");
+    const listed = (await get("/manifests")).json.items.find((item: { name: string }) => item.name === "wrong");
+    const words = [fileURLToPath(new URL("../../svc.js", import.meta.url)), "validate-manifest", "--json", file];
+    const checked = spawnSync(process.execPath, words, {
+      encoding: "utf8",
+      env: { ...environment, PATH: process.env.PATH },
+    });
+
+    assert.deepEqual(
+      stored.json.detail.map(({ loc, type }: { loc: unknown[]; type: string }) => `${type} ${loc.join(".")}`),
+      [
+        "extra_forbidden spec.limit",
+        "unresolved spec.sub_agents.1",
+        "out_of_range spec.model.temperature",
+        "unresolved spec.model.id",
+        "type_error spec.tools.0",
+        "conflict spec.session.compact_after_turn",
+      ],
+    );
+    const named = stored.json.detail.map((problem: { msg: string }) => ({
+      ...problem,
+      msg: `wrong.json: ${problem.msg}`,
+    }));
+    assert.deepEqual([asked.status, asked.json.detail], [422, named]);
+    assert.deepEqual([listed.valid, listed.problems.length], [false, 3]);
+    assert.equal(checked.status, 1);
+    assert.deepEqual(JSON.parse(checked.stdout).detail, named);
   });
 
   test("MANI-002 the list has what is bundled and what is stored, under both keys", async () => {

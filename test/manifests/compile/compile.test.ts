@@ -107,7 +107,7 @@ test("prices of the manifest go before the route's; a route without rates needs 
   ]);
 });
 
-test("problems of every kind are told together", () => {
+test("problems of every kind are told together, in the order of the fields", () => {
   const problems = compileProblems(
     {
       tools: ["teleport"],
@@ -121,12 +121,12 @@ test("problems of every kind are told together", () => {
   );
 
   assert.deepEqual(problems, [
-    "unsupported spec.mcp_servers",
-    "unresolved spec.tools.0",
     "unresolved spec.model.id",
     "unresolved spec.system_prompt.files.0",
     "unresolved spec.prompts.0.file",
+    "unresolved spec.tools.0",
     "conflict spec.workspace.scope",
+    "unsupported spec.mcp_servers",
   ]);
 });
 

@@ -1,0 +1,19 @@
+import type { Problem } from "../problems.ts";
+import { manifestSchema } from "./manifest.ts";
+
+interface Node {
+  readonly properties: Readonly<Record<string, Node>>;
+}
+
+/** The problems in the order in which the fields stand in a manifest; those of one field stay as they are, and unknown ones come first. */
+export function inSectionOrder(problems: readonly Problem[]): Problem[] {
+  return problems.toSorted((a, b) => rank(a) - rank(b));
+}
+
+function rank({ loc: [part, field] }: Problem): number {
+  return part === "spec" ? parts.length + fields.indexOf(String(field)) : parts.indexOf(String(part));
+}
+
+const { properties } = manifestSchema as unknown as Node;
+const parts = Object.keys(properties);
+const fields = Object.keys((properties.spec as Node).properties);
