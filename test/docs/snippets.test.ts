@@ -1,23 +1,22 @@
 // What the documents tell a reader to type, typed.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { blocksOf, Reader, whyNotRun } from "../support/document.ts";
+import { blocksOf, whyNotRun } from "../support/document.ts";
+import { followed, isFollowed, runnable } from "../support/document-plan.ts";
+import { Reader } from "../support/reader.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** Documents whose every command is run, each by a reader who begins with nothing. */
-const followed = ["README.md", "docs/tutorial.md", "docs/api.md"];
 /** What a reader sees who has asked something: by the question, of which the answer is known. */
 const answers: readonly (readonly [RegExp, RegExp])[] = [
   [/What is 6 \* 7/, /= 42|"42/],
   [/And 42 \/ 5/, /8\.4/],
   [/3 \* 19\.99 \+ 5/, /64\.97/],
 ];
-const runnable = ["sh", "js", "ts", "python"];
 
 for (const path of followed)
   describe(path, () => {
     const reader = new Reader(cleanup());
-    for (const block of blocksOf(path).filter((block) => whyNotRun(block) === null))
+    for (const block of blocksOf(path).filter(isFollowed))
       test(`line ${block.line} does what it says`, async () => {
         await reader.follow(block);
 

@@ -1,41 +1,64 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { startServer, type TestServer } from "./server.ts";
-import { type Cleanup, tempDir } from "./temp.ts";
+import { readdirSync, readFileSync } from "node:fs";
+import { root } from "./source.ts";
 
-// Does what a document tells its reader to do, in the order in which it stands there, in a directory that looks like a clone:
-//
-// - a block of `sh` is typed into a shell, line by line; one that ends in `npm start` starts the server, or starts it again with those settings;
-// - a block after a text that names a file in which to save it is saved there, and run where the text says so;
-// - a block behind `<!-- not run: why -->` is left alone.
-
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const commandMsMax = 60_000;
+// The documents and what stands in them to be typed: blocks of code, the commands of a block, and what a command is said to print.
 
 /** A piece of code of a document. */
 export interface Block {
+  readonly path: string;
   readonly language: string;
   readonly code: string;
   /** The paragraph above it. */
   readonly above: string;
   readonly line: number;
+  /** What a block that stands right below says that its last command prints. */
+  readonly printed: string | null;
+  /** Whether it is what the block right above it prints. */
+  readonly isPrinted: boolean;
 }
+
+/** One command of a block. */
+export interface Command {
+  readonly text: string;
+  /** What the comments below it say that it prints. */
+  readonly printed: string | null;
+}
+
+/** Every document that is for users. */
+export const documents: readonly string[] = [
+  "README.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  ...readdirSync(`${root}docs`)
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`),
+];
 
 /** The blocks of code of a document. */
 export function blocksOf(path: string): Block[] {
   const text = readFileSync(`${root}${path}`, "utf8");
-  return [...text.matchAll(/^```(\w*)[^\n]*\n(.*?)^```$/gms)].map((found) => {
-    const [, language = "", code = ""] = found;
-    const before = text.slice(0, found.index);
-    const above =
-      before
-        .trimEnd()
-        .split(/\n\n|```\n/)
-        .at(-1) ?? "";
-    return { language, code, above, line: before.split("\n").length };
+  const found = [...text.matchAll(/^```(\w*)[^\n]*\n(.*?)^```$/gms)];
+  return found.map((block, index) => {
+    const [, language = "", code = ""] = block;
+    const before = text.slice(0, block.index);
+    const paragraphs = before.trimEnd().split(/\n\n|```\n/);
+    const next = found[index + 1];
+    return {
+      path,
+      language,
+      code,
+      above: paragraphs.at(-1) ?? "",
+      line: before.split("\n").length,
+      printed: next && prints(text, block, next) ? (next[2] ?? "").trim() : null,
+      isPrinted: index > 0 && prints(text, found[index - 1] as RegExpExecArray, block),
+    };
   });
+}
+
+/** Whether a block is what the commands of the one before it print: nothing stands between, and it has no language, or is JSON. */
+function prints(text: string, block: RegExpExecArray, next: RegExpExecArray): boolean {
+  const between = text.slice(block.index + block[0].length, next.index);
+  return block[1] === "sh" && ["", "json"].includes(next[1] ?? "") && between.trim() === "";
 }
 
 /** Why a block is left alone; null for one that is run. */
@@ -43,110 +66,77 @@ export function whyNotRun({ above }: Block): string | null {
   return /<!-- not run: (.*?) -->\s*$/s.exec(above)?.[1] ?? null;
 }
 
-/** A reader in front of a shell, with a clone and nothing running. */
-export class Reader {
-  readonly #atEnd: Cleanup;
-  readonly #directory: string;
-  readonly #shell: ChildProcess;
-  #server: TestServer | null = null;
-  /** The newest API key that was printed. */
-  #key = "svc_…";
-  #printed = "";
-  #read = 0;
-
-  constructor(atEnd: Cleanup) {
-    this.#atEnd = atEnd;
-    this.#directory = tempDir(atEnd);
-    for (const name of readdirSync(root))
-      if (!["data", "agents", "try", ".git"].includes(name)) symlinkSync(join(root, name), join(this.#directory, name));
-    const path = `${dirname(process.execPath)}:${join(root, "node_modules/.bin")}:${process.env.PATH}`;
-    this.#shell = spawn("bash", ["--noprofile", "--norc"], {
-      cwd: this.#directory,
-      env: { HOME: this.#directory, LANG: "C.UTF-8", PATH: path },
-      stdio: ["pipe", "pipe", "pipe"],
-    });
-    atEnd.after(() => void this.#shell.kill("SIGKILL"));
-    for (const stream of [this.#shell.stdout, this.#shell.stderr])
-      stream?.setEncoding("utf8").on("data", (text: string) => {
-        this.#printed += text;
-      });
-    this.#shell.stdin?.write('curl() { command curl --silent --show-error --fail-with-body "$@"; }\n');
-  }
-
-  /** What was printed since the last time that this was asked. */
-  printed(): string {
-    const text = this.#printed.slice(this.#read);
-    this.#read = this.#printed.length;
-    return text;
-  }
-
-  /** Follows one block. Rejects with what was printed where a command of it fails. */
-  async follow({ language, code, above }: Block): Promise<void> {
-    const [, file] = /`([\w./-]+\.(?:ya?ml|json|mjs|ts|py))`/.exec(lastSentences(above)) ?? [];
-    if (language !== "sh" && file !== undefined) {
-      mkdirSync(join(this.#directory, dirname(file)), { recursive: true });
-      writeFileSync(join(this.#directory, file), this.#placed(code));
-      const [, command] = /run\s+`([^`]+)`/i.exec(above) ?? [];
-      if (command !== undefined) await this.#type(command);
-    } else if (language === "sh") {
-      for (const command of code.replaceAll("\\\n", "").trimEnd().split("\n")) await this.#obey(command);
-    }
-  }
-
-  async #obey(command: string): Promise<void> {
-    const isStart = /(?:^|\s)npm start$/.test(command);
-    if (!isStart) return this.#type(command);
-    const given = [...this.#placed(command).matchAll(/(SVC_\w+)=('[^']*'|\S+)/g)].map(([, name = "", value = ""]) => [
-      name,
-      this.#absolute(value.replace(/^'|'$/g, "")),
-    ]);
-    await this.#server?.stop();
-    this.#server = await startServer({
-      atEnd: this.#atEnd,
-      dataDir: join(this.#directory, "data"),
-      env: Object.fromEntries(given),
-    });
-    await this.#type(`export SVC_PORT=${new URL(this.#server.url).port}`);
-  }
-
-  /** A setting that names something of the reader's directory, as the server finds it from its own. */
-  #absolute(value: string): string {
-    const path = join(this.#directory, value);
-    return value !== "" && existsSync(path) ? path : value;
-  }
-
-  /** What the reader would put in its place: where the server is, and the key that was made. */
-  #placed(code: string): string {
-    const here = this.#server?.url ?? "http://127.0.0.1:8080";
-    return code.replaceAll("http://127.0.0.1:8080", here).replaceAll("svc_…", this.#key);
-  }
-
-  async #type(command: string): Promise<void> {
-    // A stream that only listens goes on until the reader has seen enough.
-    const listens = /curl -N \S*\/chat\/stream\//.test(command);
-    const from = this.#printed.length;
-    const typed = this.#placed(command);
-    this.#shell.stdin?.write(
-      `{ ${listens ? typed.replace("curl -N", "curl -N --max-time 1") : typed}\n} </dev/null; echo "<exit $?>"\n`,
-    );
-    const code = await this.#exitCode(command, from);
-    const printed = this.#printed.slice(from);
-    this.#key = /svc_[\w-]{20,}/.exec(printed)?.[0] ?? this.#key;
-    if (code !== 0 && !(listens && code === 28)) throw new Error(`${command}\nended with ${code}: ${printed}`);
-  }
-
-  async #exitCode(command: string, from: number): Promise<number> {
-    const deadline = performance.now() + commandMsMax;
-    while (performance.now() < deadline) {
-      const [, code] = /<exit (\d+)>/.exec(this.#printed.slice(from)) ?? [];
-      if (code !== undefined) return Number(code);
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
-    throw new Error(`${command}\ndoes not end: ${this.#printed.slice(from)}`);
-  }
+/** Whether a block is for a reader of its own. */
+export function isAlone({ above }: Block): boolean {
+  return /<!-- run alone -->\s*$/.test(above);
 }
 
-/** The end of a paragraph, which says what the block is. */
-function lastSentences(above: string): string {
-  return above.slice(-300);
+/** The commands of a block of `sh`, which may go over lines: by a backslash, or by quotes that are open. */
+export function commandsOf({ code, printed }: Block): Command[] {
+  const commands: { text: string; printed: string | null }[] = [];
+  let open = "";
+  let isBelow = false;
+  for (const line of code.split("\n")) {
+    const last = commands.at(-1);
+    if (open === "" && /^\s*(#|$)/.test(line)) {
+      isBelow &&= line.startsWith("#");
+      if (isBelow && last) last.printed = `${last.printed ?? ""}${line.replace(/^# ?/, "")}\n`;
+      continue;
+    }
+    if (open === "") commands.push({ text: line, printed: null });
+    else if (last) last.text += `\n${line}`;
+    open = leftOpen(line, open);
+    isBelow = true;
+  }
+  const last = commands.at(-1);
+  if (last && printed !== null) last.printed = printed;
+  return commands;
+}
+
+/** The quote that is open at the end of a line, or the backslash; nothing where the command is whole. */
+function leftOpen(line: string, before: string): string {
+  let open = before === "\\" ? "" : before;
+  for (let at = 0; at < line.length; at += 1) {
+    const sign = line[at] as string;
+    if (sign === "\\" && open !== "'") {
+      if (at === line.length - 1) return open === "" ? "\\" : open;
+      at += 1;
+    } else if (open !== "") open = sign === open ? "" : open;
+    else if (sign === "'" || sign === '"') open = sign;
+    else if (sign === "#" && /^$|\s/.test(line[at - 1] ?? "")) return open;
+  }
+  return open;
+}
+
+/** What a document says that a command prints, as what is to be looked for. */
+export interface Printed {
+  readonly pattern: RegExp;
+  /** The ids of the document, each for a group of the pattern: a reader has others. */
+  readonly ids: readonly string[];
+}
+
+const variable = /(?<![0-9A-Za-z])(?=[a-f]*\d)[0-9a-f]{4,}…|(?<![0-9A-Za-z])(?=\d*[a-f])[0-9a-f]{16,}|\d{13}|…|\s+/g;
+
+/** Reads it: `…` stands for anything, blanks for any, a time for any time, and an id for one that is the same wherever it stands. */
+export function readPrinted(text: string): Printed {
+  const ids: string[] = [];
+  const pattern = text
+    .trim()
+    .replace(/^\d{3} (?=\{)/, "")
+    // An event, by its name and its data.
+    .replace(/^(\w+) +(?=\{)/gm, "…$1…")
+    .replaceAll(/\d{4}-…/g, "…")
+    .split(new RegExp(`(${variable.source})`))
+    .map((part, index) => {
+      if (index % 2 === 0) return part.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+      if (part === "…") return "[\\s\\S]*?";
+      if (/^\s/.test(part)) return "\\s*";
+      if (/^\d{13}$/.test(part)) return "\\d{13}";
+      const known = ids.indexOf(part);
+      if (known >= 0) return `\\${known + 1}`;
+      ids.push(part);
+      return "([\\w-]+)";
+    })
+    .join("");
+  return { pattern: new RegExp(pattern), ids };
 }

@@ -110,6 +110,11 @@ export class TestServer extends HttpClient {
     return this.#process.pid;
   }
 
+  /** Whether the process is there. */
+  get isRunning(): boolean {
+    return this.#process.isRunning;
+  }
+
   /** What the process has logged so far. */
   get logs(): readonly LogLine[] {
     return this.#process.logs;
@@ -202,6 +207,10 @@ class ServerProcess {
 
   get pid(): number {
     return this.#child.pid ?? 0;
+  }
+
+  get isRunning(): boolean {
+    return running.has(this.#child);
   }
 
   async end(signal: NodeJS.Signals): Promise<Exit> {

@@ -1,0 +1,208 @@
+// What stands in the documents and is not typed by a reader, because it needs what a test has not: a container engine, a provider, a
+// person, a run that is dead. It is read as what it is for would read it. A block that nothing runs and nothing reads fails here.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { parseArgs } from "node:util";
+import { parse } from "yaml";
+import { bootRefusals } from "../../governance/settings/boot-refusals.ts";
+import { loadSettings, readSettings } from "../../governance/settings/settings.ts";
+import { Router } from "../../http/router.ts";
+import { allRoutes } from "../../http/routes/all.ts";
+import { validate } from "../../http/validate.ts";
+import { parseOptions } from "../../perf/options.ts";
+import { type Block, blocksOf, documents } from "../support/document.ts";
+import { isFollowed, runnable } from "../support/document-plan.ts";
+import { type Call, typeDry } from "../support/dry-shell.ts";
+import { root } from "../support/source.ts";
+import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
+
+const apiKey = "svc_0123456789abcdef0123456789abcdef";
+/** Blocks that a test of their own runs. */
+const runElsewhere: readonly (readonly [path: string, language: string, by: string])[] = [
+  ["docs/plugins.md", "ts", "test/plugins/example.test.ts"],
+  ["docs/webhooks.md", "js", "test/spec/webhooks.test.ts"],
+];
+const scripts: Readonly<Record<string, string>> = JSON.parse(readFileSync(`${root}package.json`, "utf8")).scripts;
+
+for (const path of documents) {
+  const blocks = blocksOf(path).filter((block, index, all) => {
+    // What a command is said to print is held against it where it is typed, and nowhere else.
+    const isHeld = isFollowed(block.isPrinted ? (all[index - 1] as Block) : block);
+    return isSnippet(block) && !isHeld;
+  });
+  if (blocks.length > 0)
+    describe(path, () => {
+      for (const block of blocks)
+        test(`line ${block.line} is held against what it is for`, (t) => check(block, cleanup(t)));
+    });
+}
+
+/** Code of a language that something could run; a block without a language is one that nobody has looked at. */
+function isSnippet({ language }: Block): boolean {
+  return [...runnable, "", "bash", "shell", "typescript", "javascript", "py", "yml"].includes(language);
+}
+
+function check(block: Block, atEnd: Cleanup): void {
+  const { path, language } = block;
+  const elsewhere = runElsewhere.find((each) => each[0] === path && each[1] === language);
+  if (block.isPrinted) assert.fail("nobody types the command above");
+  else if (elsewhere) {
+    const code = readFileSync(`${root}${elsewhere[2]}`, "utf8");
+    assert.ok(code.includes(path) && code.includes(`\`\`\`${language}\\n`), `${elsewhere[2]} runs it`);
+  } else if (language === "sh") checkTyped(block, atEnd);
+  else if (language === "json") checkSetting(block);
+  else if (language === "yaml") checkManifest(block, atEnd);
+  else if (block.above.includes("A mistake is answered")) checkMistake(block, atEnd);
+  else
+    assert.fail(`${path}: nothing runs or checks the block in line ${block.line}; see test/support/document-plan.ts`);
+}
+
+/** Commands whose programs, routes, options and settings must be there. */
+function checkTyped({ code, path }: Block, atEnd: Cleanup): void {
+  // Shapes that stand for what a reader has.
+  const placed = code.replaceAll("svc_…", apiKey).replaceAll("{…}", '{"tenant_id":"default","sub":"me","scopes":[]}');
+  const { calls, env, complaints } = typeDry(`U=http://127.0.0.1:8080 T=e836 A=547c R=resp_9d17\n${placed}`, atEnd);
+  const { unknownNames } = loadSettings(settingsOf(env));
+
+  assert.equal(complaints, "");
+  assert.deepEqual(unknownNames, []);
+  assert.ok(calls.length > 0 || Object.keys(env).length > 0, "it says something");
+  for (const call of calls) checkCall(call);
+  if (path === "docs/operations.md" && "POSTGRES_PASSWORD" in env) {
+    const compose = readFileSync(`${root}compose.yaml`, "utf8");
+    for (const name of Object.keys(env)) assert.ok(compose.includes(`\${${name}:`), `${name} of compose.yaml`);
+  }
+}
+
+function checkCall({ program, args }: Call): void {
+  const words = [program, ...args].join(" ");
+  if (program === "curl") checkRequest(args);
+  else if (program === "svc" || (program === "node" && args[0] === "svc.js"))
+    checkCommand(program === "svc" ? args : args.slice(1));
+  else if (program === "npm" && args[0] === "run" && args[1] === "perf") parseOptions(args.slice(3), "perf");
+  else if (program === "npm")
+    assert.ok(["ci", "start", "test", "link"].includes(args[0] ?? "") || scripts[args[1] ?? ""], words);
+  else if (program === "docker") checkContainer(args);
+  else assert.ok(program !== "node", `nobody knows ${words}`);
+}
+
+const router = new Router(allRoutes(readSettings({}).settings));
+
+/** A request that has its route, whose body that route takes. */
+function checkRequest(args: readonly string[]): void {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: {
+      request: { type: "string", short: "X" },
+      data: { type: "string", short: "d" },
+      header: { type: "string", short: "H", multiple: true },
+      silent: { type: "boolean", short: "s" },
+      "no-buffer": { type: "boolean", short: "N" },
+    },
+    allowPositionals: true,
+  });
+  const url = new URL(/^https?:/.test(positionals[0] ?? "") ? (positionals[0] as string) : `http://${positionals[0]}`);
+  const method = values.request ?? (values.data === undefined ? "GET" : "POST");
+
+  const found = router.find(method, url.pathname);
+
+  assert.equal(found.kind, "route", `${method} ${url.pathname}`);
+  const body = found.kind === "route" ? found.route.body : null;
+  if (values.data !== undefined && body) validate(body, JSON.parse(values.data), "body");
+}
+
+interface Help {
+  readonly options: Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>;
+  readonly positionals: readonly string[];
+}
+
+const helps = new Map<string, Help>();
+
+/** A command of svc that there is, with words and options that it takes. */
+function checkCommand([name = "", ...args]: readonly string[]): void {
+  const known: Help = helps.get(name) ?? JSON.parse(svc(["help", name, "--json"]).stdout);
+  helps.set(name, known);
+  const options = Object.fromEntries(
+    Object.entries(known.options).map(([key, { type, short }]) => [key, { type, ...(short && { short }) }]),
+  );
+  const { positionals } = parseArgs({
+    args: args.filter((word) => word !== "--json"),
+    options,
+    allowPositionals: true,
+    strict: true,
+  });
+  const needed = known.positionals.filter((word) => !word.startsWith("["));
+  assert.ok(
+    positionals.length >= needed.length && positionals.length <= known.positionals.length,
+    `svc ${name} ${args.join(" ")}`,
+  );
+}
+
+/** What is asked of the container engine: an image that can be made, settings that there are, a command of svc, a file to compose. */
+function checkContainer([action, ...args]: readonly string[]): void {
+  if (action === "build") {
+    assert.ok(existsSync(`${root}Dockerfile`) && args.at(-1) === ".");
+    return;
+  }
+  if (action === "compose") {
+    const { services } = parse(readFileSync(`${root}compose.yaml`, "utf8"));
+    assert.ok("svc" in services && args.includes("up"));
+    return;
+  }
+  assert.equal(action, "run");
+  const image = args.indexOf("svc", args.indexOf("--name") + 2);
+  const given = args.flatMap((word, at) => (args[at - 1] === "-e" ? [word] : []));
+  const env = Object.fromEntries(
+    given.map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]),
+  );
+  assert.deepEqual(loadSettings(env).unknownNames, []);
+  if (image < args.length - 1) checkCommand(args.slice(image + 1));
+}
+
+/** The value of the setting that the text above names. */
+function checkSetting({ above, code }: Block): void {
+  const name = /SVC_[A-Z_]+/.exec(above.slice(above.lastIndexOf("SVC_")))?.[0];
+  assert.ok(name !== undefined, "the text above says which setting it is");
+
+  const settings = loadSettings({ [name]: code });
+
+  assert.deepEqual([settings.unknownNames, settings.fromEnvironment, bootRefusals(settings)], [[], [name], []]);
+}
+
+/** A manifest that compiles; a part of a spec stands for a manifest that has no more. */
+function checkManifest({ code }: Block, atEnd: Cleanup): void {
+  const given = parse(code);
+  const manifest = "spec" in given ? given : { spec: given };
+  const file = join(tempDir(atEnd), "shown.json");
+  writeFileSync(file, JSON.stringify({ ...manifest, metadata: { name: "shown" } }));
+
+  const { status, stdout, stderr } = svc(["validate-manifest", file]);
+
+  assert.equal(status, 0, `${stdout}${stderr}`);
+}
+
+/** What README says that a mistake in its manifest is answered with. */
+function checkMistake({ code, path }: Block, atEnd: Cleanup): void {
+  const manifest = blocksOf(path).find(({ language }) => language === "yaml")?.code ?? "";
+  const file = join(tempDir(atEnd), "planner.yaml");
+  writeFileSync(file, manifest.replace("max_tool_calls: 20", "max_tool_calls: 501"));
+
+  const { status, stdout, stderr } = svc(["validate-manifest", file]);
+
+  assert.equal(status, 1);
+  assert.ok(`${stdout}${stderr}`.includes(code.trim().replace("planner.yaml: ", "")), `${stdout}${stderr}`);
+}
+
+function settingsOf(env: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("SVC_")));
+}
+
+function svc(args: readonly string[]) {
+  return spawnSync(process.execPath, ["--import", `${root}strip-types.js`, `${root}svc.ts`, ...args], {
+    env: { PATH: process.env.PATH },
+    encoding: "utf8",
+  });
+}

@@ -1,0 +1,207 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { type Block, type Command, commandsOf, type Printed, readPrinted } from "./document.ts";
+import { type Env, startServer, type TestServer } from "./server.ts";
+import { root } from "./source.ts";
+import { type Cleanup, tempDir } from "./temp.ts";
+
+// Does what a document tells its reader to do, in the order in which it stands there, in a directory that looks like a clone:
+//
+// - a block of `sh` is typed into a shell, command by command; one that ends in `npm start` or `svc serve` starts the server, or
+//   starts it again where its settings are others;
+// - what stands below a command, as comments or as a block, is held against what it prints. Ids and times are others each time: those
+//   that were seen are put in the place of the document's from there on;
+// - a block after a text that names a file in which to save it is saved there, and run where the text says so;
+// - a block behind `<!-- not run: why -->` is left alone.
+
+const commandMsMax = 60_000;
+const printedMsMax = 20_000;
+const pollMs = 20;
+const startsServer =
+  /^(?:.*&& )?((?:\w+=(?:'[^']*'|"[^"]*"|\S+)\s+(?:\\\n\s*)?)*)(?:npm start|(?:svc|node svc\.js) serve)\s*(?:#.*)?$/s;
+
+interface ReaderOptions {
+  /** Settings beside those that the documents name. */
+  readonly env?: Env;
+  /** What stands in the documents for something of this machine, and what it is here. */
+  readonly places?: Readonly<Record<string, string>>;
+  /** Where a reader begins with a server. */
+  readonly isServed?: boolean;
+}
+
+/** A reader in front of a shell, with a clone. */
+export class Reader {
+  readonly directory: string;
+  readonly #atEnd: Cleanup;
+  readonly #options: ReaderOptions;
+  readonly #shell: ChildProcess;
+  readonly #seen = new Map<string, string>();
+  #server: TestServer | null = null;
+  /** The settings that the server was started with. */
+  #settings = "";
+  /** The newest API key that was printed. */
+  #key = "svc_…";
+  #printed = "";
+  #read = 0;
+
+  constructor(atEnd: Cleanup, options: ReaderOptions = {}) {
+    this.#atEnd = atEnd;
+    this.#options = options;
+    this.directory = tempDir(atEnd);
+    for (const name of readdirSync(root))
+      if (!["data", "agents", "try", ".git"].includes(name)) symlinkSync(join(root, name), join(this.directory, name));
+    const path = `${dirname(process.execPath)}:${join(root, "node_modules/.bin")}:${process.env.PATH}`;
+    this.#shell = spawn("bash", ["--noprofile", "--norc"], {
+      cwd: this.directory,
+      env: { HOME: this.directory, LANG: "C.UTF-8", PATH: path, ...options.env },
+      stdio: ["pipe", "pipe", "pipe"],
+      // What the shell has begun in the background ends with it.
+      detached: true,
+    });
+    atEnd.after(() => {
+      if (this.#shell.pid !== undefined) process.kill(-this.#shell.pid, "SIGKILL");
+    });
+    for (const stream of [this.#shell.stdout, this.#shell.stderr])
+      stream?.setEncoding("utf8").on("data", (text: string) => {
+        this.#printed += text;
+      });
+    this.#shell.stdin?.write('curl() { command curl --silent --show-error --fail-with-body "$@"; }\n');
+    this.#shell.stdin?.write('svc() { node svc.js "$@"; }\n');
+  }
+
+  /** What was printed since the last time that this was asked. */
+  printed(): string {
+    const text = this.#printed.slice(this.#read);
+    this.#read = this.#printed.length;
+    return text;
+  }
+
+  /** The server that was started last. */
+  get server(): TestServer {
+    if (this.#server === null) throw new Error("nothing was started");
+    return this.#server;
+  }
+
+  /** Follows one block. Rejects with what was printed where a command of it fails, or prints something else than the document says. */
+  async follow(block: Block): Promise<void> {
+    const { language, code, above, isPrinted } = block;
+    // The end of the paragraph says what the block is.
+    const [, file] = /`([\w./-]+\.(?:ya?ml|json|mjs|ts|py))`/.exec(above.slice(-300)) ?? [];
+    if (isPrinted) return;
+    if (language !== "sh" && file === undefined) throw new Error(`${above}\ndoes not say where it is to be saved`);
+    if (language !== "sh" && file !== undefined) {
+      mkdirSync(join(this.directory, dirname(file)), { recursive: true });
+      writeFileSync(join(this.directory, file), this.#placed(code));
+      const [, command] = /run\s+`([^`]+)`/i.exec(above) ?? [];
+      if (command !== undefined) await this.#type(command);
+    } else if (language === "sh") {
+      for (const command of commandsOf(block)) await this.#obey(command);
+    }
+  }
+
+  async #obey({ text, printed }: Command): Promise<void> {
+    if (this.#options.isServed && this.#server === null) {
+      mkdirSync(join(this.directory, "agents"), { recursive: true });
+      await this.#start("SVC_MANIFEST_DIR=agents");
+    }
+    const [, settings] = startsServer.exec(text) ?? [];
+    if (settings !== undefined) {
+      if (text.startsWith("kill -9")) await this.#server?.kill();
+      return this.#start(settings);
+    }
+    return printed === null ? this.#type(text) : this.#typeAndSee(text, readPrinted(printed));
+  }
+
+  /** Starts a server with what the shell has exported, and these settings; one that runs with the same goes on. */
+  async #start(settings: string): Promise<void> {
+    await this.#type(`${settings} env -0 > "$HOME/.started"`);
+    const given = readFileSync(join(this.directory, ".started"), "utf8")
+      .split("\0")
+      .map((line): [string, string] => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)])
+      .filter(([name]) => name.startsWith("SVC_") && name !== "SVC_PORT")
+      .map(([name, value]) => [name, this.#absolute(value)]);
+    const isSame = JSON.stringify(given) === this.#settings && this.#server?.isRunning;
+    if (isSame) return;
+    const before = this.#server?.url;
+    await this.#server?.stop();
+    this.#settings = JSON.stringify(given);
+    this.#server = await startServer({
+      atEnd: this.#atEnd,
+      dataDir: join(this.directory, "data"),
+      env: Object.fromEntries(given),
+    });
+    await this.#type(
+      `export SVC_PORT=${new URL(this.#server.url).port}; if [ "\${U-}" = "${before}" ]; then U=${this.#server.url}; fi`,
+    );
+  }
+
+  /** A setting that names something of the reader's directory, as the server finds it from its own. */
+  #absolute(value: string): string {
+    const path = join(this.directory, value);
+    return value !== "" && existsSync(path) ? path : value;
+  }
+
+  /** What the reader would put in its place: where things are, the key that was made, and the ids that were printed. */
+  #placed(code: string): string {
+    const here = new URL(this.#server?.url ?? "http://127.0.0.1:8080");
+    const places = Object.entries(this.#options.places ?? {});
+    const placed = code
+      .replaceAll("http://127.0.0.1:8080", here.origin)
+      .replaceAll("localhost:8080", here.host)
+      .replaceAll("svc_…", this.#key);
+    return [...places, ...this.#seen].reduce((text, [theirs, ours]) => text.replaceAll(theirs, ours), placed);
+  }
+
+  /** Types a command, and waits until it has printed what the document says. One that only reads is typed again until then. */
+  async #typeAndSee(command: string, wanted: Printed): Promise<void> {
+    let from = this.#printed.length;
+    const isStream = /^curl .*-N\b/.test(command);
+    const isRead = /^curl /.test(command) && !/ (-d|-X|-T)\b/.test(command);
+    const [, assigned] = /^(\w+)=\$\(/.exec(command) ?? [];
+    // What a command prints is what it is held against: some end with 1 when they have something to say.
+    const mayFail = !command.includes("curl ");
+    if (isStream) this.#shell.stdin?.write(`{ ${this.#placed(command)}\n} </dev/null &\n`);
+    else await this.#type(command, mayFail);
+    if (assigned !== undefined) await this.#type(`printf '%s\\n' "$${assigned}"`);
+    for (const deadline = performance.now() + printedMsMax; ; ) {
+      const found = wanted.pattern.exec(this.#printed.slice(from));
+      if (found) {
+        for (const [index, id] of wanted.ids.entries()) this.#seen.set(id, found[index + 1] as string);
+        return;
+      }
+      const isOver = performance.now() > deadline || /curl: \(\d+\)/.test(this.#printed.slice(from));
+      if (isOver || !(isStream || isRead))
+        throw new Error(`${command}\nwas to print ${wanted.pattern}\nand has printed ${this.#printed.slice(from)}`);
+      await new Promise((resolve) => setTimeout(resolve, pollMs));
+      if (isStream) continue;
+      from = this.#printed.length;
+      await this.#type(command);
+    }
+  }
+
+  async #type(command: string, mayFail = false): Promise<void> {
+    // A stream that only listens goes on until the reader has seen enough.
+    const listens = /curl -N \S*\/chat\/stream\//.test(command);
+    const from = this.#printed.length;
+    const typed = this.#placed(command);
+    this.#shell.stdin?.write(
+      `{ ${listens ? typed.replace("curl -N", "curl -N --max-time 1") : typed}\n} </dev/null; echo "<exit $?>"\n`,
+    );
+    const code = await this.#exitCode(command, from);
+    const printed = this.#printed.slice(from);
+    this.#key = /svc_[\w-]{20,}/.exec(printed)?.[0] ?? this.#key;
+    if (code !== 0 && !mayFail && !(listens && code === 28))
+      throw new Error(`${command}\nended with ${code}: ${printed}`);
+  }
+
+  async #exitCode(command: string, from: number): Promise<number> {
+    const deadline = performance.now() + commandMsMax;
+    while (performance.now() < deadline) {
+      const [, code] = /<exit (\d+)>/.exec(this.#printed.slice(from)) ?? [];
+      if (code !== undefined) return Number(code);
+      await new Promise((resolve) => setTimeout(resolve, pollMs / 2));
+    }
+    throw new Error(`${command}\ndoes not end: ${this.#printed.slice(from)}`);
+  }
+}
