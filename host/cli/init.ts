@@ -34,7 +34,7 @@ export function initCommand(schemaPath: string): Command {
       const text = `Wrote ${path}.
 
 Check it:    ${next[0]}
-Serve it:    ${next[1]}
+Serve it:    ${next[1]}      (end a server that runs without it first: Ctrl-C)
 Talk to it:  ${next[2]}      (in another terminal)
 
 Changes of the file are seen at once by the running server.`;

@@ -21,8 +21,14 @@ export const restoreCommand: Command = {
     const startedAt = env.monotonic();
     let lock: DataDirLock | undefined;
     try {
-      if (options.check !== true && config.engine === "sqlite")
-        lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
+      if (options.check !== true && config.engine === "sqlite") {
+        try {
+          lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
+        } catch (error) {
+          // Nothing has begun, so that there is nothing to be made again.
+          return failed(2, "target_in_use", `Refused: ${reasonOf(error, settings)}`);
+        }
+      }
       const store = objectStoreConfigOf(settings);
       const contents =
         options.check === true

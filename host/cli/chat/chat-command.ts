@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { loadSettings } from "../../../governance/settings/settings.ts";
 import {
   type Command,
@@ -109,12 +110,19 @@ function outcomeOf(said: Spoken, session: ChatSession, lines: Lines | null): Out
   session.endLine();
   if (said.kind === "said")
     return { code: 0, json: { ok: true, thread_id: thread }, text: lines?.isTyped && session.hasSpoken ? resume : "" };
-  const { code, json, text } = failure(said);
+  const { code, json, text } = failure(said, session.manifest);
   return { code, json: { ...json, thread_id: thread }, text: session.hasSpoken ? `${text}\n${resume}` : text };
 }
 
-function failure(said: Exclude<Spoken, { kind: "said" }>): Outcome {
-  if (said.kind === "refused") return said.outcome;
+/** What a server refuses that was started without the directory in which `svc init` has written the manifest. */
+function withFile(outcome: Outcome, manifest: string): Outcome {
+  const path = `agents/${manifest}.yaml`;
+  if (outcome.json.error !== "unknown_manifest" || !existsSync(path)) return outcome;
+  return { ...outcome, text: `${outcome.text}\n${path} is here: start the server with SVC_MANIFEST_DIR=agents.` };
+}
+
+function failure(said: Exclude<Spoken, { kind: "said" }>, manifest: string): Outcome {
+  if (said.kind === "refused") return withFile(said.outcome, manifest);
   if (said.kind === "interrupted")
     return { code: 130, json: { ok: false, error: "interrupted" }, text: "Interrupted." };
   if (said.kind === "failed") return failed(1, "turn_failed", "The turn has not come to its end.");

@@ -65,6 +65,11 @@ export class ChatSession {
     this.#view = this.#newView();
   }
 
+  /** Whom it speaks to. */
+  get manifest(): string {
+    return this.#manifest;
+  }
+
   /** What follows `svc chat` to go on with the conversation. */
   words(): string {
     const { url } = this.#options;

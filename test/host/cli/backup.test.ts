@@ -54,6 +54,7 @@ describe("svc backup and svc restore", () => {
     const target = place();
     const restored = await svc(["restore", backup], target);
     const again = await svc(["restore", backup], target);
+    const taken = await svc(["restore", backup], server.dataDir);
     const second = await startServer({ atEnd, env: auth, dataDir: target });
 
     assert.equal(saved.code, 0, saved.stderr);
@@ -65,6 +66,10 @@ describe("svc backup and svc restore", () => {
     assert.equal(restored.code, 0, restored.stderr);
     assert.match(restored.stdout, /^Restored and verified: /);
     assert.deepEqual([again.code, again.stderr], [2, `Refused: ${target}/svc.db is there already.\n`]);
+    assert.deepEqual(
+      [taken.code, taken.stderr],
+      [2, `Refused: SVC_DATA_DIR: another process uses the data directory ${server.dataDir}\n`],
+    );
     for (const path of ["svc.db", "backup.json", "."]) assert.equal(statSync(join(backup, path)).mode & 0o077, 0, path);
     assert.equal(statSync(join(target, "svc.db")).mode & 0o077, 0);
     await checkRestored(second, fileId, history);

@@ -11,10 +11,11 @@ import { said } from "./chat/talking.ts";
 import { root } from "./started.ts";
 import { temporaryDirectory } from "./support.ts";
 
-function svc(argv: readonly string[], cwd: string) {
+function svc(argv: readonly string[], cwd: string, input = "") {
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, "svc.js"), ...argv], {
     encoding: "utf8",
     cwd,
+    input,
     env: { PATH: process.env.PATH ?? "" },
   });
   return { code: status, stdout, stderr };
@@ -27,7 +28,9 @@ describe("svc init", () => {
 
     const made = svc(["init", "helper"], cwd);
     const valid = svc(["validate-manifest", "agents/helper.yaml"], cwd);
-    const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: join(cwd, "agents") } });
+    const server = await startServer({ atEnd });
+    const unserved = svc(["chat", "helper", "--url", server.url], cwd, "What is 19 * 21?");
+    await server.restart({ SVC_MANIFEST_DIR: join(cwd, "agents") });
     const answer = await said(["chat", "helper", "--url", server.url], { atEnd, input: "What is 19 * 21?" });
 
     assert.equal(made.code, 0);
@@ -39,6 +42,8 @@ describe("svc init", () => {
     ])
       assert.ok(made.stdout.includes(words), words);
     assert.equal(valid.code, 0, valid.stderr);
+    assert.equal(unserved.code, 1);
+    assert.match(unserved.stderr, /\nagents\/helper\.yaml is here: start the server with SVC_MANIFEST_DIR=agents\.\n$/);
     const [, schema = ""] = /\$schema=(.*)/.exec(readFileSync(join(cwd, "agents/helper.yaml"), "utf8")) ?? [];
     assert.ok(existsSync(join(cwd, "agents", schema)));
     assert.equal(answer.code, 0);
