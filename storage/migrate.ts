@@ -31,9 +31,10 @@ export interface MigrateResult {
 }
 
 /**
- * Brings the schema to a revision, each step in its own transaction. Safe when several processes do it at once: each step is
- * taken by one of them. `known` are all migrations of the deployment, in the order of their revisions; what plugins have made that
- * are not loaded is left as it is. Refuses with `MigrationRefused`.
+ * Brings the schema to a revision, each step in its own transaction; a new database gets all of its steps in one, which flushes the
+ * disk once. Safe when several processes do it at once: each step is taken by one of them. `known` are all migrations of the
+ * deployment, in the order of their revisions; what plugins have made that are not loaded is left as it is. Refuses with
+ * `MigrationRefused`.
  */
 export async function migrate(
   config: StoreConfig,
@@ -64,9 +65,10 @@ export async function migrate(
       more = await session.change((all) => {
         const revisions = withoutAbsent(all, known);
         refuseUnknown(revisions, known);
-        const change = downgrade ? nextDown(revisions, goal, known) : nextUp(revisions, goal, known);
-        if (change) applied.push(change.revision);
-        return change;
+        const pending = downgrade ? stepsDown(revisions, goal, known) : stepsUp(revisions, goal, known);
+        const changes = all.length === 0 ? pending : pending.slice(0, 1);
+        applied.push(...changes.map(({ revision }) => revision));
+        return changes;
       });
     }
     return { from, to: highest(withoutAbsent(await session.revisions(), known)), applied };
@@ -114,15 +116,19 @@ async function openSchema(config: StoreConfig): Promise<SchemaSession> {
   return (await import("./postgres/schema.ts")).openPostgresSchema(config.postgres);
 }
 
-/** The lowest revision up to `goal` that is missing. One that was skipped before, when another layer had none, comes first. */
-function nextUp(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange | undefined {
-  const next = known.find(({ revision }) => !isBelow(goal, revision) && !revisions.includes(revision));
-  return next && { revision: next.revision, name: next.name, direction: "up", steps: next.up };
+/** The revisions up to `goal` that are missing, the lowest first: also one that was skipped before, when another layer had none. */
+function stepsUp(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange[] {
+  return known
+    .filter(({ revision }) => !isBelow(goal, revision) && !revisions.includes(revision))
+    .map(({ revision, name, up }) => ({ revision, name, direction: "up", steps: up }));
 }
 
-function nextDown(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange | undefined {
-  const next = known.findLast(({ revision }) => isBelow(goal, revision) && revisions.includes(revision));
-  return next && { revision: next.revision, name: next.name, direction: "down", steps: next.down };
+/** The revisions beyond `goal` that are there, the highest first. */
+function stepsDown(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange[] {
+  return known
+    .filter(({ revision }) => isBelow(goal, revision) && revisions.includes(revision))
+    .map(({ revision, name, down }): SchemaChange => ({ revision, name, direction: "down", steps: down }))
+    .reverse();
 }
 
 /** Revisions of plugins begin with their names. */

@@ -45,18 +45,18 @@ export async function openPostgresSchema(config: PostgresConfig): Promise<Schema
       try {
         await client.query(`SELECT pg_advisory_xact_lock(${schemaLock})`);
         if ((await revisions()).length === 0) await client.query(revisionsTable);
-        const change = choose(await revisions());
-        if (change) {
-          for (const statement of statementsOf(change.steps, "postgres")) await client.query(statement);
-          if (change.direction === "up")
+        const changes = choose(await revisions());
+        for (const { revision, name, direction, steps } of changes) {
+          for (const statement of statementsOf(steps, "postgres")) await client.query(statement);
+          if (direction === "up")
             await client.query(
               "INSERT INTO schema_revisions VALUES ($1, $2, CAST(extract(epoch FROM now()) * 1000 AS BIGINT))",
-              [change.revision, change.name],
+              [revision, name],
             );
-          else await client.query("DELETE FROM schema_revisions WHERE revision = $1", [change.revision]);
+          else await client.query("DELETE FROM schema_revisions WHERE revision = $1", [revision]);
         }
         await client.query("COMMIT");
-        return change !== undefined;
+        return changes.length > 0;
       } catch (error) {
         await client.query("ROLLBACK").catch(() => {});
         throw error;

@@ -25,18 +25,18 @@ export async function openSqliteSchema(path: string): Promise<SchemaSession> {
       db.exec("BEGIN IMMEDIATE");
       try {
         db.exec(revisionsTable);
-        const change = choose(revisions());
-        if (change) {
-          for (const statement of statementsOf(change.steps, "sqlite")) db.exec(statement);
-          if (change.direction === "up")
+        const changes = choose(revisions());
+        for (const { revision, name, direction, steps } of changes) {
+          for (const statement of statementsOf(steps, "sqlite")) db.exec(statement);
+          if (direction === "up")
             db.prepare("INSERT INTO schema_revisions VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))").run(
-              change.revision,
-              change.name,
+              revision,
+              name,
             );
-          else db.prepare("DELETE FROM schema_revisions WHERE revision = ?").run(change.revision);
+          else db.prepare("DELETE FROM schema_revisions WHERE revision = ?").run(revision);
         }
         db.exec("COMMIT");
-        return change !== undefined;
+        return changes.length > 0;
       } catch (error) {
         if (db.inTransaction) db.exec("ROLLBACK");
         throw error;

@@ -27,10 +27,10 @@ export interface SchemaSession {
   /** The revisions that the database has; none when it is new. */
   revisions(): Promise<string[]>;
   /**
-   * Makes one change in one transaction that excludes every other session: `choose` is given the revisions as they are then.
+   * Makes changes in one transaction that excludes every other session: `choose` is given the revisions as they are then.
    * Answers whether there was a change to make.
    */
-  change(choose: (revisions: string[]) => SchemaChange | undefined): Promise<boolean>;
+  change(choose: (revisions: string[]) => readonly SchemaChange[]): Promise<boolean>;
   close(): Promise<void>;
 }
 

@@ -239,6 +239,20 @@ for (const dialect of dialects) {
       assert.equal(await currentRevision(config), newest);
     });
 
+    test("a new database gets its whole schema or nothing, and one that is behind each step that can be made", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      const last = migrations.at(-1) as Migration;
+      const broken: Migration = { revision: "9999", name: "broken", up: ["CREATE NONSENSE"], down: [] };
+
+      await assert.rejects(migrate(config, head, [...migrations, broken]));
+      const ofNew = await currentRevision(config);
+      await migrate(config, { target: "0001", downgrade: false });
+      await assert.rejects(migrate(config, head, [...migrations, broken]));
+
+      assert.equal(ofNew, "base");
+      assert.equal(await currentRevision(config), last.revision);
+    });
+
     test("several starters at once apply each migration once", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
 
