@@ -36,6 +36,17 @@ export function readAnswerSchema(
   schema: Readonly<Record<string, unknown>>,
   refuse: (at: Path, says: string) => void,
 ): AnswerSchema | null {
+  const read = readTree(schema, refuse);
+  if (read === null || ajv.validateSchema(read.tree) === true) return read;
+  const [error] = ajv.errors ?? [];
+  refuse([], `is no JSON Schema: ${error?.instancePath ?? ""} ${error?.message ?? ""}`.trimEnd());
+  return null;
+}
+
+function readTree(
+  schema: Readonly<Record<string, unknown>>,
+  refuse: (at: Path, says: string) => void,
+): AnswerSchema | null {
   const json = JSON.stringify(schema);
   if (json.length > charsMax) {
     refuse([], `is longer than ${charsMax} characters`);
@@ -46,11 +57,6 @@ export function readAnswerSchema(
   if (reader.isRefused) return null;
   if (!isObject(tree) || tree.type !== "object") {
     refuse([], 'must be of the type "object"');
-    return null;
-  }
-  if (!ajv.validateSchema(tree)) {
-    const [error] = ajv.errors ?? [];
-    refuse([], `is no JSON Schema: ${error?.instancePath ?? ""} ${error?.message ?? ""}`.trimEnd());
     return null;
   }
   return { json, tree, isStrict: reader.isStrict };
@@ -127,9 +133,9 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A schema of our own. */
+/** A schema of our own, which needs nobody to say that it is one: for that the schema of schemas is compiled, at the start of each thread. */
 export function readOwnSchema(schema: Readonly<Record<string, unknown>>): AnswerSchema {
-  const read = readAnswerSchema(schema, (at, says) => {
+  const read = readTree(schema, (at, says) => {
     throw new Error(`${at.join(".")} ${says}`);
   });
   return read as AnswerSchema;
