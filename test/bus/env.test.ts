@@ -25,7 +25,10 @@ test("ids for what is stored come in the order of time, and nobody guesses the r
   for (const id of made) assert.match(id, /^[0-9a-f]{32}$/);
   assert.equal(new Set(made.map((id) => id.slice(12))).size, made.length);
   const times = made.map((id) => Number.parseInt(id.slice(0, 12), 16));
-  assert.deepEqual(times, [...times].sort((a, b) => a - b));
+  assert.deepEqual(
+    times,
+    [...times].sort((a, b) => a - b),
+  );
   assert.equal(new Set(times).size, 50);
 });
 
