@@ -43,7 +43,10 @@ export const errorTable = {
     help: "A thread id is a suffix of 1 to 200 characters without : # / \\ or control characters.",
   },
   manifest_required: { status: 400, help: "The request names no manifest." },
-  messages_or_template_required: { status: 400, help: "Neither messages nor template yields a user message." },
+  messages_or_template_required: {
+    status: 400,
+    help: 'Neither messages nor template yields a user message: send messages, such as [{"role": "user", "content": "hi"}].',
+  },
   model_not_allowlisted: { status: 400, help: "The requested model is not one that this manifest may use." },
   unknown_manifest: { status: 404, help: "No manifest of this name." },
   unknown_prompt: { status: 404, help: "The manifest declares no prompt of this name." },
@@ -52,7 +55,10 @@ export const errorTable = {
   mode_not_allowed: { status: 403, help: "The manifest does not allow conversations to be in this permission mode." },
   too_many_commands: { status: 404, help: "More slash commands in one request than are allowed." },
   unsupported_part: { status: 422, help: "The message carries a part that the model cannot be given." },
-  invalid_idempotency_key: { status: 400, help: "Visible ASCII, 1 to 255 characters, without { or }." },
+  invalid_idempotency_key: {
+    status: 400,
+    help: "An Idempotency-Key is visible ASCII, 1 to 255 characters, without blanks, { or }.",
+  },
   idempotency_key_requires_thread_id: { status: 400, help: "A keyed stream needs a thread to replay from." },
   idempotency_key_reused: { status: 422, help: "The key was used with another body." },
   idempotency_in_progress: { status: 409, retryable: true, help: "The first request with this key is still running." },
@@ -113,7 +119,10 @@ export const errorTable = {
   unresolved_secret: { status: 503, help: "A secret:NAME reference resolves to nothing." },
   // Models
   model_provider_error: { status: 502, retryable: true, help: "The model provider failed." },
-  model_not_configured: { status: 503, help: "No credential is configured for the model's provider." },
+  model_not_configured: {
+    status: 503,
+    help: "No credential is configured for the model's provider; `svc doctor` names the setting.",
+  },
   tool_failed: { status: 502, help: "A tool has failed without which the run is not to go on; detail says why." },
   unknown_embedding_model: { status: 404, help: "SVC_MODEL_ROUTES has no route of this id with kind embedding." },
   embedding_refused: { status: 400, help: "The provider does not take these inputs; the message says why." },
@@ -167,6 +176,15 @@ export type ErrorCode = keyof typeof errorTable;
 
 /** Statuses whose codes newcomers meet first, and cannot do anything with: they carry a sentence. */
 const spokenStatuses: ReadonlySet<number> = new Set([404, 405, 415, 502]);
+/** And codes of other statuses. */
+const spokenCodes: ReadonlySet<ErrorCode> = new Set([
+  "host_not_allowed",
+  "invalid_idempotency_key",
+  "manifest_required",
+  "messages_or_template_required",
+  "model_not_configured",
+  "name_mismatch",
+]);
 
 /** What a refusal says beside its code. */
 export interface ErrorDetails {
@@ -209,7 +227,7 @@ export class SvcError extends Error {
 
   /** What is said to a person beside the code; null for codes that say enough, or whose bodies are written down to the letter. */
   get sentence(): string | null {
-    const isSpoken = spokenStatuses.has(this.status) || this.code === "host_not_allowed";
+    const isSpoken = spokenStatuses.has(this.status) || spokenCodes.has(this.code);
     return this.details.message ?? (isSpoken ? errorTable[this.code].help : null);
   }
 

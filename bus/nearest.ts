@@ -4,12 +4,15 @@
 const charactersMax = 64;
 /** Names that are compared: more than anybody registers. */
 const knownMax = 2_000;
+/** What is shorter may begin anything. */
+const beginningMin = 5;
 /** More names than these are no help to read. */
 const toldMax = 40;
 
 /**
  * The one of `known` that `name` is most likely a slip of: in another spelling of case, dash and underscore, or by as many wrong,
- * missing, added or swapped neighbouring letters as a third of its length, two at most. Null when there is none.
+ * missing, added or swapped neighbouring letters as a third of its length, two at most; or else the only one that it is the beginning of.
+ * Null when there is none.
  */
 export function nearest(name: string, known: Iterable<string>): string | null {
   if (name.length > charactersMax) return null;
@@ -17,14 +20,18 @@ export function nearest(name: string, known: Iterable<string>): string | null {
   let best: string | null = null;
   let least = Math.min(2, Math.floor(wanted.length / 3)) + 1;
   let compared = 0;
+  const longer: string[] = [];
   for (const candidate of known) {
     if (++compared > knownMax) break;
-    const distance = slips(wanted, plain(candidate), least);
+    const other = plain(candidate);
+    if (wanted.length >= beginningMin && other.length <= charactersMax && other.startsWith(wanted))
+      longer.push(candidate);
+    const distance = slips(wanted, other, least);
     if (distance >= least) continue;
     best = candidate;
     least = distance;
   }
-  return best;
+  return best ?? (longer.length === 1 ? (longer[0] as string) : null);
 }
 
 /** What to say behind a name that is not there: which is near, or else which there are; empty when those are none or too many. */

@@ -12,7 +12,15 @@ export const membersMaxDefault = 60_000;
 export const valuesMax = 100_000;
 
 /** Why a text is not taken, in words that follow "the JSON". */
-export class JsonFault extends Error {}
+export class JsonFault extends Error {
+  /** Where a text is no JSON, in words that go on; the engine's own, so that nothing may rest on them. */
+  readonly where: string;
+
+  constructor(message: string, where = "") {
+    super(message);
+    this.where = where;
+  }
+}
 
 /** What a reader asks of a text beside what is asked of all. */
 export interface JsonRules {
@@ -25,9 +33,17 @@ export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
   checkStructure(text, rules);
   try {
     return JSON.parse(text);
-  } catch {
-    throw new JsonFault("does not parse");
+  } catch (error) {
+    throw new JsonFault("does not parse", whyNot(error as SyntaxError));
   }
+}
+
+/** Where the engine has stopped and why, without what it quotes of the text. */
+function whyNot({ message }: SyntaxError): string {
+  const said = /^(.*) in JSON at position \d+ \((line \d+ column \d+)\)$/s.exec(message);
+  if (said) return ` at ${said[2]}: ${said[1]}`;
+  const token = /^Unexpected token (.{1,8}), /su.exec(message);
+  return token ? `: unexpected ${token[1]}` : message.startsWith("Unexpected end") ? ": it ends too early" : "";
 }
 
 const quote = 0x22;

@@ -21,7 +21,7 @@ export function readJsonBody(
     return parseStrictJson(body.toString("utf8"), { membersMax });
   } catch (error) {
     if (error instanceof JsonFault)
-      throw new SvcError("invalid_json", { detail: `the JSON of the body ${error.message}` });
+      throw new SvcError("invalid_json", { detail: `the JSON of the body ${error.message}${error.where}` });
     throw error;
   }
 }

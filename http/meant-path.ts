@@ -9,7 +9,8 @@ export function meantPath(path: string, paths: readonly string[]): string {
   // What stands in the place of a parameter is the client's own, and no slip.
   const filled = new Map(paths.map((each) => [fill(each.split("/"), asked), each]));
   const near = nearest(path, filled.keys());
-  if (near !== null) return ` Did you mean ${filled.get(near)}?`;
+  // What goes on with a parameter is told below, beside others that do.
+  if (near !== null && !near.startsWith(`${path}/`)) return ` Did you mean ${filled.get(near)}?`;
   const below = paths.filter((each) => each.startsWith(`${path.replace(/\/$/, "")}/{`)).slice(0, toldMax);
   return below.length === 0 ? "" : ` There is ${below.join(", ")}.`;
 }

@@ -10,6 +10,9 @@ const errorTypes: Readonly<Record<number, string>> = {
   502: "model_gateway_error",
 };
 
+/** Clients of this protocol name a provider's model. */
+const modelHelp = " The model of a request is the name of a manifest, which says what model answers.";
+
 /** Refusals in the form of the OpenAI protocol; those of the middleware keep their own bodies (decision 31). */
 export function openAiRefusal(error: SvcError, requestId: string): Reply {
   const { code, details } = error;
@@ -33,7 +36,7 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
           ? details.detail
           : details.message === undefined
             ? error.message
-            : `${error.message}: ${details.message}`;
+            : `${error.message}: ${details.message}${code === "unknown_manifest" ? modelHelp : ""}`;
   const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
   // The parameter has a place of its own.
   const wireCode = code === "invalid_thread_id" ? "invalid_user" : isUnsupported ? code : error.message;

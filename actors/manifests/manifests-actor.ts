@@ -181,7 +181,10 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
 async function checkedManifest(manifest: unknown, name: string, { key, deps, env }: Context): Promise<CompiledAgent> {
   try {
     const parsed = parseManifest(manifest);
-    if (parsed.metadata.name !== name) throw new SvcError("name_mismatch");
+    if (parsed.metadata.name !== name) {
+      const message = `metadata.name is ${parsed.metadata.name}, and the path says ${name}: they must be the same.`;
+      throw new SvcError("name_mismatch", { message });
+    }
     // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.
     await turnOfOthers(env);
     return await deps.manifests.check(parsed, key);

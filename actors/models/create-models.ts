@@ -218,7 +218,8 @@ export function isConfigured(provider: string, settings: Settings): boolean {
   return keyOf(provider, settings) !== undefined && (provider !== "workers_ai" || account_id !== undefined);
 }
 
-function missingSetting(provider: string, settings: Settings): string {
+/** What is to be set for a built-in provider that has no credential. */
+export function missingSetting(provider: string, settings: Settings): string {
   if (keyOf(provider, settings) === undefined) return providerKeyNames(provider as ModelProviderName)[0];
   return "its account_id in SVC_MODEL_PROVIDER_OPTIONS";
 }
@@ -237,7 +238,11 @@ function callerOf(name: string, { settings, secrets, mask }: ProviderDeps): Omit
 /** Where a built-in provider is and as whom it is called. Refuses with model_not_configured. */
 export function wireConfigOf(name: string, deps: ProviderDeps): WireConfig {
   const { settings } = deps;
-  if (!isProvider(name) || !isConfigured(name, settings)) throw new SvcError("model_not_configured", { subject: name });
+  if (!isProvider(name)) throw new SvcError("model_not_configured", { subject: name });
+  if (!isConfigured(name, settings)) {
+    const message = `No credential is configured for ${name}: the operator of this server sets ${missingSetting(name, settings)}.`;
+    throw new SvcError("model_not_configured", { subject: name, message });
+  }
   const { base_url, account_id = "", gateway_id } = optionsOf(name, settings);
   const ownUrl = settings.litellmBaseUrl || base_url;
   return {

@@ -17,7 +17,7 @@ export const accessSettings = {
     [],
     "Map of key to {tenant_id, sub, scopes[]}; `svc keys` makes one.",
     readApiKeys,
-    { secret: true },
+    { secret: true, cure: "`svc keys` prints an entry" },
   ),
   jwksPublic: json<Jwks | null>(
     "JWKS_PUBLIC",

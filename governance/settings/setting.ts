@@ -23,6 +23,8 @@ export interface Setting<T> {
 interface Options {
   readonly defaultWords?: string;
   readonly secret?: boolean;
+  /** What to do about a text that is not JSON. */
+  readonly cure?: string;
 }
 
 const prefix = "SVC_";
@@ -206,7 +208,7 @@ export function json<T>(
     try {
       document = JSON.parse(value);
     } catch {
-      throw new Error("is not JSON");
+      throw new Error(options.cure === undefined ? "is not JSON" : `is not JSON; ${options.cure}`);
     }
     return check(document);
   };

@@ -1,6 +1,7 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { missingSetting } from "../../actors/models/create-models.ts";
 import type { Env } from "../../bus/env.ts";
 import { Redis } from "../../governance/egress/redis.ts";
 import { readRedisUrl } from "../../governance/egress/redis-place.ts";
@@ -183,7 +184,7 @@ async function checkModel(
   if (missing !== null) {
     return {
       status: "warning",
-      detail: `${id} needs ${missing} of ${route.provider}; turns answer model_not_configured`,
+      detail: `${id} needs ${missing} of ${route.provider}; turns answer model_not_configured; set ${missingSetting(route.provider, settings)}`,
     };
   }
   if (key !== undefined) await new Secrets(settings, new SecretMask([])).resolve(key);

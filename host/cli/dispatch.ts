@@ -1,7 +1,7 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { meant } from "../../bus/nearest.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
-import { SettingsError } from "../../governance/settings/settings.ts";
+import { SettingsError, settingNames } from "../../governance/settings/settings.ts";
 import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, UsageError } from "./command.ts";
 import { commandHelp, overview } from "./help.ts";
 
@@ -105,7 +105,9 @@ function refuseUnknownOption(
     // As it was typed: of -json, which the parser takes for four options, the first is no word that anybody knows.
     const [typed = token.rawName] = (argv[token.index] ?? "").split("=", 1);
     const known = [...Object.keys(options), "json", "help"].map((option) => `--${option}`);
-    throw new UsageError(`svc ${command} has no option ${typed}${meant(typed, known)}.`);
+    const setting = `SVC_${typed.replace(/^-+/, "").replaceAll("-", "_").toUpperCase()}`;
+    const hint = settingNames().includes(setting) ? ` ${setting} in the environment sets it.` : "";
+    throw new UsageError(`svc ${command} has no option ${typed}${meant(typed, known)}.${hint}`);
   }
 }
 

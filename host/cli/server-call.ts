@@ -1,6 +1,7 @@
 import { Egress, type ResponseHandler } from "../../governance/egress/egress.ts";
 import { egressFailure } from "../../governance/egress/failure.ts";
 import { readTarget } from "../../governance/egress/target.ts";
+import { errorText } from "../../governance/settings/problem-lines.ts";
 import { type Environment, loadSettings } from "../../governance/settings/settings.ts";
 import { type CommandArgs, textOption, UsageError } from "./command.ts";
 
@@ -87,5 +88,7 @@ export function sentHeaders(key: string | undefined, hasBody: boolean): string[]
 
 /** That a server has not answered, in words. */
 export function noAnswer(url: string, error: unknown): Error {
-  return new Error(`no answer from ${new URL(url).origin} (${egressFailure(error)}): is svc running there?`);
+  const kind = egressFailure(error);
+  const why = kind === "other" ? errorText(error) : kind;
+  return new Error(`no answer from ${new URL(url).origin} (${why}): is svc running there?`);
 }

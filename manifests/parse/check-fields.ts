@@ -96,12 +96,20 @@ class Walk {
     const others = keys.filter((key) => !Object.hasOwn(properties, key));
     if (additionalProperties === false)
       this.#each(others, (key) => {
-        const msg = `${key} is not a field of ${writePath(this.#path)}${meant(key, Object.keys(properties))}.`;
+        const msg = `${key} is not a field of ${writePath(this.#path)}${this.#meant(key, properties)}.`;
         this.problems.push({ loc: [...this.#path, key], msg, type: "extra_forbidden" });
       });
     else if (additionalProperties) this.#each(others, (key) => this.#below(key, additionalProperties, value[key]));
     for (const [key, field] of Object.entries(properties))
       if (value[key] !== undefined) this.#below(key, field, value[key]);
+  }
+
+  /** A field that stands one level too high is told its place, any other the nearest name. */
+  #meant(key: string, properties: Readonly<Record<string, Node>>): string {
+    const owners = Object.keys(properties).filter((name) => Object.hasOwn(properties[name]?.properties ?? {}, key));
+    const [owner, second] = owners;
+    if (owner === undefined || second !== undefined) return meant(key, Object.keys(properties));
+    return ` (did you mean ${writePath([...this.#path, owner, key])}?)`;
   }
 
   /** Ends as soon as there are enough problems among them. */
@@ -165,7 +173,15 @@ const typeNames: Record<string, string> = {
 function typeWords(types: readonly string[], value: unknown): string {
   const words = types.map((type) => typeNames[type] ?? type);
   const unquoted = words.includes("text") && (typeof value === "number" || typeof value === "boolean");
-  return words.join(" or ") + (unquoted ? "; put it in quotes" : "");
+  if (unquoted) return `${words.join(" or ")}; put it in quotes`;
+  const isQuoted = typeof value === "string" && types.some((type) => isOf(type, unquotedValue(value)));
+  return words.join(" or ") + (isQuoted ? "; take it out of the quotes" : "");
+}
+
+/** What a text would be without quotes, where that is a number, true or false. */
+function unquotedValue(text: string): unknown {
+  if (/^-?\d{1,15}(?:\.\d{1,15})?$/.test(text)) return Number(text);
+  return text === "true" || text === "false" ? text === "true" : undefined;
 }
 
 /** How what was written alone is written in its place: `text` as `{inline: …}` or as `[…]`. */

@@ -18,12 +18,21 @@ const slips: Readonly<Record<string, string | null>> = {
   r: null,
   calc: null,
   something_else: null,
+  // So long a beginning is of one alone.
+  calcu: "calculator",
+  "web-f": "web_fetch",
 };
 
 for (const [name, found] of Object.entries(slips))
   test(`${name} is ${found === null ? "near nothing" : `near ${found}`}`, () => {
     assert.equal(nearest(name, known), found);
   });
+
+test("a beginning that is of several, or of none but at its start, is near nothing", () => {
+  assert.equal(nearest("model", ["model_routes_of_all", "model_providers"]), null);
+  assert.equal(nearest("fetch", known), null);
+  assert.equal(nearest("reader", ["readers", "reader_of_all"]), "readers");
+});
 
 test("what is nearer is told, the first of two that are as near", () => {
   assert.equal(nearest("reads", known), "reads");

@@ -107,6 +107,34 @@ describe("messages of refusals", () => {
     );
   });
 
+  test("a body that is no JSON is told where, and one that lacks what it needs, how it looks with it", async () => {
+    const said = async (body: string) => (await server.post("/chat", body, { key: keys.ann })).json;
+
+    assert.match(
+      (await said("{'manifest': 'clerk'}")).detail,
+      /^the JSON of the body does not parse at line 1 column 2: /,
+    );
+    assert.match(
+      (await said('{"manifest": "clerk",\n "messages": [],}')).detail,
+      / does not parse at line 2 column 17: /,
+    );
+    assert.equal((await said('{"manifest": clerk}')).detail, "the JSON of the body does not parse: unexpected 'c'");
+    assert.equal((await said('{"manifest": "clerk"')).detail.includes("clerk"), false);
+    const empty = await said('{"manifest": "clerk"}');
+    assert.deepEqual([empty.error, empty.detail], Array(2).fill("messages_or_template_required"));
+    assert.match(empty.message, /send messages, such as \[\{"role": "user", "content": "hi"\}\]\.$/);
+  });
+
+  test("a model whose provider has no credential is told with the setting for it", async () => {
+    const { status, json } = await ask({ model: "keyless", manifest: "own-helper" });
+
+    assert.deepEqual([status, json.error], [503, "model_not_configured:xai"]);
+    assert.equal(
+      json.message,
+      "No credential is configured for xai: the operator of this server sets SVC_XAI_API_KEY.",
+    );
+  });
+
   test("a host that is not served is named, and those that are served are not", async () => {
     const { status, json } = await server.get("/health", { headers: { host: "svc.example.com:8080" } });
 

@@ -18,12 +18,18 @@ const noModel =
   "This manifest may not use a model of this name. There are plain, held, secretive, gpt-4.1, gpt-4.1-mini.";
 const surfaces = ["/chat", "/chat/stream"] as const;
 
+const noKey = "No credential is configured for xai: the operator of this server sets SVC_XAI_API_KEY.";
+const misnamed = "metadata.name is clerk, and the path says other: they must be the same.";
+/** Of other statuses than those that always have a sentence. */
+const spoken: ErrorCode[] = ["invalid_idempotency_key", "manifest_required", "messages_or_template_required"];
+
 /** A body that carries its code under both keys (decision 2), and a sentence where the table has one for newcomers. */
 const both = (code: string, detail = code, message = sentence(code)) =>
   JSON.stringify({ error: code, detail, message });
 const sentence = (code: string): string | undefined => {
-  const { status, help } = errorTable[code.split(":")[0] as ErrorCode];
-  return [404, 405, 415, 502].includes(status) ? help : undefined;
+  const [name] = code.split(":") as [ErrorCode];
+  const { status, help } = errorTable[name];
+  return [404, 405, 415, 502].includes(status) || spoken.includes(name) ? help : undefined;
 };
 const manifests = "agent, api-keys-not, hybrid-router, later, oss-only, quick, router, vault";
 
@@ -72,7 +78,7 @@ describe("refusals", () => {
       [turn("agent", "hi", { thread_id: "a:b" }), 400, both("invalid_thread_id")],
       [turn("agent", "hi", { thread_id: "a#b" }), 400, both("invalid_thread_id")],
       [turn("agent", "hi", { model: "gpt-0" }), 400, both("model_not_allowlisted:gpt-0", undefined, noModel)],
-      [turn("agent", "hi", { model: "keyless" }), 503, both("model_not_configured:xai")],
+      [turn("agent", "hi", { model: "keyless" }), 503, both("model_not_configured:xai", undefined, noKey)],
       [turn("agent", "/empty"), 404, both("empty_prompt:empty")],
       [{ manifest: "agent", template: "empty" }, 404, both("empty_prompt:empty")],
       [{ manifest: "agent", template: "no-such" }, 404, both("unknown_prompt:no-such")],
@@ -158,7 +164,7 @@ describe("refusals", () => {
         { model: "nobody" },
         404,
         error(
-          `unknown_manifest:nobody: There is no manifest of this name. There are ${manifests}.`,
+          `unknown_manifest:nobody: There is no manifest of this name. There are ${manifests}. The model of a request is the name of a manifest, which says what model answers.`,
           "invalid_request_error",
           "unknown_manifest:nobody",
         ),
@@ -254,7 +260,7 @@ describe("refusals", () => {
       ["GET", "/manifests/nobody", undefined, 404, both("not_found", undefined, noManifest)],
       ["GET", "/manifests/clerk?version=9", undefined, 404, both("not_found")],
       ["GET", "/manifests/clerk?thread_id=a%23b", undefined, 400, both("invalid_thread_id")],
-      ["PUT", "/manifests/other", { manifest }, 400, both("name_mismatch")],
+      ["PUT", "/manifests/other", { manifest }, 400, both("name_mismatch", undefined, misnamed)],
       [
         "POST",
         "/manifests/clerk/canary",

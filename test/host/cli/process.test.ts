@@ -64,11 +64,13 @@ describe("svc", () => {
 
   test("says what a wrong word of a command line is near to, or which there are", () => {
     const said: [argv: string[], message: RegExp][] = [
-      [["validate"], /^svc has no command "validate" \(there are serve, migrate, .*version\)\.\nRun "svc help"/],
+      [["validate"], /^svc has no command "validate" \(did you mean validate-manifest\?\)\.\nRun "svc help"/],
+      [["start"], /^svc has no command "start" \(there are serve, migrate, .*version\)\./],
       [["docter"], /^svc has no command "docter" \(did you mean doctor\?\)\./],
       [["help", "bakcup"], /"bakcup" \(did you mean backup\?\)/],
       [["doctor", "--onlin"], /^svc doctor has no option --onlin \(did you mean --online\?\)\.\nRun "svc help doctor"/],
       [["doctor", "-json"], /^svc doctor has no option -json \(did you mean --json\?\)\./],
+      [["serve", "--port", "9000"], /no option --port \(there are .*\)\. SVC_PORT in the environment sets it\.\n/],
       [["version", "--colour=1"], /^svc version has no option --colour \(there are --json, --help\)\./],
       [["version", "--constructor"], /^svc version has no option --constructor \(there are --json, --help\)\./],
     ];

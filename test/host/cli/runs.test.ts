@@ -115,7 +115,7 @@ describe("svc runs", () => {
       /^The key may not do this: missing scopes: runs:write\.$/,
       /^The server does not know the key: set SVC_KEY\.$/,
       /^--cursor is what a list/,
-      /^no answer from http:\/\/127\.0\.0\.1:1 /,
+      /^no answer from http:\/\/127\.0\.0\.1:1 \(connect ECONNREFUSED 127\.0\.0\.1:1\): is svc running/,
     ];
     for (const [at, word] of words.entries()) {
       const { code, stdout, stderr } = answers[at] as (typeof answers)[number];

@@ -110,3 +110,26 @@ test("a list, a map and an object are looked at until they have as many problems
   assert.equal(linesOf(manifestSchema, agent({ tool_guidance: entries })).length, 1 + problemsMax);
   assert.equal(linesOf(manifestSchema, agent(entries)).length, problemsMax);
 });
+
+test("what stands one level too high is told its place, and what stands in quotes to be taken out of them", () => {
+  const said = (source: object) => fieldProblems(manifestSchema, structuredClone(source)).map(({ msg }) => msg);
+
+  assert.deepEqual(said({ metadata: { name: "x" }, tools: [], modle: {}, name: "x" }), [
+    "tools is not a field of the manifest (did you mean spec.tools?).",
+    "modle is not a field of the manifest (there are apiVersion, kind, metadata, spec).",
+    "name is not a field of the manifest (did you mean metadata.name?).",
+  ]);
+  assert.deepEqual(said(agent({ temperature: 1, enabled: true, constructor: 1, tool: [] })), [
+    "temperature is not a field of spec (did you mean spec.model.temperature?).",
+    // It is a field of many.
+    "enabled is not a field of spec.",
+    "constructor is not a field of spec.",
+    "tool is not a field of spec (did you mean tools?).",
+  ]);
+  assert.deepEqual(said(agent({ max_turns: "3", model: { temperature: "0.5", cache: "true", max_tokens: "many" } })), [
+    "spec.max_turns must be a whole number; take it out of the quotes.",
+    "spec.model.temperature must be a number; take it out of the quotes.",
+    "spec.model.max_tokens must be a whole number or null.",
+    "spec.model.cache must be true or false; take it out of the quotes.",
+  ]);
+});
