@@ -4,6 +4,7 @@ import { errorText } from "../../governance/settings/problem-lines.ts";
 import { SettingsError, settingNames } from "../../governance/settings/settings.ts";
 import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, UsageError } from "./command.ts";
 import { commandHelp, overview } from "./help.ts";
+import { harmless } from "./terminal-text.ts";
 
 /** Commands by name, each loaded when it is needed. */
 export type Commands = Readonly<Record<string, () => Promise<Command>>>;
@@ -114,5 +115,7 @@ function refuseUnknownOption(
 function print({ code, json, text, report }: Outcome, asJson: boolean): Printed {
   if (asJson) return { code, stdout: `${JSON.stringify(json)}\n`, stderr: "" };
   const line = text === "" ? "" : `${text}\n`;
-  return code === 0 || report ? { code, stdout: line, stderr: "" } : { code, stdout: "", stderr: line };
+  if (code === 0 || report) return { code, stdout: line, stderr: "" };
+  // It may quote a file or a server.
+  return { code, stdout: "", stderr: harmless(line) };
 }

@@ -11,6 +11,7 @@ import type { Command } from "./command.ts";
 import { type EffectiveSetting, effectiveSettings } from "./effective-settings.ts";
 import { table } from "./help.ts";
 import { checkProviders } from "./online-checks.ts";
+import { harmless, inert } from "./terminal-text.ts";
 
 /** Tools and model routes of a deployment, from the layers above. */
 export type RegistriesOf = (deployment: Deployment) => Promise<Registries>;
@@ -76,13 +77,15 @@ function reportText(
   ]);
   const findings = checks.map(({ name, status, detail }): [string, string] => [`${status.padEnd(7)}  ${name}`, detail]);
   const problems = checks.flatMap((check) => check.problems ?? []);
-  return [
+  const text = [
     `Settings\n${table(rows)}`,
     `Checks\n${table(findings)}`,
-    ...list("Problems", problems),
+    ...list("Problems", problems.map(inert)),
     ...list("Warnings", warnings),
     ...list("The server does not start", refusals),
   ].join("\n\n");
+  // Files and databases have their say in it.
+  return harmless(text);
 }
 
 function list(title: string, lines: readonly string[]): readonly string[] {

@@ -11,6 +11,7 @@ import type { RegistriesOf } from "./doctor.ts";
 import { readTenant } from "./keys.ts";
 import { checkManifestFile } from "./manifest-file.ts";
 import { objectSourceOf } from "./object-source.ts";
+import { harmless, inert } from "./terminal-text.ts";
 
 /** `svc validate-manifest`: parses and compiles a manifest as the server would. */
 export function validateManifestCommand(registriesOf: RegistriesOf): Command {
@@ -72,7 +73,7 @@ function accepted(agent: CompiledAgent, unseen: readonly string[]): Outcome {
     "Defaults that this version does not carry out yet:",
     ...unbuiltDefaults.map(({ path, note }) => `  ${path}: ${note}`),
   ];
-  return { code: 0, json, text: lines.join("\n") };
+  return { code: 0, json, text: harmless(lines.join("\n")) };
 }
 
 function refused(path: string, error: SvcError): Outcome {
@@ -80,6 +81,6 @@ function refused(path: string, error: SvcError): Outcome {
   return {
     code: 1,
     json,
-    text: [`${path} is not valid:`, ...problemLines(error).map((line) => `  ${line}`)].join("\n"),
+    text: [`${path} is not valid:`, ...problemLines(error).map((line) => `  ${inert(line)}`)].join("\n"),
   };
 }

@@ -121,6 +121,56 @@ describe("svc", () => {
     );
   });
 
+  test("gives a terminal no orders that stand in a manifest or on its own command line", (context) => {
+    const directory = temporaryDirectory(context);
+    const path = join(directory, "evil.yaml");
+    writeFileSync(
+      path,
+      'metadata: {name: evil}\nspec: {"\\e[31mred\\e]0;owned\\a\\nline": 1, tools: ["\\e[2J\\u202e\\u009b"]}\n',
+    );
+    const environment = { SVC_MANIFEST_DIR: directory, SVC_DATA_DIR: join(directory, "data") };
+
+    const said = [
+      svc(["validate-manifest", path]),
+      svc(["doctor"], environment),
+      svc(["\u001b[2J"]),
+      svc(["chat", "--\u001b[2J"]),
+      svc(["validate-manifest", "\u001b[2J.yaml"]),
+    ];
+
+    for (const { stdout, stderr } of said) {
+      assert.notEqual(stdout + stderr, "");
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is looked for
+      assert.doesNotMatch(stdout + stderr, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    }
+    assert.match(said[0]?.stderr ?? "", /^ {2}evil\.yaml: .*red.*owned.*line is not a field of spec/m);
+    assert.match(said[1]?.stdout ?? "", /evil\.yaml: .*red.*owned.*line is not a field of spec/m);
+  });
+
+  test("a pipe whose reader has gone ends every command without a word", (context) => {
+    const directory = temporaryDirectory(context);
+    const words = ["help", "help --json", "doctor", "completion bash", "keys", "version", "nothing --json", "init"];
+    for (const line of words) {
+      const { stdout, stderr } = spawnSync(
+        "bash",
+        [
+          "--norc",
+          "-c",
+          `exec 3> >(:); wait $!; "$0" "$1" ${line} >&3 2>errors; printf '%s ' $?; cat errors`,
+          process.execPath,
+          join(root, "svc.js"),
+        ],
+        {
+          encoding: "utf8",
+          cwd: directory,
+          env: { PATH: process.env.PATH ?? "", SVC_DATA_DIR: join(directory, "data") },
+        },
+      );
+
+      assert.deepEqual([stdout, stderr], ["141 ", ""], line);
+    }
+  });
+
   test("validates the bundled manifest, and refuses a tool that the server does not have", (context) => {
     const bad = join(temporaryDirectory(context), "bad.yaml");
     writeFileSync(bad, "metadata: {name: bad}\nspec: {tools: [calculator, no_such_tool]}\n");
