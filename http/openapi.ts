@@ -37,19 +37,38 @@ const ownTags: Readonly<Record<string, string>> = {
   System: "Probes, metrics, keys and this reference.",
 };
 
-/** Describes the routes; `version` is the release, `more` the words for tags of plugins. Refuses tags that are not described. */
-export function openApiDocument(
+/**
+ * Describes the routes; `version` is the release, `more` the words for tags of plugins. The text comes in pieces, each the work of a
+ * few milliseconds, so that who makes it may do other things between. Refuses tags that are not described.
+ */
+export function* openApiText(
   routes: readonly Route[],
   version: string,
   more: Readonly<Record<string, string>> = {},
-): Json {
+): Generator<string, void> {
+  yield `${JSON.stringify(preface(routes, version, more)).slice(0, -1)},"paths":{`;
+  const paths = Map.groupBy(routes, ({ path }) => path);
+  let comma = "";
+  for (const [path, under] of paths) {
+    yield `${comma}${JSON.stringify(path)}:{`;
+    for (const [index, route] of under.entries())
+      yield `${index === 0 ? "" : ","}"${route.method.toLowerCase()}":${JSON.stringify(operation(route))}`;
+    yield "}";
+    comma = ",";
+  }
+  yield `},"components":{"securitySchemes":${JSON.stringify(securitySchemes)},"headers":${JSON.stringify(headers)},"schemas":{`;
+  comma = "";
+  for (const [name, schema] of Object.entries({ ...refusalSchemas, ...eventSchemas(routes) })) {
+    yield `${comma}${JSON.stringify(name)}:${JSON.stringify(schema)}`;
+    comma = ",";
+  }
+  yield "}}}";
+}
+
+/** What stands before the paths. */
+function preface(routes: readonly Route[], version: string, more: Readonly<Record<string, string>>): Json {
   const tags: Readonly<Record<string, string>> = { ...ownTags, ...more };
   const used = [...new Set(routes.map((route) => route.tag))];
-  const paths: Record<string, Json> = {};
-  for (const route of routes) {
-    paths[route.path] ??= {};
-    (paths[route.path] as Json)[route.method.toLowerCase()] = operation(route);
-  }
   return {
     openapi: "3.1.0",
     info: { title: "svc", version, description, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
@@ -58,33 +77,26 @@ export function openApiDocument(
       if (tags[name] === undefined) throw new Error(`the tag ${name} is not described`);
       return { name, description: tags[name] };
     }),
-    paths,
-    components: {
-      securitySchemes: {
-        bearer: {
-          type: "http",
-          scheme: "bearer",
-          description: "An API key or a JWT, whichever SVC_AUTH_MODE asks for.",
-        },
-        apiKeyHeader: { type: "apiKey", in: "header", name: "X-Api-Key", description: "An API key." },
-        apiKeyScheme: {
-          type: "apiKey",
-          in: "header",
-          name: "Authorization",
-          description: "An API key as `ApiKey <key>`.",
-        },
-      },
-      headers: {
-        RequestId: {
-          description: "The id of the request: the client's own `X-Request-Id`, or a new one.",
-          schema: { type: "string" },
-        },
-        RetryAfter: { description: "Seconds after which to ask again.", schema: { type: "integer" } },
-      },
-      schemas: { ...refusalSchemas, ...eventSchemas(routes) },
-    },
   };
 }
+
+const securitySchemes = {
+  bearer: {
+    type: "http",
+    scheme: "bearer",
+    description: "An API key or a JWT, whichever SVC_AUTH_MODE asks for.",
+  },
+  apiKeyHeader: { type: "apiKey", in: "header", name: "X-Api-Key", description: "An API key." },
+  apiKeyScheme: { type: "apiKey", in: "header", name: "Authorization", description: "An API key as `ApiKey <key>`." },
+};
+
+const headers = {
+  RequestId: {
+    description: "The id of the request: the client's own `X-Request-Id`, or a new one.",
+    schema: { type: "string" },
+  },
+  RetryAfter: { description: "Seconds after which to ask again.", schema: { type: "integer" } },
+};
 
 function operation(route: Route): Json {
   const parameters = [

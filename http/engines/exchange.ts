@@ -161,7 +161,9 @@ export class Exchange implements StreamSink {
     if (this.#aborted) return;
     this.#wire.together(() => {
       this.#writeHead(status, contentType, headers, true);
-      if (this.head.method === "HEAD") this.#wire.endWithoutBody(Buffer.byteLength(body));
+      // What the client has already is not told again, nor how long it is.
+      if (status === 304) this.#wire.endWithoutBody(null);
+      else if (this.head.method === "HEAD") this.#wire.endWithoutBody(Buffer.byteLength(body));
       else if (this.#isUnread) this.#wholeAndLinger(body);
       else this.#wire.endWith(body, this.#head.endUnknown);
     });

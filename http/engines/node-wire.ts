@@ -140,7 +140,7 @@ export class NodeWire implements Wire {
   #begin(bytes: number | null, closes: boolean): void {
     const { status, contentType, requestId, noStore, extraHeaders, headers } = this.#answer as AnswerHead;
     const request = this.#request;
-    const hasNone = request.method === "HEAD" || status === 204;
+    const hasNone = request.method === "HEAD" || status === 204 || status === 304;
     this.#inChunks = bytes === null && request.httpVersionMinor > 0 && !hasNone;
     const lines = ["content-type", contentType, "x-request-id", requestId];
     for (const [name, value] of securityHeaders) lines.push(name, value);

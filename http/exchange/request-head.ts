@@ -24,6 +24,7 @@ export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?:
 /** Headers that are copied; the rest is not looked at. */
 const readHeaders = [
   "accept",
+  "accept-encoding",
   "access-control-request-headers",
   "access-control-request-method",
   "authorization",
@@ -33,6 +34,7 @@ const readHeaders = [
   "host",
   "idempotency-key",
   "if-match",
+  "if-none-match",
   "last-event-id",
   "origin",
   "sec-fetch-dest",
@@ -52,10 +54,17 @@ const readHeaders = [
   "x-svc-lease-token",
 ] as const;
 
+/** Lists, which may stand on several lines. */
+const listHeaders: readonly string[] = [
+  "accept",
+  "accept-encoding",
+  "access-control-request-headers",
+  "if-none-match",
+  "x-forwarded-proto",
+];
+
 /** A second one of these would let two readers see two requests; of the others a proxy may add its own. */
-const singleHeaders: ReadonlySet<string> = new Set(
-  readHeaders.filter((name) => !["accept", "access-control-request-headers", "x-forwarded-proto"].includes(name)),
-);
+const singleHeaders: ReadonlySet<string> = new Set(readHeaders.filter((name) => !listHeaders.includes(name)));
 
 /** What is left of a request whose answer is a stream. */
 export const forgottenHead: RequestHead = {

@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
-import { jsonText, text } from "../exchange/reply.ts";
-import { openApiDocument } from "../openapi.ts";
+import { type KeptBody, keepBody, keptReply } from "../exchange/kept-body.ts";
+import { text } from "../exchange/reply.ts";
+import { openApiText } from "../openapi.ts";
 import { docsPage } from "../pages/docs-page.ts";
 import { pageHeaders, pageType } from "../pages/html.ts";
 import { type Route, route } from "../route.ts";
@@ -49,7 +50,7 @@ function kept(file: () => URL): () => Promise<Buffer> {
  * reference does not know by itself.
  */
 export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record<string, string>>): readonly Route[] {
-  let document: string | null = null;
+  let document: Promise<KeptBody> | null = null;
 
   const openApi = route({
     method: "GET",
@@ -57,14 +58,20 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     summary: "This reference as an OpenAPI document.",
     tag,
     access: "docs",
+    headers: Type.Object({
+      "If-None-Match": Type.Optional(Type.String({ description: "The ETag of the document that the client has." })),
+    }),
     reply: {
-      description: "OpenAPI 3.1.",
+      description: "OpenAPI 3.1. Who has it with this ETag, and says so, gets 304.",
       schema: OpenObject,
       example: { openapi: "3.1.0", info: { title: "svc", version: "1.0.0" }, paths: {} },
     },
-    handle(_request, { version }) {
-      document ??= JSON.stringify(openApiDocument(routes(), version, tags));
-      return jsonText(document);
+    async handle({ exchange }, { env, version }) {
+      document ??= keepBody(openApiText(routes(), version, tags), env).catch((error: unknown) => {
+        document = null;
+        throw error;
+      });
+      return keptReply(await document, "application/json", exchange.head.headers);
     },
   });
 
