@@ -1,6 +1,7 @@
 // The command line. Arguments are parsed and commands run in host/cli; here is what touches the process, and what the
 // commands need from the layers above them.
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
@@ -132,6 +133,7 @@ const talk: Talk = {
   output: process.stdout,
   notes: process.stderr,
   notesTerminal: () => terminalOf(process.stderr),
+  program: basename(process.argv[1] ?? "") === "svc" ? "svc" : "node svc.js",
   onInterrupt(callback) {
     let heardAt = Number.NEGATIVE_INFINITY;
     process.on("SIGINT", () => {

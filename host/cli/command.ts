@@ -23,6 +23,8 @@ export interface Talk {
   readonly notes: Writable;
   /** What `notes` are written to, as wide as it is now; null where they go elsewhere. */
   notesTerminal(): Terminal | null;
+  /** How the command line is called where it was called: `svc` where that is a program, else `node svc.js`. */
+  readonly program: string;
   /** Calls back whenever the process is asked to stop what it does (Ctrl-C), which then does not end it. */
   onInterrupt(callback: () => void): void;
 }

@@ -10,6 +10,7 @@ export function silentTalk(): Talk {
     output: new PassThrough().resume(),
     notes: new PassThrough().resume(),
     notesTerminal: () => null,
+    program: "svc",
     onInterrupt: () => {},
   };
 }

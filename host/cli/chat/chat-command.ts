@@ -35,7 +35,7 @@ export const chatCommand: Command = {
     try {
       if (isAsked(args, io)) lines = new Lines(io.talk, interrupt);
       const said = await Promise.race([talk(session, lines, io), interrupted.promise]);
-      return outcomeOf(said, session, lines);
+      return outcomeOf(said, session, lines, io.talk.program);
     } finally {
       lines?.close();
     }
@@ -104,9 +104,9 @@ function mayGoOn(said: Spoken): boolean {
   return said.kind === "failed" || said.kind === "interrupted" || (said.kind === "refused" && said.mayPass);
 }
 
-function outcomeOf(said: Spoken, session: ChatSession, lines: Lines | null): Outcome {
+function outcomeOf(said: Spoken, session: ChatSession, lines: Lines | null, program: string): Outcome {
   const { thread } = session;
-  const resume = `Go on with: svc chat ${session.words()}`;
+  const resume = `Go on with: ${program} chat ${session.words()}`;
   session.endLine();
   if (said.kind === "said")
     return { code: 0, json: { ok: true, thread_id: thread }, text: lines?.isTyped && session.hasSpoken ? resume : "" };

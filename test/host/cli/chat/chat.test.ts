@@ -167,7 +167,7 @@ describe("svc chat", () => {
     process.kill(server.pid, "SIGCONT");
 
     assert.equal(code, 130);
-    assert.match(once.stderr(), /Go on with: svc chat agent --thread once --url/);
+    assert.match(once.stderr(), /Go on with: node svc\.js chat agent --thread once --url/);
     assert.equal(json.phase, "aborted");
     assert.equal(second, 130);
   });
@@ -196,7 +196,7 @@ describe("svc chat", () => {
     assert.equal(await run.exited, 1);
     assert.equal(run.stdout(), "Half\n");
     assert.match(run.stderr(), /^The server has gone away in the middle of the turn;/);
-    assert.match(run.stderr(), /^Go on with: svc chat agent --thread gone --url http/m);
+    assert.match(run.stderr(), /^Go on with: node svc\.js chat agent --thread gone --url http/m);
   });
 
   test("on a terminal of 40 columns notes are cut to it, colours are left out on demand, and Ctrl-D ends", async (context) => {
@@ -224,7 +224,7 @@ describe("svc chat", () => {
     const notes = plain.text.split(/\r?\n/).filter((line) => /^[→←]/.test(line));
     assert.equal(notes.length, 2);
     assert.ok(notes.every((line) => line.length <= 40));
-    assert.match(plain.text, /Go on with: svc chat gated --thread tty-true/);
+    assert.match(plain.text, /Go on with: node svc\.js chat gated --thread tty-true/);
   });
 
   test("what cannot be done is told in a sentence, and is exit 1 or 2", async () => {
