@@ -1,8 +1,11 @@
 import { principalId } from "../../bus/protocol/principal.ts";
+import { digestJson } from "../../manifests/canonical-json.ts";
 import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
 import type { ApprovalKey, ApprovalRow, NewApproval } from "../../storage/tables/approvals.ts";
 import type { GovernedCall, GovernedRun } from "./control.ts";
 import type { Wait } from "./verdicts.ts";
+
+const idDigits = 32;
 
 /** How long a question of a rule without ttl_seconds stands. */
 const lastsMsDefault = 300_000;
@@ -20,7 +23,7 @@ export async function requestOf(
   call: GovernedCall,
   key: ApprovalKey,
 ): Promise<NewApproval> {
-  const { agent, budget, env, metrics } = run;
+  const { agent, budget, callKey, metrics } = run;
   const spec = agent.tools.find(({ name }) => name === call.tool);
   const preview = await call.preview().catch(() => {
     metrics.count("svc_approval_preview_failed_total", { tool: call.tool, rule: rule.id });
@@ -29,7 +32,8 @@ export async function requestOf(
   const { cost_usd, tool_calls } = budget.spent;
   return {
     ...key,
-    id: env.id(),
+    // The call that asks again, as its process ended before it could wait, finds what it has asked and what was said to it.
+    id: digestJson([callKey(call.tool_call_id), rule.id, key]).slice(0, idDigits),
     args: JSON.stringify(preview === null ? call.args : { ...(call.args as object), preview }),
     parameters: JSON.stringify(spec?.parameters ?? {}),
     evidence: { effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },

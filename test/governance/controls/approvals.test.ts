@@ -38,24 +38,49 @@ describe("approvals", () => {
     ({ store } = await testStore("sqlite", atEnd));
   });
 
+  function gateOf(tenant: TenantStore, runId = "run") {
+    const control = approvals({
+      agent,
+      env: systemEnv(),
+      store: tenant,
+      mode: "default",
+      attended: true,
+      threadId: "acme:t",
+      budget: { spent: { cost_usd: 0, tool_calls: 0 } },
+      metrics: { count: () => {} },
+      callKey: (id: string) => `${runId}.${id}`,
+      failed: (error: unknown) => assert.fail(String(error)),
+    } as unknown as GovernedRun);
+    assert.ok(control?.before);
+    return control.before;
+  }
+
+  test("LIM-003 a call that asks again, as its process died before it could wait, hears what was said; others ask anew", async () => {
+    const tenant = store.tenant("again");
+    const asked = async (run: string, tool_call_id: string) => {
+      const verdict = await gateOf(tenant, run)({ ...governed, tool_call_id });
+      assert.ok(verdict.verdict === "wait");
+      return verdict.wait.approval_id ?? "";
+    };
+    const first = await asked("run", "call_1");
+    await tenant.write(decideOps(tenant, first, { decision: "denied", note: "", edited_args: null }, "bob"));
+
+    const again = await asked("run", "call_1");
+    const others = [await asked("run", "call_2"), await asked("another", "call_1")];
+
+    assert.equal(again, first);
+    assert.equal((await approvalById(tenant, first))?.status, "denied");
+    // They are equal calls, and share a request.
+    assert.equal(new Set(others).size, 1);
+    assert.notEqual(others[0], first);
+  });
+
   for (const decision of ["approved", "denied"] as const)
     test(`LIM-003 a request that is ${decision} before its call waits for it is the one that the call hears of`, async () => {
       const tenant = store.tenant(`quick-${decision}`);
-      const control = approvals({
-        agent,
-        env: systemEnv(),
-        store: quickDecider(tenant, { decision, note: "at once", edited_args: null }),
-        mode: "default",
-        attended: true,
-        threadId: "acme:t",
-        budget: { spent: { cost_usd: 0, tool_calls: 0 } },
-        metrics: { count: () => {} },
-        callKey: (id: string) => id,
-        failed: (error: unknown) => assert.fail(String(error)),
-      } as unknown as GovernedRun);
-      assert.ok(control?.before);
+      const before = gateOf(quickDecider(tenant, { decision, note: "at once", edited_args: null }));
 
-      const verdict = await control.before(governed);
+      const verdict = await before(governed);
 
       assert.ok(verdict.verdict === "wait");
       const row = await approvalById(tenant, verdict.wait.approval_id ?? "");
