@@ -8,8 +8,13 @@ export function problemLines(error: unknown): readonly string[] {
   return detail.map(({ msg, type }: { msg: string; type: string }) => `${msg} (${type})`);
 }
 
-/** What an error says; a refused connection has a code and no words. */
+/** What an error says; a refused connection has a code and no words, and of SQLite's words the longer code says more. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error.message || (error as NodeJS.ErrnoException).code || error.name;
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== undefined && extendedCode.test(code)) return `${error.message} (${code})`;
+  return error.message || code || error.name;
 }
+
+/** Such as SQLITE_IOERR_SHORT_READ, whose words are "disk I/O error" as those of thirty others are. */
+const extendedCode = /^SQLITE_[A-Z]+_/;
