@@ -103,6 +103,35 @@ describe("/docs", () => {
 
     assert.equal(JSON.parse(String(answer).replace(/^[^{]*/, "")).final.role, "assistant");
   });
+
+  test("what the page shows of others is text, and runs nothing", { timeout: 60_000 }, async (t) => {
+    const chromium = findChromium();
+    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    const hostile = `<img src=x onerror="window.ran=1"><script>window.ran=1</script>[link](javascript:window.ran=1)`;
+    const turn = { manifest: "quick", thread_id: "tour", messages: [{ role: "user", content: hostile }] };
+    assert.equal((await server.post("/chat", turn)).status, 200);
+    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    await page.evaluate(operationsShown);
+
+    await page.evaluate(
+      `document.querySelector("#operations-Sessions-getChatHistoryByThreadId .opblock-summary-control").click()`,
+    );
+    for (const button of [".try-out__btn", ".execute"])
+      await page.evaluate(clicked(`#operations-Sessions-getChatHistoryByThreadId ${button}`));
+    const answer = await page.evaluate(
+      textOf(
+        "#operations-Sessions-getChatHistoryByThreadId .live-responses-table .response .highlight-code",
+        "window.ran",
+      ),
+    );
+    const ran = await page.evaluate(
+      `[window.ran === undefined, document.querySelectorAll("img[src=x], a[href^=javascript], [onerror]").length]`,
+    );
+
+    assert.ok(String(answer).includes("<img src=x onerror="));
+    assert.deepEqual(ran, [true, 0]);
+    assert.deepEqual(complaintsOf(page), []);
+  });
 });
 
 describe("/docs where the reference needs credentials", () => {
