@@ -179,8 +179,6 @@ const spokenStatuses: ReadonlySet<number> = new Set([404, 405, 415, 502]);
 /** And codes of other statuses. */
 const spokenCodes: ReadonlySet<ErrorCode> = new Set([
   "host_not_allowed",
-  "invalid_idempotency_key",
-  "manifest_required",
   "messages_or_template_required",
   "model_not_configured",
   "name_mismatch",

@@ -49,7 +49,7 @@ interface Step {
 interface Mark {
   readonly owner: Container;
   readonly place: RefutedPlace;
-  /** The list or map some entries of which are gone; absent for a value. */
+  /** The list, map or object of which something is gone; absent where a value has. */
   readonly entriesOf?: unknown;
 }
 
@@ -70,7 +70,7 @@ class Mending {
     const steps = this.#stepsTo(loc);
     if (steps === null) return;
     if (type === "extra_forbidden") {
-      this.#forget(steps.at(-1) as Step, loc);
+      this.#forget(steps, loc);
       return;
     }
     for (let at = steps.length - 1; at >= 0; at--) if (this.#leaveOutAt(steps, at, loc)) return;
@@ -93,8 +93,13 @@ class Mending {
   }
 
   /** An unknown key. If it was a slip, nobody knows what the field is that was meant. */
-  #forget({ container, key, node }: Step, loc: Path): void {
+  #forget(steps: readonly Step[], loc: Path): void {
+    const { container, key, node } = steps.at(-1) as Step;
     delete container[key];
+    const above = steps.at(-2);
+    // It is empty because of that.
+    if (above !== undefined && Object.keys(container).length === 0)
+      this.#mark({ owner: above.container, entriesOf: container, place: { path: loc.slice(0, -1), what: "value" } });
     const near = nearest(String(key), Object.keys(node.properties ?? {}));
     if (near !== null) this.#mark({ owner: container, place: { path: [...loc.slice(0, -1), near], what: "value" } });
   }

@@ -1,6 +1,7 @@
 // POST /chat: its fields, its answer, its messages, and its refusals.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { errorTable } from "../../bus/errors.ts";
 import { shown, startChat, systemOf, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif } from "../support/image-bytes.ts";
@@ -161,10 +162,11 @@ describe("POST /chat", () => {
 
     for (const path of routes) {
       for (const body of bodies) {
-        const { status, text } = await server.post(path, body);
+        const { status, json } = await server.post(path, body);
 
         const code = "messages_or_template_required";
-        assert.deepEqual([status, text], [400, `{"error":"${code}","detail":"${code}"}`], JSON.stringify(body));
+        const message = errorTable[code].help;
+        assert.deepEqual([status, json], [400, { error: code, detail: code, message }], JSON.stringify(body));
       }
     }
   });

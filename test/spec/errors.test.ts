@@ -21,7 +21,7 @@ const surfaces = ["/chat", "/chat/stream"] as const;
 const noKey = "No credential is configured for xai: the operator of this server sets SVC_XAI_API_KEY.";
 const misnamed = "metadata.name is clerk, and the path says other: they must be the same.";
 /** Of other statuses than those that always have a sentence. */
-const spoken: ErrorCode[] = ["invalid_idempotency_key", "manifest_required", "messages_or_template_required"];
+const spoken: ErrorCode[] = ["messages_or_template_required"];
 
 /** A body that carries its code under both keys (decision 2), and a sentence where the table has one for newcomers. */
 const both = (code: string, detail = code, message = sentence(code)) =>

@@ -23,7 +23,9 @@ test("SPEC-001 unknown keys are refused at every level of a manifest", () => {
 
   for (const { path } of closed) {
     const at = [...path, "no_such_key"];
-    assert.deepEqual(parseProblems(withValue(full, at, 1)), [`extra_forbidden ${at.join(".")}`]);
+    // The full manifest breaks rules between fields, which are told as well.
+    const unknown = parseProblems(withValue(full, at, 1)).filter((problem) => problem.startsWith("extra_forbidden"));
+    assert.deepEqual(unknown, [`extra_forbidden ${at.join(".")}`]);
   }
 
   assert.ok(closed.length > 60, `only ${closed.length} levels`);

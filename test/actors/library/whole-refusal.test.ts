@@ -98,6 +98,13 @@ test("a field that was misspelt is not missed where it is needed", async () => {
   ]);
 });
 
+test("an object that is empty without what was refused is not told to be", async () => {
+  assert.deepEqual(await lines({ tool_effects: { calculator: {} } }), ["missing spec.tool_effects.calculator"]);
+  assert.deepEqual(await lines({ tool_effects: { calculator: { cost: 1 } } }), [
+    "extra_forbidden spec.tool_effects.calculator.cost",
+  ]);
+});
+
 test("an object that lacks what it must have is left out with all that is in it, and nothing else", async () => {
   const problems = await lines({
     delegation: { agents: [{ description: "no name" }], worktree: true },
