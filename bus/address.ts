@@ -131,6 +131,11 @@ export function placedWith(address: AnyAddress): AnyAddress {
   return { kind: "thread", key: address.key.slice(0, address.key.lastIndexOf("/")) };
 }
 
+/** The host on which an actor lives wherever others do: it is of that host alone. Null for any other. */
+export function hostOf(address: AnyAddress): string | null {
+  return address.kind === "fibers" ? address.key : null;
+}
+
 /** A node itself, wherever the others are. */
 export function nodeAddress(node: NodeId): Address<"node"> {
   return { kind: "node", key: node };

@@ -1,14 +1,17 @@
-import { type AnyAddress, placedWith } from "./address.ts";
+import { type AnyAddress, hostOf, placedWith } from "./address.ts";
 import { type NodeId, splitNodeId } from "./protocol/node-id.ts";
 
 /**
  * Who lives where: rendezvous hashing (Thaler and Ravishankar, 1998) over the actor nodes of all hosts. Every node computes the same
- * answer without asking, and when a node or a host is added or taken away only the keys of its nodes move.
+ * answer without asking, and when a node or a host is added or taken away only the keys of its nodes move. What a host has of its own
+ * lives on one of its nodes.
  */
 export class Placement {
   readonly nodes: readonly NodeId[];
   /** What each node adds to the hash of a key. */
   readonly #salts: readonly number[];
+  /** The placement over the nodes of one host, by its name. */
+  readonly #ofHosts = new Map<string, Placement>();
 
   constructor(nodes: readonly NodeId[]) {
     this.nodes = nodes;
@@ -21,6 +24,8 @@ export class Placement {
     const first = nodes[0];
     if (first === undefined) throw new Error("placement needs at least one node");
     if (nodes.length === 1) return first;
+    const host = hostOf(actor);
+    if (host !== null && !this.#isAllOf(host)) return this.#over(host).nodeOf(actor);
     const { kind, key } = placedWith(actor);
     const keyHash = hash(kind, hash(key, 0x811c9dc5));
     let best = first;
@@ -33,6 +38,20 @@ export class Placement {
       }
     }
     return best;
+  }
+
+  /** Whether no node is of another host, or none of this one. */
+  #isAllOf(host: string): boolean {
+    const own = this.nodes.filter((node) => splitNodeId(node).host === host).length;
+    return own === 0 || own === this.nodes.length;
+  }
+
+  #over(host: string): Placement {
+    const known = this.#ofHosts.get(host);
+    if (known !== undefined) return known;
+    const made = new Placement(this.nodes.filter((node) => splitNodeId(node).host === host));
+    this.#ofHosts.set(host, made);
+    return made;
   }
 }
 

@@ -1,6 +1,7 @@
 import { runAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
+import { splitNodeId } from "../../bus/protocol/node-id.ts";
 import type { RunPlace } from "../../bus/protocol/run.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { Scope } from "../../storage/store/store.ts";
@@ -104,17 +105,27 @@ export class Slots {
   async look(all: boolean): Promise<void> {
     if (this.#isDraining) return;
     await this.#takeBack();
-    for (const place of await expiredFibers(this.#store, pageRows)) this.add(place, "poll");
+    for (const place of await expiredFibers(this.#store, pageRows)) this.#found(place);
     let after = { wake_at: all ? -1 : this.#seenUntil - overlapMs, run_id: "" };
     for (;;) {
       const page = await dueFibers(this.#store, after, pageRows);
-      for (const { tenant_id, suffix, run_id } of page) this.add({ tenant_id, suffix, run_id }, "poll");
+      for (const { tenant_id, suffix, run_id } of page) this.#found({ tenant_id, suffix, run_id });
       const last = page.at(-1);
       if (last === undefined) return;
       this.#seenUntil = Math.max(this.#seenUntil, last.wake_at);
       if (page.length < pageRows) return;
       after = { wake_at: last.wake_at, run_id: last.run_id };
     }
+  }
+
+  #found(place: RunPlace): void {
+    if (this.#isOwn(place)) this.add(place, "poll");
+  }
+
+  /** Whether a run lives on this host: another one has slots for its own. */
+  #isOwn(place: RunPlace): boolean {
+    const { node } = this.#bus;
+    return splitNodeId(this.#bus.nodeOf(addressOf(place))).host === splitNodeId(node).host;
   }
 
   /** The process is about to end: nothing more is taken up, and runs are put aside behind their steps. */
@@ -132,6 +143,11 @@ export class Slots {
       if (next === null || due === undefined) return;
       const { place } = due;
       next.waiting.delete(place.run_id);
+      if (!this.#isOwn(place)) {
+        // It has moved since, and is found there.
+        this.#tidy(place.tenant_id, next);
+        continue;
+      }
       next.atWork++;
       this.#atWork.set(place.run_id, { place, since: this.#env.monotonic() });
       void this.#work(due);

@@ -56,6 +56,19 @@ test("placement does not change from one version to the next: hosts of both may 
   assert.equal(hosts.join(" "), "a/0 a/0 b/1 a/1 a/0 b/0 a/0 a/0 b/0 b/1 b/1 b/0 a/0 b/1 a/1 b/1 a/1 b/0 a/1 a/1");
 });
 
+test("what a host has of its own lives on one of its nodes, the same one wherever it is asked", () => {
+  const [left, right] = [onHost("left", 0, 1, 2), onHost("right", 0)];
+
+  const placement = new Placement([...left, ...right]);
+
+  const own = new Placement(left).nodeOf({ kind: "fibers", key: "left" });
+  assert.equal(placement.nodeOf({ kind: "fibers", key: "left" }), own);
+  assert.equal(new Placement([...right, ...left.toReversed()]).nodeOf({ kind: "fibers", key: "left" }), own);
+  assert.equal(placement.nodeOf({ kind: "fibers", key: "right" }), right[0]);
+  // One that is gone has none.
+  assert.ok(placement.nodes.includes(placement.nodeOf({ kind: "fibers", key: "gone" })));
+});
+
 const spreads: { name: string; all: NodeId[] }[] = [
   ...[2, 3, 5, 8, 16].map((count) => ({
     name: `${count} nodes`,

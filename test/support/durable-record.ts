@@ -7,6 +7,10 @@ import type { SimReceivers } from "./sim-receivers.ts";
 
 /** Durable runs that a process has at work at once. */
 export const slotsMax = 2;
+/** Calls of tools of a run and of all that goes on beside it. */
+export const treeCallsMax = 9;
+/** Tasks of a conversation that may go on beside it. */
+export const tasksMax = 2;
 /** Failures in a row after which a run is dead. */
 export const triesMax = 3;
 /** A step is put off for so long. */
@@ -56,6 +60,9 @@ interface RunFound {
   readonly lost: number;
   readonly wake_at: number | null;
   readonly updated_at: number;
+  readonly asked: {
+    readonly parent?: { readonly task_id: string; readonly root_run_id: string; readonly root_key: number };
+  };
 }
 
 interface Approval {
@@ -156,6 +163,18 @@ export class DurableRecord {
       if (runs > slotsMax + this.#aborting.size) this.#broken.push(`${runs} runs are at work in a process`);
   }
 
+  /** A task is at work beside a conversation: with as many others as may be, at most. */
+  beside(): void {
+    const tooMany = this.#query(
+      `SELECT t.parent_session_id AS root, COUNT(*) AS tasks
+       FROM fibers f JOIN runs r ON r.run_key = f.run_key JOIN threads t ON t.thread_key = r.thread_key
+       WHERE f.tenant_id IN (?, ?) AND f.ended_at IS NULL AND t.parent_session_id IS NOT NULL
+       GROUP BY t.parent_session_id HAVING COUNT(*) > ${tasksMax}`,
+    );
+    if (tooMany.length > 0 && this.#broken.length === 0)
+      this.#broken.push(`more tasks go on beside a conversation than may: ${JSON.stringify(tooMany)}`);
+  }
+
   /** What may never be, at any time. */
   look(): void {
     assert.deepEqual([this.#broken, this.crashes], [[], []]);
@@ -191,6 +210,7 @@ export class DurableRecord {
     this.#checkWaits(all);
     this.#checkHeard();
     this.#checkWebhooks(runs);
+    this.#checkTasks(runs, logs);
   }
 
   /** Every run with its state, for whoever looks for the cause of a failure. */
@@ -198,7 +218,8 @@ export class DurableRecord {
     const logs = [...this.#logs()].map(([key, log]) =>
       [`thread ${key}`, ...log.map((event) => `  ${JSON.stringify(event)}`)].join("\n"),
     );
-    return [...this.#runs().map((run) => JSON.stringify(run)), ...logs];
+    const approvals = this.#query("SELECT * FROM approvals WHERE tenant_id IN (?, ?) ORDER BY id");
+    return [...[...this.#runs(), ...approvals].map((row) => JSON.stringify(row)), ...logs];
   }
 
   openRuns(): (Place & { readonly status: string })[] {
@@ -243,10 +264,11 @@ export class DurableRecord {
   }
 
   #runs(): RunFound[] {
-    return this.#query(
-      `SELECT f.*, r.status, r.result, r.thread_key, r.owner FROM fibers f JOIN runs r ON r.run_key = f.run_key
+    const rows = this.#query<RunFound & { asked: string }>(
+      `SELECT f.*, r.status, r.result, r.thread_key, r.owner, r.asked FROM fibers f JOIN runs r ON r.run_key = f.run_key
        WHERE f.tenant_id IN (?, ?) ORDER BY f.run_key`,
     );
+    return rows.map((row) => ({ ...row, asked: JSON.parse(row.asked) }));
   }
 
   #logs(): Map<number, LoggedEvent[]> {
@@ -364,7 +386,16 @@ export class DurableRecord {
   #checkWebhooks(runs: readonly RunFound[]): void {
     const all = [...this.#receivers.received.values()].map((got) => ({ ...got, said: JSON.parse(got.body) }));
     for (const run of runs) {
+      // Who has begun a task is told what comes of it, and nobody else.
+      const isTask = run.asked.parent !== undefined;
       for (const host of ["ops.example", "audit.example"]) {
+        if (isTask) {
+          assert.ok(
+            !all.some(({ said }) => said.run.fiber_id === run.run_id),
+            `${host} was told of the task ${run.run_id}`,
+          );
+          continue;
+        }
         const got = all.filter((each) => each.host === host && each.said.run.fiber_id === run.run_id);
         assert.equal(got.length, 1, `${host} knows the end of ${run.run_id} under ${got.map(({ id }) => id)}`);
         const [{ said, taken }] = got as [(typeof all)[number]];
@@ -374,5 +405,44 @@ export class DurableRecord {
       }
     }
     if (all.some(({ sent }) => sent > 1)) this.see("sent again");
+  }
+
+  /**
+   * What a run and its tasks have done together is within its limit, and the rows that say so are gone with the last of them. What
+   * `task_result` has said of one that was over is its end.
+   */
+  #checkTasks(runs: readonly RunFound[], logs: ReadonlyMap<number, readonly LoggedEvent[]>): void {
+    const left = (table: string) => this.#query(`SELECT run_id FROM ${table} WHERE tenant_id IN (?, ?)`);
+    assert.deepEqual([left("run_budgets"), left("budget_shares")], [[], []], "a budget that nobody spends is left");
+    const tasks = new Map(runs.flatMap((run) => (run.asked.parent ? [[run.asked.parent.task_id, run]] : [])));
+    if (tasks.size > 0) this.see("beside");
+    for (const root of runs.filter(({ asked }) => asked.parent === undefined)) {
+      const tree = runs.filter(({ run_id, asked }) => (asked.parent?.root_run_id ?? run_id) === root.run_id);
+      const own = tree.flatMap((run) =>
+        (logs.get(run.thread_key) ?? []).filter((event) => event.run === run.run_key % 2 ** 24),
+      );
+      const done = own.filter(
+        ({ kind, extra }) => kind === "tool_call" && this.#effects.has(extra?.tool_call_id ?? ""),
+      );
+      const ids = new Set(done.map(({ extra }) => extra?.tool_call_id));
+      assert.ok(ids.size <= treeCallsMax, `${root.run_id} and its tasks have called ${ids.size} times`);
+      if (tree.length > 1 && ids.size + tree.length > treeCallsMax) this.see("a tree at its limit");
+    }
+    for (const { kind, content } of [...logs.values()].flat()) {
+      const [, task_id, status, result] =
+        (kind === "tool_result" && /^\{"task_id":"([0-9a-f]{16})","status":"(\w+)","result":(.*)\}$/s.exec(content)) ||
+        [];
+      const task = tasks.get(task_id ?? "");
+      if (status === undefined || result === undefined) continue;
+      assert.ok(task !== undefined, `task_result knows of ${task_id}, which is not there`);
+      if (["pending", "running"].includes(status)) continue;
+      const said = task.status === "dead" ? "failed" : task.status;
+      assert.deepEqual(
+        [status, JSON.parse(result)],
+        [said, task.final ?? task.error],
+        `the end of the task ${task_id}`,
+      );
+      this.see("a task's end");
+    }
   }
 }

@@ -1,6 +1,6 @@
 import type { Tool } from "../../actors/tools/tool.ts";
 import type { ActorDeps } from "../../host/actor-deps.ts";
-import { type Row, statementNamed } from "../../storage/store/statements.ts";
+import { type Param, type Row, type Statement, statementNamed } from "../../storage/store/statements.ts";
 import type { Scope, Store, WriteOp } from "../../storage/store/store.ts";
 import type { SimEnv } from "./sim-env.ts";
 
@@ -23,8 +23,11 @@ const nothing = (ops: readonly WriteOp[]): Rows => ops.map(() => []);
 const isIntent = (ops: readonly WriteOp[]): boolean =>
   ops.some(({ statement, params }) => statement.name === "events_insert" && params.includes("tool_call"));
 
-/** A store whose batches go through `write`, made anew for each process. */
-function writing(make: (inner: Write, env: SimEnv) => Write): PlantedBug {
+/** A store whose batches go through `write`, made anew for each process; what is read by a name in `told` is that. */
+function writing(
+  make: (inner: Write, env: SimEnv) => Write,
+  told: Readonly<Record<string, readonly Row[]>> = {},
+): PlantedBug {
   return {
     store(store, env) {
       const around = <S extends Scope>(scope: S): S => {
@@ -32,6 +35,9 @@ function writing(make: (inner: Write, env: SimEnv) => Write): PlantedBug {
         return new Proxy(scope, {
           get(target, property) {
             if (property === "write") return write;
+            if (property === "read")
+              return async (statement: Statement, ...params: readonly Param[]) =>
+                told[statement.name] ?? target.read(statement, ...params);
             const value: unknown = Reflect.get(target, property, target);
             return typeof value === "function" ? value.bind(target) : value;
           },
@@ -49,8 +55,10 @@ function writing(make: (inner: Write, env: SimEnv) => Write): PlantedBug {
 }
 
 /** A store that changes what is in a batch. */
-const changing = (change: (op: WriteOp, ops: readonly WriteOp[]) => WriteOp | null): PlantedBug =>
-  writing((inner) => (ops) => inner(ops.flatMap((op) => change(op, ops) ?? [])));
+const changing = (
+  change: (op: WriteOp, ops: readonly WriteOp[]) => WriteOp | null,
+  told: Readonly<Record<string, readonly Row[]>> = {},
+): PlantedBug => writing((inner) => (ops) => inner(ops.flatMap((op) => change(op, ops) ?? [])), told);
 
 /** Without one of its operations a batch that has it goes through. */
 const without = (name: string): PlantedBug => changing((op) => (op.statement.name === name ? null : op));
@@ -128,4 +136,12 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
           tool.execute(args, { ...context, toolCallId: `${context.toolCallId}-${context.env.now()}` }),
       })),
   },
+  "a host whose lease has lapsed stays among the others": without("hosts_lapse"),
+  "the calls of a task are not counted with those of its run": without("run_budget_count"),
+  "a task that is over leaves its share of the budget behind": without("budget_shares_delete_run"),
+  "a task is begun beside as many as may be": changing(
+    (op) =>
+      op.statement.name === "budget_share_insert_first" ? { ...op, params: [...op.params.slice(0, -1), 16] } : op,
+    { budget_shares_tasks: [{ tasks: 0 }] },
+  ),
 };

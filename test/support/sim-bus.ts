@@ -155,20 +155,30 @@ export class SimNet {
   }
 
   #transports(a: SimNode, b: SimNode): [Transport, Transport] {
-    const toA = new Wire(this.sim, a.env, this.#delayMs);
-    const toB = new Wire(this.sim, b.env, this.#delayMs);
-    return [this.#transport(a, b, toB, toA), this.#transport(b, a, toA, toB)];
+    return simTransports(this.sim, a.env, b.env, this.#delayMs, (isFirst, batch) => {
+      const [from, to] = isFirst ? [a, b] : [b, a];
+      this.onPost(from.number, to.number, batch);
+      return { ...batch, version: this.#versions.get(from.number) ?? batch.version };
+    });
   }
+}
 
-  #transport(from: SimNode, to: SimNode, out: Wire, back: Wire): Transport {
+/** The two ends of a connection between nodes; `sent` is told of each batch, and by which end it is posted, and says what arrives. */
+export function simTransports(
+  sim: Sim,
+  first: SimEnv,
+  second: SimEnv,
+  delayMs: number,
+  sent: (isFirst: boolean, batch: Batch) => Batch = (_isFirst, batch) => batch,
+): [Transport, Transport] {
+  const toFirst = new Wire(sim, first, delayMs);
+  const toSecond = new Wire(sim, second, delayMs);
+  const end = (isFirst: boolean): Transport => {
+    const [out, back] = isFirst ? [toSecond, toFirst] : [toFirst, toSecond];
     return {
       creditBytes: 8 * 1024 * 1024,
       prompt: false,
-      post: (batch) => {
-        this.onPost(from.number, to.number, batch);
-        const version = this.#versions.get(from.number) ?? batch.version;
-        out.send(structuredClone({ ...batch, version }));
-      },
+      post: (batch) => out.send(structuredClone(sent(isFirst, batch))),
       onBatch: (take) => back.listen(take),
       onClosed: (work) => back.onEnd(work),
       close() {
@@ -176,7 +186,8 @@ export class SimNet {
         out.end();
       },
     };
-  }
+  };
+  return [end(true), end(false)];
 }
 
 /** One direction of a connection: what is sent arrives in order, later, and not before somebody listens. */

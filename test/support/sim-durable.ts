@@ -11,10 +11,11 @@ import { AbandonedRuns } from "../../host/recovery.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { decideOps } from "../../storage/tables/approvals.ts";
 import { ActorProcess } from "./actor-process.ts";
-import { DurableRecord, slotsMax, triesMax } from "./durable-record.ts";
+import { DurableRecord, slotsMax, tasksMax, treeCallsMax, triesMax } from "./durable-record.ts";
 import { outcomeOf } from "./outcome.ts";
 import type { PlantedBug } from "./planted-bugs.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "./scripted-model.ts";
+import { simTransports } from "./sim-bus.ts";
 import type { SimDisk } from "./sim-disk.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 import { SimReceivers } from "./sim-receivers.ts";
@@ -22,15 +23,17 @@ import { call } from "./slow-turns.ts";
 import { FrameReader } from "./sse-frames.ts";
 
 // Durable runs as the world may treat them: accepted, answered, decided, stopped, and carried by processes that end at any moment,
-// or that stall until another has taken their place and then go on as if nothing had been. What was promised is written down in a
+// or that stall until another has taken their place and then go on as if nothing had been. In a third of the worlds there are two of them,
+// which share a store and take runs up side by side: each holds the conversations that fall to it. What was promised is written down in a
 // record outside of it, and held against the store when all has come to rest.
 
 const endpoints = ["ops", "audit"];
 const everybody = { scopes: [], principal: null, not_principal: null };
 const agent = {
   tools: ["look", "put", "note", "ask", "pay"],
-  limits: { max_tool_calls: 9 },
+  limits: { max_tool_calls: treeCallsMax },
   approvals: [{ id: "pays", tools: ["pay"], ttl_seconds: 900 }],
+  delegation: { agents: [{ name: "helper" }], background: true, max_background: tasksMax },
 };
 const durable = { mode: "durable", webhooks: endpoints, resume_token_ttl_seconds: 86_400 };
 
@@ -38,6 +41,8 @@ const durable = { mode: "durable", webhooks: endpoints, resume_token_ttl_seconds
 export const durableManifests = {
   sequential: { ...agent, execution: durable },
   parallel: { ...agent, execution: { ...durable, tools: "parallel" } },
+  /** Goes on beside them, at their expense. */
+  helper: { tools: ["look", "put", "note"] },
 };
 
 /** The settings beside those that every process of a test has. */
@@ -57,6 +62,9 @@ export const durableEnv = {
 
 /** Words of a turn whose model never answers. */
 const cursed = "cursed";
+/** Words of a task that goes on beside the run that has begun it. */
+const beside = "beside";
+const taskNamed = /"task_id":"([0-9a-f]{16})"/g;
 const silent = pino({ level: "silent" });
 
 /** One process. */
@@ -68,8 +76,18 @@ interface SimHost {
   readonly lease: HostLease;
   readonly abandoned: AbandonedRuns;
   stalled: boolean;
+  hasStalled: boolean;
   gone: boolean;
+  /** It knows who else is there. */
+  isMember: boolean;
+  /** Resolves when it is gone. */
+  readonly end: PromiseWithResolvers<null>;
 }
+
+/** Hosts of a world in which there is more than one, and how long what one tells the other may be on its way. */
+const equals = 2;
+const betweenMs = 5;
+const renewMs = 1_000;
 
 export class SimDurable {
   readonly record: DurableRecord;
@@ -81,6 +99,7 @@ export class SimDurable {
   readonly #receivers: SimReceivers;
   readonly #tenants: readonly string[];
   readonly #hosts: SimHost[] = [];
+  readonly #isShared: boolean;
   #boots = 0;
   #calls = 0;
   #isLast = false;
@@ -96,7 +115,8 @@ export class SimDurable {
     this.#receivers = new SimReceivers(sim);
     this.#tenants = [`${name}-a`, `${name}-b`];
     this.record = new DurableRecord(disk, this.#tenants, this.#receivers);
-    this.#boot();
+    this.#isShared = sim.int(3) === 0;
+    this.#bootMissing();
   }
 
   /** Does some of what may be done, at times of its own, and then lets all come to rest. */
@@ -132,8 +152,24 @@ export class SimDurable {
 
   /** The process that clients find. One that stalled as it began may have taken the lease of the one after it. */
   get #host(): SimHost {
-    const host = this.#hosts.at(-1) as SimHost;
-    return host.gone ? this.#boot() : host;
+    if (!this.#isShared) {
+      const host = this.#hosts.at(-1) as SimHost;
+      return host.gone ? this.#boot() : host;
+    }
+    this.#bootMissing();
+    const there = this.#alive.filter(({ stalled }) => !stalled);
+    const members = there.filter(({ isMember }) => isMember);
+    const found = members.length > 0 ? members : there;
+    return found[this.#sim.int(found.length)] as SimHost;
+  }
+
+  get #alive(): SimHost[] {
+    return this.#hosts.filter(({ gone }) => !gone);
+  }
+
+  /** As many processes as there should be. */
+  #bootMissing(): void {
+    while (this.#alive.length < (this.#isShared ? equals : 1)) this.#boot();
   }
 
   #boot(): SimHost {
@@ -160,19 +196,65 @@ export class SimDurable {
     this.#loseHints(process);
     const abandoned = new AbandonedRuns(process.bus, store, env, silent);
     const lease = new HostLease({
-      ...{ store: store.system, host: id, alone: true, renewed: true, log: silent },
-      onGone: () => abandoned.close({ hostsBut: id }),
+      // The first that is there is alone, whatever the world before has left.
+      ...{ store: store.system, host: id, alone: !this.#isShared || this.#boots === 1, renewed: true, log: silent },
+      onGone: () => {
+        this.#place(host);
+        return abandoned.close({ hostsBut: id });
+      },
       onLost: (error) => {
         this.record.disturbed();
         this.#done.push(`${host.id}: ${error.message}`);
+        if (this.#isShared) this.record.see("one of two was taken for gone");
         this.#end(host);
       },
     });
-    const host: SimHost = { id, env, store, process, lease, abandoned, stalled: false, gone: false };
+    const host: SimHost = {
+      ...{ id, env, store, process, lease, abandoned },
+      ...{ stalled: false, hasStalled: false, gone: false, isMember: false, end: Promise.withResolvers<null>() },
+    };
+    for (const other of this.#alive) this.#connect(host, other);
     this.#hosts.push(host);
-    void lease.keep().then(() => process.bus.tell(fibersAddress(id), "look", { all: true }));
+    void lease.keep().then(() => {
+      this.#place(host);
+      process.bus.tell(fibersAddress(id), "look", { all: true });
+    });
     this.#keep(host, 0);
+    if (this.#isShared) this.#renew(host);
     return host;
+  }
+
+  #connect({ env, process }: SimHost, other: SimHost): void {
+    const [own, others] = simTransports(this.#sim, env, other.env, betweenMs);
+    process.bus.connect(other.process.bus.node, own);
+    other.process.bus.connect(process.bus.node, others);
+  }
+
+  /** Who is there, as one of the hosts sees it: conversations fall to those that have a lease. */
+  #place(host: SimHost): void {
+    if (!this.#isShared) return;
+    const { bus } = host.process;
+    const leased = this.#disk.query("SELECT id FROM hosts WHERE id LIKE ?", `${this.#name}-%`).map((row) => row.id);
+    // Others have taken it for gone: it hears of it when it renews its lease.
+    if (!leased.includes(host.id)) return;
+    const nodes = this.#hosts.filter((each) => leased.includes(each.id)).map((each) => each.process.bus.node);
+    if (nodes.join() === bus.actorNodes.join() && host.isMember) return;
+    for (const { id, process } of this.#hosts) if (!leased.includes(id)) bus.lost(process.bus.node);
+    bus.placeOver(nodes);
+    host.isMember = true;
+  }
+
+  #renew(host: SimHost): void {
+    host.env.timer(renewMs, () => {
+      this.#keepLease(host);
+      this.#renew(host);
+    });
+  }
+
+  /** What has stalled hears late that its lease is gone: whatever else it was at goes on until then. */
+  #keepLease(host: SimHost): void {
+    const late = host.hasStalled ? this.#sim.int(renewMs) : 0;
+    host.env.timer(late, () => void host.lease.keep().then(() => this.#place(host)));
   }
 
   /** A message that is told and not asked may be lost: nothing may depend on it. */
@@ -188,7 +270,8 @@ export class SimDurable {
   /** What a server does now and then, less often, so that a world costs little. */
   #keep(host: SimHost, count: number): void {
     host.env.timer(2_000 + this.#sim.int(4_000), () => {
-      void (count % 10 === 9 ? host.lease.lookForGone() : host.lease.keep());
+      if (count % 10 === 9) void host.lease.lookForGone();
+      else if (!this.#isShared) this.#keepLease(host);
       if (host.gone) return;
       const { bus } = host.process;
       void wakeDueRuns(host.store, bus).catch(() => {});
@@ -201,10 +284,14 @@ export class SimDurable {
   #end(host: SimHost): void {
     if (host.gone) return;
     host.gone = true;
+    host.end.resolve(null);
     this.record.crashes.push(...host.process.crashes);
     host.abandoned.stop();
     host.env.end();
     host.process.close();
+    // Those that are connected with it see that soon.
+    for (const { env, process } of this.#alive)
+      env.timer(this.#sim.int(100), () => process.bus.lost(host.process.bus.node));
   }
 
   /** Text, or a few calls that are known nowhere else. */
@@ -212,16 +299,27 @@ export class SimDurable {
     const sim = this.#sim;
     const words = messages.findLast(({ role }) => role === "user")?.content ?? "";
     this.record.working(this.#hosts.map(({ process }) => process.deps.liveRuns.size));
+    if (words.startsWith(beside)) this.record.beside();
     const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
     if (words.includes(cursed)) return { failure: "the provider is gone" };
     if (this.#isLast) return { text: ["Done."], usage };
     if (sim.int(25) === 0) return { text: ["Hm"], failure: "the provider is gone" };
     if (sim.int(4) === 0) return { text: ["One. ", "Two."], usage };
-    const calls = Array.from({ length: 1 + sim.int(3) }, () => {
-      const id = `${this.#name}-${this.#calls++}`;
-      return call(id, ["look", "put", "note", "note", "ask", "pay"][sim.int(6)] as string, { id });
-    });
+    const tasks = messages.flatMap(({ role, content }) =>
+      role === "tool" ? [...content.matchAll(taskNamed)].map(([, id]) => id as string) : [],
+    );
+    const choices = words.startsWith(beside) ? 4 : tasks.length === 0 ? 7 : 9;
+    const calls = Array.from({ length: 1 + sim.int(3) }, () => this.#call(sim.int(choices), tasks));
     return { text: sim.int(2) === 0 ? ["So."] : [], calls, usage };
+  }
+
+  #call(choice: number, tasks: readonly string[]) {
+    const id = `${this.#name}-${this.#calls++}`;
+    const name = ["look", "put", "note", "note", "ask", "pay", "task"][choice];
+    if (name === "task") return call(id, name, { agent: "helper", prompt: `${beside} ${id}`, background: true });
+    if (name !== undefined) return call(id, name, { id });
+    const task_id = tasks[this.#sim.int(tasks.length)];
+    return call(id, "task_result", { task_id, wait_seconds: [0, 5, 60][this.#sim.int(3)] });
   }
 
   #tools(host: () => SimHost): Tool[] {
@@ -315,8 +413,9 @@ export class SimDurable {
     const sim = this.#sim;
     const open = this.record.openQuestions();
     const wait = open[sim.int(Math.max(1, open.length))];
-    if (!wait || this.#host.stalled) return;
-    const { bus } = this.#host.process;
+    const host = this.#host;
+    if (!wait || host.stalled) return;
+    const { bus } = host.process;
     const to = runAddress(wait.tenant_id, wait.suffix, wait.run_id);
     const principal = { tenant_id: wait.tenant_id, sub: "bob", scopes: [], scheme: "none", issuer: "" } as const;
     const both = [0, 1].slice(this.#isLast ? 1 : sim.int(2)).map(async (at) => {
@@ -324,7 +423,7 @@ export class SimDurable {
       const outcome = await outcomeOf(bus.ask(to, "answer", { wait_id: wait.wait_id, value, principal }));
       if ("answer" in outcome && outcome.answer.outcome === "accepted") this.record.answered(wait.wait_id, value);
     });
-    await sim.until(Promise.all(both), 120_000);
+    await this.#heardOf(host, Promise.all(both));
   }
 
   /** Somebody decides one of the requests for approval; the hint to the run may be lost. */
@@ -332,15 +431,16 @@ export class SimDurable {
     const sim = this.#sim;
     const pending = this.record.pendingApprovals();
     const approval = pending[sim.int(Math.max(1, pending.length))];
-    if (!approval || this.#host.stalled) return;
-    const { store, process } = this.#host;
+    const host = this.#host;
+    if (!approval || host.stalled) return;
+    const { store, process } = host;
     const tenant = store.tenant(approval.tenant_id);
     const decision = sim.int(3) === 0 ? "denied" : "approved";
     const ops = decideOps(tenant, approval.id, { decision, note: "", edited_args: null }, "bob");
     // It may be carried out also where nobody hears of it.
     this.record.decided(approval, decision);
-    const outcome = await sim.until(outcomeOf(tenant.write(ops)), 120_000);
-    if (!("answer" in outcome)) return;
+    const outcome = await this.#heardOf(host, outcomeOf(tenant.write(ops)));
+    if (outcome === null || !("answer" in outcome)) return;
     this.record.see(`${decision} ${approval.rule_id}`);
     for (const { suffix, run_id } of this.record.waitingFor(approval.id))
       process.bus.tell(runAddress(approval.tenant_id, suffix, run_id), "resume", { due: false });
@@ -349,21 +449,30 @@ export class SimDurable {
   async #abort(): Promise<void> {
     const open = this.record.openRuns();
     const run = open[this.#sim.int(Math.max(1, open.length))];
-    if (!run || this.#host.stalled) return;
+    const host = this.#host;
+    if (!run || host.stalled) return;
     this.record.aborting(run.run_id);
-    const { bus } = this.#host.process;
+    const { bus } = host.process;
     const to = threadAddress(run.tenant_id, run.suffix);
-    await this.#sim.until(outcomeOf(bus.ask(to, "abort", { reason: "client" }, { deadlineMs: 60_000 })), 120_000);
+    await this.#heardOf(host, outcomeOf(bus.ask(to, "abort", { reason: "client" }, { deadlineMs: 60_000 })));
+  }
+
+  /** What a process answers; null when it has ended before that. */
+  #heardOf<T>({ end }: SimHost, answer: Promise<T>): Promise<T | null> {
+    return this.#sim.until(Promise.race([answer, end.promise]), 120_000);
   }
 
   /** The process ends without a word; what it had not written is lost. */
   async #crash(): Promise<void> {
     this.record.disturbed();
     this.record.see("crashed");
-    for (const host of this.#hosts) this.#end(host);
+    const one = this.#isShared && this.#sim.int(4) > 0 ? [this.#host] : this.#alive;
+    if (one.length < this.#alive.length) this.record.see("one of two crashed");
+    for (const host of one) this.#end(host);
     // The time that it takes somebody to start another.
     await this.#sim.advance(this.#sim.int(2) === 0 ? 0 : this.#sim.int(20_000));
-    this.#boot();
+    if (this.#isShared) this.#bootMissing();
+    else this.#boot();
   }
 
   /** A process computes for so long that another takes its place; then it goes on, until it hears that its lease is gone. */
@@ -372,11 +481,18 @@ export class SimDurable {
     this.record.disturbed();
     this.record.see("stalled");
     host.stalled = true;
+    host.hasStalled = true;
     host.env.stall();
     await this.#sim.advance(this.#sim.int(5_000));
-    this.#boot();
+    // The other one of two does what there is to do meanwhile.
+    if (!this.#isShared) this.#boot();
     await this.#sim.advance(this.#sim.int(500));
+    // Hints that were on their way to it: what they speak of may be another's by now.
+    const { bus } = host.process;
+    for (const { tenant_id, suffix, run_id } of this.record.openRuns())
+      bus.tell(fibersAddress(host.id), "wake", { tenant_id, suffix, run_id });
     host.env.goOn();
+    if (this.#isShared) host.stalled = false;
   }
 
   /** Everybody is well again and answers what is asked, until nothing is left to do. */

@@ -19,6 +19,7 @@ test("DUR-008 seeded worlds of durable runs: each run ends once, does nothing mo
     ...["accepted", "run_in_progress", "answered", "nobody came", "approved pays", "denied pays", "aborted"],
     ...["crashed", "stalled", "read again", "idempotent again", "sent again"],
     ...["ends completed", "ends failed", "ends dead"],
+    ...["one of two crashed", "one of two was taken for gone", "beside", "a task's end", "a tree at its limit"],
   ])
     assert.ok(seen.includes(what), `no seed has met "${what}": ${seen}`);
   assert.ok(
