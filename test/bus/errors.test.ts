@@ -40,12 +40,11 @@ test("what is not a refusal becomes internal_error: its text stays behind, its c
   assert.equal(SvcError.from(refusal), refusal);
 });
 
-test("codes of 404, 405, 415 and 502 and host_not_allowed say a sentence, others only what was given to them", () => {
+test("codes of 404, 405, 415 and 502 and four more say a sentence, others only what was given to them", () => {
+  const more = ["host_not_allowed", "messages_or_template_required", "model_not_configured", "name_mismatch"];
   const spoken = codes.filter((code) => new SvcError(code).sentence !== null);
 
-  const wanted = codes.filter(
-    (code) => [404, 405, 415, 502].includes(errorTable[code].status) || code === "host_not_allowed",
-  );
+  const wanted = codes.filter((code) => [404, 405, 415, 502].includes(errorTable[code].status) || more.includes(code));
   assert.deepEqual(spoken, wanted);
   for (const code of spoken) assert.equal(new SvcError(code).sentence, errorTable[code].help);
   assert.equal(new SvcError("not_found", { message: "There is none." }).sentence, "There is none.");
