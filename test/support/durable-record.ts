@@ -229,6 +229,14 @@ export class DurableRecord {
     );
   }
 
+  /** What is at work on a host, as the store has it. */
+  runningOn(host: string): Place[] {
+    return this.#query<Place & { readonly owner: string }>(
+      `SELECT f.tenant_id, f.suffix, f.run_id, r.owner FROM fibers f JOIN runs r ON r.run_key = f.run_key
+       WHERE r.status = 'running' AND f.tenant_id IN (?, ?) ORDER BY f.run_key`,
+    ).filter(({ owner }) => owner.startsWith(`${host}:`));
+  }
+
   openQuestions(): (Place & { readonly wait_id: string })[] {
     return this.#query(
       `SELECT tenant_id, suffix, run_id, wait_id FROM waits WHERE state = 'open' AND approval_id IS NULL

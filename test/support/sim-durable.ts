@@ -135,7 +135,10 @@ export class SimDurable {
 
   /** What has happened, a line for each thing. */
   outline(): string {
-    return [...this.#done, ...this.record.outline()].join("\n");
+    const hosts = this.#alive.map(({ id, process: { bus, deps } }) =>
+      [id, "sees", ...bus.actorNodes, "and runs", ...deps.liveRuns.keys()].join(" "),
+    );
+    return [...this.#done, ...hosts, ...this.record.outline()].join("\n");
   }
 
   async #act(): Promise<void> {
@@ -251,6 +254,15 @@ export class SimDurable {
     });
   }
 
+  /**
+   * Runs that a host took while their conversations fell to another, which had them in memory as they were before: what is not at work when
+   * that has left memory is taken up anew.
+   */
+  #recoverMoved({ id, process: { bus } }: SimHost): void {
+    for (const { tenant_id, suffix } of this.record.runningOn(id))
+      bus.ask(threadAddress(tenant_id, suffix), "recover", {}).catch(() => {});
+  }
+
   /** What has stalled hears late that its lease is gone: whatever else it was at goes on until then. */
   #keepLease(host: SimHost): void {
     const late = host.hasStalled ? this.#sim.int(renewMs) : 0;
@@ -270,6 +282,7 @@ export class SimDurable {
   /** What a server does now and then, less often, so that a world costs little. */
   #keep(host: SimHost, count: number): void {
     host.env.timer(2_000 + this.#sim.int(4_000), () => {
+      if (this.#isShared && count % 40 === 39) this.#recoverMoved(host);
       if (count % 10 === 9) void host.lease.lookForGone();
       else if (!this.#isShared) this.#keepLease(host);
       if (host.gone) return;
