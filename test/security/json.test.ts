@@ -49,7 +49,9 @@ describe("threat 6: JSON", () => {
           const answer = await server.request(route.method, pathOf(route, "x"), { body: { [name]: value } });
 
           assert.equal(answer.status, strange.status, name);
-          assert.equal(answer.text, strange.text.replaceAll("no_such_name", name), name);
+          // One of them may be near the name of a field.
+          const told = answer.text.replace(/ Did you mean \w+\?/, "");
+          assert.equal(told, strange.text.replaceAll("no_such_name", name), name);
         }
       }
     });
