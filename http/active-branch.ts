@@ -5,16 +5,20 @@ import { type LogEvent, readEvents, type SeqRange } from "../storage/tables/even
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 
-/** The active branch as the thread's actor says now; `thread` is null for one that does not exist. */
+/**
+ * The active branch as it is stored; `thread` is null for one that does not exist. The thread's actor is asked first, so that what a
+ * run that is gone has left is closed. What it knows itself may be older: others read a commit before it has heard of it, and who was
+ * told that a run is over is to find its last word.
+ */
 export async function activeBranch(
   { bus, store }: HttpContext,
   address: Address<"thread">,
 ): Promise<{ thread: ThreadRow | null; branch: SeqRange[] }> {
   const { tenantId, suffix } = splitThreadId(address.key);
-  const { leaf_seq } = await bus.ask(address, "attach", {});
+  await bus.ask(address, "attach", {});
   const tenant = store.tenant(tenantId);
   const thread = (await threadBySuffix(tenant, suffix)) ?? null;
-  return { thread, branch: thread === null ? [] : await branchRanges(tenant, thread, leaf_seq) };
+  return { thread, branch: thread === null ? [] : await branchRanges(tenant, thread, thread.leaf_seq) };
 }
 
 /** Events in the ranges, oldest first, in pages. */
