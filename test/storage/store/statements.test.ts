@@ -401,6 +401,12 @@ test("every SELECT is a read: none of them changes rows", () => {
     assert.doesNotMatch(statement.text.sqlite, /\b(INSERT|UPDATE|DELETE|RETURNING)\b/, statement.name);
 });
 
+test("SQLite parses no statement again for what is bound to it", () => {
+  for (const { name, text } of declared)
+    assert.doesNotMatch(text.sqlite, /(?<![<>])(=|\bIS|\bLIKE|\bGLOB|\bLIMIT)\s*\?/i, name);
+  assert.match(statementNamed("events_forward").text.postgres, /= \$1 /);
+});
+
 function fakeParams({ paramCount }: Statement): number[] {
   return new Array(paramCount).fill(1);
 }

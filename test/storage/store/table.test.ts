@@ -61,6 +61,6 @@ test("its statements name the tenant, and replace all but the key", () => {
   );
   assert.equal(
     sql("test_things_by_name_size"),
-    "SELECT name, size, weight, state, facts FROM test_things WHERE tenant_id = ? AND name = ? AND size = ?",
+    "SELECT name, size, weight, state, facts FROM test_things WHERE tenant_id = +? AND name = +? AND size = +?",
   );
 });
