@@ -23,7 +23,7 @@ export async function requestOf(
   call: GovernedCall,
   key: ApprovalKey,
 ): Promise<NewApproval> {
-  const { agent, budget, callKey, metrics } = run;
+  const { agent, budget, metrics } = run;
   const spec = agent.tools.find(({ name }) => name === call.tool);
   const preview = await call.preview().catch(() => {
     metrics.count("svc_approval_preview_failed_total", { tool: call.tool, rule: rule.id });
@@ -33,7 +33,7 @@ export async function requestOf(
   return {
     ...key,
     // The call that asks again, as its process ended before it could wait, finds what it has asked and what was said to it.
-    id: digestJson([callKey(call.tool_call_id), rule.id, key]).slice(0, idDigits),
+    id: digestJson([run.callKey(call.tool_call_id), rule.id, key]).slice(0, idDigits),
     args: JSON.stringify(preview === null ? call.args : { ...(call.args as object), preview }),
     parameters: JSON.stringify(spec?.parameters ?? {}),
     evidence: { effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },

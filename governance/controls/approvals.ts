@@ -92,14 +92,15 @@ function asks(run: GovernedRun, rule: ApprovalRule, call: GovernedCall, row: App
 }
 
 /** What equal calls have in common. A plan is approved for its conversation alone, or for the one call where there is none. */
-function signedOf({ agent, threadId, callKey }: GovernedRun, { tool, tool_call_id, args }: GovernedCall): unknown {
-  return isExit(agent, tool) ? [threadId || callKey(tool_call_id), args] : args;
+function signedOf(run: GovernedRun, { tool, tool_call_id, args }: GovernedCall): unknown {
+  return isExit(run.agent, tool) ? [run.threadId || run.callKey(tool_call_id), args] : args;
 }
 
 /** Whether a grant is this call's: one that is good for a single call goes to who takes it first. */
-async function taken({ store, callKey }: GovernedRun, { id, one_shot }: ApprovalRow, call: GovernedCall) {
+async function taken(run: GovernedRun, { id, one_shot }: ApprovalRow, call: GovernedCall) {
   if (one_shot === 0) return true;
-  return store.write([claimGrantOp(store, id, callKey(call.tool_call_id))]).then(
+  const { store } = run;
+  return store.write([claimGrantOp(store, id, run.callKey(call.tool_call_id))]).then(
     () => true,
     (error) => {
       if (error?.code === "conflict") return false;

@@ -20,7 +20,7 @@ export interface AskedOutcome {
 
 /** Asks what came of a call. No other call shares the request, and it lets none pass. */
 export async function askOutcome(run: GovernedRun, call: GovernedCall): Promise<AskedOutcome> {
-  const { agent, callKey, env, metrics } = run;
+  const { agent, env, metrics } = run;
   const rule: AskingRule = {
     id: outcomeUnknown,
     description: reason,
@@ -37,7 +37,7 @@ export async function askOutcome(run: GovernedRun, call: GovernedCall): Promise<
   const request = {
     ...asked,
     id,
-    call_signature: digestJson([id, callKey(call.tool_call_id)]),
+    call_signature: digestJson([id, run.callKey(call.tool_call_id)]),
     evidence: { ...asked.evidence, outcome: "unknown" },
     deadline: env.now() + lastsMs,
   } as const;

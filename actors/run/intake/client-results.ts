@@ -56,18 +56,12 @@ class ResultRelease {
     const budget = new RunBudget(agent.limits, deps.env.now(), null);
     // Controls of calls ask for a mode; these calls were made long ago.
     const run = {
-      ...turn,
-      keyedAs: turn.run_id,
-      attended: true,
-      durable: false,
-      mode: "default",
-      agent,
-      budget,
-      metrics: this.#metrics,
-      store,
-      threadId,
-    } as const;
-    this.#pipeline = pipelineOf({ ...run, audit: this.#audit.bind(this) }, deps);
+      plan: { agent, parent: null, fiber: null, run_id: turn.run_id, keyedAs: turn.run_id },
+      journal: { threadId },
+      ...{ budget, store, attended: true, mode: "default" as const, metrics: this.#metrics },
+      audit: this.#audit.bind(this),
+    };
+    this.#pipeline = pipelineOf(run, deps);
   }
 
   async outcome(call: ToolCall, text: string): Promise<ToolOutcome> {

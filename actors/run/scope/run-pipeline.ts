@@ -32,35 +32,60 @@ export function callKey(runId: string, toolCallId: string): string {
 }
 
 /** What is known of a run that controls are made for. */
-type ControlledRun = Pick<GovernedRun, "agent" | "budget" | "metrics" | "store" | "threadId" | "mode" | "audit"> &
-  Pick<RunPlan, "run_id" | "keyedAs"> & { readonly attended: boolean; readonly durable: boolean };
+type ControlledRun = Pick<GovernedRun, "budget" | "metrics" | "store" | "attended" | "mode" | "audit"> & {
+  readonly plan: Pick<RunPlan, "agent" | "parent" | "fiber" | "run_id" | "keyedAs">;
+  readonly journal: { readonly threadId: string };
+};
 
-/** What controls may know of a run. */
-export function governedRun(run: ControlledRun, deps: RunDeps): GovernedRun {
-  const { agent, budget, metrics, store, threadId, run_id, keyedAs, attended, durable } = run;
-  return {
-    agent,
-    budget,
-    metrics,
-    store,
-    threadId,
-    mask: deps.mask,
-    env: deps.env,
-    // It may change on the way.
-    get mode() {
-      return run.mode;
-    },
-    attended,
-    durable,
-    callKey: (id) => callKey(keyedAs, id),
-    audit: (event_type, status, payload) => run.audit(event_type, status, payload),
-    failed: (err) => deps.log.error({ err, run_id }, "a control could not judge"),
-  };
+/** What controls may know of a run. A class, as an object with a getter among other fields is a hash table to V8: one for each turn. */
+export class Governed implements GovernedRun {
+  readonly #run: ControlledRun;
+  readonly #deps: RunDeps;
+  readonly agent: GovernedRun["agent"];
+  readonly budget: GovernedRun["budget"];
+  readonly metrics: GovernedRun["metrics"];
+  readonly store: GovernedRun["store"];
+  readonly threadId: string;
+  readonly mask: GovernedRun["mask"];
+  readonly env: GovernedRun["env"];
+  readonly attended: boolean;
+  readonly durable: boolean;
+
+  constructor(run: ControlledRun, deps: RunDeps) {
+    const { plan } = run;
+    this.#run = run;
+    this.#deps = deps;
+    this.agent = plan.agent;
+    this.budget = run.budget;
+    this.metrics = run.metrics;
+    this.store = run.store;
+    this.threadId = plan.parent?.root_thread_id ?? run.journal.threadId;
+    this.mask = deps.mask;
+    this.env = deps.env;
+    this.attended = run.attended;
+    this.durable = plan.fiber !== null;
+  }
+
+  get mode() {
+    return this.#run.mode;
+  }
+
+  callKey(toolCallId: string): string {
+    return callKey(this.#run.plan.keyedAs, toolCallId);
+  }
+
+  audit(...row: Parameters<GovernedRun["audit"]>): void {
+    this.#run.audit(...row);
+  }
+
+  failed(err: unknown): void {
+    this.#deps.log.error({ err, run_id: this.#run.plan.run_id }, "a control could not judge");
+  }
 }
 
 /** The controls of one run, and `others` beside them. */
 export function pipelineOf(run: ControlledRun, deps: RunDeps, others: readonly Control[] = []): Pipeline {
-  const governed = governedRun(run, deps);
+  const governed = new Governed(run, deps);
   return new Pipeline([...deps.controls.flatMap((make) => make(governed) ?? []), ...others], () =>
     deps.env.monotonic(),
   );

@@ -23,7 +23,7 @@ import { MemoryWaits } from "../journal/waits.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { RunDeps } from "./deps.ts";
 import { parentLender } from "./parent-link.ts";
-import { governedRun, isAttended, pipelineOf } from "./run-pipeline.ts";
+import { Governed, isAttended, pipelineOf } from "./run-pipeline.ts";
 import { RunState } from "./run-state.ts";
 import { Steering } from "./steering.ts";
 import { TreeBudget } from "./tree-budget.ts";
@@ -144,35 +144,12 @@ export class RunScope {
     this.steering = of?.speaks ? of.over.steering : new Steering(plan);
     this.metrics = new AgentMetrics(deps.metrics, plan.agent);
     // What speaks in another's place is held to what that other may say.
-    this.pipeline = pipelineOf(this.#controlled, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
-  }
-
-  /** What controls may know of it. */
-  get #controlled() {
-    const { plan, budget, metrics, store, attended, journal } = this;
-    const scope = this;
-    return {
-      ...{
-        agent: plan.agent,
-        run_id: plan.run_id,
-        keyedAs: plan.keyedAs,
-        budget,
-        metrics,
-        store,
-        attended,
-        durable: plan.fiber !== null,
-      },
-      threadId: plan.parent?.root_thread_id ?? journal.threadId,
-      get mode() {
-        return scope.mode;
-      },
-      audit: this.audit.bind(this),
-    };
+    this.pipeline = pipelineOf(this, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
   }
 
   /** Asks a person what came of a call that was cut off. */
   askOutcome(call: GovernedCall): Promise<AskedOutcome> {
-    return askOutcome(governedRun(this.#controlled, this.deps), call);
+    return askOutcome(new Governed(this, this.deps), call);
   }
 
   /** Of which agent it is the member; null for the agent that was asked. */
