@@ -27,16 +27,22 @@ export function openManifestDirectory(directory: string, now: () => number): Fil
   const known = new Map<string, FileMemory<Manifest>>();
   return {
     get(name) {
-      const [file, second] = extensions.flatMap((extension) => findFile(directory, `${name}${extension}`));
-      if (file === undefined) return null;
-      if (second !== undefined) refuseFile(file.name, `${second.name} is there too, and only one of them can count`);
+      let file: FoundFile | null = null;
+      for (const extension of extensions) {
+        const found = findFile(directory, `${name}${extension}`);
+        if (file !== null && found !== null)
+          refuseFile(file.name, `${found.name} is there too, and only one of them can count`);
+        file ??= found;
+      }
+      if (file === null) return null;
       const key = file.name;
       let memory = known.get(key);
       if (memory === undefined) {
         memory = new FileMemory((bytes) => parseNamed(bytes, name, key));
         known.set(key, memory);
       }
-      return memory.get(file, now(), () => readBytes(directory, file));
+      const read = file;
+      return memory.get(file, now(), () => readBytes(directory, read));
     },
     names: () => manifestNames(directory),
   };
@@ -96,16 +102,17 @@ interface FoundFile extends FileStats {
   readonly bytes: number;
 }
 
-function findFile(directory: string, name: string): FoundFile[] {
+function findFile(directory: string, name: string): FoundFile | null {
   let stats: BigIntStats | undefined;
   try {
-    stats = statSync(join(directory, name), { bigint: true, throwIfNoEntry: false });
+    // Not `join`: this is done for every turn.
+    stats = statSync(`${directory}/${name}`, { bigint: true, throwIfNoEntry: false });
   } catch (cause) {
     refuseFile(name, "it cannot be read", cause);
   }
-  if (!stats?.isFile()) return [];
+  if (!stats?.isFile()) return null;
   const stamp = `${stats.mtimeNs} ${stats.ctimeNs} ${stats.size} ${stats.ino}`;
-  return [{ name, bytes: Number(stats.size), stamp, changedAt: Number(stats.ctimeMs) }];
+  return { name, bytes: Number(stats.size), stamp, changedAt: Number(stats.ctimeMs) };
 }
 
 function readBytes(directory: string, file: FoundFile): Uint8Array {
