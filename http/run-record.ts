@@ -1,38 +1,23 @@
-import { isDeepStrictEqual } from "node:util";
 import type { RunStanding } from "../bus/frames/run-status.ts";
 import { deliverySource, type RunRecord, runRecord } from "../storage/frames/run-record.ts";
 import { waitingOn } from "../storage/frames/waiting-on.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { type DeliveryState, deliveryStates } from "../storage/tables/deliveries.ts";
-import { type FiberRow, fiberById } from "../storage/tables/fibers.ts";
-import { type RunRow, runByKey } from "../storage/tables/runs.ts";
+import { durableRunById, type StoredDurableRun } from "../storage/tables/durable-runs.ts";
 import { waitsOfRun } from "../storage/tables/waits.ts";
 
 /** A durable run as it is stored. */
-export interface DurableRun {
-  readonly fiber: FiberRow;
-  readonly run: RunRow;
+export interface DurableRun extends StoredDurableRun {
   /** How far the webhooks of its end are, by endpoint. */
   readonly deliveries: Readonly<Record<string, DeliveryState>>;
 }
 
-/** A run that changes under each of so many readings is told as the last one found it. */
-const readingsMax = 3;
-
 /** The durable run of a token, if the tenant has it. */
 export async function durableRun(store: TenantStore, token: string): Promise<DurableRun | null> {
-  let fiber = await fiberById(store, token);
-  let run: RunRow | undefined;
-  // Both rows change in one batch, which may stand between the two readings: an end would have no answer, a retry no time.
-  for (let reading = 0, isTorn = true; isTorn && reading < readingsMax; reading++) {
-    run = fiber && (await runByKey(store, fiber.run_key));
-    const after = run && (await fiberById(store, token));
-    isTorn = after !== undefined && !isDeepStrictEqual(after, fiber);
-    fiber = after;
-  }
-  if (!fiber || !run) return null;
-  const deliveries = run.asked.durable?.webhooks ? await deliveryStates(store, deliverySource(token)) : {};
-  return { fiber, run, deliveries };
+  const found = await durableRunById(store, token);
+  if (found === undefined) return null;
+  const hasWebhooks = found.run.asked.durable?.webhooks !== undefined;
+  return { ...found, deliveries: hasWebhooks ? await deliveryStates(store, deliverySource(token)) : {} };
 }
 
 /** What is told of it. */

@@ -37,7 +37,8 @@ const fiberColumns = {
   /** By which manifests it goes on: see manifest-bodies.ts. Null for one of a release that has not kept them. */
   manifest_body: nullable(text),
 };
-const fiberTable = table("fibers", fiberColumns);
+/** The table itself, for the statements that join it with another. */
+export const fiberTable = table("fibers", fiberColumns);
 
 /** What only durable runs have, as it is stored. */
 export type FiberRow = RowIn<typeof fiberTable>;

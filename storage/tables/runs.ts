@@ -99,7 +99,8 @@ export interface RunResult {
   readonly task?: TaskOutcome;
 }
 
-const runTable = table("runs", {
+/** The table itself, for the statements that join it with another. */
+export const runTable = table("runs", {
   run_key: integer,
   run_id: text,
   thread_key: nullable(integer),

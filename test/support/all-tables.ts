@@ -6,6 +6,7 @@ import "../../storage/tables/audit.ts";
 import "../../storage/tables/backlog.ts";
 import "../../storage/tables/deliveries.ts";
 import "../../storage/tables/event-marks.ts";
+import "../../storage/tables/durable-runs.ts";
 import "../../storage/tables/events.ts";
 import "../../storage/tables/fibers.ts";
 import "../../storage/tables/files.ts";
