@@ -82,3 +82,35 @@ test("DUR-013 a run whose step was lost with its process, and rests, says when i
   const { waiting_on } = await standingOf(tenant, found);
   assert.deepEqual(waiting_on, { kind: "retry", id: run.run_id, until: found.fiber.wake_at });
 });
+
+test("a record is that of its own run, in its own tenant", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  const first_key = await reserveThreadKeys(store.system, 3);
+  const tenants = ["acme", "acme", "umbrella"].map((name) => store.tenant(name));
+  for (const [at, tenant] of tenants.entries()) {
+    const thread_key = first_key + at;
+    // Two tenants may have runs of one name.
+    const manifest = `m${at}`;
+    const run = runBegun(newRun(`r${at % 2}`, { manifest }), { thread_key, epoch: 1, first_seq: 0 });
+    await tenant.write([insertThreadOp(tenant, threadRow(thread_key, `t${at}`))]);
+    await tenant.write([beginRunOp(tenant, run), acceptFiberOp(tenant, run, `t${at}`, 1)]);
+  }
+  const [acme, , umbrella] = tenants as [TenantStore, TenantStore, TenantStore];
+  const first = await durableRun(acme, "r0");
+  assert.ok(first);
+  const ended = { status: "completed", ended_at: 9, last_seq: 2, stop_reason: "end_turn", error: null } as const;
+  await acme.write([
+    endRunOp(acme, first.run, { ...ended, usage: null }),
+    endFiberOp(acme, "r0", { final: "Done.", error: null, expires_at: 10 }),
+  ]);
+
+  const found = [await durableRun(acme, "r0"), await durableRun(acme, "r1"), await durableRun(umbrella, "r0")];
+
+  const told = found.map((one) => one && [one.run.manifest, one.fiber.suffix, one.run.status, one.run.ended_at]);
+  assert.deepEqual(told, [
+    ["m0", "t0", "completed", 9],
+    ["m1", "t1", "running", null],
+    ["m2", "t2", "running", null],
+  ]);
+  assert.equal(await durableRun(umbrella, "r1"), null);
+});
