@@ -1,7 +1,7 @@
 // The speed and memory that svc has to reach. A figure that the run did not measure has no verdict.
 
 import { type DurableRow, type Results, type Row, sumCounts, type Verdict } from "./results.ts";
-import { longThreadScenario } from "./scenarios.ts";
+import { longThreadScenario, turnScenarios } from "./scenarios.ts";
 
 type Measured = Pick<Results, "rows" | "memory" | "soak"> & Partial<Pick<Results, "growth" | "waits" | "durable">>;
 
@@ -41,6 +41,11 @@ const figures: readonly Figure[] = [
   atMost("waits: answer to result, p99", "ms", 100, 100, (m) => m.waits?.resumeP99Ms),
   atMost("waits: memory of a run that waits, with its stream", "KiB", 8, 8, (m) => m.waits?.kibPerRun),
   atMost("waits: runs that did not go on", "", 0, 0, (m) => m.waits?.lost),
+  ...turnScenarios.map(({ name }) =>
+    atMost(`${name}: processor time of a turn against the other checkout`, "x", 1.05, 1, (m) => {
+      return svcRow(m, name)?.cpuRatioToAgainst;
+    }),
+  ),
   atLeast("durable: runs a second of one processor", "", 20, 200, (m) => durableRow(m)?.runsPerCpuSecond),
   atMost("durable: turns for one run, one model call", "x", 2, 1.5, (m) => durableRow(m)?.cost),
   atMost("durable: turns for one run, three tool steps", "x", 2, 1.5, (m) => durableRow(m, 1)?.cost),

@@ -140,7 +140,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
   ): Promise<Target> {
     closing.signal.throwIfAborted();
     const starting = startSvc({
-      launcher: options.svc,
+      launcher: name === "svc-against" ? (options.against ?? options.svc) : options.svc,
       dir: `${dataDir === undefined ? dir : newDir(dataDir)}/${label}/${name}`,
       mockPort,
       prepare,

@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util";
 import { scenarioNames } from "./scenarios.ts";
 
-export type TargetName = "direct" | "relay" | "svc" | "svc-node";
+export type TargetName = "direct" | "relay" | "svc" | "svc-node" | "svc-against";
 
-/** Whether a target is the server, on the HTTP engine that it chooses or on Node's. */
+/** Whether a target is the server: on the HTTP engine that it chooses, on Node's, or that of another checkout. */
 export function isSvc(name: TargetName): boolean {
   return name.startsWith("svc");
 }
@@ -24,6 +24,8 @@ export interface Options {
   readonly dataDir: string;
   /** The launcher of the server under test. */
   readonly svc: string;
+  /** The launcher of another checkout, measured in turns beside it. */
+  readonly against: string | undefined;
   /** Settings for the server under test besides the harness's own. */
   readonly env: Readonly<Record<string, string>>;
   readonly check: boolean;
@@ -43,6 +45,7 @@ scenarios  ${scenarioNames.join(", ")}
 --rounds N           runs per target, taken in turns; the median counts
 --warm-up N          seconds of load before measuring, 0 for none; default 4
 --svc PATH           the svc.js to start; default this checkout's
+--against PATH       the svc.js of another checkout, measured in turns beside it as svc-against
 --env NAME=VALUE     a setting for svc, repeatable
 --data-dir DIR       where svc's data directories are made; default beside the results
 --out DIR            where the JSON and HTML files go; default perf/results
@@ -65,6 +68,7 @@ export function parseOptions(args: readonly string[], home: string): Options {
       rounds: { type: "string" },
       "warm-up": { type: "string" },
       svc: { type: "string" },
+      against: { type: "string" },
       env: { type: "string", multiple: true },
       "data-dir": { type: "string" },
       out: { type: "string" },
@@ -75,7 +79,10 @@ export function parseOptions(args: readonly string[], home: string): Options {
   const out = values.out ?? `${home}/perf/results`;
   return {
     scenarios: positionals.length === 0 ? scenarioNames : pickScenarios(positionals),
-    targets: values.only === undefined ? targetNames : values.only.split(",").map(targetOf),
+    targets: [
+      ...(values.only === undefined ? targetNames : values.only.split(",").map(targetOf)),
+      ...(values.against === undefined ? [] : ["svc-against" as const]),
+    ],
     turns: count("turns", values.turns, 10_000_000),
     seconds: count("seconds", values.seconds, 3600),
     streams: count("streams", values.streams, 20_000),
@@ -84,6 +91,7 @@ export function parseOptions(args: readonly string[], home: string): Options {
     out,
     dataDir: values["data-dir"] ?? out,
     svc: values.svc ?? `${home}/svc.js`,
+    against: values.against,
     env: Object.fromEntries((values.env ?? []).map(settingOf)),
     check: values.check ?? false,
     help: values.help ?? false,

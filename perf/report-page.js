@@ -5,7 +5,13 @@
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const ink = dark ? "#c9ccd1" : "#333";
   const grid = dark ? "#3a3d42" : "#e3e5e8";
-  const colors = { direct: "#8a8f98", relay: "#2f6fde", svc: "#d9622b", "svc-node": "#3a9a5b" };
+  const colors = {
+    direct: "#8a8f98",
+    relay: "#2f6fde",
+    svc: "#d9622b",
+    "svc-node": "#3a9a5b",
+    "svc-against": "#8a5bc9",
+  };
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
 
   /** 0.9 is 1, 0.99 is 2, 0.999 is 3: each further nine has the same room. */

@@ -139,6 +139,7 @@ function renderRows(rows: readonly Row[]): string {
     "client us/turn",
     "to relay",
     "to direct",
+    "CPU to against",
   ];
   const cells = rows.map((row) => [
     row.scenario,
@@ -157,6 +158,7 @@ function renderRows(rows: readonly Row[]): string {
     row.clientCpuPerTurnMicros.toFixed(0),
     row.ratioToRelay?.toFixed(2) ?? "",
     row.rateToDirect?.toFixed(2) ?? "",
+    row.cpuRatioToAgainst?.toFixed(2) ?? "",
   ]);
   return renderTable({ heads, rows: cells });
 }

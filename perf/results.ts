@@ -55,6 +55,8 @@ export interface Row {
   readonly ratioToRelay: number | undefined;
   /** Processor time of a turn against the relay's. */
   readonly cpuRatioToRelay: number | undefined;
+  /** The same against the other checkout's: the median of the rounds, each of which measured one behind the other. */
+  readonly cpuRatioToAgainst: number | undefined;
   /** Tokens per second against the mock asked directly. */
   readonly rateToDirect: number | undefined;
   /** Median of the rounds' differences to the direct upstream, at p50. */

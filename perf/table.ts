@@ -129,6 +129,7 @@ const rowHeads = [
   "us/turn",
   "to relay",
   "to direct",
+  "CPU to against",
 ];
 
 function cellsOf(row: Row): string[] {
@@ -147,6 +148,7 @@ function cellsOf(row: Row): string[] {
     row.cpuPerTurnMicros.toFixed(0),
     row.ratioToRelay === undefined ? "" : row.ratioToRelay.toFixed(2),
     row.rateToDirect === undefined ? "" : row.rateToDirect.toFixed(2),
+    row.cpuRatioToAgainst === undefined ? "" : row.cpuRatioToAgainst.toFixed(2),
   ];
 }
 

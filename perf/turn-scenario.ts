@@ -66,6 +66,7 @@ function rowOf(
   const others = (name: TargetName) => [...all].find(([other]) => other.name === name)?.[1];
   const relay = target === "relay" ? undefined : others("relay");
   const direct = target === "direct" ? undefined : others("direct");
+  const against = target === "svc" ? others("svc-against") : undefined;
   const errors: Record<string, number> = {};
   const ttft = new Histogram();
   const turn = new Histogram();
@@ -94,6 +95,7 @@ function rowOf(
     clientCpuPerTurnMicros: of((run) => (run.clientCpuMs * 1000) / turnsWorth(run)),
     ratioToRelay: relay && of(turnsPerSecond) / of(turnsPerSecond, relay),
     cpuRatioToRelay: relay && of(cpuPerTurn) / of(cpuPerTurn, relay),
+    cpuRatioToAgainst: against && median(runs.map((run, round) => cpuPerTurn(run) / cpuPerTurn(against[round] ?? run))),
     rateToDirect: direct && of(tokensPerSecond) / of(tokensPerSecond, direct),
     ttftOverDirectMs: direct && median(runs.map((run, round) => ttftP50(run) - ttftP50(direct[round] ?? run))),
     ttft: ttft.toData(),

@@ -43,6 +43,21 @@ for (const [ratio, state] of [
   });
 }
 
+for (const [ratio, state] of [
+  [1, "aim reached"],
+  [1.05, "reached"],
+  [1.051, "MISSED"],
+] as const) {
+  test(`${ratio} of another checkout's processor time: ${state}`, () => {
+    const verdicts = judge({ ...nothing, rows: [svcRow("tools", { cpuRatioToAgainst: ratio })] });
+
+    assert.deepEqual(
+      verdicts.map((verdict) => [verdict.figure, verdict.state]),
+      [["tools: processor time of a turn against the other checkout", state]],
+    );
+  });
+}
+
 for (const [mib, state] of [
   [140, "aim reached"],
   [180, "reached"],

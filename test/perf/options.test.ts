@@ -52,6 +52,13 @@ test("numbers, targets, settings and directories are taken over", () => {
   assert.deepEqual([options.out, options.dataDir, options.check], ["/o", "/o", true]);
 });
 
+test("another checkout is one more target, whichever are asked for", () => {
+  const options = parseOptions(["--against", "/other/svc.js", "--only", "relay,svc"], "/home/svc");
+
+  assert.deepEqual(options.targets, ["relay", "svc", "svc-against"]);
+  assert.deepEqual([options.svc, options.against], ["/home/svc/svc.js", "/other/svc.js"]);
+});
+
 for (const args of [
   ["storm"],
   ["--only", "all"],

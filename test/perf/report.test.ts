@@ -30,6 +30,7 @@ function row(target: Row["target"], ratioToRelay?: number): Row {
     clientCpuPerTurnMicros: 35,
     ratioToRelay,
     cpuRatioToRelay: undefined,
+    cpuRatioToAgainst: target === "svc" ? 1.04 : undefined,
     rateToDirect: undefined,
     ttftOverDirectMs: undefined,
     ttft: histogram.toData(),
@@ -223,7 +224,7 @@ function wideResults(): Results {
       othersShare: 0.34,
     })),
   };
-  const targets = ["direct", "relay", "svc", "svc-node"] as const;
+  const targets = ["direct", "relay", "svc", "svc-node", "svc-against"] as const;
   return { ...results, rows: targets.map((target) => ({ ...row(target, 0.61), ...long })) };
 }
 
