@@ -9,7 +9,7 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { leaveOps } from "../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
-import { closeWaitOp, closeWaitsOp, expireWaitsOp, waitsOfRun } from "../../storage/tables/waits.ts";
+import { closeWaitOp, closeWaitsOp, expireWaitsOp, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { lostMax } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -52,8 +52,7 @@ export async function resumeRun(
   const { tenant_id, suffix, run_id } = place;
   const store = deps.store.tenant(tenant_id);
   const isOver = slot && (await hasExpired(store, run_id));
-  if (due && !isOver) await store.write([expireWaitsOp(store, run_id)]);
-  const waits = await waitsOfRun(store, run_id);
+  const waits = await waitsAtTakeUp(store, run_id, due && !isOver);
   // A hint may come late, or for a wait that was taken up already.
   const isBack = task !== null && waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
   if (task !== null && !isBack) return null;
@@ -100,6 +99,15 @@ export async function resumeRun(
     log.release();
     throw error;
   }
+}
+
+/** What the run waits for; `mayBeDue` has those marked whose time is over, where one has an end at all. */
+async function waitsAtTakeUp(store: TenantStore, run_id: string, mayBeDue: boolean): Promise<WaitRow[]> {
+  const waits = await waitsOfRun(store, run_id);
+  // The time is the store's. A run that begins waits for nothing, and needs no batch for that.
+  if (!mayBeDue || waits.every(({ state, deadline }) => state !== "open" || deadline === null)) return waits;
+  await store.write([expireWaitsOp(store, run_id)]);
+  return waitsOfRun(store, run_id);
 }
 
 /** Whether a refusal says nothing of the run: who asked for it again might not meet it. */
