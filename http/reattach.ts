@@ -17,8 +17,8 @@ import type { ThreadListener } from "./thread-hubs.ts";
 
 /** What a stream of one durable run does beside those of its conversation. */
 export interface OneRun {
-  /** Called before its past is sent: the sequence number behind its last event, null while it goes on. */
-  endSeq(): Promise<number | null>;
+  /** Called before its past is sent: the sequence number of its first event, and that behind its last, null while it goes on. */
+  span(): Promise<{ readonly first: number; readonly behind: number | null }>;
   /** What of the frames of the conversation is for the stream. */
   heard(frames: string): string;
   /** Called when all that was said has been sent, and when frames were heard. */
@@ -37,7 +37,7 @@ export class Reattachment implements ThreadListener {
   readonly #context: HttpContext;
   readonly #address: Address<"thread">;
   readonly #stream: EventStream;
-  /** The sequence number of the next event that the client has not seen; null until a snapshot was sent. */
+  /** The sequence number of the next event that the client has not seen; null until a snapshot was sent, or for all of one run. */
   #cursor: number | null;
   /** Frames heard while the past is being sent; null when frames are passed on at once. */
   #held: string | null = "";
@@ -159,7 +159,9 @@ export class Reattachment implements ThreadListener {
       if (!(await place.turn()) || this.#stream.closed) return;
       hubs.join(this.#address, this);
       const { live, ...at } = await hubs.position(this.#address, this);
-      const endSeq = (await this.#oneRun?.endSeq()) ?? null;
+      const span = (await this.#oneRun?.span()) ?? null;
+      const endSeq = span?.behind ?? null;
+      this.#cursor ??= span?.first ?? null;
       const position = { ...at, next_seq: Math.min(at.next_seq, endSeq ?? at.next_seq) };
       await this.#sendPast(place, { ...position, isLive: live !== null });
       if (this.#stale) return this.#followLater();

@@ -1,13 +1,9 @@
+import { fiberSuffix, splitThreadId } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { doneMark, frame } from "../bus/frames/frames.ts";
-import {
-  type RunStanding,
-  runErrorFrame,
-  standingsIn,
-  statusFrame,
-  withoutStandings,
-} from "../bus/frames/run-status.ts";
+import { type RunStanding, runErrorFrame, standingsApart, statusFrame } from "../bus/frames/run-status.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
+import type { AcceptedRun } from "../bus/protocol/run.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import type { HttpContext } from "./context.ts";
 import type { Reply } from "./exchange/reply.ts";
@@ -20,24 +16,58 @@ const againMs = 1_000;
 
 /**
  * The stream of a durable run: what its conversation says from the run's first event on, or from the client's cursor; where the run
- * stands, whenever that changes; and how it has ended. `opening` goes before all of it. Refuses with run_not_found.
+ * stands, whenever that changes; and how it has ended. Refuses with run_not_found.
  */
 export async function openRunStream(
   context: HttpContext,
   principal: Principal,
   token: string,
-  { cursor = null, opening = "", of = null }: RunStreamOptions = {},
-): Promise<Reply & { kind: "stream" }> {
-  const store = context.store.tenant(principal.tenant_id);
-  const found = await durableRun(store, token);
+  { cursor = null, of = null }: RunStreamOptions = {},
+): Promise<StreamReply> {
+  const found = await durableRun(context.store.tenant(principal.tenant_id), token);
   if (found === null || (of !== null && found.fiber.suffix !== of)) throw new SvcError("run_not_found");
-  const { fiber, run } = found;
+  return replyOf(context, principal, { token, suffix: found.fiber.suffix, cursor, opening: "" });
+}
+
+/**
+ * The same for who has had the run accepted: that is its first frame. `replayed` when it was before, and may have been swept
+ * since: refuses with run_not_found then.
+ */
+export async function acceptedRunStream(
+  context: HttpContext,
+  principal: Principal,
+  run: AcceptedRun,
+  replayed: boolean,
+): Promise<StreamReply> {
+  const { resume_token: token, thread_id } = run;
+  if (replayed && (await durableRun(context.store.tenant(principal.tenant_id), token)) === null)
+    throw new SvcError("run_not_found");
+  const suffix = thread_id === null ? fiberSuffix(token) : splitThreadId(thread_id).suffix;
+  return replyOf(context, principal, { token, suffix, cursor: null, opening: frame("run_accepted", run, -1) });
+}
+
+type StreamReply = Reply & { readonly kind: "stream" };
+
+interface StreamOf {
+  readonly token: string;
+  /** Of its conversation. */
+  readonly suffix: string;
+  readonly cursor: number | null;
+  /** Frames that go before all others. */
+  readonly opening: string;
+}
+
+function replyOf(
+  context: HttpContext,
+  principal: Principal,
+  { token, suffix, cursor, opening }: StreamOf,
+): StreamReply {
   return {
     kind: "stream",
     open(stream) {
-      if (opening !== "") stream.write(opening);
-      const oneRun = new RunStream(context, store, token, stream);
-      new Reattachment(context, principal, fiber.suffix, cursor ?? run.first_seq ?? 0, stream, oneRun);
+      stream.write(opening);
+      const oneRun = new RunStream(context, context.store.tenant(principal.tenant_id), token, stream);
+      new Reattachment(context, principal, suffix, cursor, stream, oneRun);
     },
   };
 }
@@ -45,8 +75,6 @@ export async function openRunStream(
 interface RunStreamOptions {
   /** The sequence number of the next event that the client has not seen; null for all of the run. */
   readonly cursor?: number | null;
-  /** Frames that go before all others. */
-  readonly opening?: string;
   /** The suffix of the conversation that the run has to be of; null for any. */
   readonly of?: string | null;
 }
@@ -67,6 +95,10 @@ class RunStream implements OneRun {
   /** It is being looked at, or has to be once more. */
   #isLooking = false;
   #isStale = true;
+  /** What the store knows of it, where nothing was heard since. */
+  #known: DurableRun | null = null;
+  /** What was said last by one that is over: it leaves together with how it has ended where that is known at once. */
+  #last = "";
 
   constructor(context: HttpContext, store: TenantStore, token: string, stream: EventStream) {
     this.#context = context;
@@ -75,27 +107,41 @@ class RunStream implements OneRun {
     this.#stream = stream;
   }
 
-  async endSeq(): Promise<number | null> {
+  async span(): Promise<{ first: number; behind: number | null }> {
+    const known = await durableRun(this.#store, this.#token);
     // Asked whenever it begins anew to listen: then anything may have happened.
     this.#isStale = true;
-    const last = (await durableRun(this.#store, this.#token))?.run.last_seq ?? null;
-    return last === null ? null : last + 1;
+    this.#known = known;
+    const { first_seq = null, last_seq = null } = known?.run ?? {};
+    return { first: first_seq ?? 0, behind: last_seq === null ? null : last_seq + 1 };
   }
 
   heard(frames: string): string {
-    const standings = standingsIn(frames).filter(({ run_id }) => run_id === this.#token);
-    if (standings.length === 0) return withoutStandings(frames);
-    // The frames of other runs of the conversation are not for this stream.
-    let text = withoutStandings(frames);
+    const { text: said, standings } = standingsApart(frames);
+    let text = this.#takeLast() + said;
+    let isEnd = false;
     for (const standing of standings) {
+      // The standings of other runs of the conversation are not for this stream.
+      if (standing.run_id !== this.#token) continue;
+      this.#known = null;
       text += this.#tell(standing);
-      if (isOver(standing.status)) this.#isStale = true;
+      if (isOver(standing.status)) isEnd = true;
     }
-    return text;
+    if (!isEnd) return text;
+    this.#isStale = true;
+    this.#last = text;
+    this.#context.env.defer(() => this.#stream.write(this.#takeLast()));
+    return "";
   }
 
   caughtUp(): void {
     if (this.#isStale && !this.#isLooking) void this.#look();
+  }
+
+  #takeLast(): string {
+    const last = this.#last;
+    this.#last = "";
+    return last;
   }
 
   #tell(standing: RunStanding): string {
@@ -113,14 +159,17 @@ class RunStream implements OneRun {
     try {
       while (this.#isStale && !this.#stream.closed) {
         this.#isStale = false;
-        const found = await durableRun(this.#store, this.#token);
+        const found = this.#known ?? (await durableRun(this.#store, this.#token));
+        this.#known = null;
         if (this.#stream.closed) return;
-        if (found === null) return this.#stream.end(runErrorFrame(`run_not_found:${this.#token}`) + doneMark);
+        if (found === null)
+          return this.#stream.end(this.#takeLast() + runErrorFrame(`run_not_found:${this.#token}`) + doneMark);
         const standing = await standingOf(this.#store, found);
         if (this.#stream.closed) return;
         const status = this.#tell(standing);
-        if (found.fiber.ended_at !== null) return this.#stream.end(status + endOf(found) + doneMark);
-        this.#stream.write(status);
+        const text = this.#takeLast() + status;
+        if (found.fiber.ended_at !== null) return this.#stream.end(text + endOf(found) + doneMark);
+        this.#stream.write(text);
       }
     } catch (error) {
       log.warn({ err: error, run_id: this.#token }, "a durable run could not be looked at");

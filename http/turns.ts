@@ -3,7 +3,6 @@ import { type Address, runAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import { orderedId } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
-import { frame } from "../bus/frames/frames.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
 import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
@@ -16,7 +15,7 @@ import type { HttpContext, LiveTurn } from "./context.ts";
 import { json, jsonText, type Reply } from "./exchange/reply.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import type { RouteRequest } from "./route.ts";
-import { openRunStream } from "./run-stream.ts";
+import { acceptedRunStream } from "./run-stream.ts";
 
 // A turn as its http thread sees it: opens a channel, asks the thread's actor to run the turn, and hands what comes over the
 // channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.
@@ -81,9 +80,7 @@ export async function streamTurn(
   if (awaited !== null) return streamOfRun(context, awaited);
   if (accepted.kind === "accepted") {
     const { run, replayed } = accepted;
-    const opened = await openRunStream(context, request.principal, run.resume_token, {
-      opening: frame("run_accepted", run, -1),
-    });
+    const opened = await acceptedRunStream(context, request.principal, run, replayed);
     return replayed ? { ...opened, headers: replayedHeader } : opened;
   }
   if (accepted.kind === "replay")

@@ -36,23 +36,21 @@ export function publishStatus(bus: Bus, topic: string, standing: RunStanding): v
   if (bus.hasSubscribers(topic)) bus.publish(topic, statusFrame(standing));
 }
 
-/** What frames say of where runs stand, in their order. */
-export function standingsIn(frames: string): RunStanding[] {
-  if (!frames.includes(beginning)) return [];
-  return frames.split("\n\n").flatMap((each) => {
-    if (!each.startsWith(beginning)) return [];
-    const { data } = JSON.parse(each.slice("data: ".length)) as { data: RunStanding & { fiber_id: string } };
-    return [{ ...data, run_id: data.fiber_id }];
-  });
-}
-
-/** Frames without those that tell where runs stand. */
-export function withoutStandings(frames: string): string {
-  if (!frames.includes(beginning)) return frames;
-  return frames
-    .split(/(?<=\n\n)/)
-    .filter((each) => !each.startsWith(beginning))
-    .join("");
+/** Frames without those that tell where runs stand, and what those say, in their order. */
+export function standingsApart(frames: string): { readonly text: string; readonly standings: readonly RunStanding[] } {
+  const standings: RunStanding[] = [];
+  let text = "";
+  let from = 0;
+  for (let at = frames.indexOf(beginning); at >= 0; at = frames.indexOf(beginning, from)) {
+    const end = frames.indexOf("\n\n", at);
+    const { data } = JSON.parse(frames.slice(at + "data: ".length, end)) as {
+      data: RunStanding & { fiber_id: string };
+    };
+    standings.push({ ...data, run_id: data.fiber_id });
+    text += frames.slice(from, at);
+    from = end + 2;
+  }
+  return { text: text + frames.slice(from), standings };
 }
 
 /** Ends the stream of a run that has not come to an answer. */
