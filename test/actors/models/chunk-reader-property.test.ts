@@ -166,6 +166,12 @@ function plainReading(text: string) {
   return { reply, said: isCut ? null : said.map(({ kind, words }) => ({ kind, words: sound(words) })) };
 }
 
+/** A stream may be cut off between the halves of a pair, and the first half is told as what it then is. */
+function endsInHalfAPair(said: string, whole: string): boolean {
+  const before = said.slice(0, -1);
+  return said.endsWith("\ufffd") && whole.startsWith(before) && (whole.codePointAt(before.length) ?? 0) > 0xffff;
+}
+
 function pieces(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const cut: Buffer[] = [];
   let at = 0;
@@ -262,7 +268,7 @@ test("a stream that is cut off anywhere is an answer or a ChunkError, and what w
       }
 
       assert.equal(listener.text, reader.text);
-      assert.ok(reply.text.startsWith(reader.text));
+      assert.ok(reply.text.startsWith(reader.text) || endsInHalfAPair(reader.text, reply.text));
     }),
     { numRuns: 500 },
   );

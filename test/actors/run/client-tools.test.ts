@@ -75,6 +75,17 @@ for (const dialect of dialects)
       return said;
     }
 
+    /** Ends a process in which a run was put aside. It is looked at once more then: a process that ends must not take it up. */
+    async function leave(process: ActorProcess, suffix: string, runId: string): Promise<void> {
+      process.bus.tell(runAddress(tenantId, suffix, runId), "detach", {});
+      let idle = 0;
+      await eventually("an idle host", async () => {
+        idle = process.host.busyCount() === 0 ? idle + 1 : 0;
+        return idle > 5 ? true : undefined;
+      });
+      process.close();
+    }
+
     test("an open call outlives its process: it is answered there or while nobody is, once, and the run goes on", async () => {
       for (const meanwhile of [false, true]) {
         const suffix = `restart-${meanwhile}`;
@@ -83,14 +94,7 @@ for (const dialect of dialects)
         const runId = await parked(suffix);
         const [wait] = await waitsOfRun(tenant(), runId);
         const id = wait?.asked_as ?? "";
-        // It is looked at once more when it is put aside: what is stored then is not taken up by a process that ends.
-        first.process.bus.tell(runAddress(tenantId, suffix, runId), "detach", {});
-        let idle = 0;
-        await eventually("an idle host", async () => {
-          idle = first.process.host.busyCount() === 0 ? idle + 1 : 0;
-          return idle > 5 ? true : undefined;
-        });
-        first.process.close();
+        await leave(first.process, suffix, runId);
         if (meanwhile) assert.equal(await say(null, suffix, id, "early"), true);
         const second = start({ calls: [call("a", "pick")] });
 
@@ -116,8 +120,7 @@ for (const dialect of dialects)
     test("one whose time is over while no process is there times out in the next one", async () => {
       const first = start({ calls: [call("a", "pick")] });
       first.process.submit({ manifest: "brief", thread_suffix: "overdue" });
-      await parked("overdue");
-      first.process.close();
+      await leave(first.process, "overdue", await parked("overdue"));
       const second = start();
       await eventually("the result", async () => {
         await wakeDueRuns(store, second.process.bus);
