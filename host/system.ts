@@ -57,7 +57,7 @@ interface ActorThread {
   deaths: readonly number[];
 }
 
-/** A thread that dies this often within the window is not started again. */
+/** A thread that dies this often within the window is not started again, nor is one that has never answered. */
 const deathsMax = 5;
 const deathsWindowMs = 30_000;
 
@@ -171,7 +171,8 @@ export class ActorSystem {
     for (const other of others) void other.control.lost(this.#idOf(thread));
     const now = this.#options.env.monotonic();
     const deaths = [...thread.deaths.filter((at) => at > now - deathsWindowMs), now];
-    if (!thread.answered || deaths.length >= deathsMax) {
+    // A replacement may be hit before it has answered, by what has ended the one before it.
+    if ((incarnation === 0 && !thread.answered) || deaths.length >= deathsMax) {
       const { failure: cause } = thread;
       const words = `actor thread ${node} does not stay alive${cause ? `: ${cause.message}` : ""}`;
       this.#options.onFatal(new Error(words, { cause }));

@@ -8,7 +8,7 @@ import { cleanup } from "../support/temp.ts";
 
 /** The first node that holds actors, where one thread speaks HTTP. */
 const actorNode = 1;
-/** A thread that ends sooner is not replaced: the server gives up. */
+/** The first thread that ends before it has answered is not replaced: the server gives up. */
 const livesAtLeastMs = 2_000;
 
 describe("an actor thread that dies", () => {
@@ -59,5 +59,16 @@ describe("an actor thread that dies", () => {
       transcript.map(({ kind, role }: Record<string, string>) => `${kind} ${role}`),
       ["message user", "audit null", "message user", "message assistant"],
     );
+  });
+
+  test("is replaced though the one that replaced it dies before it has answered", async () => {
+    await server.system.kill(actorNode);
+    await server.system.kill(actorNode);
+
+    const next = await eventually("a turn after it", async () => {
+      const turn = await server.request("POST", "/chat", { body: body("talking", "three") });
+      return turn.status === 200 ? turn : undefined;
+    });
+    assert.equal(next.json.final.content, "Hello from the mock.");
   });
 });
