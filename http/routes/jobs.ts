@@ -25,6 +25,8 @@ const promptCharsMax = 65_536;
 /** How long somebody waits for the end of a run, and how often it is looked at: soon at first, and then less. */
 const waitMs = 60_000;
 const lookMs = { first: 20, longest: 500 };
+/** A next try that is further away is not waited for: the first is a minute behind the failure, which may have come before the waiting. */
+const nextTryMs = waitMs / 2;
 
 const namePattern = /^[a-z0-9_-]{1,64}$/;
 
@@ -226,14 +228,14 @@ async function ended(store: TenantStore, runId: string, exchange: Exchange, cont
     const record = await jobRunById(store, runId);
     if (record?.status !== "running") return;
     const standing = await jobRunStanding(store, runId);
-    if (standing && (standing.ended_at !== null || isPutAside(standing, env.now() + until - env.monotonic()))) return;
+    if (standing && (standing.ended_at !== null || isPutAside(standing, env.now() + nextTryMs))) return;
     // It goes on without us.
     if (context.closing()) return;
     await new Promise<void>((resolve) => void env.timer(pauseMs, resolve));
   }
 }
 
-/** Whether a run waits for somebody, or is tried again only when nobody waits for it any more. */
+/** Whether a run waits for somebody, or for a next try behind `until`. */
 function isPutAside({ status, wake_at }: JobRunStanding, until: number): boolean {
   return status === "waiting" && (wake_at === null || wake_at > until);
 }
