@@ -16,7 +16,7 @@ export interface FibersDeps {
 export const fibersActor = defineActor<"fibers", Slots, FibersDeps>({
   kind: "fibers",
   mailboxLimit: 65_536,
-  interleaves: ["wake", "step", "left", "drain"],
+  interleaves: ["wake", "begin", "step", "left", "drain"],
   reserved: ["wake", "left", "drain"],
   passivateAfterMs: 300_000,
   load({ bus, env, deps }) {
@@ -30,6 +30,7 @@ export const fibersActor = defineActor<"fibers", Slots, FibersDeps>({
   crashed: (slots) => slots.drain(),
   on: {
     wake: (slots, place) => slots.add(place, "hint"),
+    begin: (slots, place) => ({ go: slots.mayBegin(place) }),
     step: (slots, place) => ({ go: slots.mayStep(place) }),
     left: (slots, place) => slots.free(place),
     look: (slots, { all }) => slots.look(all),

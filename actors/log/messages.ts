@@ -23,7 +23,7 @@ declare module "../../bus/protocol/thread.ts" {
      */
     open: { body: OpenLog; reply: OpenedLog };
     /** Makes the caller's messages durable together with the row of the run. Only for the run that has opened the log. */
-    begin: { body: BeginRun; reply: LogPosition };
+    begin: { body: BeginRun; reply: BegunRun };
     /** Makes entries durable, `ops` with them. Refuses with actor_lost when the run is not the live one. */
     append: { body: AppendToLog; reply: LogPosition };
     /** The same for the last entries of a run, which is live no more afterwards. */
@@ -107,8 +107,14 @@ export interface BeginRun {
   readonly kept?: KeptByThread;
   /** Of a task only: the full id of the conversation that it belongs to. */
   readonly parent_session_id?: string;
-  /** Of a durable run only: it is put aside as soon as it is accepted. */
-  readonly accepted?: true;
+  /** Of a durable run only: it is put aside as soon as it is accepted, or begins with it. */
+  readonly accepted?: "aside" | "begun";
+}
+
+/** Where the log stands behind the first batch of a run. */
+export interface BegunRun extends LogPosition {
+  /** The row of a durable run; null for every other. */
+  readonly run: RunRow | null;
 }
 
 /** A later batch of a run. */

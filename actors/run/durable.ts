@@ -1,5 +1,6 @@
 import { fibersAddress, publicThread, splitRunKey } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type {
   AcceptedRun,
   ParentRun,
@@ -14,11 +15,16 @@ import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { fiberById, fibersAreFull, wakeFiberOp } from "../../storage/tables/fibers.ts";
 import { settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { joinBudgetOps } from "../../storage/tables/run-budgets.ts";
-import type { DurableAsked } from "../../storage/tables/runs.ts";
+import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
 import type { JsonAnswer, StreamAnswer } from "../log/earlier-answer.ts";
 import type { AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
+import type { ThreadLink } from "./journal/thread-link.ts";
+import { Fiber } from "./plan/fiber.ts";
+import type { RunPlan } from "./plan/plan.ts";
+import { Run } from "./run.ts";
 import type { RunDeps } from "./scope/deps.ts";
+import type { PatternDeps } from "./steps/pattern.ts";
 
 // How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
 
@@ -103,6 +109,41 @@ export async function acceptedBefore(
   if (row === undefined) throw new SvcError("actor_lost");
   const place = { tenant_id: principal.tenant_id, suffix: thread_suffix ?? "", run_id };
   return { kind: "accepted", run: acceptedRun(place, row.expires_at), replayed: false, wait_ms };
+}
+
+/**
+ * Whether a run that is about to be accepted has a slot, so that it begins in the same batch: where one is free and nobody waits for one.
+ * A background task is first accepted, as what it may spend is another's.
+ */
+export async function slotFor(
+  place: RunPlace,
+  { parent }: Pick<SubmitTurn, "parent">,
+  { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">,
+): Promise<boolean> {
+  if (parent !== undefined || deps.settings.fiberPollSeconds === 0) return false;
+  const { go } = await bus.ask(fibersAddress(deps.host), "begin", place).catch(() => ({ go: false }));
+  return go;
+}
+
+/** A run that has begun with its acceptance, from its row: as one that was put aside meanwhile, but that nothing is read again. */
+export function beginDurable(
+  plan: RunPlan,
+  row: RunRow,
+  place: RunPlace,
+  log: ThreadLink,
+  { deps, bus }: ActorContext<PatternDeps>,
+): Run {
+  const { env, host, metrics } = deps;
+  const store = deps.store.tenant(place.tenant_id);
+  const { started_at: accepted_at, asked } = row;
+  const ttl_ms = asked.durable?.ttl_ms ?? 0;
+  const stored = { attempts: 0, accepted_at, ttl_ms, expires_at: accepted_at + ttl_ms };
+  const fiber = new Fiber(row, place, stored, { store, bus, host, env }, true);
+  log.follow(fiber);
+  metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
+  // Its key was settled as it was accepted.
+  const own = { ...plan, fiber, idempotency: null, origin: null, response: asked.response ?? null };
+  return new Run(own, log, silentOutput, deps);
 }
 
 /** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. */

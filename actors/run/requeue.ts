@@ -62,7 +62,7 @@ export async function requeueRun(
       manifest: agent.name,
       model_id: dead.asked.routes[0] ?? "",
       preview: null,
-      accepted: true,
+      accepted: "aside",
     });
     body.kept();
     state.log = log;

@@ -6,20 +6,22 @@ import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
-import type { DurableAsked } from "../../storage/tables/runs.ts";
+import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
 import { inCallOrder } from "../log/branch.ts";
 import { askedKey } from "../log/earlier-answer.ts";
-import type { AskedKey, OpenThread } from "../log/messages.ts";
+import type { AskedKey, BeginRun, OpenThread } from "../log/messages.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
 import {
   acceptedBefore,
   acceptedRun,
+  beginDurable,
   checkQueue,
   durableAsked,
   joiningOps,
   settleAcceptedOps,
+  slotFor,
   tellDue,
   tellLeft,
 } from "./durable.ts";
@@ -81,10 +83,9 @@ export async function startRun(
   // A durable run always has a log; without a conversation it is one that is nobody else's.
   if (durable !== null && turn.thread_suffix === null) return bus.ask(...elsewhere(turn));
   const key = askedKey(turn);
-  const log =
-    turn.thread_suffix === null
-      ? unthreadedLog(turn, deps.store, env)
-      : new ThreadLink(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id);
+  const link =
+    turn.thread_suffix === null ? null : new ThreadLink(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id);
+  const log = link ?? unthreadedLog(turn, deps.store, env);
   state.log = log;
   state.key = key;
   const opened = await log.open(key, messagesNeeded(agent.session), goesOn(turn), turn.lease);
@@ -94,7 +95,7 @@ export async function startRun(
   if (opened.kind === "open") {
     try {
       const { thread } = opened;
-      answer = await begin(state, withoutAnswered(turn, thread), { agent, key, log, thread, durable }, context);
+      answer = await begin(state, withoutAnswered(turn, thread), { agent, key, log, link, thread, durable }, context);
     } catch (error) {
       log.release(key);
       throw error;
@@ -119,6 +120,8 @@ interface Admitted {
   readonly agent: CompiledAgent;
   readonly key: AskedKey | null;
   readonly log: RunLog;
+  /** The same where it is that of a conversation. */
+  readonly link: ThreadLink | null;
   readonly thread: OpenThread;
   /** With what a durable run is accepted; null for a turn that begins at once. */
   readonly durable: DurableAsked | null;
@@ -127,7 +130,7 @@ interface Admitted {
 async function begin(
   state: RunState,
   turn: SubmitTurn,
-  { agent, key, log, thread, durable }: Admitted,
+  { agent, key, log, link, thread, durable }: Admitted,
   context: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
   const { deps, env, bus } = context;
@@ -197,9 +200,8 @@ async function begin(
   };
   const place = { tenant_id: turn.principal.tenant_id, suffix: turn.thread_suffix ?? "", run_id: turn.run_id };
   const accepting = durable && acceptedRun(place, startedAt + durable.ttl_ms);
-  if (durable !== null) await checkQueue(store);
   const body = durable && deps.manifests.keep(store, agent);
-  const begun = log.begin({
+  const firstBatch = (accepted: BeginRun["accepted"] | null): Omit<BeginRun, "run_id"> => ({
     entries: [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
     ops: [
       ...claimOps(store, plan, {
@@ -218,15 +220,26 @@ async function begin(
     preview: previewOf(intake, deps.mask),
     ...(kept !== null && { kept }),
     ...(turn.parent && { parent_session_id: turn.parent.root_thread_id }),
-    ...(accepting && { accepted: true }),
+    ...(accepted && { accepted }),
   });
-  if (accepting) {
-    await accepted(begun, key);
-    body?.kept();
-    state.parked = true;
-    tellDue(place, context);
+  if (accepting && link !== null) {
+    const slot = await slotFor(place, turn, context);
+    try {
+      if (!slot) await checkQueue(store);
+      const row = await accepted(link.begin(firstBatch(slot ? "begun" : "aside")), key);
+      body?.kept();
+      if (slot && row !== null) ownRun(state, beginDurable(plan, row, place, link, context), link, context);
+    } catch (error) {
+      if (slot) tellLeft(context);
+      throw error;
+    }
+    if (!slot) {
+      state.parked = true;
+      tellDue(place, context);
+    }
     return { kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) };
   }
+  const begun = log.begin(firstBatch(null));
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
   // nothing is shown before the write is acknowledged.
   if (key !== null) await accepted(begun, key);
@@ -263,9 +276,9 @@ export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorCon
 }
 
 /** Waits for the first batch. */
-async function accepted(begun: Promise<void>, key: AskedKey | null, run?: Run): Promise<void> {
+async function accepted(begun: Promise<RunRow | null>, key: AskedKey | null, run?: Run): Promise<RunRow | null> {
   try {
-    await begun;
+    return await begun;
   } catch (error) {
     run?.abort("worker_lost");
     const refusal = SvcError.from(error);

@@ -81,9 +81,12 @@ export class LogWriter {
     { entries, ops, run, manifest, model_id, preview, kept, accepted }: BeginRun,
   ): Promise<LogPosition> {
     const { store } = this.#log;
+    const isBegun = accepted !== "aside";
     this.surface = run.asked.surface;
     const before = created ?? this.#head();
-    const epoch = before.epoch + 1;
+    const number = before.epoch + 1;
+    // As one that was put aside and taken up at once: each time is an epoch.
+    const epoch = accepted === "begun" ? number + 1 : number;
     if (epoch >= runsMax) throw threadFull();
     // A row that was made before anybody has spoken has no first words yet.
     const isFirst = before.preview === null && preview !== null;
@@ -91,17 +94,17 @@ export class LogWriter {
     const events = this.#advance(entries, { ...before, epoch, manifest, model_id, preview: words });
     const keeping = kept === undefined ? [] : [this.#keep(kept)];
     this.#epoch = epoch;
-    this.#number = epoch;
+    this.#number = number;
     const head = this.#head();
     const { thread_key } = head;
     const thread = created === null ? progressOp(store, head, before.epoch) : insertThreadOp(store, head);
     const first = created === null && isFirst ? [previewOp(store, head, preview)] : [];
-    const place = { thread_key, epoch, first_seq: before.next_seq };
-    const row = runBegun(run, place, accepted ? "accepted" : "running");
+    const place = { thread_key, epoch: number, first_seq: before.next_seq };
+    const row = { ...runBegun(run, place, isBegun ? "running" : "accepted"), epoch };
     const rows = [beginRunOp(store, row)];
-    if (accepted) {
+    if (accepted !== undefined) {
       this.begun = row;
-      rows.push(acceptFiberOp(store, row, before.suffix, run.started_at));
+      rows.push(acceptFiberOp(store, row, before.suffix, run.started_at, isBegun));
     }
     return this.#write([...ops, thread, ...first, ...keeping, ...rows, ...this.#appends(events)], events, requestMs);
   }

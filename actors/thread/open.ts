@@ -6,7 +6,7 @@ import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { earlierAnswer, storedAnswer } from "../log/earlier-answer.ts";
 import type { ContextMessage } from "../log/message.ts";
-import type { BeginRun, LogPosition, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
+import type { BeginRun, BegunRun, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -62,7 +62,7 @@ export async function beginRun(
   state: ThreadState,
   first: BeginRun,
   context: ActorContext<ThreadDeps>,
-): Promise<LogPosition> {
+): Promise<BegunRun> {
   const { opening } = state;
   if (opening?.runId !== first.run_id) throw new SvcError("conflict");
   if (state.noting !== null) {
@@ -75,13 +75,13 @@ export async function beginRun(
   state.live = writer;
   try {
     const position = await writer.begin(state.head === null ? newThread(state, first, env.now()) : null, first);
-    if (first.accepted) {
+    if (first.accepted === "aside") {
       state.parked = writer.begun;
       state.live = null;
       // It reads its branch itself.
       forgetBranch(state);
     }
-    return position;
+    return { ...position, run: writer.begun };
   } catch (error) {
     dropState(state, context);
     throw error;

@@ -4,6 +4,8 @@ import type { RunPlace } from "./run.ts";
 export interface FibersMessages {
   /** A run may be taken up: it was accepted, or what it waits for has come. */
   wake: { body: RunPlace };
+  /** The run is about to be accepted: true gives it a slot that nobody waits for, so that it begins with its acceptance. */
+  begin: { body: RunPlace; reply: { readonly go: boolean } };
   /** The run has begun a step and may begin another: false when others are to go first, or the process is about to end. */
   step: { body: RunPlace; reply: { readonly go: boolean } };
   /** The run does not need its slot any more. */

@@ -71,7 +71,7 @@ const openDeadline = `(SELECT COALESCE(MAX(w.deadline), 0) + ${graceMs} FROM wai
 
 const insertFiber = tenantSql(
   "fiber_insert",
-  `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, NULL, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL, NULL, ?)`,
+  `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, CASE WHEN CAST(? AS INTEGER) = 1 THEN :now END, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL, NULL, ?)`,
 );
 const claimFiber = tenantSql(
   "fiber_claim",
@@ -251,15 +251,21 @@ export function requeueFiberOp(store: TenantStore, runId: string, by: string): W
 /** The durable run of a resume token, if the tenant has it. */
 export const fiberById = selectOne(fiberTable, ["run_id"]);
 
-/** A durable run is accepted. `at` is when, by the clock of who accepts it: it is told when the run expires. */
+/**
+ * A durable run is accepted, and is due or has begun with that. `at` is when, by the clock of who accepts it: it is told when the run
+ * expires.
+ */
 export function acceptFiberOp(
   store: TenantStore,
   { run_id, run_key, asked }: RunRow,
   suffix: string,
   at: number,
+  isBegun = false,
 ): WriteOp {
   const ttlMs = asked.durable?.ttl_ms ?? 0;
-  return store.op(insertFiber, [run_id, run_key, suffix, at, ttlMs, at + ttlMs, at, asked.durable?.body ?? null]);
+  const dueAt = isBegun ? null : at;
+  const times = [at, isBegun ? 1 : 0, ttlMs, at + ttlMs, dueAt];
+  return store.op(insertFiber, [run_id, run_key, suffix, ...times, asked.durable?.body ?? null]);
 }
 
 /** It is taken up. */

@@ -1,4 +1,5 @@
 import type { LeaseProof } from "../../../bus/protocol/lease.ts";
+import type { RunRow } from "../../../storage/tables/runs.ts";
 import type { AskedKey, BeginRun, OpenedLog } from "../../log/messages.ts";
 import type { Journal } from "./journal.ts";
 
@@ -6,8 +7,8 @@ import type { Journal } from "./journal.ts";
 export interface RunLog extends Journal {
   /** Reserves the log; `begin` or `release` must follow. Refuses as `open` of the thread does. */
   open(key: AskedKey | null, needed: number, withUser: boolean, lease: LeaseProof | null): Promise<OpenedLog>;
-  /** Makes the caller's messages durable. What the run publishes meanwhile follows them. */
-  begin(first: Omit<BeginRun, "run_id">): Promise<void>;
+  /** Makes the caller's messages durable; answers the row of a durable run. What the run publishes meanwhile follows them. */
+  begin(first: Omit<BeginRun, "run_id">): Promise<RunRow | null>;
   /** Whether the first batch is durable. */
   readonly hasBegun: boolean;
   /** The run does not begin, or is gone without an end. */

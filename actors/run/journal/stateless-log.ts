@@ -47,6 +47,7 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
     async begin({ run, ops }) {
       row = run;
       if (ops.length > 0) await tenant.write(ops, requestMs);
+      return null;
     },
     async append(_entries, ops = []) {
       kept.push(...ops);

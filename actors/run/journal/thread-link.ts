@@ -4,7 +4,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { LeaseProof } from "../../../bus/protocol/lease.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import { eventId } from "../../../storage/tables/events.ts";
-import type { RunEnding, RunSpent } from "../../../storage/tables/runs.ts";
+import type { RunEnding, RunRow, RunSpent } from "../../../storage/tables/runs.ts";
 import { type JournalEntry, numberEntries, seqOfEntry } from "../../log/entry.ts";
 import type {
   AskedKey,
@@ -39,7 +39,7 @@ export class ThreadLink implements RunLog {
   #durableSeq = 0;
   /** Events of the log since the run has opened it that are not its own. */
   #notes = 0;
-  #begun: Promise<void> = Promise.resolve();
+  #begun: Promise<unknown> = Promise.resolve();
   /** Of a durable run; null for every other. */
   #fiber: Fiber | null = null;
   /** What the run says while its first events are being written; null when they are durable. */
@@ -89,19 +89,26 @@ export class ThreadLink implements RunLog {
     }
   }
 
-  begin(first: Omit<BeginRun, "run_id">): Promise<void> {
-    this.#begun = this.#begin(first);
-    return this.#begun;
+  begin(first: Omit<BeginRun, "run_id">): Promise<RunRow | null> {
+    const begun = this.#begin(first);
+    this.#begun = begun;
+    return begun;
   }
 
-  async #begin(first: Omit<BeginRun, "run_id">): Promise<void> {
+  async #begin(first: Omit<BeginRun, "run_id">): Promise<RunRow | null> {
     this.#sent(first.entries);
     const expected = this.#expected();
-    const position = await this.#bus.ask(this.#address, "begin", { run_id: this.#runId, ...first }, written);
+    const { run, ...position } = await this.#bus.ask(
+      this.#address,
+      "begin",
+      { run_id: this.#runId, ...first },
+      written,
+    );
     this.#durable(position, expected, first.entries);
     const early = this.#early ?? [];
     this.#early = null;
     for (const frames of early) this.publish(frames);
+    return run;
   }
 
   async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
@@ -192,7 +199,7 @@ export class ThreadLink implements RunLog {
    * Numbers the entries, and waits for the first batch where somebody listens: what was said meanwhile is to be heard before what
    * follows in the log. Where nobody does it is forgotten, as who comes later is told by the log.
    */
-  #ready(entries: readonly JournalEntry[]): Promise<void> | null {
+  #ready(entries: readonly JournalEntry[]): Promise<unknown> | null {
     this.#sent(entries);
     if (this.#early === null) return null;
     if (this.#bus.hasSubscribers(this.#topic)) return this.#begun;

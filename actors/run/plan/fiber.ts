@@ -28,13 +28,16 @@ export interface FiberEnding {
   readonly error: string | null;
 }
 
+/** What it needs of its own row. */
+type StoredFiber = Pick<FiberRow, "attempts" | "accepted_at" | "ttl_ms" | "expires_at">;
+
 /** What a durable run does besides: it says where it is with everything that it writes, so that another process goes on from there. */
 export class Fiber {
   readonly place: RunPlace;
   /** Failures of the step that it is at. */
   attempts: number;
   readonly #row: RunRow;
-  readonly #stored: FiberRow;
+  readonly #stored: StoredFiber;
   readonly #activeBefore: number;
   readonly #takenAt: number;
   readonly #store: TenantStore;
@@ -51,7 +54,7 @@ export class Fiber {
   constructor(
     row: RunRow,
     place: RunPlace,
-    stored: FiberRow,
+    stored: StoredFiber,
     deps: { readonly store: TenantStore; readonly bus: Bus; readonly host: string; readonly env: Env },
     hasSlot: boolean,
   ) {

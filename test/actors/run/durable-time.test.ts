@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
-import { runAddress, threadAddress } from "../../../bus/address.ts";
+import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
+import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
 import { manifestBody } from "../../../storage/tables/manifest-bodies.ts";
@@ -28,6 +30,25 @@ const broken: ScriptedReply = { failure: "the provider is gone" };
 const tasks = ["fiber_poll", "fiber_scheduler", "due_waits", "old_runs"];
 const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 
+/** A store that refuses batches with one statement. */
+function refusing(store: Store, refused: () => string | null): Store {
+  const instead = <T extends object, K extends keyof T>(of: T, name: K, method: T[K]): T =>
+    new Proxy(of, {
+      get(target, property) {
+        if (property === name) return method;
+        const value: unknown = Reflect.get(target, property, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  return instead(store, "tenant", (id) => {
+    const tenant = store.tenant(id);
+    return instead(tenant, "write", async (ops, deadlineMs) => {
+      if (ops.some(({ statement }) => statement.name === refused())) throw new SvcError("storage_unavailable");
+      return tenant.write(ops, deadlineMs);
+    });
+  });
+}
+
 /** One process after another on a disk, with the tasks that a server does for durable runs. */
 async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
   const sim = new Sim(seed);
@@ -45,11 +66,12 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
   );
   let answer: (messages: readonly ShownMessage[]) => ScriptedReply = () => done;
   let boots = 0;
+  let refused: string | null = null;
   const askedAt: number[] = [];
 
   function boot() {
     const env = sim.env();
-    const store = disk.store(sim, env);
+    const store = refusing(disk.store(sim, env), () => refused);
     const model = new ScriptedModel(
       env,
       (messages) => {
@@ -79,7 +101,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
       pino({ level: "silent" }),
       settings,
     );
-    return { env, store, process, stop, tenant: store.tenant(tenantId) };
+    return { env, store, process, stop, bootId, tenant: store.tenant(tenantId) };
   }
   let now = boot();
   const world = {
@@ -96,6 +118,21 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     },
     query(sql: string) {
       return disk.query(sql);
+    },
+    /** Whether a slot can be had at once; it is given back. */
+    async freeSlot(): Promise<boolean> {
+      const place = { tenant_id: tenantId, suffix: "asks", run_id: "asks" };
+      const { go } = await sim.until(now.process.bus.ask(fibersAddress(now.bootId), "begin", place));
+      if (go) now.process.bus.tell(fibersAddress(now.bootId), "left", place);
+      return go;
+    },
+    /** Batches with this statement are refused, until null is said. */
+    refuses(statement: string | null) {
+      refused = statement;
+    },
+    /** The process takes up nothing more. */
+    drains() {
+      now.process.bus.tell(fibersAddress(now.bootId), "drain", {});
     },
     /** The process ends without a word. */
     crash() {
@@ -231,12 +268,14 @@ describe("durable runs in time", () => {
 
   test("DUR-009 a run that waits for a slot does not expire by its own time, and after a day in the queue it does", async () => {
     const it = await world(atEnd, 6);
+    it.drains();
     const soon = await it.accept("agent");
     it.crash();
     await it.sim.advance(hourMs);
     it.boot();
     await it.sim.advance(5_000);
     const { run } = await it.look(soon);
+    it.drains();
     const late = await it.accept("agent");
     it.crash();
     await it.sim.advance(dayMs);
@@ -387,6 +426,37 @@ describe("durable runs in time", () => {
     assert.equal(begun.run.status, "waiting");
     assert.equal(answered.run.status, "waiting");
     assert.equal((await it.look(runId)).run.status, "completed");
+  });
+
+  test("DUR-010 a run begins with its acceptance where a slot is free, and is due where none is", async () => {
+    const it = await world(atEnd, 12, { SVC_FIBER_CONCURRENCY: "1" });
+    const first = await it.accept("agent");
+    const begun = await it.look(first);
+    const second = await it.accept("agent", { thread_suffix: "second" });
+    const queued = await it.look(second);
+    await it.sim.advance(5_000);
+
+    assert.deepEqual([begun.run.status, begun.fiber.wake_at], ["running", null]);
+    assert.ok((begun.fiber.begun_at ?? 0) >= begun.fiber.accepted_at);
+    assert.deepEqual([queued.run.status, queued.fiber.begun_at], ["accepted", null]);
+    assert.ok(queued.fiber.wake_at !== null);
+    for (const runId of [first, second]) {
+      const { run, fiber } = await it.look(runId);
+      assert.deepEqual([run.status, fiber.final, fiber.lost], ["completed", "Done.", 0]);
+      // The slot of the one before was given back.
+      assert.equal(await it.freeSlot(), true, "who is done holds none");
+    }
+  });
+
+  test("DUR-010 an acceptance that the store refuses gives its slot back", async () => {
+    const it = await world(atEnd, 13, { SVC_FIBER_CONCURRENCY: "1" });
+    it.refuses("fiber_insert");
+    const turn = it.process.submit({ manifest: "agent", thread_suffix: null, principal, surface: "chat" });
+    await assert.rejects(it.sim.until(turn.accepted));
+    it.refuses(null);
+    const runId = await it.accept("agent");
+
+    assert.equal((await it.look(runId)).run.status, "running");
   });
 
   test("DUR-011 so many runs are at work at once, and another tenant's begins within a step of the first one's", async () => {
