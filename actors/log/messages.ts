@@ -37,7 +37,7 @@ declare module "../../bus/protocol/thread.ts" {
     /** Keeps what a branch that was left was summed up to. Null when the conversation has gone elsewhere meanwhile. */
     summarized: { body: SummedUp; reply: { readonly event_id: string | null } };
     /** A run that has opened the log does not begin, or one that has begun is gone without an end: then it is closed. */
-    release: { body: { readonly run_id: string } };
+    release: { body: LogClaim };
   }
 }
 
@@ -117,9 +117,17 @@ export interface BegunRun extends LogPosition {
   readonly run: RunRow | null;
 }
 
-/** A later batch of a run. */
-export interface AppendToLog {
+/**
+ * Who writes. A durable run that was taken from a process which still believes to have it is one by its id alone: it writes under the
+ * epoch of its claim. Null for a run that nobody else could have taken up.
+ */
+export interface LogClaim {
   readonly run_id: string;
+  readonly epoch: number | null;
+}
+
+/** A later batch of a run. */
+export interface AppendToLog extends LogClaim {
   readonly entries: readonly JournalEntry[];
   readonly ops: readonly WriteOp[];
   /** What the conversation is to keep from here on. */
@@ -152,8 +160,7 @@ export interface QueuedCount {
 }
 
 /** When a run takes what waits, and how much of it. Notes are taken always, and all of them. */
-export interface TakeInputs {
-  readonly run_id: string;
+export interface TakeInputs extends LogClaim {
   /** At its start it takes all steers, whatever the mode. */
   readonly moment: "start" | "step" | AtEnd;
   readonly steers: QueueMode;
@@ -189,8 +196,7 @@ export type EndedRun =
   | { readonly kind: "moved"; readonly next_seq: number };
 
 /** A run that waits for somebody outside. */
-export interface ParkRun {
-  readonly run_id: string;
+export interface ParkRun extends LogClaim {
   readonly spent: RunSpent;
   readonly ops: readonly WriteOp[];
 }
@@ -219,6 +225,8 @@ export type TakenRun =
   | {
       readonly kind: "taken";
       readonly run: RunRow;
+      /** Of the claim that it has made. */
+      readonly epoch: number;
       readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode">;
     }
   /** It waits, and goes on when it has a slot. */

@@ -29,7 +29,7 @@ import {
   takeThreadOp,
 } from "../../storage/tables/threads.ts";
 import type { JournalEntry } from "../log/entry.ts";
-import type { BeginRun, KeptByThread, LogPosition } from "../log/messages.ts";
+import type { BeginRun, KeptByThread, LogClaim, LogPosition } from "../log/messages.ts";
 import { appendAll, type ThreadLog, withKept } from "./thread-log.ts";
 
 /**
@@ -58,6 +58,16 @@ export class LogWriter {
     this.#log = log;
     this.#env = env;
     this.#bus = bus;
+  }
+
+  /** The epoch of the claim. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** Whether this is the writer of who claims to write; only a run that was not taken up may know no epoch. */
+  isOf({ run_id, epoch }: LogClaim): boolean {
+    return run_id === this.runId && (epoch === null ? this.surface !== null : epoch === this.#epoch);
   }
 
   /** Whether the state is ahead of what is stored: it has to be read again. */

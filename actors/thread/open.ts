@@ -115,7 +115,7 @@ export async function takeRun(
   const thinking_level = meta.thinking_level ?? null;
   const queued = state.queue?.forStep ?? null;
   const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, thinking_level, queued };
-  return { kind: "taken", run: parked, thread };
+  return { kind: "taken", run: parked, epoch: writer.epoch, thread };
 }
 
 /** What is in memory is not what is stored: the next message reads it again. */

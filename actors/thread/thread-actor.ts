@@ -4,7 +4,7 @@ import { requestMs } from "../../storage/store/store.ts";
 import { deleteFibersOp } from "../../storage/tables/fibers.ts";
 import { deleteModelCallsOp } from "../../storage/tables/model-calls.ts";
 import { deleteRunOp, hasRuns, runNumber, waitingRun } from "../../storage/tables/runs.ts";
-import "../log/messages.ts";
+import type { LogClaim } from "../log/messages.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { eraseThread } from "./erase.ts";
@@ -55,13 +55,14 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     open: openLog,
     begin: beginRun,
 
-    append: (state, { run_id, entries, ops, kept }) => writerOf(state, run_id).append(entries, ops, kept),
+    append: (state, asked) => writerOf(state, asked).append(asked.entries, asked.ops, asked.kept),
 
-    take_inputs: (state, asked) => takeInputs(state, writerOf(state, asked.run_id), asked),
+    take_inputs: (state, asked) => takeInputs(state, writerOf(state, asked), asked),
 
-    async park(state, { run_id, spent, ops }) {
+    async park(state, asked) {
       await state.queue?.settled();
-      const position = await writerOf(state, run_id).park(spent, [...supersedingOps(state), ...ops]);
+      const { spent, ops } = asked;
+      const position = await writerOf(state, asked).park(spent, [...supersedingOps(state), ...ops]);
       state.parked = (await waitingRun(state.store, state.head?.thread_key ?? -1)) ?? null;
       state.live = null;
       // A wait may last for days, and the run that is taken up reads its branch itself.
@@ -71,12 +72,13 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
     take: takeRun,
 
-    async end(state, { run_id, entries, ops, ending, next_seq, unless }) {
+    async end(state, asked) {
+      const { entries, ops, ending, next_seq, unless } = asked;
       if (state.queue !== null && unless !== null) {
         await state.queue.settled();
         if (state.queue.keepsFromEnd(unless)) return { kind: "queued" };
       }
-      const writer = writerOf(state, run_id);
+      const writer = writerOf(state, asked);
       const at = state.head?.next_seq ?? next_seq;
       if (at !== next_seq) return { kind: "moved", next_seq: at };
       const { durable_seq } = await writer.end(entries, ops, ending);
@@ -84,13 +86,13 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       return { kind: "ended", durable_seq };
     },
 
-    async release(state, { run_id }, context) {
+    async release(state, claim, context) {
       const { opening, live } = state;
-      if (opening?.runId === run_id) {
+      if (opening?.runId === claim.run_id) {
         state.opening = null;
         opening.close();
       }
-      if (live?.runId !== run_id) return;
+      if (!live?.isOf(claim)) return;
       state.closing = closeRun(state, live, context);
       await state.closing;
     },
@@ -159,9 +161,9 @@ async function closeRun(state: ThreadState, live: LogWriter, context: ActorConte
   }
 }
 
-/** Refuses with actor_lost when another run, or none, is the live one. */
-function writerOf({ live }: ThreadState, runId: string): LogWriter {
-  if (live?.runId !== runId) throw new SvcError("actor_lost");
+/** Refuses with actor_lost when another run, or none, is the live one, or the same under a later claim. */
+function writerOf({ live }: ThreadState, claim: LogClaim): LogWriter {
+  if (!live?.isOf(claim)) throw new SvcError("actor_lost");
   return live;
 }
 

@@ -11,6 +11,7 @@ import type {
   AtEnd,
   BeginRun,
   KeptByThread,
+  LogClaim,
   LogPosition,
   OpenedLog,
   OpenThread,
@@ -33,6 +34,8 @@ export class ThreadLink implements RunLog {
   readonly #runId: string;
   readonly #address: Address<"thread">;
   readonly #topic: string;
+  /** Of the claim of a run that was taken up, or is durable; null for every other. */
+  #epoch: number | null = null;
   #uid = "";
   #nextSeq = 0;
   #leafSeq = -1;
@@ -98,12 +101,9 @@ export class ThreadLink implements RunLog {
   async #begin(first: Omit<BeginRun, "run_id">): Promise<RunRow | null> {
     this.#sent(first.entries);
     const expected = this.#expected();
-    const { run, ...position } = await this.#bus.ask(
-      this.#address,
-      "begin",
-      { run_id: this.#runId, ...first },
-      written,
-    );
+    const asked = { run_id: this.#runId, ...first };
+    const { run, ...position } = await this.#bus.ask(this.#address, "begin", asked, written);
+    if (first.accepted === "begun") this.#epoch = run?.epoch ?? null;
     this.#durable(position, expected, first.entries);
     const early = this.#early ?? [];
     this.#early = null;
@@ -118,7 +118,7 @@ export class ThreadLink implements RunLog {
     const expected = this.#expected();
     const fiber = this.#fiber;
     const asked = {
-      run_id: this.#runId,
+      ...this.#claim,
       entries,
       ops: fiber === null ? ops : [...ops, ...fiber.opsWith(entries)],
       kept,
@@ -128,12 +128,12 @@ export class ThreadLink implements RunLog {
     return position.durable_seq;
   }
 
-  async takeInputs(asked: Omit<TakeInputs, "run_id">): Promise<TakenInputs> {
+  async takeInputs(asked: Omit<TakeInputs, keyof LogClaim>): Promise<TakenInputs> {
     this.#checkClaim();
     // The thread has a run only when it has begun.
     if (this.#early !== null) await this.#begun;
     const expected = this.#expected();
-    const taken = await this.#bus.ask(this.#address, "take_inputs", { run_id: this.#runId, ...asked }, written);
+    const taken = await this.#bus.ask(this.#address, "take_inputs", { ...this.#claim, ...asked }, written);
     this.#durable(taken, expected);
     return taken;
   }
@@ -148,7 +148,7 @@ export class ThreadLink implements RunLog {
     const ready = this.#ready([]);
     if (ready !== null) await ready;
     for (;;) {
-      const last = { run_id: this.#runId, entries, ops: ops(), ending, next_seq: this.#nextSeq, unless };
+      const last = { ...this.#claim, entries, ops: ops(), ending, next_seq: this.#nextSeq, unless };
       const ended = await this.#bus.ask(this.#address, "end", last, written);
       if (ended.kind === "queued") return false;
       if (ended.kind === "moved") {
@@ -166,6 +166,7 @@ export class ThreadLink implements RunLog {
     const asked = { run_id: this.#runId, owner, slot };
     const taken = await this.#bus.ask(this.#address, "take", asked, { prompt: true });
     if (taken.kind !== "taken") return taken;
+    this.#epoch = taken.epoch;
     this.#opened(taken.thread);
     this.#early = null;
     return taken;
@@ -173,7 +174,7 @@ export class ThreadLink implements RunLog {
 
   async park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
     this.#checkClaim();
-    await this.#bus.ask(this.#address, "park", { run_id: this.#runId, spent, ops }, written);
+    await this.#bus.ask(this.#address, "park", { ...this.#claim, spent, ops }, written);
   }
 
   /** The run is a durable one: what it writes says where it is, until it is cut off. */
@@ -182,12 +183,16 @@ export class ThreadLink implements RunLog {
   }
 
   release(): void {
-    this.#bus.tell(this.#address, "release", { run_id: this.#runId });
+    this.#bus.tell(this.#address, "release", this.#claim);
   }
 
   publish(frames: () => string): void {
     if (this.#early !== null) this.#early.push(frames);
     else if (this.#bus.hasSubscribers(this.#topic)) this.#bus.publish(this.#topic, frames());
+  }
+
+  get #claim(): LogClaim {
+    return { run_id: this.#runId, epoch: this.#epoch };
   }
 
   /** Refuses with actor_lost when another goes on with the run. */

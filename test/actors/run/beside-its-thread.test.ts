@@ -137,7 +137,9 @@ describe("a run beside its thread", () => {
     await sim.until(live.accepted);
     const entries = [{ kind: "message", role: "user", content: "forged", extra: null }] as const;
     const principal = { sub: "mallory", scopes: [], scheme: "none", issuer: "" };
-    const foreign = { run_id: "foreign", entries, ops: [] };
+    const foreign = { run_id: "foreign", epoch: null, entries, ops: [] };
+    // Who has lost its claim, and whose run goes on elsewhere, is one by its id alone.
+    const former = { ...foreign, run_id: live.runId, epoch: 77 };
     const first = { ...foreign, manifest: "agent", model_id: "", preview: null };
     const ending = { status: "completed", stop_reason: null, error: null, usage: null } as const;
     const asked = { surface: "chat", request_id: "", principal, routes: [], temperature: 0, max_tokens: null } as const;
@@ -158,13 +160,18 @@ describe("a run beside its thread", () => {
       process.bus.ask(address, "append", foreign),
       process.bus.ask(address, "end", { ...foreign, ending, next_seq: 0, unless: null }),
       process.bus.ask(address, "begin", { ...first, run }),
+      process.bus.ask(address, "append", former),
+      process.bus.ask(address, "end", { ...former, ending, next_seq: 0, unless: null }),
     ].map((asked) => sim.until(outcomeOf(asked as Promise<unknown>)));
 
     assert.deepEqual(await Promise.all(refusals), [
       { refused: "actor_lost" },
       { refused: "actor_lost" },
       { refused: "conflict" },
+      { refused: "actor_lost" },
+      { refused: "actor_lost" },
     ]);
+    process.bus.tell(address, "release", { run_id: live.runId, epoch: 77 });
     await sim.until(live.ended);
     assert.deepEqual(await logged(), ["message: go", "message: Said.", "message: go", "message: Said."]);
   });
