@@ -48,7 +48,8 @@ function parted({ plan: { agent } }: RunScope, pending: readonly PendingCall[]) 
 async function runGroup(scope: RunScope, tools: ToolRunner, calls: readonly PendingCall[]): Promise<Ending | null> {
   const { outcomes, waits, handed } = await tools.runAll(calls);
   remember(scope, outcomes);
-  if (scope.cancellation.cancelled) {
+  // Stopped behind the last look of the runner, it is put aside first: who stops it takes it up to close what waits.
+  if (scope.cancellation.cancelled && !waits) {
     // A run that is stopped hands nothing over.
     if (handed.length > 0) remember(scope, await tools.leave(handed, "the run was stopped"));
     return stopped(scope, "");

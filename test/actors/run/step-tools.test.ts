@@ -1,0 +1,23 @@
+// How a step ends whose calls were run.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ToolRunner } from "../../../actors/run/calls/tool-runner.ts";
+import type { RunScope } from "../../../actors/run/scope/scope.ts";
+import { runTools } from "../../../actors/run/steps/step-tools.ts";
+
+/** A step whose runner has come back with this, and whose run was stopped behind that. */
+async function endingOf(waits: boolean) {
+  const scope = {
+    plan: { agent: {}, branch: [], thread_suffix: "t" },
+    cancellation: { cancelled: true },
+    partialText: "",
+    remember() {},
+    run: { abortReason: "client" },
+  } as unknown as RunScope;
+  const tools = { runAll: async () => ({ outcomes: [], waits, handed: [] }) } as unknown as ToolRunner;
+  return (await runTools(scope, tools, []))?.kind;
+}
+
+test("SESS-009 a run that is stopped as its call has just begun to wait is put aside, so that who stops it closes the call", async () => {
+  assert.deepEqual([await endingOf(true), await endingOf(false)], ["suspended", "finished"]);
+});
