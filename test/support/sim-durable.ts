@@ -78,6 +78,8 @@ interface SimHost {
   stalled: boolean;
   hasStalled: boolean;
   gone: boolean;
+  /** It has had a lease: others may take it for gone. */
+  hasJoined: boolean;
   /** It knows who else is there. */
   isMember: boolean;
   /** Resolves when it is gone. */
@@ -214,11 +216,19 @@ export class SimDurable {
     });
     const host: SimHost = {
       ...{ id, env, store, process, lease, abandoned },
-      ...{ stalled: false, hasStalled: false, gone: false, isMember: false, end: Promise.withResolvers<null>() },
+      ...{
+        stalled: false,
+        hasStalled: false,
+        gone: false,
+        hasJoined: false,
+        isMember: false,
+        end: Promise.withResolvers<null>(),
+      },
     };
     for (const other of this.#alive) this.#connect(host, other);
     this.#hosts.push(host);
     void lease.keep().then(() => {
+      host.hasJoined = true;
       this.#place(host);
       process.bus.tell(fibersAddress(id), "look", { all: true });
     });
@@ -242,7 +252,8 @@ export class SimDurable {
     if (!leased.includes(host.id)) return;
     const nodes = this.#hosts.filter((each) => leased.includes(each.id)).map((each) => each.process.bus.node);
     if (nodes.join() === bus.actorNodes.join() && host.isMember) return;
-    for (const { id, process } of this.#hosts) if (!leased.includes(id)) bus.lost(process.bus.node);
+    for (const { id, process, hasJoined } of this.#hosts)
+      if (hasJoined && !leased.includes(id)) bus.lost(process.bus.node);
     bus.placeOver(nodes);
     host.isMember = true;
   }
