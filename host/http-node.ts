@@ -15,6 +15,7 @@ import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { createApp } from "../http/app.ts";
 import type { HttpContext, TaskAnswer } from "../http/context.ts";
+import { DurableAgents } from "../http/early-listener.ts";
 import { EmbeddingLine } from "../http/embedding-line.ts";
 import { chooseEngine } from "../http/engines/choose.ts";
 import type { Listener } from "../http/engines/engine.ts";
@@ -120,6 +121,7 @@ export function createHttpNode(
     redis,
     streams,
     hubs: new ThreadHubs(bus),
+    durableAgents: new DurableAgents(),
     pasts,
     embeddings: new EmbeddingLine(env),
     turns: new Set(),

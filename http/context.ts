@@ -10,6 +10,7 @@ import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store/store.ts";
+import type { DurableAgents } from "./early-listener.ts";
 import type { EmbeddingLine } from "./embedding-line.ts";
 import type { StreamRegistry } from "./exchange/sse.ts";
 import type { Pasts } from "./past/pasts.ts";
@@ -40,6 +41,8 @@ export interface HttpContext {
   readonly files: FileStore;
   readonly streams: StreamRegistry;
   readonly hubs: ThreadHubs;
+  /** Whose turns are listened to before they are accepted. */
+  readonly durableAgents: DurableAgents;
   /** Where what threads have said is read from, by all who come late to it. */
   readonly pasts: Pasts;
   /** Who may ask for vectors now. */

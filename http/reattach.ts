@@ -5,6 +5,7 @@ import type { Principal } from "../bus/protocol/principal.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
 import { AskedFrames } from "./asked-frames.ts";
 import type { HttpContext } from "./context.ts";
+import type { Heard } from "./early-listener.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import { heldThread } from "./lease.ts";
 import { type Asked, openQuestions, seesApprovals } from "./open-questions.ts";
@@ -17,6 +18,8 @@ import type { ThreadListener } from "./thread-hubs.ts";
 
 /** What a stream of one durable run does beside those of its conversation. */
 export interface OneRun {
+  /** What was heard of it by somebody who listens up to now, from its first event on; null where its past has to be read. */
+  readonly early: Heard | null;
   /** Called before its past is sent: the sequence number of its first event, and that behind its last, null while it goes on. */
   span(): Promise<{ readonly first: number; readonly behind: number | null }>;
   /** What of the frames of the conversation is for the stream. */
@@ -78,7 +81,16 @@ export class Reattachment implements ThreadListener {
       this.#place?.leave();
     });
     context.reattached.add(this);
-    void this.#follow();
+    const early = oneRun?.early ?? null;
+    if (early === null) void this.#follow();
+    else this.#goOnFrom(early);
+  }
+
+  #goOnFrom({ text, cursor }: Heard): void {
+    this.#context.hubs.join(this.#address, this);
+    this.#cursor = cursor;
+    this.#held = null;
+    this.#pass(text);
   }
 
   frames(text: string, cursor: number | null): void {

@@ -6,6 +6,7 @@ import type { Principal } from "../bus/protocol/principal.ts";
 import type { AcceptedRun } from "../bus/protocol/run.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import type { HttpContext } from "./context.ts";
+import type { EarlyListener, Heard } from "./early-listener.ts";
 import type { Reply } from "./exchange/reply.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import { type OneRun, Reattachment } from "./reattach.ts";
@@ -26,24 +27,25 @@ export async function openRunStream(
 ): Promise<StreamReply> {
   const found = await durableRun(context.store.tenant(principal.tenant_id), token);
   if (found === null || (of !== null && found.fiber.suffix !== of)) throw new SvcError("run_not_found");
-  return replyOf(context, principal, { token, suffix: found.fiber.suffix, cursor, opening: "" });
+  return replyOf(context, principal, { token, suffix: found.fiber.suffix, cursor, opening: "", early: null });
 }
 
 /**
  * The same for who has had the run accepted: that is its first frame. `replayed` when it was before, and may have been swept
- * since: refuses with run_not_found then.
+ * since: refuses with run_not_found then. Where somebody has listened `early`, nothing is read of what the run has said by now.
  */
 export async function acceptedRunStream(
   context: HttpContext,
   principal: Principal,
   run: AcceptedRun,
   replayed: boolean,
+  early: EarlyIn | null,
 ): Promise<StreamReply> {
   const { resume_token: token, thread_id } = run;
   if (replayed && (await durableRun(context.store.tenant(principal.tenant_id), token)) === null)
     throw new SvcError("run_not_found");
   const suffix = thread_id === null ? fiberSuffix(token) : splitThreadId(thread_id).suffix;
-  return replyOf(context, principal, { token, suffix, cursor: null, opening: frame("run_accepted", run, -1) });
+  return replyOf(context, principal, { token, suffix, cursor: null, opening: frame("run_accepted", run, -1), early });
 }
 
 type StreamReply = Reply & { readonly kind: "stream" };
@@ -55,19 +57,30 @@ interface StreamOf {
   readonly cursor: number | null;
   /** Frames that go before all others. */
   readonly opening: string;
+  readonly early: EarlyIn | null;
+}
+
+/** A listener that is given up when the stream has taken over. */
+export interface EarlyIn {
+  readonly listener: EarlyListener;
+  /** The sequence number of the run's first event. */
+  readonly begun_at: number;
 }
 
 function replyOf(
   context: HttpContext,
   principal: Principal,
-  { token, suffix, cursor, opening }: StreamOf,
+  { token, suffix, cursor, opening, early }: StreamOf,
 ): StreamReply {
   return {
     kind: "stream",
     open(stream) {
-      stream.write(opening);
-      const oneRun = new RunStream(context, context.store.tenant(principal.tenant_id), token, stream);
+      const heard = early === null ? null : early.listener.from(early.begun_at);
+      if (heard === null) stream.write(opening);
+      const begun = heard && { ...heard, text: opening + heard.text };
+      const oneRun = new RunStream(context, context.store.tenant(principal.tenant_id), token, stream, begun);
       new Reattachment(context, principal, suffix, cursor, stream, oneRun);
+      early?.listener.leave();
     },
   };
 }
@@ -92,19 +105,24 @@ class RunStream implements OneRun {
   readonly #stream: EventStream;
   /** Where the run stood as the client was told last, without the time. */
   #told = "";
+  /** What was heard before the stream was there, and the first frame with it. */
+  readonly early: Heard | null;
   /** It is being looked at, or has to be once more. */
   #isLooking = false;
-  #isStale = true;
+  #isStale: boolean;
   /** What the store knows of it, where nothing was heard since. */
   #known: DurableRun | null = null;
   /** What was said last by one that is over: it leaves together with how it has ended where that is known at once. */
   #last = "";
 
-  constructor(context: HttpContext, store: TenantStore, token: string, stream: EventStream) {
+  constructor(context: HttpContext, store: TenantStore, token: string, stream: EventStream, early: Heard | null) {
     this.#context = context;
     this.#store = store;
     this.#token = token;
     this.#stream = stream;
+    this.early = early;
+    // Where it stands is among what was heard.
+    this.#isStale = early === null;
   }
 
   async span(): Promise<{ first: number; behind: number | null }> {

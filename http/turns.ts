@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Address, runAddress } from "../bus/address.ts";
+import { type Address, fiberSuffix, runAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import { orderedId } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
@@ -12,10 +12,11 @@ import { admitAnonymousTurn } from "../governance/auth/anonymous.ts";
 import { type Awaited, answerOfRun, isAwaited, streamOfRun } from "./awaited-run.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
+import { EarlyListener } from "./early-listener.ts";
 import { json, jsonText, type Reply } from "./exchange/reply.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import type { RouteRequest } from "./route.ts";
-import { acceptedRunStream } from "./run-stream.ts";
+import { acceptedRunStream, type EarlyIn } from "./run-stream.ts";
 
 // A turn as its http thread sees it: opens a channel, asks the thread's actor to run the turn, and hands what comes over the
 // channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.
@@ -80,7 +81,7 @@ export async function streamTurn(
   if (awaited !== null) return streamOfRun(context, awaited);
   if (accepted.kind === "accepted") {
     const { run, replayed } = accepted;
-    const opened = await acceptedRunStream(context, request.principal, run, replayed);
+    const opened = await acceptedRunStream(context, request.principal, run, replayed, turn.earlyIn(accepted));
     return replayed ? { ...opened, headers: replayedHeader } : opened;
   }
   if (accepted.kind === "replay")
@@ -118,6 +119,8 @@ async function submitTurn(bus: Bus, to: Address<"run">, turn: SubmitTurn, bytes:
   }
 }
 
+type Accepted = Extract<TurnAccepted, { readonly kind: "accepted" }>;
+
 class Turn implements LiveTurn {
   readonly #context: HttpContext;
   #submit: SubmitTurn;
@@ -132,6 +135,8 @@ class Turn implements LiveTurn {
   #leftEarly = false;
   #stream: EventStream | null = null;
   #onAnswer: ((text: string) => void) | null = null;
+  /** Of a stream that may well be one of a durable run: it is known by then what the run has said. */
+  readonly #early: EarlyListener | null;
 
   constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
     admitAnonymousTurn(request.principal, fields.thread_suffix, request.exchange.head.headers["idempotency-key"]);
@@ -151,7 +156,14 @@ class Turn implements LiveTurn {
     this.#address = runAddress(request.principal.tenant_id, fields.thread_suffix, this.#submit.run_id);
     this.#node = context.bus.nodeOf(this.#address);
     context.turns.add(this);
-    request.exchange.onAborted(() => this.#clientGone());
+    const { tenant_id } = request.principal;
+    const suffix = fields.thread_suffix ?? fiberSuffix(this.#submit.run_id);
+    const listens = fields.surface === "chat_stream" && context.durableAgents.has(tenant_id, fields.manifest);
+    this.#early = listens ? new EarlyListener(context.hubs, threadAddress(tenant_id, suffix)) : null;
+    request.exchange.onAborted(() => {
+      this.#early?.leave();
+      this.#clientGone();
+    });
   }
 
   /** Resolves when the turn was accepted. */
@@ -159,15 +171,31 @@ class Turn implements LiveTurn {
     try {
       const accepted = await submitTurn(this.#context.bus, this.#address, this.#submit, this.#bytes);
       this.#accepted = true;
+      if (accepted.kind !== "accepted" || accepted.begun_at === undefined) this.#early?.leave();
+      this.#rememberHow(accepted);
       // It may wait for days: what it was sent is the run's to keep.
       this.#submit = { ...this.#submit, messages: [], template_args: [] };
       if (accepted.kind !== "started") this.#close();
       else if (this.#leftEarly) this.#clientGone();
       return accepted;
     } catch (error) {
+      this.#early?.leave();
       this.#close();
       throw error;
     }
+  }
+
+  /** So that the next stream of the agent is listened to early, or is not. */
+  #rememberHow({ kind }: TurnAccepted): void {
+    const { surface, principal, manifest } = this.#submit;
+    const isDurable = kind === "accepted";
+    if (surface === "chat_stream" && isDurable !== (this.#early !== null))
+      this.#context.durableAgents.note(principal.tenant_id, manifest, isDurable);
+  }
+
+  /** By whom the durable run that it has become is listened to already. */
+  earlyIn({ begun_at }: Accepted): EarlyIn | null {
+    return this.#early === null || begun_at === undefined ? null : { listener: this.#early, begun_at };
   }
 
   /** What its client waits for where the turn is a durable run of which it is told no token; null elsewhere. */

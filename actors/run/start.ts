@@ -237,7 +237,8 @@ async function begin(
       state.parked = true;
       tellDue(place, context);
     }
-    return { kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) };
+    const answer = { kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) } as const;
+    return slot ? { ...answer, begun_at: plan.fromSeq } : answer;
   }
   const begun = log.begin(firstBatch(null));
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:

@@ -272,6 +272,8 @@ export type TurnAccepted =
       readonly replayed: boolean;
       /** How long a client may wait for its end where that is its answer; absent where it was accepted before. */
       readonly wait_ms?: number;
+      /** The sequence number of its first event where it has begun with its acceptance. */
+      readonly begun_at?: number;
     }
   /** POST /chat sent again: the answer of the first time, as it was. */
   | { readonly kind: "answer"; readonly status: number; readonly body: string }

@@ -62,10 +62,10 @@ test("DUR-005 the stream of a run that was accepted before and is swept is 404, 
   const { store } = await testStore("sqlite", cleanup(t));
   const context = { store } as HttpContext;
 
-  const fresh = await acceptedRunStream(context, caller, accepted, false);
+  const fresh = await acceptedRunStream(context, caller, accepted, false, null);
 
   assert.equal(fresh.kind, "stream");
-  await assert.rejects(acceptedRunStream(context, caller, accepted, true), { code: "run_not_found" });
+  await assert.rejects(acceptedRunStream(context, caller, accepted, true, null), { code: "run_not_found" });
 });
 
 /** The stream of r1, a run of the thread `t`; `meanwhile` is done when its record was read for the first time. */
@@ -111,7 +111,7 @@ async function streamed(t: TestContext, meanwhile: (listener: ThreadListener, te
     reattached: new Set(),
     log: { error: assert.fail, warn: assert.fail },
   } as unknown as HttpContext;
-  const reply = await acceptedRunStream(context, caller, accepted, false);
+  const reply = await acceptedRunStream(context, caller, accepted, false, null);
   const stream = new EventStream(sink, new StreamRegistry(1024 * 1024, () => 0));
   reply.open(stream);
   const events = () =>

@@ -1,0 +1,210 @@
+// Streams of durable runs that have listened before the run was accepted: the real thread, run, store, hub and stream on the
+// simulated clock.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { threadAddress, topicOf } from "../../bus/address.ts";
+import type { HttpContext } from "../../http/context.ts";
+import { DurableAgents, EarlyListener } from "../../http/early-listener.ts";
+import type { EventStream } from "../../http/exchange/sse.ts";
+import { Pasts } from "../../http/past/pasts.ts";
+import type { RouteRequest } from "../../http/route.ts";
+import { ThreadHubs } from "../../http/thread-hubs.ts";
+import { streamTurn, type TurnFields } from "../../http/turns.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
+import { emptyTurn } from "../support/empty-turn.ts";
+import { outcomeOf } from "../support/outcome.ts";
+import { ScriptedModel } from "../support/scripted-model.ts";
+import { SimDisk } from "../support/sim-disk.ts";
+import { Sim } from "../support/sim-env.ts";
+import { cleanup } from "../support/temp.ts";
+
+const durable = { execution: { mode: "durable" } };
+const modelMs = 100;
+
+/** The same of who has heard what the run says as it was said. */
+const live = (frames: readonly string[]) => frames.map((each) => each.replace(',"replay":true', ""));
+
+describe("the stream of a durable run that was listened to before it was accepted", () => {
+  const atEnd = cleanup();
+  let settings: ReturnType<typeof processSettings>;
+  before(() => {
+    settings = processSettings(atEnd, { agent: durable, plain: {} }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
+  });
+
+  /** A process, and clients of it. */
+  async function start() {
+    const sim = new Sim(5);
+    const disk = await SimDisk.open(atEnd);
+    const env = sim.env();
+    const store = disk.store(sim, env);
+    const model = new ScriptedModel(
+      env,
+      () => ({ text: ["Done ", "it."] }),
+      () => modelMs,
+    );
+    const process = new ActorProcess({ env, store, settings, model, bootId: "one" });
+    atEnd.after(() => process.close());
+    const { bus } = process;
+    let reads = 0;
+    const counting = (tenant: TenantStore): TenantStore => ({
+      ...tenant,
+      read: (statement, ...params) => {
+        reads++;
+        return tenant.read(statement, ...params);
+      },
+    });
+    const context = {
+      ...{ env, settings, bus, turns: new Set(), hubs: new ThreadHubs(bus), durableAgents: new DurableAgents() },
+      ...{ pasts: new Pasts(env, 2 ** 20), reattached: new Set(), log: process.deps.log },
+      store: { tenant: (id: string) => counting(store.tenant(id)) },
+    } as unknown as HttpContext;
+
+    /** Asks for a stream, and reads it until it has ended. */
+    function ask(manifest: string, thread_suffix: string | null) {
+      let isGone = false;
+      let leave: () => void = () => {};
+      const heard = { text: "", ended: false };
+      const exchange = {
+        head: { headers: {} },
+        onAborted(work: () => void) {
+          leave = work;
+        },
+      };
+      const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
+      const request = { exchange, principal, requestId: "q", rawBody: Buffer.alloc(0), lease: null };
+      const fields: TurnFields = {
+        ...emptyTurn,
+        ...{ surface: "chat_stream", manifest, thread_suffix, messages: [{ role: "user", content: "hi" }] },
+      };
+      const stream = {
+        ...{ drained: true, midFrame: false, closed: false, lastFrameAt: 0 },
+        write(text: string) {
+          heard.text += text;
+        },
+        writePart(bytes: Uint8Array) {
+          heard.text += Buffer.from(bytes).toString();
+        },
+        comment() {},
+        hold() {},
+        whenDrained: (work: () => void) => work(),
+        end(text: string) {
+          heard.text += text;
+          heard.ended = true;
+          onClose();
+        },
+        onClose(work: () => void) {
+          onClose = work;
+        },
+      };
+      let onClose = (): void => {};
+      const reply = streamTurn(request as unknown as RouteRequest<unknown, unknown, unknown>, fields, context);
+      const opened = reply.then((it) => {
+        assert.ok(it.kind === "stream");
+        if (!isGone) it.open(stream as unknown as EventStream);
+      });
+      opened.catch(() => {});
+      const go = (): void => {
+        isGone = true;
+        leave();
+      };
+      return { heard, opened, go };
+    }
+
+    /** What a client has read of a turn, its ids and times aside, and how often the store was read for that by the http thread. */
+    async function talk(manifest: string, thread_suffix: string | null) {
+      reads = 0;
+      const { heard } = ask(manifest, thread_suffix);
+      while (!heard.ended) await sim.advance(10);
+      const lines = heard.text
+        .replaceAll(/[0-9a-f]{32}/g, "T")
+        .replaceAll(/"evt[^"]*"/g, '"E"')
+        .replaceAll(/,"updated_at":\d+/g, "")
+        .replaceAll(/\d{4}-\d\d-\d\dT[^"]*Z/g, "D")
+        .replaceAll(/"(acme:)?t\d+(:\d+)?"/g, '"S"')
+        .replaceAll(": keep-alive\n\n", "");
+      return { frames: lines.split("\n\n"), reads };
+    }
+    const listens = (suffix: string) => bus.hasSubscribers(topicOf(threadAddress(tenantId, suffix)));
+    return { sim, context, ask, talk, listens };
+  }
+
+  test("DUR-014 is what that of the agent's first run was, and reads nothing of what the run has said", async () => {
+    const { talk, listens } = await start();
+
+    const first = await talk("agent", "t1");
+    const second = await talk("agent", "t2");
+
+    assert.deepEqual(second.frames, live(first.frames));
+    assert.ok(first.frames.some((each) => each.includes('"event":"final"')));
+    assert.ok(first.reads > 3, `${first.reads}`);
+    assert.equal(second.reads, 1, "its record, at its end");
+    assert.equal(listens("t2"), false);
+  });
+
+  test("DUR-014 is so without a conversation too, and begins where the conversation was with one that goes on", async () => {
+    const { talk } = await start();
+    const [first, second] = [await talk("agent", null), await talk("agent", null)];
+    await talk("agent", "t1");
+    const third = await talk("agent", "t1");
+
+    assert.deepEqual(second.frames, live(first.frames));
+    assert.deepEqual([second.reads, third.reads], [1, 1]);
+    const ids = third.frames.flatMap((each) => /^id: (\d+)/.exec(each)?.[1] ?? []);
+    assert.deepEqual(ids, ["3", "4"]);
+  });
+
+  test("DUR-014 an agent that is durable no more is streamed as any other, and nobody listens on", async () => {
+    const { context, talk, listens } = await start();
+    const usual = await talk("plain", "t1");
+    context.durableAgents.note(tenantId, "plain", true);
+
+    const listened = await talk("plain", "t2");
+
+    assert.deepEqual(listened.frames, usual.frames);
+    assert.equal(context.durableAgents.has(tenantId, "plain"), false);
+    assert.equal(listens("t2"), false);
+  });
+
+  test("SESS-009 who is refused, and who leaves before the run is accepted, listens no more; the others go on", async () => {
+    const { sim, talk, ask, listens } = await start();
+    await talk("agent", "t1");
+    const begun = ask("agent", "t2");
+    await sim.until(begun.opened);
+
+    const refused = await sim.until(outcomeOf(ask("agent", "t2").opened));
+    const gone = ask("agent", "t3");
+    gone.go();
+    await sim.until(gone.opened);
+
+    assert.deepEqual(refused, { refused: "run_in_progress" });
+    assert.deepEqual([listens("t3"), listens("t2")], [false, true]);
+    while (!begun.heard.ended) await sim.advance(10);
+    assert.match(begun.heard.text, /"event":"final"/);
+    assert.equal(listens("t2"), false);
+  });
+
+  test("DUR-014 whose node is lost, or who has missed something, reads all of it", () => {
+    const hubs = { join() {}, leave() {} } as unknown as ThreadHubs;
+    const listener = () => new EarlyListener(hubs, threadAddress(tenantId, "t1"));
+    const frames = (...ids: number[]) => ids.map((id) => `id: ${id}\ndata: {"seq":"id: 9\\n"}\n\n`).join("");
+
+    const whole = listener();
+    whole.frames(frames(7), 7);
+    whole.frames(`data: {}\n\n${frames(8)}`, 8);
+    whole.frames("data: {}\n\n", null);
+    const lost = listener();
+    lost.frames(frames(8), 8);
+    lost.lost();
+    const rewound = listener();
+    rewound.frames(frames(8), 8);
+    rewound.rewound();
+    const long = listener();
+    long.frames(frames(8) + "x".repeat(64 * 1024), 8);
+
+    assert.deepEqual(whole.from(7), { text: `${frames(8)}data: {}\n\n`, cursor: 8 });
+    assert.deepEqual(whole.from(6)?.text.length, frames(7, 8).length + 2 * "data: {}\n\n".length);
+    assert.deepEqual([whole.from(8), whole.from(5), lost.from(7), rewound.from(7), long.from(7)], Array(5).fill(null));
+    assert.equal(listener().from(0), null);
+  });
+});
