@@ -8,6 +8,7 @@ import { nodeId } from "../../bus/protocol/node-id.ts";
 import type { ClientMessage, SubmitTurn } from "../../bus/protocol/run.ts";
 import { leanMessages } from "../../http/client-messages.ts";
 import type { HttpContext } from "../../http/context.ts";
+import { DurableAgents } from "../../http/early-listener.ts";
 import type { Exchange } from "../../http/engines/exchange.ts";
 import { streamTurn, type TurnFields } from "../../http/turns.ts";
 import { compileSpec } from "../manifests/support.ts";
@@ -107,7 +108,7 @@ test("threat 24: what no turn reads is left behind before the messages cross to 
     actorNodes: [nodeId("here", 0)],
     deliver: (one) => void delivered.push(one),
   });
-  const context = { bus, env, turns: new Set() } as HttpContext;
+  const context = { bus, env, turns: new Set(), durableAgents: new DurableAgents() } as unknown as HttpContext;
   const messages: ClientMessage[] = [
     {
       role: "user",
