@@ -1,10 +1,12 @@
 // A worker thread that dies under its turns: who waits is told, and the server goes on with another.
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { type LocalServer, manifestEnv, modelEnv, startInProcess } from "../support/server.ts";
-import { cleanup } from "../support/temp.ts";
+import { type LocalServer, manifestEnv, modelEnv, startInProcess, startServer } from "../support/server.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 
 /** The first node that holds actors, where one thread speaks HTTP. */
 const actorNode = 1;
@@ -71,4 +73,23 @@ describe("an actor thread that dies", () => {
     });
     assert.equal(next.json.final.content, "Hello from the mock.");
   });
+});
+
+test("OPS-007 a server whose actor threads die again and again ends, and says why", async (t) => {
+  const atEnd = cleanup(t);
+  const mortal = join(tempDir(atEnd), "mortal.js");
+  writeFileSync(
+    mortal,
+    `import { isMainThread } from "node:worker_threads";
+     if (!isMainThread) setTimeout(() => process.exit(3), 1000);
+     export const plugin = { name: "mortal", description: "x" };`,
+  );
+
+  const server = await startServer({ atEnd, env: { SVC_PLUGINS: mortal }, waitForReady: false });
+  const { code } = await server.exited;
+
+  assert.equal(code, 1);
+  const lost = server.logs.filter(({ msg }) => msg === "actor thread is gone").map(({ incarnation }) => incarnation);
+  assert.deepEqual(lost, [0, 1, 2, 3, 4]);
+  assert.match(server.output, /actor thread 1 does not stay alive/);
 });
