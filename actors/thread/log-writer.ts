@@ -65,9 +65,10 @@ export class LogWriter {
     return this.#epoch;
   }
 
-  /** Whether this is the writer of who claims to write; only a run that was not taken up may know no epoch. */
+  /** Whether this is the writer of who claims to write; only a run that nobody else could have taken up knows no epoch. */
   isOf({ run_id, epoch }: LogClaim): boolean {
-    return run_id === this.runId && (epoch === null ? this.surface !== null : epoch === this.#epoch);
+    const isAlone = this.surface !== null && this.begun === null;
+    return run_id === this.runId && (epoch === null ? isAlone : epoch === this.#epoch);
   }
 
   /** Whether the state is ahead of what is stored: it has to be read again. */

@@ -8,7 +8,7 @@ import { DurableAgents, EarlyListener } from "../../http/early-listener.ts";
 import type { EventStream } from "../../http/exchange/sse.ts";
 import { Pasts } from "../../http/past/pasts.ts";
 import type { RouteRequest } from "../../http/route.ts";
-import { ThreadHubs } from "../../http/thread-hubs.ts";
+import { ThreadHubs, type ThreadListener } from "../../http/thread-hubs.ts";
 import { streamTurn, type TurnFields } from "../../http/turns.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
@@ -164,6 +164,27 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.deepEqual(listened.frames, usual.frames);
     assert.equal(context.durableAgents.has(tenantId, "plain"), false);
     assert.equal(listens("t2"), false);
+  });
+
+  test("DUR-014 whose thread is lost on the way goes on behind what it has heard, and says nothing twice", async () => {
+    const { sim, context, ask, talk } = await start();
+    await talk("agent", "t1");
+    const listeners: ThreadListener[] = [];
+    const join = context.hubs.join.bind(context.hubs);
+    context.hubs.join = (address, listener) => {
+      listeners.push(listener);
+      join(address, listener);
+    };
+    const { heard, opened } = ask("agent", "t2");
+    await sim.until(opened);
+
+    listeners.at(-1)?.lost();
+    while (!heard.ended) await sim.advance(10);
+
+    const ids = [...heard.text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => id);
+    assert.deepEqual(ids, ["1", "2"]);
+    assert.equal(heard.text.match(/"event":"run_accepted"/g)?.length, 1);
+    assert.match(heard.text, /"event":"final"/);
   });
 
   test("SESS-009 who is refused, and who leaves before the run is accepted, listens no more; the others go on", async () => {

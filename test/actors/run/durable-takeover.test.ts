@@ -97,6 +97,36 @@ describe("durable runs that change hands", () => {
     assert.equal(next_seq, events.length);
   });
 
+  test("DUR-008 what a former process sends of a run is refused where the run goes on, whatever it knows of its claim", async () => {
+    const { sim, boot, look, made } = await world();
+    const says = { text: ["So."], calls: [call("c", "look")], usage };
+    const first = boot("first", says);
+    const turn = first.process.submit({ manifest: "agent", thread_suffix: "t", surface: "chat" });
+    await sim.until(turn.accepted);
+    const entries = [{ kind: "message", role: "assistant", content: "forged", extra: null }] as const;
+    const append = ({ process }: typeof first, epoch: number | null) => {
+      const asked = { run_id: turn.runId, epoch, entries, ops: [], kept: undefined };
+      return sim.until(outcomeOf(process.bus.ask(threadAddress(tenantId, "t"), "append", asked)));
+    };
+    const claims = [];
+    while (made.length === 0) await sim.advance(10);
+    claims.push(await append(first, null), await append(first, 1));
+
+    first.env.end();
+    const second = boot("second", says, "tool_result");
+    await sim.until(second.recover());
+    second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+    await sim.until(second.reached);
+    claims.push(await append(second, null), await append(second, 2), await append(second, 3));
+    second.release();
+    await sim.advance(60_000);
+
+    assert.deepEqual(claims, Array(5).fill({ refused: "actor_lost" }));
+    const { status, events } = await look(turn.runId, "t");
+    assert.equal(status, "completed");
+    assert.ok(!events.some(({ content }) => content === "forged"));
+  });
+
   test("DUR-008 of a call that was begun before the process ended and the run was stopped, the log says that it may have run", async () => {
     for (const [name, effect] of [
       ["note", "once"],
