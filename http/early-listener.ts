@@ -20,8 +20,11 @@ export class DurableAgents {
   /** Remembers how a turn of the agent was taken. */
   note(tenantId: string, name: string, isDurable: boolean): void {
     const key = `${tenantId}/${name}`;
-    if (!isDurable) this.#keys.delete(key);
-    else if (this.#keys.size < agentsMax) this.#keys.add(key);
+    this.#keys.delete(key);
+    if (!isDurable) return;
+    this.#keys.add(key);
+    const [oldest] = this.#keys;
+    if (this.#keys.size > agentsMax && oldest !== undefined) this.#keys.delete(oldest);
   }
 }
 

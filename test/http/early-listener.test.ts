@@ -205,6 +205,15 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.equal(listens("t2"), false);
   });
 
+  test("a thousand agents are remembered, and the one that came first is forgotten for another", () => {
+    const agents = new DurableAgents();
+    for (let at = 0; at <= 1_000; at++) agents.note(tenantId, `agent-${at}`, true);
+    agents.note(tenantId, "agent-7", false);
+
+    const known = ["agent-0", "agent-1", "agent-7", "agent-1000"].map((name) => agents.has(tenantId, name));
+    assert.deepEqual([known, agents.has("another", "agent-1")], [[false, true, false, true], false]);
+  });
+
   test("DUR-014 whose node is lost, or who has missed something, reads all of it", () => {
     const hubs = { join() {}, leave() {} } as unknown as ThreadHubs;
     const listener = () => new EarlyListener(hubs, threadAddress(tenantId, "t1"));
