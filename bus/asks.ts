@@ -1,6 +1,7 @@
 import type { Env } from "./env.ts";
 import { SvcError } from "./errors.ts";
 import type { NodeId } from "./protocol/node-id.ts";
+import { NumberedTable } from "./turnover.ts";
 
 /** An ask that waits for its answer. It holds what was asked, for the actor may have moved. */
 export interface PendingAsk {
@@ -34,21 +35,19 @@ const movedAgainMs = 10;
 export class PendingAsks {
   readonly #env: Env;
   readonly #send: (correlation: number, ask: PendingAsk) => void;
-  readonly #asks = new Map<number, PendingAsk>();
-  #next: number;
+  readonly #asks: NumberedTable<PendingAsk>;
   #sweeping = false;
 
-  /** `first` is the number of the first ask; `send` asks the node of an ask, or throws a refusal. */
+  /** No ask has a number below `first`; `send` asks the node of an ask, or throws a refusal. */
   constructor(env: Env, first: number, send: (correlation: number, ask: PendingAsk) => void) {
     this.#env = env;
-    this.#next = first;
+    this.#asks = new NumberedTable(first);
     this.#send = send;
   }
 
   /** Asks, and waits for the answer under a number of its own. */
   ask(ask: PendingAsk): void {
-    const correlation = this.#next++;
-    this.#asks.set(correlation, ask);
+    const correlation = this.#asks.add(ask);
     this.#sweepLater();
     this.#sendOrReject(correlation, ask);
   }
@@ -63,16 +62,14 @@ export class PendingAsks {
     else
       this.#env.timer(movedAgainMs * 2 ** (ask.moves - 2), () => {
         // Its deadline may be over, or the node that it waits to ask be lost.
-        if (this.#asks.has(correlation)) this.#sendOrReject(correlation, ask);
+        if (this.#asks.get(correlation) === ask) this.#sendOrReject(correlation, ask);
       });
     return true;
   }
 
   /** The ask that an answer belongs to, which waits no more; undefined when nobody waits for it. */
   take(correlation: number): PendingAsk | undefined {
-    const ask = this.#asks.get(correlation);
-    if (ask) this.#asks.delete(correlation);
-    return ask;
+    return this.#asks.take(correlation);
   }
 
   /** Nothing that was asked of `node` is answered any more. */
@@ -88,15 +85,15 @@ export class PendingAsks {
     try {
       this.#send(correlation, ask);
     } catch (error) {
-      this.#asks.delete(correlation);
+      this.#asks.take(correlation);
       ask.reject(SvcError.from(error));
     }
   }
 
   #reject(isOver: (ask: PendingAsk) => boolean, why: () => SvcError): void {
-    for (const [correlation, ask] of this.#asks) {
+    for (const [correlation, ask] of this.#asks.entries()) {
       if (!isOver(ask)) continue;
-      this.#asks.delete(correlation);
+      this.#asks.take(correlation);
       ask.reject(why());
     }
   }

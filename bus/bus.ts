@@ -12,6 +12,7 @@ import type { NodeId } from "./protocol/node-id.ts";
 import { SendingEnd } from "./sending-end.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Transport } from "./transport.ts";
+import { NumberedTable } from "./turnover.ts";
 
 // Three ways to speak, all in order between two nodes:
 //
@@ -83,20 +84,20 @@ export class Bus {
   /** This node again, for what goes promptly. */
   readonly #lane: NodeId;
   readonly #asks: PendingAsks;
-  readonly #channels = new Map<number, (text: string, last: boolean) => void>();
+  readonly #channels: NumberedTable<(text: string, last: boolean) => void>;
   readonly #topicHandlers = new Map<string, (text: string) => void>();
   readonly #subscribers = new Subscribers();
   readonly #lostListeners: LostListener[] = [];
   readonly #placedListeners: (() => void)[] = [];
-  #nextChannel: number;
 
   constructor(options: BusOptions) {
     this.env = options.env;
     this.node = options.node;
     this.#placement = new Placement(options.actorNodes);
     this.#deliver = options.deliver;
-    this.#nextChannel = options.incarnation * incarnationIds + 1;
-    this.#asks = new PendingAsks(options.env, this.#nextChannel, (correlation, ask) => this.#send(correlation, ask));
+    const firstId = options.incarnation * incarnationIds;
+    this.#channels = new NumberedTable(firstId);
+    this.#asks = new PendingAsks(options.env, firstId, (correlation, ask) => this.#send(correlation, ask));
     this.connect(options.node, localTransport(false));
     this.#lane = `${options.node}!` as NodeId;
     this.connect(this.#lane, localTransport(true));
@@ -207,13 +208,11 @@ export class Bus {
 
   /** Opens the receiving end of a channel; it closes with its last text, or with closeChannel. */
   openChannel(onText: (text: string, last: boolean) => void): ChannelRef {
-    const id = this.#nextChannel++;
-    this.#channels.set(id, onText);
-    return { node: this.node, id };
+    return { node: this.node, id: this.#channels.add(onText) };
   }
 
   closeChannel(ref: ChannelRef): void {
-    this.#channels.delete(ref.id);
+    this.#channels.take(ref.id);
   }
 
   /** The sending end of a channel that another node, or this one, has opened. What is sent after that node is lost is dropped. */
@@ -267,8 +266,7 @@ export class Bus {
       if (!this.#asks.moved(correlation, to)) this.dropped.late_reply++;
     },
     onFrame: (channel, text, last) => {
-      const onText = this.#channels.get(channel);
-      if (last) this.#channels.delete(channel);
+      const onText = last ? this.#channels.take(channel) : this.#channels.get(channel);
       if (onText) onText(text, last);
       else this.dropped.frame++;
     },

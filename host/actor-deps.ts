@@ -33,6 +33,7 @@ import { workspaceActor } from "../actors/workspace/workspace-actor.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
+import { TurnoverSet } from "../bus/turnover.ts";
 import { AuditLog } from "../governance/audit.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
 import { Egress } from "../governance/egress/egress.ts";
@@ -172,7 +173,7 @@ export function createActorDeps(
     webhookEgress: { public: new Egress("public"), operator: new Egress("operator") },
     webhookAgent: `svc-webhooks/${config.version}`,
     slots,
-    liveRuns: new Set(),
+    liveRuns: new TurnoverSet(),
     sliceHolders: new Set(),
     host: config.bootId,
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,

@@ -4,6 +4,7 @@ import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { portTransport } from "../bus/ports.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
+import { TurnoverSet } from "../bus/turnover.ts";
 import { createAuthenticator } from "../governance/auth/authenticator.ts";
 import { Redis } from "../governance/egress/redis.ts";
 import { readRedisUrl } from "../governance/egress/redis-place.ts";
@@ -124,7 +125,7 @@ export function createHttpNode(
     durableAgents: new DurableAgents(),
     pasts,
     embeddings: new EmbeddingLine(env),
-    turns: new Set(),
+    turns: new TurnoverSet(),
     reattached: new Set(),
     metrics,
     mask,
@@ -155,7 +156,7 @@ export function createHttpNode(
   };
   bus.onLost((node, cause) => {
     if (cause) context.log.error({ err: cause, node }, "node is given up");
-    for (const turn of [...context.turns]) turn.lost(node);
+    for (const turn of context.turns) turn.lost(node);
   });
   metrics.gauge("svc_open_streams", () => streams.size);
   metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting + pasts.bytes);
@@ -206,7 +207,7 @@ export function createHttpNode(
     async close() {
       for (const until = env.monotonic() + lastWordsMs; context.turns.size > 0 && env.monotonic() < until; )
         await new Promise<void>((resolve) => env.timer(lastWordsLookMs, resolve));
-      for (const turn of [...context.turns]) turn.fail(new SvcError("shutting_down"));
+      for (const turn of context.turns) turn.fail(new SvcError("shutting_down"));
       // Answers leave before their connections are closed.
       await new Promise<void>((resolve) => env.defer(resolve));
       closed = true;

@@ -3,6 +3,7 @@ import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { SvcError } from "../bus/errors.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
+import type { Member, TurnoverSet } from "../bus/turnover.ts";
 import type { Redis } from "../governance/egress/redis.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import type { SecretMask } from "../governance/secret-mask.ts";
@@ -18,7 +19,7 @@ import type { Probe } from "./probe.ts";
 import type { ThreadHubs } from "./thread-hubs.ts";
 
 /** A turn that is under way, as those see it who must end it. */
-export interface LiveTurn {
+export interface LiveTurn extends Member {
   /** A node is gone; it may have been the one that runs the turn. */
   lost(node: NodeId): void;
   /** Tells the client that the turn ends here. */
@@ -48,7 +49,7 @@ export interface HttpContext {
   /** Who may ask for vectors now. */
   readonly embeddings: EmbeddingLine;
   /** Turns under way that this thread has started. */
-  readonly turns: Set<LiveTurn>;
+  readonly turns: TurnoverSet<LiveTurn>;
   /** Streams that listen to a conversation without having started its turn. */
   readonly reattached: Set<{ endWhenIdle(): Promise<void> }>;
   readonly metrics: Metrics;

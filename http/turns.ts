@@ -122,6 +122,7 @@ async function submitTurn(bus: Bus, to: Address<"run">, turn: SubmitTurn, bytes:
 type Accepted = Extract<TurnAccepted, { readonly kind: "accepted" }>;
 
 class Turn implements LiveTurn {
+  place = -1;
   readonly #context: HttpContext;
   #submit: SubmitTurn;
   readonly #address: Address<"run">;

@@ -14,6 +14,7 @@ import type { WriteOp } from "../../storage/store/store.ts";
 import { answerTaskOp } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
+import type { LiveRun } from "../runtime/live-runs.ts";
 import { familyOf } from "./calls/tool-execution.ts";
 import { ToolRunner } from "./calls/tool-runner.ts";
 import { compactThread } from "./compact-thread.ts";
@@ -38,7 +39,8 @@ import { atEnd, takeAtEnd } from "./steps/taken-inputs.ts";
 export type RunExit = "finished" | "suspended" | "lost";
 
 /** One turn on its way, owned by the actor that started it. */
-export class Run {
+export class Run implements LiveRun {
+  place = -1;
   /** Resolves when nothing of the run goes on here. Never rejects. */
   readonly ended: Promise<RunExit>;
   readonly #scope: RunScope;

@@ -1,6 +1,7 @@
 import type { Bus, Delivery } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { TurnoverMap } from "../../bus/turnover.ts";
 import { type Cell, invoke, isIdle, isOverdue, newCell } from "./cell.ts";
 import { CellContext, type CellOwner } from "./cell-context.ts";
 import { CrashHistory } from "./crash-history.ts";
@@ -28,13 +29,13 @@ export class ActorHost {
   readonly #deps: unknown;
   readonly #definitions = new Map<string, AnyActorDefinition>();
   readonly #onCrash: HostOptions["onCrash"];
-  readonly #cells = new Map<string, Cell>();
+  readonly #cells = new TurnoverMap<Cell>();
   readonly #crashes = new CrashHistory();
   readonly #sweep: IdleSweep;
   readonly #owner: CellOwner = {
     drop: (cell) => this.#drop(cell),
     leave: (cell) => {
-      if (isIdle(cell)) this.#cells.delete(cell.id);
+      if (isIdle(cell)) this.#cells.take(cell.id);
     },
     crash: (cell, context, error) => this.#crash(cell, context, error),
   };
@@ -57,7 +58,7 @@ export class ActorHost {
   /** Actors in memory that own work or have messages waiting. */
   busyCount(): number {
     let count = 0;
-    for (const cell of this.#cells.values()) if (!isIdle(cell)) count++;
+    for (const [, cell] of this.#cells) if (!isIdle(cell)) count++;
     return count;
   }
 
@@ -90,7 +91,7 @@ export class ActorHost {
     for (const [id, cell] of this.#cells) {
       const home = this.#bus.nodeOf({ kind: cell.definition.kind, key: cell.key });
       if (home === this.#bus.node) continue;
-      this.#cells.delete(id);
+      this.#cells.take(id);
       for (let waiting = cell.mailbox.shift(); waiting; waiting = cell.mailbox.shift()) this.#bus.moved(waiting, home);
     }
   }

@@ -1,4 +1,5 @@
 import type { Env, Timer } from "../../bus/env.ts";
+import type { TurnoverMap } from "../../bus/turnover.ts";
 import { type Cell, isIdle } from "./cell.ts";
 
 /** How often actors are looked for that can leave memory, and how many are looked at each time. */
@@ -10,12 +11,12 @@ export const cellsMax = 4_000;
 /** Lets idle actors leave memory, as long as it is not closed. */
 export class IdleSweep {
   readonly #env: Env;
-  readonly #cells: Map<string, Cell>;
+  readonly #cells: TurnoverMap<Cell>;
   #timer: Timer | null = null;
   #at: Iterator<[string, Cell]> | null = null;
   #closed = false;
 
-  constructor(env: Env, cells: Map<string, Cell>) {
+  constructor(env: Env, cells: TurnoverMap<Cell>) {
     this.#env = env;
     this.#cells = cells;
     this.#later();
@@ -38,7 +39,7 @@ export class IdleSweep {
   #sweep(): void {
     const now = this.#env.now();
     const crowded = this.#cells.size > cellsMax;
-    this.#at ??= this.#cells.entries();
+    this.#at ??= this.#cells[Symbol.iterator]();
     for (let looked = 0; looked < (crowded ? cellsMax : sweepCells); looked++) {
       const next = this.#at.next();
       if (next.done) {
@@ -47,7 +48,7 @@ export class IdleSweep {
       }
       const [id, cell] = next.value;
       const unused = now - cell.lastUsed;
-      if (isIdle(cell) && (crowded || unused >= cell.definition.passivateAfterMs)) this.#cells.delete(id);
+      if (isIdle(cell) && (crowded || unused >= cell.definition.passivateAfterMs)) this.#cells.take(id);
     }
   }
 }

@@ -20,6 +20,7 @@ import { callObserver } from "../models/call-observer.ts";
 import type { ImagesOfCall } from "../models/images.ts";
 import { type ModelCall, ModelFailure } from "../models/provider.ts";
 import { Cancellation } from "../runtime/cancellation.ts";
+import type { LiveRun } from "../runtime/live-runs.ts";
 import type { ThreadDeps } from "./deps.ts";
 
 /** Characters of the branch that the model reads, the newest. */
@@ -70,7 +71,8 @@ interface Transcript {
 const noImages: ImagesOfCall = new Map();
 
 /** Sums up one branch with one call of the agent's model, or, where that does not answer, by quoting its ends. */
-export class BranchSummarizer {
+export class BranchSummarizer implements LiveRun {
+  place = -1;
   /** Rejects only when the store does. */
   readonly summary: Promise<MadeSummary>;
   readonly #plan: SummaryPlan;

@@ -1,5 +1,4 @@
 import type { Logger } from "pino";
-import type { AbortReason } from "../../bus/protocol/run.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
@@ -7,6 +6,7 @@ import type { Store } from "../../storage/store/store.ts";
 import type { ThreadKeys } from "../../storage/tables/thread-keys.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
+import type { LiveRuns } from "../runtime/live-runs.ts";
 
 /** What conversations need beside their state. */
 export interface ThreadDeps {
@@ -20,6 +20,5 @@ export interface ThreadDeps {
   readonly log: Logger;
   /** The host that this thread is of. */
   readonly host: string;
-  /** What a drain waits for and stops: runs, and summaries that are being made. */
-  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void; writeUsage?(): Promise<void> }>;
+  readonly liveRuns: LiveRuns;
 }

@@ -1,4 +1,5 @@
 import { doneMark, keepAlive } from "../../bus/frames/frames.ts";
+import { type Member, TurnoverSet } from "../../bus/turnover.ts";
 
 // Event streams and their slow readers. What a client does not take waits here, at most 1 MiB behind the piece that is being
 // sent, and 256 MiB in the whole process; then the stream is closed, and the client comes back with its cursor (decision 10).
@@ -18,7 +19,8 @@ const queuedBytesMax = 1024 * 1024;
 const keepAliveMs = 15_000;
 
 /** One open event stream. */
-export class EventStream {
+export class EventStream implements Member {
+  place = -1;
   readonly #sink: StreamSink;
   readonly #registry: StreamRegistry;
   #queued = "";
@@ -211,7 +213,7 @@ export class StreamRegistry {
   shared: () => number = () => 0;
   /** Streams dropped because nobody read them. */
   droppedCount = 0;
-  readonly #streams = new Set<EventStream>();
+  readonly #streams = new TurnoverSet<EventStream>();
   readonly #waitingMax: number;
   readonly now: () => number;
 
@@ -255,6 +257,6 @@ export class StreamRegistry {
 
   /** Ends every stream: the server stops. */
   endAll(): void {
-    for (const stream of [...this.#streams]) stream.end(doneMark);
+    for (const stream of this.#streams) stream.end(doneMark);
   }
 }

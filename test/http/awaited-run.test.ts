@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { TurnoverSet } from "../../bus/turnover.ts";
 import { type Awaited, answerOfRun, streamOfRun } from "../../http/awaited-run.ts";
 import type { HttpContext, LiveTurn } from "../../http/context.ts";
 import type { EventStream } from "../../http/exchange/sse.ts";
@@ -60,7 +61,7 @@ describe("who waits for a durable run", () => {
           return typeof value === "function" ? value.bind(target) : value;
         },
       });
-    const turns = new Set<LiveTurn>();
+    const turns = new TurnoverSet<LiveTurn>();
     // The http thread's own, so that what it has planned can be told from what the actors have.
     const ownEnv = sim.env();
     const context = {

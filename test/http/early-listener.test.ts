@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
+import { TurnoverSet } from "../../bus/turnover.ts";
 import type { HttpContext } from "../../http/context.ts";
 import { DurableAgents, EarlyListener } from "../../http/early-listener.ts";
 import type { EventStream } from "../../http/exchange/sse.ts";
@@ -55,7 +56,14 @@ describe("the stream of a durable run that was listened to before it was accepte
       },
     });
     const context = {
-      ...{ env, settings, bus, turns: new Set(), hubs: new ThreadHubs(bus), durableAgents: new DurableAgents() },
+      ...{
+        env,
+        settings,
+        bus,
+        turns: new TurnoverSet(),
+        hubs: new ThreadHubs(bus),
+        durableAgents: new DurableAgents(),
+      },
       ...{ pasts: new Pasts(env, 2 ** 20), reattached: new Set(), log: process.deps.log },
       store: { tenant: (id: string) => counting(store.tenant(id)) },
     } as unknown as HttpContext;

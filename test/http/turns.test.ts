@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { defineActor } from "../../actors/runtime/define.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import { encodeAnswer, type SubmitTurn } from "../../bus/protocol/run.ts";
+import { TurnoverSet } from "../../bus/turnover.ts";
 import { answerTurn } from "../../http/turns.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
 import { outcomeOf } from "../support/outcome.ts";
@@ -56,7 +57,7 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
   const net = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] });
   const { bus, env } = net.node(10);
   const startedAt = sim.now;
-  const turns = new Set();
+  const turns = new TurnoverSet();
   const exchange = { onAborted() {}, head: { headers: {} } };
   const request = { exchange, rawBody: Buffer.from("{}"), principal, requestId: "r", params: {}, query: {}, body: {} };
   const outcome = await sim.until(outcomeOf(answerTurn(request as never, fields, { bus, env, turns } as never)));

@@ -138,7 +138,7 @@ export class SimDurable {
   /** What has happened, a line for each thing. */
   outline(): string {
     const hosts = this.#alive.map(({ id, process: { bus, deps } }) =>
-      [id, "sees", ...bus.actorNodes, "and runs", ...deps.liveRuns.keys()].join(" "),
+      [id, "sees", ...bus.actorNodes, "and runs", ...deps.liveRuns].join(" "),
     );
     return [...this.#done, ...hosts, ...this.record.outline()].join("\n");
   }

@@ -1,7 +1,6 @@
 import type { Logger } from "pino";
 import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
-import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { AuditLog } from "../../../governance/audit.ts";
 import type { MakeControl } from "../../../governance/controls/control.ts";
 import type { Redis } from "../../../governance/egress/redis.ts";
@@ -13,6 +12,7 @@ import type { Store } from "../../../storage/store/store.ts";
 import type { ManifestLibrary } from "../../library/manifest-library.ts";
 import type { Models } from "../../models/models.ts";
 import type { TokenCounter } from "../../models/token-counter.ts";
+import type { LiveRuns } from "../../runtime/live-runs.ts";
 import type { ToolSource } from "../../tools/source.ts";
 import type { KnownFrames } from "../context/known-frames.ts";
 import type { VectorMemory } from "../context/vector-memory.ts";
@@ -46,7 +46,7 @@ export interface RunDeps {
   readonly mask: SecretMask;
   readonly log: Logger;
   /** Every run of this thread that has not ended. */
-  readonly liveRuns: Set<{ abort(reason: AbortReason): void; drain?(): void; writeUsage?(): Promise<void> }>;
+  readonly liveRuns: LiveRuns;
   /** This process and worker, as runs and claimed keys name them: see `Owner`. */
   readonly owner: string;
   /** The host that this thread is of. */

@@ -1,0 +1,11 @@
+import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { Member, TurnoverSet } from "../../bus/turnover.ts";
+
+/** What a drain waits for and stops: runs, and summaries that are being made. */
+export interface LiveRun extends Member {
+  abort(reason: AbortReason): void;
+  drain?(): void;
+  writeUsage?(): Promise<void>;
+}
+
+export type LiveRuns = TurnoverSet<LiveRun>;

@@ -1,0 +1,159 @@
+// What comes and goes with every request is held here and not in a Map or Set of its own. Those get a new table again and again, as
+// places that were left fill the old one, and V8 has each table point to the next one, for iterators under way. A table that has
+// reached the old generation keeps alive what it held last, the next table, what that held, and so on: all that was ever in it
+// becomes old, with whatever it leads to, and is collected with the whole heap only. What is here clears the place that is left.
+
+/** Gives values numbers and finds them by those, for as long as they are here. No number is given twice. */
+export class NumberedTable<V> {
+  readonly #first: number;
+  /** The value with number n is at n modulo the length, which is a power of two. */
+  #values: (V | undefined)[] = new Array(startLength).fill(undefined);
+  #numbers: number[] = new Array(startLength).fill(-1);
+  #next = 0;
+  #size = 0;
+
+  /** All numbers are at least `first`. */
+  constructor(first: number) {
+    this.#first = first;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Answers the number of the value. */
+  add(value: V): number {
+    if (this.#size * 2 >= this.#values.length) this.#grow();
+    const mask = this.#values.length - 1;
+    // Numbers whose place somebody has who stays are left out.
+    while (this.#numbers[this.#next & mask] !== -1) this.#next++;
+    const number = this.#next++;
+    this.#values[number & mask] = value;
+    this.#numbers[number & mask] = number;
+    this.#size++;
+    return this.#first + number;
+  }
+
+  get(number: number): V | undefined {
+    const place = this.#placeOf(number);
+    return place < 0 ? undefined : this.#values[place];
+  }
+
+  /** The same, and it is here no more. */
+  take(number: number): V | undefined {
+    const place = this.#placeOf(number);
+    if (place < 0) return undefined;
+    const value = this.#values[place];
+    this.#values[place] = undefined;
+    this.#numbers[place] = -1;
+    this.#size--;
+    return value;
+  }
+
+  /** All that is here now, with its numbers. */
+  entries(): [number, V][] {
+    const found: [number, V][] = [];
+    for (const [place, number] of this.#numbers.entries())
+      if (number >= 0) found.push([this.#first + number, this.#values[place] as V]);
+    return found;
+  }
+
+  #placeOf(number: number): number {
+    const own = number - this.#first;
+    const place = own & (this.#values.length - 1);
+    return this.#numbers[place] === own ? place : -1;
+  }
+
+  #grow(): void {
+    const [values, numbers] = [this.#values, this.#numbers];
+    const mask = values.length * 2 - 1;
+    this.#values = new Array(values.length * 2).fill(undefined);
+    this.#numbers = new Array(values.length * 2).fill(-1);
+    for (const [place, number] of numbers.entries()) {
+      if (number < 0) continue;
+      this.#values[number & mask] = values[place];
+      this.#numbers[number & mask] = number;
+    }
+  }
+}
+
+const startLength = 64;
+
+/** A Map whose entries come and go. Its table has nothing but keys and numbers in it. */
+export class TurnoverMap<V> {
+  readonly #places = new Map<string, number>();
+  readonly #values: (V | undefined)[] = [];
+  readonly #free: number[] = [];
+
+  get size(): number {
+    return this.#places.size;
+  }
+
+  get(key: string): V | undefined {
+    const place = this.#places.get(key);
+    return place === undefined ? undefined : this.#values[place];
+  }
+
+  set(key: string, value: V): void {
+    const place = this.#places.get(key) ?? this.#newPlace(key);
+    this.#values[place] = value;
+  }
+
+  /** Answers what was there. */
+  take(key: string): V | undefined {
+    const place = this.#places.get(key);
+    if (place === undefined) return undefined;
+    this.#places.delete(key);
+    const value = this.#values[place];
+    this.#values[place] = undefined;
+    this.#free.push(place);
+    return value;
+  }
+
+  /** As of a Map: what is taken meanwhile does not come, and what is set meanwhile does. */
+  *[Symbol.iterator](): IterableIterator<[string, V]> {
+    for (const [key, place] of this.#places) yield [key, this.#values[place] as V];
+  }
+
+  #newPlace(key: string): number {
+    const place = this.#free.pop() ?? this.#values.length;
+    this.#places.set(key, place);
+    return place;
+  }
+}
+
+/** What can be in one TurnoverSet at a time. */
+export interface Member {
+  /** Where it is in its set, which alone changes it; -1 while it is in none. */
+  place: number;
+}
+
+/** A Set whose members come and go. */
+export class TurnoverSet<T extends Member> {
+  readonly #members: T[] = [];
+
+  get size(): number {
+    return this.#members.length;
+  }
+
+  add(member: T): void {
+    if (member.place >= 0) return;
+    member.place = this.#members.length;
+    this.#members.push(member);
+  }
+
+  delete(member: T): void {
+    const { place } = member;
+    if (place < 0) return;
+    member.place = -1;
+    const last = this.#members.pop() as T;
+    if (last === member) return;
+    last.place = place;
+    this.#members[place] = last;
+  }
+
+  /** Those that are members now, in no order. */
+  [Symbol.iterator](): IterableIterator<T> {
+    return [...this.#members].values();
+  }
+}
