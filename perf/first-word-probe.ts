@@ -183,7 +183,7 @@ function watchSqlite(note: Note): void {
       group = [];
       begunAt = now();
     } else {
-      const turn = (params[0] as readonly unknown[] | undefined)?.find(isTurn);
+      const turn = params.find(isTurn);
       if (turn !== undefined) {
         note(turn, "storeBegun", begunAt);
         group.push(turn);

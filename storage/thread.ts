@@ -4,8 +4,9 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { systemEnv } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { StoreConfig } from "./store/config.ts";
-import { type Answer, type Request, request } from "./store/port.ts";
-import { learnStatement, type Param, type Row, type Statement } from "./store/statements.ts";
+import { type Answer, type Request, RequestReader, request } from "./store/requests.ts";
+import type { Row } from "./store/statements.ts";
+import type { WriteOp } from "./store/store.ts";
 import type { WriteOutcome, Writer } from "./store/writer.ts";
 
 // The store thread: the only one that writes. On SQLite it commits what waits in groups; on Postgres it owns the process's
@@ -38,7 +39,8 @@ const healthMs = 5_000;
 
 interface Waiting {
   readonly port: MessagePort;
-  readonly batch: Request;
+  readonly id: number;
+  readonly ops: readonly WriteOp[];
 }
 
 /** Serves the store's ports with a writer: groups what waits into commits and answers after each. */
@@ -76,11 +78,11 @@ export function serveStore(writer: Writer): StoreControl {
     lastGroup = group.length;
     lastWriteAt = performance.now();
     writer.write(
-      group.map((waiting) => waiting.batch),
+      group.map(({ ops }) => ops),
       (index, { rows, error }: WriteOutcome) => {
-        const { port, batch } = group[index] as Waiting;
-        if (error) refuse(port, batch[1] as number, error);
-        else answer(port, [batch[1] as number, rows, null]);
+        const { port, id } = group[index] as Waiting;
+        if (error) refuse(port, id, error);
+        else answer(port, [id, rows, null]);
       },
     );
     sendAnswers();
@@ -128,17 +130,18 @@ export function serveStore(writer: Writer): StoreControl {
     }
   }
 
-  function take(port: MessagePort, message: Request): void {
+  function take(port: MessagePort, requests: RequestReader, message: Request): void {
     if (message[0] === request.learn) {
-      learnStatement(message[1] as Statement);
+      requests.learn(message);
       return;
     }
     const id = message[1] as number;
     if (closed) refuse(port, id, new SvcError("storage_unavailable"));
-    else if (message[0] === request.write) queue.push({ port, batch: message });
-    else if (message[0] === request.read)
-      void answerWith(port, id, writer.read(message[2] as string, message[3] as Param[], message[4] as number));
-    else
+    else if (message[0] === request.write) queue.push({ port, id, ops: requests.ops(message) });
+    else if (message[0] === request.read) {
+      const { statement, params, answerMs } = requests.asked(message);
+      void answerWith(port, id, writer.read(statement, params, answerMs));
+    } else
       void answerWith(
         port,
         id,
@@ -150,8 +153,9 @@ export function serveStore(writer: Writer): StoreControl {
     attach(port) {
       ports.add(port);
       port.once("close", () => ports.delete(port));
-      port.on("message", (requests: readonly Request[]) => {
-        for (const message of requests) take(port, message);
+      const requests = new RequestReader();
+      port.on("message", (messages: readonly Request[]) => {
+        for (const message of messages) take(port, requests, message);
         if (queue.length > 0) scheduleWrite();
       });
     },

@@ -1,8 +1,8 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { PostgresConfig } from "../store/config.ts";
-import type { Request } from "../store/port.ts";
-import { type Param, type Row, type Statement, statementNamed } from "../store/statements.ts";
+import type { Row, Statement } from "../store/statements.ts";
+import type { WriteOp } from "../store/store.ts";
 import type { WriteOutcome, Writer } from "../store/writer.ts";
 import { durableCommits } from "./connection.ts";
 import { guarded } from "./guard.ts";
@@ -49,9 +49,9 @@ export async function openPostgresWriter(
     ? []
     : [{ key: "durable", text: durableCommits("transaction"), params: [] }];
 
-  function toItem(statement: Statement, params: readonly Param[], expect: number): PipelineItem {
+  function toItem({ statement, params, expect }: WriteOp): PipelineItem {
     const { name } = statement;
-    if (expect < 0) return { key: name, text: statement.text.postgres, params };
+    if (expect === undefined) return { key: name, text: statement.text.postgres, params };
     let text = guardedTexts.get(name);
     if (text === undefined) {
       text = guarded(statement);
@@ -79,23 +79,18 @@ export async function openPostgresWriter(
     }
   }
 
-  async function apply(batch: Request): Promise<WriteOutcome> {
+  async function apply(batch: readonly WriteOp[]): Promise<WriteOutcome> {
     try {
-      const statements: Statement[] = [];
-      const items: PipelineItem[] = [...preamble];
-      for (let i = 2; i < batch.length; i += 3) {
-        const statement = statementNamed(batch[i] as string);
-        statements.push(statement);
-        items.push(toItem(statement, batch[i + 1] as Param[], batch[i + 2] as number));
-      }
-      if (statements.length === 0) return { rows: [], error: null };
+      if (batch.length === 0) return { rows: [], error: null };
+      const statements = batch.map(({ statement }) => statement);
+      const items = [...preamble, ...batch.map(toItem)];
       await lock.whenHeld(waitMs);
       const results = (await run(statements, items)).slice(preamble.length);
       failure = null;
       const rows: Row[][] = [];
-      statements.forEach(({ returnsRows }, i) => {
+      batch.forEach(({ statement, expect }, i) => {
         // What was expected to be none answers the row of its guard.
-        if (returnsRows) rows.push(batch[4 + 3 * i] === 0 ? [] : (results[i] ?? []));
+        if (statement.returnsRows) rows.push(expect === 0 ? [] : (results[i] ?? []));
       });
       return { rows, error: null };
     } catch (error) {
@@ -140,9 +135,9 @@ export async function openPostgresWriter(
         void track(apply(batch).then((outcome) => answer(index, outcome)));
       });
     },
-    async read(name, params, answerMs) {
-      const statement = statementNamed(name);
-      const [rows] = await track(run([statement], [toItem(statement, params, -1)], answerMs));
+    async read(statement, params, answerMs) {
+      const item = toItem({ statement, params, expect: undefined });
+      const [rows] = await track(run([statement], [item], answerMs));
       return rows ?? [];
     },
     check() {

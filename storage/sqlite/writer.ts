@@ -1,8 +1,8 @@
 import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
 import type { SqliteConfig } from "../store/config.ts";
-import type { Request } from "../store/port.ts";
-import { type Param, type Row, statementNamed } from "../store/statements.ts";
+import type { Row, Statement } from "../store/statements.ts";
+import type { WriteOp } from "../store/store.ts";
 import type { WriteOutcome, Writer } from "../store/writer.ts";
 import { OwnFiles } from "./own-files.ts";
 import { sqliteRefusal } from "./refusal.ts";
@@ -15,11 +15,6 @@ const otherWriterMs = 5_000;
 
 /** What the log file keeps on disk after a reader has held it back and let it grow. */
 const logBytesKept = 64 * 1024 * 1024;
-
-interface Prepared {
-  readonly statement: Database.Statement<unknown[], Row>;
-  readonly returnsRows: boolean;
-}
 
 /**
  * The one connection that writes. Batches that wait together share one transaction and one flush to disk: on this engine the
@@ -46,7 +41,7 @@ export function openSqliteWriter(
   db.pragma("schema_version");
   const files = new OwnFiles([path, `${path}-wal`, ...(lockPath === undefined ? [] : [lockPath])]);
 
-  const prepared = new Map<string, Prepared>();
+  const prepared = new Map<string, Database.Statement<unknown[], Row>>();
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
@@ -56,39 +51,36 @@ export function openSqliteWriter(
 
   let failure: SvcError | null = null;
 
-  function prepare(name: string): Prepared {
+  function prepare({ name, text }: Statement): Database.Statement<unknown[], Row> {
     const known = prepared.get(name);
     if (known) return known;
-    const { text, returnsRows } = statementNamed(name);
-    const made = { statement: db.prepare<unknown[], Row>(text.sqlite), returnsRows };
+    const made = db.prepare<unknown[], Row>(text.sqlite);
     prepared.set(name, made);
     return made;
   }
 
   /** Runs one batch; throws the refusal of the first statement that fails or misses its expected count. */
-  function apply(batch: Request): WriteOutcome {
+  function apply(batch: readonly WriteOp[]): WriteOutcome {
     const rows: Row[][] = [];
-    for (let i = 2; i < batch.length; i += 3) {
-      const name = batch[i] as string;
-      const expect = batch[i + 2] as number;
+    for (const { statement, params, expect } of batch) {
       let changes: number;
       try {
-        const { statement, returnsRows } = prepare(name);
-        if (returnsRows) {
-          const found = statement.all(batch[i + 1]);
+        // Bound one by one: as one array each of them would be looked up in it by the binding.
+        if (statement.returnsRows) {
+          const found = prepare(statement).all(...params);
           rows.push(found);
           changes = found.length;
-        } else changes = statement.run(batch[i + 1]).changes;
+        } else changes = prepare(statement).run(...params).changes;
       } catch (error) {
-        throw sqliteRefusal(error, name);
+        throw sqliteRefusal(error, statement.name);
       }
-      if (expect >= 0 && changes !== expect) throw new SvcError("conflict", { subject: name });
+      if (expect !== undefined && changes !== expect) throw new SvcError("conflict", { subject: statement.name });
     }
     return { rows, error: null };
   }
 
   /** The same, but a batch that is refused leaves the transaction as it was before. */
-  function applyApart(batch: Request): WriteOutcome {
+  function applyApart(batch: readonly WriteOp[]): WriteOutcome {
     savepoint.run();
     try {
       const outcome = apply(batch);
@@ -117,7 +109,7 @@ export function openSqliteWriter(
     }
   }
 
-  function commitGroup(batches: readonly Request[]): WriteOutcome[] {
+  function commitGroup(batches: readonly (readonly WriteOp[])[]): WriteOutcome[] {
     try {
       return transact(() => batches.map(apply));
     } catch (error) {
@@ -147,11 +139,11 @@ export function openSqliteWriter(
         answer(index, outcome);
       });
     },
-    async read(name, params) {
+    async read(statement, params) {
       try {
-        return prepare(name).statement.all(params as Param[]);
+        return prepare(statement).all(...params);
       } catch (error) {
-        throw sqliteRefusal(error, name);
+        throw sqliteRefusal(error, statement.name);
       }
     },
     async check() {

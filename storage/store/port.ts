@@ -1,21 +1,10 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Env } from "../../bus/env.ts";
-import { SvcError, type WireError } from "../../bus/errors.ts";
+import { SvcError } from "../../bus/errors.ts";
+import { NumberedTable } from "../../bus/turnover.ts";
+import { type Answer, type Request, RequestWriter } from "./requests.ts";
 import type { Param, Row, Statement } from "./statements.ts";
 import { requestMs, type WriteOp } from "./store.ts";
-
-// What passes between a thread and the store thread. Requests of one event-loop turn travel as one array, and so do the
-// answers of one commit.
-
-export const request = { write: 0, read: 1, check: 2, learn: 3 } as const;
-
-/**
- * `[request.write, id, name, params, expect, name, params, expect, …]`, expect -1 for none; `[request.read, id, name, params,
- * answerMs]`; `[request.check, id]`; or `[request.learn, statement]`, before the first request that names the statement.
- */
-export type Request = readonly unknown[];
-/** `[id, rows, null]` or `[id, null, error]`. Rows of a write are one list for each of its statements. */
-export type Answer = readonly [number, readonly Row[] | readonly Row[][] | null, WireError | null];
 
 /** Unanswered requests of one thread, and the characters in them; more are refused, so that a stalled disk cannot fill the memory. */
 const unansweredMax = 20_000;
@@ -41,14 +30,10 @@ export class StorePort {
   readonly inOrder = false;
   readonly #env: Env;
   readonly #port: MessagePort;
-  /** Statements that the store has been told: their text travels once, with their first use. */
-  readonly #told = new Set<Statement>();
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #requests = new RequestWriter();
+  readonly #waiting = new NumberedTable<Waiting>(1);
   #outgoing: Request[] = [];
-  /** Introductions that go out before the next request. */
-  readonly #untold: Request[] = [];
   #unansweredChars = 0;
-  #nextId = 1;
   #sweeping = false;
   #closed = false;
 
@@ -62,15 +47,10 @@ export class StorePort {
   }
 
   write(ops: readonly WriteOp[], deadlineMs = Number.POSITIVE_INFINITY): Promise<readonly Row[][]> {
-    const id = this.#nextId++;
-    const message: unknown[] = [request.write, id];
+    const message = this.#requests.write(ops);
     let chars = 0;
-    for (const { statement, params, expect } of ops) {
-      this.#tell(statement);
-      message.push(statement.name, params, expect ?? -1);
-      for (const param of params) if (typeof param === "string") chars += param.length;
-    }
-    return this.#ask(id, message, chars, deadlineMs);
+    for (const item of message) if (typeof item === "string") chars += item.length;
+    return this.#ask(message, chars, deadlineMs);
   }
 
   read(statement: Statement, params: readonly Param[]): Promise<Row[]> {
@@ -82,42 +62,37 @@ export class StorePort {
   }
 
   check(): Promise<void> {
-    const id = this.#nextId++;
-    return this.#ask(id, [request.check, id], 0, readMs);
+    return this.#ask(this.#requests.check(), 0, readMs);
   }
 
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#port.close();
-    for (const waiting of this.#waiting.values()) waiting.reject(new SvcError("storage_unavailable"));
-    this.#waiting.clear();
+    for (const [id, waiting] of this.#waiting.entries()) {
+      this.#waiting.take(id);
+      waiting.reject(new SvcError("storage_unavailable"));
+    }
   }
 
   #read(statement: Statement, params: readonly Param[], answerMs: number): Promise<Row[]> {
-    const id = this.#nextId++;
-    this.#tell(statement);
-    return this.#ask(id, [request.read, id, statement.name, params, answerMs], 0, answerMs);
+    return this.#ask(this.#requests.read(statement, params, answerMs), 0, answerMs);
   }
 
-  #tell(statement: Statement): void {
-    if (this.#told.has(statement)) return;
-    this.#told.add(statement);
-    this.#untold.push([request.learn, statement]);
-  }
-
-  #ask<T>(id: number, message: Request, chars: number, deadlineMs: number): Promise<T> {
+  /** `message` gets its number, which is its second item. */
+  #ask<T>(message: unknown[], chars: number, deadlineMs: number): Promise<T> {
     const full =
       this.#waiting.size >= unansweredMax ||
       // One that is larger than the bound by itself goes when nothing else waits.
       (this.#unansweredChars > 0 && this.#unansweredChars + chars > unansweredCharsMax);
     if (this.#closed || full) return Promise.reject(new SvcError("storage_unavailable"));
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.set(id, { chars, deadline: this.#env.monotonic() + deadlineMs, resolve, reject });
+      message[1] = this.#waiting.add({ chars, deadline: this.#env.monotonic() + deadlineMs, resolve, reject });
       if (deadlineMs !== Number.POSITIVE_INFINITY) this.#sweepLater();
       this.#unansweredChars += chars;
       const isFirst = this.#outgoing.length === 0;
-      if (this.#untold.length > 0) this.#outgoing.push(...this.#untold.splice(0));
+      const { untold } = this.#requests;
+      if (untold.length > 0) this.#outgoing.push(...untold.splice(0));
       this.#outgoing.push(message);
       // What the store is asked while it has nothing to do starts at once; the rest of the turn of the event loop goes together.
       if (this.#waiting.size === 1) this.#flush();
@@ -142,7 +117,7 @@ export class StorePort {
     this.#sweeping = false;
     const now = this.#env.monotonic();
     let more = false;
-    for (const waiting of this.#waiting.values()) {
+    for (const [, waiting] of this.#waiting.entries()) {
       if (waiting.deadline <= now) {
         waiting.deadline = Number.POSITIVE_INFINITY;
         waiting.reject(
@@ -154,9 +129,8 @@ export class StorePort {
   };
 
   #settle([id, rows, error]: Answer): void {
-    const waiting = this.#waiting.get(id);
+    const waiting = this.#waiting.take(id);
     if (!waiting) return;
-    this.#waiting.delete(id);
     this.#unansweredChars -= waiting.chars;
     if (error) waiting.reject(SvcError.fromWire(error));
     else waiting.resolve(rows as never);

@@ -64,9 +64,11 @@ export function systemSql(name: string, text: SqlText): Statement {
   return statement;
 }
 
-/** Takes a statement of another thread, so that it can be found by its name. */
-export function learnStatement(statement: Statement): void {
-  if (!declared.has(statement.name)) declared.set(statement.name, statement);
+/** This thread's own copy of a statement of another one: the same for all of its name. */
+export function learnStatement(statement: Statement): Statement {
+  const known = declared.get(statement.name);
+  if (known === undefined) declared.set(statement.name, statement);
+  return known ?? statement;
 }
 
 /** Finds a statement that was declared on this thread, or that another has told it. */

@@ -192,7 +192,9 @@ describe("Postgres that fails", { skip }, () => {
     const checks = [store.check(), store.check()].map((check) =>
       assert.rejects(check, { code: "storage_unavailable" }),
     );
-    const read = assert.rejects(writer.read("kv_get", ["acme", "a", 0], 8_000), { code: "storage_unavailable" });
+    const read = assert.rejects(writer.read(statementNamed("kv_get"), ["acme", "a", 0], 8_000), {
+      code: "storage_unavailable",
+    });
     await waitFor(async () => strikes.length >= 2);
     const asked = strikes.map(([delayMs]) => delayMs).sort((left, right) => left - right);
     for (const [, strike] of [...strikes]) strike();

@@ -6,11 +6,10 @@ import type { SvcError } from "../../bus/errors.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { SqliteReader } from "../../storage/sqlite/reader.ts";
 import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
-import { type Request, request } from "../../storage/store/port.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
 import "../support/all-tables.ts";
 import { type Param, statementNamed } from "../../storage/store/statements.ts";
-import { createStore, type TenantStore } from "../../storage/store/store.ts";
+import { createStore, type TenantStore, type WriteOp } from "../../storage/store/store.ts";
 import type { WriteOutcome, Writer } from "../../storage/store/writer.ts";
 import { emptyDatabase } from "../support/stores.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
@@ -31,12 +30,11 @@ async function migratedPath(atEnd: Cleanup): Promise<string> {
   return config.path;
 }
 
-function batch(id: number, key: string, value: string): Request {
-  const op = kvSetOp(tenant, { key, value, expires_at: null }, 1);
-  return [request.write, id, op.statement.name, op.params, -1];
+function batch(key: string, value: string): readonly [WriteOp] {
+  return [kvSetOp(tenant, { key, value, expires_at: null }, 1)];
 }
 
-function writeAll(writer: Writer, batches: readonly Request[]): WriteOutcome[] {
+function writeAll(writer: Writer, batches: readonly (readonly WriteOp[])[]): WriteOutcome[] {
   const outcomes: WriteOutcome[] = [];
   writer.write(batches, (index, outcome) => {
     outcomes[index] = outcome;
@@ -55,9 +53,9 @@ describe("the SQLite writer", () => {
       const path = await migratedPath(atEnd);
       const writer = openSqliteWriter({ path });
       atEnd.after(() => writer.close());
-      const meanwhile = batch(2, "b", "2");
+      const meanwhile = batch("b", "2");
       // A parameter that is asked for when the statement is carried out.
-      const [first, ...others] = meanwhile[3] as readonly Param[];
+      const [first, ...others] = meanwhile[0].params;
       const params = Object.defineProperty(["", ...others], 0, {
         get() {
           renameSync(`${path}${suffix}`, `${path}.aside`);
@@ -65,9 +63,9 @@ describe("the SQLite writer", () => {
         },
       });
 
-      const before = writeAll(writer, [batch(1, "a", "1")]);
-      const during = writeAll(writer, [meanwhile.with(3, params), batch(3, "c", "3")]);
-      const after = writeAll(writer, [batch(4, "d", "4")]);
+      const before = writeAll(writer, [batch("a", "1")]);
+      const during = writeAll(writer, [meanwhile.map((op) => ({ ...op, params })), batch("c", "3")]);
+      const after = writeAll(writer, [batch("d", "4")]);
       await assert.rejects(writer.check(), { code: "storage_unavailable" });
       const failure = writer.failure();
       renameSync(`${path}.aside`, `${path}${suffix}`);
@@ -77,7 +75,7 @@ describe("the SQLite writer", () => {
       assert.deepEqual(codes([...during, ...after]), Array(3).fill("storage_unavailable"));
       assert.equal(failure, `${path}${suffix} was removed or replaced`);
       assert.equal(writer.failure(), null);
-      assert.deepEqual(codes(writeAll(writer, [batch(5, "e", "5")])), [undefined]);
+      assert.deepEqual(codes(writeAll(writer, [batch("e", "5")])), [undefined]);
       const other = new Database(path);
       atEnd.after(() => void other.close());
       assert.ok(!other.prepare("SELECT key FROM kv").pluck().all().includes("d"), "it was written all the same");
@@ -93,12 +91,12 @@ describe("the SQLite writer", () => {
     atEnd.after(() => void other.close());
 
     other.exec("BEGIN IMMEDIATE");
-    const refused = writeAll(writer, [batch(1, "a", "1"), batch(2, "b", "2")]);
+    const refused = writeAll(writer, [batch("a", "1"), batch("b", "2")]);
     const failure = writer.failure();
     await assert.rejects(writer.check(), { code: "storage_unavailable" });
     other.exec("COMMIT");
     await writer.check();
-    const again = writeAll(writer, [batch(3, "c", "3")]);
+    const again = writeAll(writer, [batch("c", "3")]);
 
     assert.deepEqual(codes(refused), ["storage_unavailable", "storage_unavailable"]);
     assert.match(String(failure), /locked/);
@@ -115,7 +113,7 @@ describe("the SQLite writer", () => {
     const other = new Database(path);
     const before = other.prepare("SELECT * FROM sqlite_schema").all();
     other.exec("BEGIN IMMEDIATE");
-    writeAll(writer, [batch(1, "a", "1")]);
+    writeAll(writer, [batch("a", "1")]);
     other.exec("COMMIT");
     const logBytes = statSync(`${path}-wal`).size;
 
@@ -132,18 +130,18 @@ describe("the SQLite writer", () => {
     const writer = openSqliteWriter({ path });
     atEnd.after(() => writer.close());
     const kept = 64 * 1024 * 1024;
-    writeAll(writer, [batch(0, "first", "1")]);
+    writeAll(writer, [batch("first", "1")]);
     const reader = new Database(path, { readonly: true });
     reader.exec("BEGIN");
     const seenBefore = reader.prepare("SELECT COUNT(*) FROM kv").pluck().get();
 
     for (let i = 1; i <= 25; i++)
-      assert.deepEqual(codes(writeAll(writer, [batch(i, `k${i}`, "x".repeat(3_000_000))])), [undefined]);
+      assert.deepEqual(codes(writeAll(writer, [batch(`k${i}`, "x".repeat(3_000_000))])), [undefined]);
     const grown = statSync(`${path}-wal`).size;
     const seenAfter = reader.prepare("SELECT COUNT(*) FROM kv").pluck().get();
     reader.close();
     // The first commit copies the log into the file, the next starts it anew, and one more copy cuts it.
-    for (let i = 0; i < 20; i++) writeAll(writer, [batch(100 + i, "again", "x".repeat(3_000_000))]);
+    for (let i = 0; i < 20; i++) writeAll(writer, [batch("again", "x".repeat(3_000_000))]);
 
     assert.ok(grown > kept, `${grown}`);
     assert.deepEqual([seenBefore, seenAfter], [1, 1]);
@@ -154,15 +152,16 @@ describe("the SQLite writer", () => {
     const atEnd = cleanup(t);
     const writer = openSqliteWriter({ path: await migratedPath(atEnd) });
     atEnd.after(() => writer.close());
-    const tooFew: Request = [request.write, 2, "kv_set", ["acme"], -1];
-    const notBindable: Request = [request.write, 3, "kv_set", ["acme", "k", {}, 1, null], -1];
+    const [set] = batch("k", "v");
+    const tooFew = [{ ...set, params: ["acme"] }];
+    const notBindable = [{ ...set, params: ["acme", "k", {}, 1, null] as unknown as readonly Param[] }];
 
-    const outcomes = writeAll(writer, [batch(1, "a", "1"), tooFew, notBindable, batch(4, "b", "1")]);
+    const outcomes = writeAll(writer, [batch("a", "1"), tooFew, notBindable, batch("b", "1")]);
 
     assert.deepEqual(codes(outcomes), [undefined, "internal_error", "internal_error", undefined]);
     assert.equal(writer.failure(), null);
     assert.deepEqual(
-      (await writer.read("kv_get", ["acme", "b", 0])).map((row) => row.value),
+      (await writer.read(statementNamed("kv_get"), ["acme", "b", 0])).map((row) => row.value),
       ["1"],
     );
   });
@@ -184,14 +183,9 @@ describe("the SQLite writer", () => {
     const reader = new SqliteReader(path);
     atEnd.after(() => reader.close());
 
-    const insert: Request = [
-      request.write,
-      1,
-      "events_insert",
-      ["acme", 5, -1, 1, "message", "user", "x", null, null],
-      -1,
-    ];
-    const outcomes = writeAll(writer, [insert, batch(2, "a", "1")]);
+    const params = ["acme", 5, -1, 1, "message", "user", "x", null, null];
+    const insert = [{ statement: statementNamed("events_insert"), params, expect: undefined }];
+    const outcomes = writeAll(writer, [insert, batch("a", "1")]);
 
     assert.deepEqual(codes(outcomes), ["storage_unavailable", "storage_unavailable"]);
     assert.match(String(writer.failure()), /malformed/);

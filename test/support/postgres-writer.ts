@@ -2,8 +2,6 @@ import { type Env, systemEnv } from "../../bus/env.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { openPostgresWriter } from "../../storage/postgres/writer.ts";
 import type { PostgresConfig } from "../../storage/store/config.ts";
-import { type Request, request } from "../../storage/store/port.ts";
-import type { Statement } from "../../storage/store/statements.ts";
 import { createStore, type Store } from "../../storage/store/store.ts";
 import { kvCompareAndSetOp, kvGet, kvSetOp } from "../../storage/tables/kv.ts";
 import "./all-tables.ts";
@@ -26,11 +24,9 @@ export async function openWriter(config: PostgresConfig, atEnd: Cleanup, env: En
     inOrder: false,
     write: (ops) =>
       new Promise((resolve, reject) => {
-        const message: unknown[] = [request.write, 1];
-        for (const { statement, params, expect } of ops) message.push(statement.name, params, expect ?? -1);
-        writer.write([message as Request], (_, { rows, error }) => (error ? reject(error) : resolve(rows ?? [])));
+        writer.write([ops], (_, { rows, error }) => (error ? reject(error) : resolve(rows ?? [])));
       }),
-    read: (statement: Statement, params) => writer.read(statement.name, params),
+    read: (statement, params) => writer.read(statement, params),
     check: () => writer.check(),
     close() {},
   });

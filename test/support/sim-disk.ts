@@ -3,7 +3,6 @@ import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
-import { request } from "../../storage/store/port.ts";
 import type { Param, Row } from "../../storage/store/statements.ts";
 import { createStore, type Engine, type Store, type WriteOp } from "../../storage/store/store.ts";
 import "./all-tables.ts";
@@ -90,7 +89,7 @@ class SimEngine implements Engine {
 
   async read(statement: WriteOp["statement"], params: WriteOp["params"]) {
     this.#tellTime(this.#sim.now);
-    return this.#timed(await this.#writer.read(statement.name, params));
+    return this.#timed(await this.#writer.read(statement, params));
   }
 
   async check() {}
@@ -105,10 +104,8 @@ class SimEngine implements Engine {
   #apply(): void {
     const batch = this.#sent.shift();
     if (!batch) throw new Error("a batch is applied that was not sent");
-    const message: unknown[] = [request.write, 0];
-    for (const { statement, params, expect } of batch.ops) message.push(statement.name, params, expect ?? -1);
     this.#tellTime(this.#sim.now);
-    this.#writer.write([message], (_index, outcome) => this.#applied.push(() => batch.settle(outcome)));
+    this.#writer.write([batch.ops], (_index, outcome) => this.#applied.push(() => batch.settle(outcome)));
     this.#answersAt = this.#later(this.#answersAt, () => this.#applied.shift()?.());
   }
 

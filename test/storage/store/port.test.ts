@@ -3,7 +3,8 @@ import { describe, test } from "node:test";
 import { MessageChannel } from "node:worker_threads";
 import { type Env, systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import { type Answer, type Request, request, StorePort } from "../../../storage/store/port.ts";
+import { StorePort } from "../../../storage/store/port.ts";
+import { type Answer, type Request, request } from "../../../storage/store/requests.ts";
 import { statementNamed } from "../../../storage/store/statements.ts";
 import { createStore, type TenantStore } from "../../../storage/store/store.ts";
 import { kvGet, kvSetOp } from "../../../storage/tables/kv.ts";
@@ -68,9 +69,9 @@ describe("the port to the store thread", () => {
       [[request.check, 1]],
       [
         // Once, before its first use.
-        [request.learn, statementNamed("kv_set")],
-        [request.write, 2, "kv_set", ["acme", "k", "1", 1, null], -1],
-        [request.write, 3, "kv_set", ["acme", "k", "2", 1, null], -1, "kv_set", ["acme", "k", "3", 1, null], -1],
+        [request.learn, 0, statementNamed("kv_set")],
+        [request.write, 2, 0, -1, "acme", "k", "1", 1, null],
+        [request.write, 3, 0, -1, "acme", "k", "2", 1, null, 0, -1, "acme", "k", "3", 1, null],
       ],
     ]);
     assert.deepEqual(await Promise.all(writes), [[[{ version: 1 }]], [[{ version: 2 }]]]);

@@ -1,0 +1,85 @@
+import type { WireError } from "../../bus/errors.ts";
+import { learnStatement, type Param, type Row, type Statement } from "./statements.ts";
+import type { WriteOp } from "./store.ts";
+
+// What passes between a thread and the store thread. Requests of one event-loop turn travel as one array, and so do the answers of
+// one commit. A request is one flat array, in which a statement is a number: as an array of arrays with names, structured clone
+// takes twice as long for it.
+
+export const request = { write: 0, read: 1, check: 2, learn: 3 } as const;
+
+/**
+ * `[request.write, id, number, expect, …params, number, expect, …params, …]`, expect -1 for none; `[request.read, id, number, answerMs,
+ * …params]`; `[request.check, id]`; or `[request.learn, number, statement]`, before the first request that names the statement so.
+ */
+export type Request = readonly unknown[];
+/** `[id, rows, null]` or `[id, null, error]`. Rows of a write are one list for each of its statements. */
+export type Answer = readonly [number, readonly Row[] | readonly Row[][] | null, WireError | null];
+
+/** Writes requests. The text of a statement travels once, with its first use. */
+export class RequestWriter {
+  readonly #numbers = new Map<Statement, number>();
+  /** What introduces statements, to be sent before the request that was written last. */
+  readonly untold: Request[] = [];
+
+  write(ops: readonly WriteOp[]): unknown[] {
+    const message: unknown[] = [request.write, 0];
+    for (const { statement, params, expect } of ops) {
+      message.push(this.#number(statement), expect ?? -1);
+      for (const param of params) message.push(param);
+    }
+    return message;
+  }
+
+  read(statement: Statement, params: readonly Param[], answerMs: number): unknown[] {
+    return [request.read, 0, this.#number(statement), answerMs, ...params];
+  }
+
+  check(): unknown[] {
+    return [request.check, 0];
+  }
+
+  #number(statement: Statement): number {
+    const known = this.#numbers.get(statement);
+    if (known !== undefined) return known;
+    const number = this.#numbers.size;
+    this.#numbers.set(statement, number);
+    this.untold.push([request.learn, number, statement]);
+    return number;
+  }
+}
+
+/** Reads the requests that one `RequestWriter` has written. */
+export class RequestReader {
+  readonly #statements: Statement[] = [];
+
+  learn(message: Request): void {
+    this.#statements[message[1] as number] = learnStatement(message[2] as Statement);
+  }
+
+  ops(message: Request): WriteOp[] {
+    const ops: WriteOp[] = [];
+    for (let at = 2; at < message.length; ) {
+      const statement = this.#statement(message[at]);
+      const expect = message[at + 1] as number;
+      const params = message.slice(at + 2, at + 2 + statement.paramCount) as Param[];
+      ops.push({ statement, params, expect: expect < 0 ? undefined : expect });
+      at += 2 + statement.paramCount;
+    }
+    return ops;
+  }
+
+  asked(message: Request): { statement: Statement; answerMs: number; params: Param[] } {
+    return {
+      statement: this.#statement(message[2]),
+      answerMs: message[3] as number,
+      params: message.slice(4) as Param[],
+    };
+  }
+
+  #statement(number: unknown): Statement {
+    const statement = this.#statements[number as number];
+    if (!statement) throw new Error(`no statement was told under the number ${String(number)}`);
+    return statement;
+  }
+}
