@@ -137,10 +137,10 @@ async function watchModels(note: Note): Promise<void> {
     note(turns.get(this), "modelSent");
     onRequestStart.call(this, controller);
   };
-  HttpCall.prototype.onResponseData = function (controller, chunk) {
+  HttpCall.prototype.onResponseData = function (chunk) {
     note(turns.get(this), "modelRead");
     turns.delete(this);
-    onResponseData.call(this, controller, chunk);
+    onResponseData.call(this, chunk);
   };
 }
 

@@ -1,6 +1,8 @@
 import type { Env, Timer } from "../../bus/env.ts";
-import type { Egress, ResponseControl, ResponseHandler } from "../../governance/egress/egress.ts";
+import type { ResponseControl, ResponseHandler } from "../../governance/egress/connection.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
 import { egressFailure } from "../../governance/egress/failure.ts";
+import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 
 /** What one attempt sends, and where. */
@@ -44,8 +46,8 @@ export class Attempt implements ResponseHandler {
     });
     this.#timer = env.timer(timeoutMs, () => this.#stop("timeout"));
     try {
-      // Undici measures silence in steps of its own: ours is the clock that ends an attempt.
-      const silenceMs = Math.ceil(timeoutMs) + 1_000;
+      // The time of the attempt is what ends it.
+      const silenceMs = timeoutMs + 1_000;
       const own = [...headers, "connection", "close"];
       egress.dispatch(readTarget(url), { method: "POST", headers: own, body, silenceMs }, this);
     } catch (error) {
@@ -55,16 +57,14 @@ export class Attempt implements ResponseHandler {
 
   onRequestStart(controller: ResponseControl): void {
     this.#controller = controller;
-    if (this.#ended) controller.abort(over);
+    if (this.#ended) controller.abort();
   }
 
-  onResponseStart(_controller: ResponseControl, status: number): void {
-    // 1xx answers come before the real one.
-    if (status < 200) return;
+  onResponseStart({ status }: ResponseHead): void {
     this.#decide(status < 300 ? null : `status ${status}`);
   }
 
-  onResponseData(_controller: ResponseControl, chunk: Buffer): void {
+  onResponseData(chunk: Buffer): void {
     this.#bytes += chunk.length;
     if (this.#bytes > answerBytesMax) this.#stop(null);
   }
@@ -73,7 +73,7 @@ export class Attempt implements ResponseHandler {
     this.#finish();
   }
 
-  onResponseError(_controller: ResponseControl, error: Error): void {
+  onResponseError(error: Error): void {
     this.#decide(egressFailure(error));
     this.#finish();
   }
@@ -83,7 +83,7 @@ export class Attempt implements ResponseHandler {
     if (this.#ended) return;
     this.#decide(failure);
     this.#finish();
-    this.#controller?.abort(over);
+    this.#controller?.abort();
   }
 
   #finish(): void {
@@ -92,6 +92,3 @@ export class Attempt implements ResponseHandler {
     this.#end();
   }
 }
-
-/** Why the egress is told to stop; nobody sees it. */
-const over = new Error("the attempt is over");

@@ -1,6 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { ResponseControl, ResponseHandler } from "../../governance/egress/egress.ts";
+import type { ResponseControl, ResponseHandler } from "../../governance/egress/connection.ts";
+import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import type { AnswerReader } from "./answer-reader.ts";
 import { ChunkError } from "./chunk.ts";
 import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
@@ -69,25 +70,19 @@ export class HttpCall<Reply> implements ResponseHandler {
 
   onRequestStart(controller: ResponseControl): void {
     this.#controller = controller;
-    if (this.#settled) controller.abort(over);
+    if (this.#settled) controller.abort();
     else if (this.#paused) controller.pause();
   }
 
-  onResponseStart(
-    _controller: ResponseControl,
-    statusCode: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
-    // 1xx answers come before the real one.
-    if (statusCode < 200) return;
-    this.#status = statusCode;
-    this.#retryAfterMs = retryAfterMs(headers, this.#context.env.now());
-    const type = String(headers["content-type"] ?? "");
+  onResponseStart(head: ResponseHead): void {
+    this.#status = head.status;
+    this.#retryAfterMs = retryAfterMs(head, this.#context.env.now());
+    const type = head.header("content-type") ?? "";
     const isDocument = !this.#reader.isStreamed || (type !== "" && !type.includes("text/event-stream"));
-    if (statusCode !== 200 || isDocument) this.#whole = [];
+    if (head.status !== 200 || isDocument) this.#whole = [];
   }
 
-  onResponseData(_controller: ResponseControl, chunk: Buffer): void {
+  onResponseData(chunk: Buffer): void {
     if (this.#settled) return;
     if (this.#whole !== null) {
       this.#collect(this.#whole, chunk);
@@ -120,7 +115,7 @@ export class HttpCall<Reply> implements ResponseHandler {
     }
   }
 
-  onResponseError(_controller: ResponseControl, error: Error): void {
+  onResponseError(error: Error): void {
     this.#break(error);
   }
 
@@ -149,13 +144,10 @@ export class HttpCall<Reply> implements ResponseHandler {
     if (this.#settled) return;
     this.#settled = true;
     this.#reject(failure);
-    this.#controller?.abort(over);
+    this.#controller?.abort();
   }
 
   #soFar(): AnswerSoFar {
     return { status: this.#status, retryAfterMs: this.#retryAfterMs, partial: this.#reader.text };
   }
 }
-
-/** Why the egress is told to stop; nobody sees it. */
-const over = new Error("the call is over");

@@ -1,4 +1,5 @@
 import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
+import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import { ChunkError, refusalText } from "./chunk.ts";
 import { isOverflow } from "./overflow.ts";
 import { ModelFailure } from "./provider.ts";
@@ -63,20 +64,20 @@ export function brokenCall(
 }
 
 /** Retry-After in either of its forms (RFC 9110, 10.2.3), and the finer one that OpenAI sends. Milliseconds, null without one. */
-export function retryAfterMs(headers: Record<string, string | string[] | undefined>, now: number): number | null {
-  const fine = decimal(headers["retry-after-ms"]);
+export function retryAfterMs(head: Pick<ResponseHead, "header">, now: number): number | null {
+  const fine = decimal(head.header("retry-after-ms"));
   if (fine !== null) return fine;
-  const value = headers["retry-after"];
+  const value = head.header("retry-after");
   const seconds = decimal(value);
   if (seconds !== null) return seconds * 1000;
   // Date.parse takes almost anything for a date.
-  if (typeof value !== "string" || !/^[A-Z][a-z]+, .+ GMT$/.test(value)) return null;
+  if (value === undefined || !/^[A-Z][a-z]+, .+ GMT$/.test(value)) return null;
   const at = Date.parse(value);
   return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
-function decimal(value: string | string[] | undefined): number | null {
-  return typeof value === "string" && /^\d+(\.\d+)?$/.test(value) ? Number(value) : null;
+function decimal(value: string | undefined): number | null {
+  return value !== undefined && /^\d+(\.\d+)?$/.test(value) ? Number(value) : null;
 }
 
 function isRetryableStatus(status: number): boolean {
@@ -92,6 +93,7 @@ function breakText(error: unknown, kind: EgressFailure, timeoutMs: number): stri
   if (kind === "unsendable") return `the request cannot be sent: ${(error as Error).message}`;
   // The text of such an error names hosts and addresses of the operator's network.
   if (kind === "lost") return "the connection was lost";
+  if (kind === "malformed") return (error as Error).message;
   const code = codeOf(error);
   return code === "" ? "the connection failed" : `the connection failed (${code})`;
 }

@@ -1,6 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { Egress, ResponseControl } from "../../governance/egress/egress.ts";
+import type { ResponseControl } from "../../governance/egress/connection.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
 import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
 import { readTarget, type Target } from "../../governance/egress/target.ts";
 import { type ModelProviderName, modelProviders } from "../../governance/settings/model-options.ts";
@@ -116,7 +117,7 @@ function ask(target: Target, headers: string[], env: Env, egress: Egress): Promi
     const settle = (answer: Answer): void => {
       timer.cancel();
       resolve(answer);
-      control?.abort(over);
+      control?.abort();
     };
     const fail = (error: unknown): void => settle({ failure: egressFailure(error), cause: causeOf(error) });
     const timer = env.timer(probeMs, () => settle({ failure: "no_connection", cause: "" }));
@@ -128,13 +129,10 @@ function ask(target: Target, headers: string[], env: Env, egress: Egress): Promi
           onRequestStart(controller) {
             control = controller;
           },
-          onResponseStart(_controller, status) {
-            // 1xx answers come before the real one.
-            if (status >= 200) settle({ status });
-          },
+          onResponseStart: ({ status }) => settle({ status }),
           onResponseData() {},
           onResponseEnd() {},
-          onResponseError: (_controller, error) => fail(error),
+          onResponseError: fail,
         },
       );
     } catch (error) {
@@ -183,6 +181,3 @@ function whyUnreachable({ failure, cause }: Extract<Answer, { readonly failure: 
       return `does not answer: ${cause}`;
   }
 }
-
-/** Why the egress is told to stop; nobody sees it. */
-const over = new Error("the probe is over");

@@ -8,4 +8,5 @@ export interface LiveRun extends Member {
   writeUsage?(): Promise<void>;
 }
 
+/** Those of one thread. */
 export type LiveRuns = TurnoverSet<LiveRun>;

@@ -1,54 +1,92 @@
 import { lookup } from "node:dns";
-import type { Dispatcher } from "undici";
-import Agent from "undici/lib/dispatcher/agent.js";
+import { type Env, systemEnv, type Timer } from "../../bus/env.ts";
+import { TurnoverSet } from "../../bus/turnover.ts";
 import type { EgressPolicy } from "./address.ts";
-import { egressConnector, type Resolver } from "./connector.ts";
+import { Connection, type ResponseHandler } from "./connection.ts";
+import { Connector, type Resolver } from "./connector.ts";
+import { EgressError } from "./failure.ts";
+import { type EgressRequest, requestText } from "./request-text.ts";
 import type { Target } from "./target.ts";
 
-/** Hears how a request goes. An error is told apart with `egressFailure`. */
-export type ResponseHandler = Dispatcher.DispatchHandler;
-/** Pauses, resumes and ends a request that is under way. */
-export type ResponseControl = Dispatcher.DispatchController;
-
-/** What is sent to a target. */
-export interface EgressRequest {
-  readonly method: "GET" | "POST";
-  /** Names and values in turn. */
-  readonly headers: string[];
-  readonly body: string | null;
-  /** The longest silence that is borne: before the first byte and between two. */
-  readonly silenceMs: number;
-}
-
-/** Much longer than undici's 4 s: a new TLS connection costs a turn several round trips. */
-const keepAliveMs = 60_000;
+/** How often connections are looked for that were free for too long. */
+const sweepMs = 5_000;
 
 /**
- * The door through which this process calls others. Each policy has its own, so that a connection that one policy allows is never
- * used by another. An answer that redirects is an answer like any other: nothing is followed.
+ * The door through which this process calls others, over HTTP/1.1. Each policy has its own, so that a connection that one policy
+ * allows is never used by another. An answer that redirects is an answer like any other: nothing is followed. A request has a
+ * connection to itself while it is under way: one that is free, or a new one.
  */
 export class Egress {
-  readonly #agent: Dispatcher;
+  readonly #env: Env;
+  readonly #connector: Connector;
+  readonly #open = new TurnoverSet<Connection>();
+  /** By origin, those that serve nobody, the one that was used last at the end. */
+  readonly #free = new Map<string, Connection[]>();
+  #sweeping: Timer | null = null;
+  #isClosed = false;
 
-  constructor(policy: EgressPolicy, resolve: Resolver = lookup) {
-    this.#agent = new Agent({
-      connect: egressConnector(policy, resolve),
-      keepAliveTimeout: keepAliveMs,
-      allowH2: false,
-    });
+  constructor(policy: EgressPolicy, resolve: Resolver = lookup, env: Env = systemEnv()) {
+    this.#env = env;
+    this.#connector = new Connector(policy, resolve);
   }
 
-  /** Bodies are handed over as they come from the socket: undici's streams and fetch cost three times as much. */
-  dispatch(target: Target, { method, headers, body, silenceMs }: EgressRequest, handler: ResponseHandler): void {
-    const path = target.pathname + target.search;
-    this.#agent.dispatch(
-      { origin: target.origin, path, method, headers, body, headersTimeout: silenceMs, bodyTimeout: silenceMs },
-      handler,
-    );
+  /** Sends a request. Never throws: what cannot be sent is told to the handler. */
+  dispatch(target: Target, request: EgressRequest, handler: ResponseHandler): void {
+    try {
+      if (this.#isClosed) throw new EgressError("lost", "the egress is closed");
+      const text = requestText(target, request);
+      const connection = this.#takeFree(target.origin) ?? this.#connect(target);
+      connection.send(text, request.silenceMs, handler);
+    } catch (error) {
+      this.#env.soon(() => handler.onResponseError(error as Error));
+    }
   }
 
   /** Ends every connection and what is under way on it. */
-  close(): Promise<void> {
-    return this.#agent.destroy();
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#sweeping?.cancel();
+    for (const connection of this.#open) connection.destroy();
   }
+
+  #connect(target: Target): Connection {
+    const connection = new Connection(target, this.#connector, this.#env, this);
+    this.#open.add(connection);
+    return connection;
+  }
+
+  #takeFree(origin: string): Connection | undefined {
+    const free = this.#free.get(origin);
+    const connection = free?.pop();
+    if (free?.length === 0) this.#free.delete(origin);
+    if (connection === undefined || connection.freeUntil > this.#env.monotonic()) return connection;
+    connection.destroy();
+    return this.#takeFree(origin);
+  }
+
+  /** See `ConnectionOwner`. */
+  free(connection: Connection): void {
+    const free = this.#free.get(connection.origin);
+    if (this.#isClosed) connection.destroy();
+    else if (free) free.push(connection);
+    else this.#free.set(connection.origin, [connection]);
+    if (!this.#isClosed) this.#sweeping ??= this.#env.timer(sweepMs, this.#sweep);
+  }
+
+  /** See `ConnectionOwner`. */
+  closed(connection: Connection): void {
+    this.#open.delete(connection);
+    const free = this.#free.get(connection.origin);
+    const at = free?.indexOf(connection) ?? -1;
+    if (at >= 0) free?.splice(at, 1);
+    if (free?.length === 0) this.#free.delete(connection.origin);
+  }
+
+  #sweep = (): void => {
+    this.#sweeping = null;
+    const now = this.#env.monotonic();
+    for (const free of [...this.#free.values()])
+      for (const connection of [...free]) if (connection.freeUntil <= now) connection.destroy();
+    if (this.#free.size > 0) this.#sweeping = this.#env.timer(sweepMs, this.#sweep);
+  };
 }

@@ -1,7 +1,10 @@
 import { EgressBlocked } from "./failure.ts";
 
 /** Where a request goes, read once from a URL and spelled in one way only: what is judged is what is connected to. */
-export type Target = Readonly<Pick<URL, "origin" | "host" | "hostname" | "pathname" | "search">>;
+export interface Target extends Readonly<Pick<URL, "origin" | "host" | "hostname" | "pathname" | "search">> {
+  readonly isTls: boolean;
+  readonly port: number;
+}
 
 /**
  * Reads an http or https URL as browsers do (WHATWG): numbers of an address in any base become dotted decimals, names become
@@ -12,5 +15,7 @@ export function readTarget(text: string): Target {
   const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "";
   if (!usable) throw new EgressBlocked();
   const { origin, host, hostname, pathname, search } = url;
-  return { origin, host, hostname, pathname, search };
+  const isTls = url.protocol === "https:";
+  const port = url.port === "" ? (isTls ? 443 : 80) : Number(url.port);
+  return { origin, host, hostname, pathname, search, isTls, port };
 }

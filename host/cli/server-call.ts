@@ -1,4 +1,5 @@
-import { Egress, type ResponseHandler } from "../../governance/egress/egress.ts";
+import type { ResponseHandler } from "../../governance/egress/connection.ts";
+import { Egress } from "../../governance/egress/egress.ts";
 import { egressFailure } from "../../governance/egress/failure.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
@@ -62,12 +63,12 @@ export async function askServer(
       const pieces: Buffer[] = [];
       const handler: ResponseHandler = {
         onRequestStart: () => {},
-        onResponseStart: (_controller, code) => {
-          status = code;
+        onResponseStart: (head) => {
+          status = head.status;
         },
-        onResponseData: (_controller, piece) => void pieces.push(piece),
+        onResponseData: (piece) => void pieces.push(Buffer.from(piece)),
         onResponseEnd: () => resolve({ status, body: Buffer.concat(pieces).toString("utf8") }),
-        onResponseError: (_controller, error) => reject(noAnswer(url, error)),
+        onResponseError: (error) => reject(noAnswer(url, error)),
       };
       const sent = body === null ? null : JSON.stringify(body);
       const headers = sentHeaders(key, sent !== null);

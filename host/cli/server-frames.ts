@@ -1,4 +1,5 @@
-import { Egress, type ResponseControl, type ResponseHandler } from "../../governance/egress/egress.ts";
+import type { ResponseControl, ResponseHandler } from "../../governance/egress/connection.ts";
+import { Egress } from "../../governance/egress/egress.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 import { noAnswer, type ServerAnswer, type ServerRequest, sentHeaders } from "./server-call.ts";
 
@@ -60,13 +61,13 @@ export function openFrames(request: ServerRequest, onFrame: (frame: StreamFrame)
     onRequestStart(given) {
       control = given;
     },
-    onResponseStart(_control, code, { "content-type": type }) {
-      status = code;
-      isStream = code === 200 && String(type).startsWith("text/event-stream");
+    onResponseStart(head) {
+      status = head.status;
+      isStream = status === 200 && (head.header("content-type") ?? "").startsWith("text/event-stream");
     },
-    onResponseData: (_control, piece) => take(decoder.decode(piece, { stream: true })),
+    onResponseData: (piece) => take(decoder.decode(piece, { stream: true })),
     onResponseEnd: () => end(isStream ? { kind: "lost" } : { kind: "refused", answer: { status, body: text } }),
-    onResponseError: (_control, error) =>
+    onResponseError: (error) =>
       end(status === 0 ? { kind: "no_answer", message: noAnswer(url, error).message } : { kind: "lost" }),
   };
   const sent = body === null ? null : JSON.stringify(body);
@@ -76,7 +77,7 @@ export function openFrames(request: ServerRequest, onFrame: (frame: StreamFrame)
     ended: promise,
     close() {
       resolve({ kind: "closed" });
-      control?.abort(new Error("closed"));
+      control?.abort();
       void egress.close();
     },
   };

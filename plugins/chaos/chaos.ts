@@ -29,12 +29,12 @@ function post(url: string, body: string): Promise<number> {
       { method: "POST", headers, body, silenceMs },
       {
         onRequestStart() {},
-        onResponseStart(_controller, code) {
-          status = code;
+        onResponseStart(head) {
+          status = head.status;
         },
         onResponseData() {},
         onResponseEnd: () => resolve(status),
-        onResponseError: (_controller, error) => reject(error),
+        onResponseError: reject,
       },
     );
   });

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import type { Egress, ResponseHandler } from "../../governance/egress/egress.ts";
+import type { ResponseHandler } from "../../governance/egress/connection.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
+import { ResponseHead } from "../../governance/egress/response-head.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 
 /** What an endpoint was sent under one id. */
@@ -42,20 +44,20 @@ export class SimReceivers {
       },
       pause() {},
       resume() {},
-    } as never;
-    handler.onRequestStart?.(controller, {});
+    };
+    handler.onRequestStart(controller);
     const how = this.isWell ? 0 : this.#sim.int(6);
     if (how === 1) return;
     env.timer(this.#sim.int(30), () => {
       if (!open) return;
       if (how === 2) {
-        handler.onResponseError?.(controller, Object.assign(new Error("reset"), { code: "ECONNRESET" }));
+        handler.onResponseError(Object.assign(new Error("reset"), { code: "ECONNRESET" }));
         return;
       }
       const status = how === 3 ? 500 : 200;
       if (status === 200) got.taken++;
-      handler.onResponseStart?.(controller, status, {});
-      handler.onResponseEnd?.(controller, {});
+      handler.onResponseStart(ResponseHead.parse(`HTTP/1.1 ${status} `));
+      handler.onResponseEnd();
     });
   }
 }

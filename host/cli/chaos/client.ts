@@ -1,4 +1,5 @@
-import { Egress, type ResponseHandler } from "../../../governance/egress/egress.ts";
+import type { ResponseHandler } from "../../../governance/egress/connection.ts";
+import { Egress } from "../../../governance/egress/egress.ts";
 import { readTarget } from "../../../governance/egress/target.ts";
 
 /** An answer, or null when there was none: the server was killed. */
@@ -80,10 +81,10 @@ export class ChaosClient {
       const decoder = new TextDecoder();
       const handler: ResponseHandler = {
         onRequestStart() {},
-        onResponseStart: (_controller, code) => {
-          status = code;
+        onResponseStart: (head) => {
+          status = head.status;
         },
-        onResponseData: (_controller, piece) => onText(decoder.decode(piece, { stream: true })),
+        onResponseData: (piece) => onText(decoder.decode(piece, { stream: true })),
         onResponseEnd: () => resolve(status),
         onResponseError: () => resolve(null),
       };

@@ -43,7 +43,7 @@ for (const [answer, failure] of [
   [500, "status 500"],
   [503, "status 503"],
   ["reset", "lost"],
-  ["junk", "other"],
+  ["junk", "malformed"],
   ["early", null],
 ] as const)
   test(`HOOK-010 HOOK-013 an endpoint that answers ${answer} ${failure === null ? "has taken it" : "has not"}`, async () => {

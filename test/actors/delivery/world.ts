@@ -4,7 +4,9 @@ import { deliveryActor } from "../../../actors/delivery/delivery-actor.ts";
 import type { DeliveryDeps } from "../../../actors/delivery/deps.ts";
 import { DeliverySlots } from "../../../actors/delivery/slots.ts";
 import { deliveryAddress } from "../../../bus/address.ts";
-import type { Egress, ResponseHandler } from "../../../governance/egress/egress.ts";
+import type { ResponseHandler } from "../../../governance/egress/connection.ts";
+import type { Egress } from "../../../governance/egress/egress.ts";
+import { ResponseHead } from "../../../governance/egress/response-head.ts";
 import type { Target } from "../../../governance/egress/target.ts";
 import { readWebhookEndpoints, type WebhookEndpoints } from "../../../governance/settings/webhook-endpoints.ts";
 import { wakeDeliveries } from "../../../host/due-deliveries.ts";
@@ -69,7 +71,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
         if (open) load.now--;
         open = false;
       };
-      const controller = { abort: close, pause() {}, resume() {} } as never;
+      const controller = { abort: close, pause() {}, resume() {} };
       const nth = sent.filter((each) => each.host === target.host).length;
       const note: Sent = {
         at: env.now(),
@@ -79,13 +81,13 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
         policy,
       };
       sent.push(note);
-      handler.onRequestStart?.(controller, {});
+      handler.onRequestStart(controller);
       const how = answer(target.host, nth, note);
       if (how === "hang") return;
       env.timer(how.afterMs ?? 1, () => {
         if (!open) return;
-        handler.onResponseStart?.(controller, how.status, {});
-        handler.onResponseEnd?.(controller, {});
+        handler.onResponseStart(ResponseHead.parse(`HTTP/1.1 ${how.status} `));
+        handler.onResponseEnd();
         close();
       });
     },

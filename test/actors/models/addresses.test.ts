@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { addressPattern } from "../../../actors/models/addresses.ts";
+import { readTarget } from "../../../governance/egress/target.ts";
 
-const pattern = addressPattern(new URL("http://vllm:8000/client/accounts/a1b2/ai/v1/chat/completions"));
+const pattern = addressPattern(readTarget("http://vllm:8000/client/accounts/a1b2/ai/v1/chat/completions"));
 const without = (words: string) => words.replaceAll(pattern, "[address]");
 
 describe("words without addresses", () => {

@@ -148,5 +148,7 @@ test("a target keeps port, path and query, and has no fragment", () => {
     hostname: "example.com",
     pathname: "/b%20c",
     search: "?d=e",
+    isTls: true,
+    port: 443,
   });
 });

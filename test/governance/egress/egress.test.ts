@@ -8,7 +8,7 @@ import { after, before, beforeEach, test } from "node:test";
 import { createServer as createTlsServer } from "node:tls";
 import type { EgressPolicy } from "../../../governance/egress/address.ts";
 import { judgedLookup, type Resolver } from "../../../governance/egress/connector.ts";
-import { Egress, type ResponseControl } from "../../../governance/egress/egress.ts";
+import { Egress } from "../../../governance/egress/egress.ts";
 import { EgressBlocked, egressFailure } from "../../../governance/egress/failure.ts";
 import { readTarget } from "../../../governance/egress/target.ts";
 
@@ -67,14 +67,14 @@ function get(egress: Egress, url: string): Promise<{ status: number; body: strin
       { method: "GET", headers: [], body: null, silenceMs: 60_000 },
       {
         onRequestStart() {},
-        onResponseStart(_control: ResponseControl, code: number) {
-          status = code;
+        onResponseStart(head) {
+          status = head.status;
         },
-        onResponseData(_control: ResponseControl, chunk: Buffer) {
+        onResponseData(chunk) {
           body += chunk.toString();
         },
         onResponseEnd: () => resolve({ status, body }),
-        onResponseError: (_control: ResponseControl, error: Error) => reject(error),
+        onResponseError: reject,
       },
     );
   });

@@ -1,0 +1,266 @@
+import type { OnReadOpts, Socket } from "node:net";
+import type { Env, Timer } from "../../bus/env.ts";
+import type { Member } from "../../bus/turnover.ts";
+import type { Connector } from "./connector.ts";
+import { EgressError } from "./failure.ts";
+import type { RequestText } from "./request-text.ts";
+import type { ResponseHead } from "./response-head.ts";
+import { ResponseReader, type ResponseSink } from "./response-reader.ts";
+import type { Target } from "./target.ts";
+
+/** Hears how a request goes. An error is told apart with `egressFailure`; after one, and after the end, nothing more is told. */
+export interface ResponseHandler {
+  /** The request is about to be sent; it can be held back by aborting it now. */
+  onRequestStart(control: ResponseControl): void;
+  onResponseStart(head: ResponseHead): void;
+  /** The bytes are valid during the call only. */
+  onResponseData(bytes: Buffer): void;
+  onResponseEnd(): void;
+  onResponseError(error: Error): void;
+}
+
+/** Pauses, resumes and ends a request that is under way. */
+export interface ResponseControl {
+  pause(): void;
+  resume(): void;
+  /** Ends it, and with it the connection. Nothing more is told. */
+  abort(): void;
+}
+
+/** What a connection tells who owns it. */
+export interface ConnectionOwner {
+  /** It can serve another request. */
+  free(connection: Connection): void;
+  closed(connection: Connection): void;
+}
+
+const connectTimeoutMs = 10_000;
+/** Much longer than others keep connections: a new one with TLS costs a turn several round trips. */
+const keepAliveMs = 60_000;
+/** So much earlier than it says the other side may close. */
+const keepMarginMs = 2_000;
+
+/** One buffer is enough for all connections of a thread: what was read is consumed before anything else is read. */
+const readBuffer = Buffer.allocUnsafeSlow(64 * 1024);
+
+/** One request and its answer, on the connection that carries it. */
+class Exchange implements ResponseControl, ResponseSink {
+  readonly handler: ResponseHandler;
+  readonly request: RequestText;
+  readonly silenceMs: number;
+  isPaused = false;
+  readonly #connection: Connection;
+
+  constructor(connection: Connection, request: RequestText, silenceMs: number, handler: ResponseHandler) {
+    this.#connection = connection;
+    this.request = request;
+    this.silenceMs = silenceMs;
+    this.handler = handler;
+  }
+
+  head(head: ResponseHead): void {
+    if (this.#connection.carries(this)) this.handler.onResponseStart(head);
+  }
+
+  data(bytes: Buffer): void {
+    if (this.#connection.carries(this)) this.handler.onResponseData(bytes);
+  }
+
+  pause(): void {
+    this.#connection.pause(this);
+  }
+
+  resume(): void {
+    this.#connection.resume(this);
+  }
+
+  abort(): void {
+    this.#connection.abort(this);
+  }
+}
+
+/** A connection to one origin, which serves one request after another. */
+export class Connection implements Member {
+  place = -1;
+  readonly origin: string;
+  /** Monotonic milliseconds after which it is not used again. */
+  freeUntil = 0;
+  readonly #env: Env;
+  readonly #owner: ConnectionOwner;
+  readonly #socket: Socket;
+  readonly #reader = new ResponseReader();
+  #exchange: Exchange | null = null;
+  #isOpen = false;
+  #isClosed = false;
+  /** When something was heard, or sent. */
+  #heardAt = 0;
+  /** Looks whether the silence is too long; due at `#lookAt`, and set anew only when it is due. */
+  #look: Timer | null = null;
+  #lookAt = 0;
+  #connecting: Timer | null;
+
+  /** Connects. Throws EgressBlocked. */
+  constructor(target: Target, connector: Connector, env: Env, owner: ConnectionOwner) {
+    this.origin = target.origin;
+    this.#env = env;
+    this.#owner = owner;
+    const onread: OnReadOpts = { buffer: readBuffer, callback: (length) => this.#read(length) };
+    this.#socket = connector.open(target, onread, () => this.#opened());
+    this.#socket.on("error", (error) => this.#close(error));
+    this.#socket.on("end", () => this.#ended());
+    this.#socket.on("close", () => this.#close(lost()));
+    this.#connecting = env.timer(connectTimeoutMs, () =>
+      this.#close(new EgressError("no_connection", "no connection in time")),
+    );
+  }
+
+  /** Sends a request, as soon as the connection is open. Only while no other is under way. */
+  send(request: RequestText, silenceMs: number, handler: ResponseHandler): void {
+    this.#exchange = new Exchange(this, request, silenceMs, handler);
+    if (this.#isOpen) {
+      this.#socket.ref();
+      this.#start(this.#exchange);
+    }
+  }
+
+  /** Whether it is this one that is under way. */
+  carries(exchange: Exchange): boolean {
+    return this.#exchange === exchange;
+  }
+
+  pause(exchange: Exchange): void {
+    if (this.#exchange !== exchange || exchange.isPaused) return;
+    exchange.isPaused = true;
+    this.#socket.pause();
+  }
+
+  resume(exchange: Exchange): void {
+    if (this.#exchange !== exchange || !exchange.isPaused) return;
+    exchange.isPaused = false;
+    this.#heardAt = this.#env.monotonic();
+    this.#socket.resume();
+  }
+
+  abort(exchange: Exchange): void {
+    if (this.#exchange !== exchange) return;
+    this.#exchange = null;
+    this.#close(null);
+  }
+
+  /** Ends it; the request that is under way is told that the connection was lost. */
+  destroy(): void {
+    this.#close(lost());
+  }
+
+  #opened(): void {
+    this.#connecting?.cancel();
+    this.#connecting = null;
+    this.#isOpen = true;
+    if (this.#exchange !== null) this.#start(this.#exchange);
+  }
+
+  #start(exchange: Exchange): void {
+    const { request, handler, silenceMs } = exchange;
+    handler.onRequestStart(exchange);
+    // It was aborted, and the connection with it.
+    if (this.#exchange !== exchange) return;
+    this.#reader.begin(exchange);
+    this.#heardAt = this.#env.monotonic();
+    this.#lookLater(silenceMs);
+    if (request.isLatin) this.#socket.write(request.head + request.body, "latin1");
+    else {
+      this.#socket.cork();
+      this.#socket.write(request.head, "latin1");
+      this.#socket.write(request.body, "utf8");
+      this.#socket.uncork();
+    }
+  }
+
+  /** `length` bytes are in the buffer. True, as reading goes on. */
+  #read(length: number): boolean {
+    const exchange = this.#exchange;
+    if (exchange === null) {
+      // Nobody has asked for anything.
+      this.#close(null);
+      return true;
+    }
+    this.#heardAt = this.#env.monotonic();
+    try {
+      const taken = this.#reader.push(readBuffer.subarray(0, length));
+      // The handler may have ended it.
+      if (this.#exchange === exchange && this.#reader.isOver) this.#answered(exchange, taken === length);
+    } catch (error) {
+      this.#close(asError(error));
+    }
+    return true;
+  }
+
+  /** The answer is over. `isAll`: nothing came behind it. */
+  #answered(exchange: Exchange, isAll: boolean): void {
+    this.#exchange = null;
+    const { keepsConnection, keepsForMs } = this.#reader;
+    const freeMs = keepsForMs === null ? keepAliveMs : Math.min(keepAliveMs, keepsForMs - keepMarginMs);
+    // An answer to half a request leaves the other half in the way.
+    const isSent = this.#socket.writableLength === 0;
+    if (isAll && keepsConnection && isSent && !exchange.request.closes && freeMs > 0) {
+      if (exchange.isPaused) this.#socket.resume();
+      this.freeUntil = this.#env.monotonic() + freeMs;
+      // What waits for nothing does not keep the process.
+      this.#socket.unref();
+      this.#owner.free(this);
+    } else this.#close(null);
+    const { handler } = exchange;
+    try {
+      handler.onResponseEnd();
+    } catch (error) {
+      handler.onResponseError(asError(error));
+    }
+  }
+
+  /** The other side has said all that it will. */
+  #ended(): void {
+    const exchange = this.#exchange;
+    if (exchange !== null && this.#isOpen && this.#reader.end()) this.#answered(exchange, true);
+    this.#close(lost());
+  }
+
+  #lookLater(silenceMs: number): void {
+    const lookAt = this.#heardAt + silenceMs;
+    if (this.#look !== null && this.#lookAt <= lookAt) return;
+    this.#look?.cancel();
+    this.#lookAt = lookAt;
+    this.#look = this.#env.timer(lookAt - this.#env.monotonic(), this.#lookNow);
+  }
+
+  #lookNow = (): void => {
+    this.#look = null;
+    const exchange = this.#exchange;
+    if (exchange === null || this.#isClosed) return;
+    // Who is not read has nothing to say.
+    if (exchange.isPaused) this.#heardAt = this.#env.monotonic();
+    if (this.#env.monotonic() < this.#heardAt + exchange.silenceMs) this.#lookLater(exchange.silenceMs);
+    else
+      this.#close(new EgressError(this.#reader.isBeforeHead ? "silent_head" : "silent_body", "nothing came in time"));
+  };
+
+  /** Ends the connection, and the request that is under way with this error. */
+  #close(error: Error | null): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#connecting?.cancel();
+    this.#look?.cancel();
+    this.#socket.destroy();
+    this.#owner.closed(this);
+    const exchange = this.#exchange;
+    this.#exchange = null;
+    if (exchange !== null) exchange.handler.onResponseError(error ?? lost());
+  }
+}
+
+function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
+}
+
+function lost(): EgressError {
+  return new EgressError("lost", "the connection was lost");
+}
