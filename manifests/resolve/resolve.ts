@@ -86,12 +86,25 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
   if (layers.directory !== null)
     files.unshift({ source: "directory", layer: openManifestDirectory(layers.directory, () => env.now()) });
   const stored = store === null ? null : openStoreLayer(store, env);
-  const fromFiles = (name: string): ResolvedManifest | null => {
+  const lookInFiles = (name: string): ResolvedManifest | null => {
     for (const { source, layer } of files) {
       const manifest = layer.get(name);
       if (manifest !== null) return { manifest, version: null, variant: "stable", hasCanary: false, source };
     }
     return null;
+  };
+  /** What this turn of the event loop has found: the files are looked at once in it for each name, however many turns ask. */
+  let found = new Map<string, ResolvedManifest | null>();
+  const fromFiles = (name: string): ResolvedManifest | null => {
+    const known = found.get(name);
+    if (known !== undefined) return known;
+    const manifest = lookInFiles(name);
+    if (found.size === 0)
+      env.defer(() => {
+        found = new Map();
+      });
+    found.set(name, manifest);
+    return manifest;
   };
 
   return {
