@@ -32,7 +32,7 @@ const groupMax = 256;
  * Between the commits of a busy store: each costs a flush and as much processor time as thirty inserts, and batches that come
  * meanwhile share the next. A store with one or two writers commits at once.
  */
-const paceMs = 1;
+const paceMs = 2;
 const busyGroup = 3;
 /** Between two words about the store's health: on a disk that is nearly full, every other batch may fail. */
 const healthMs = 5_000;
