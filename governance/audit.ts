@@ -14,14 +14,14 @@ export interface AuditEvent {
 
 /** Rows that may wait for the next flush; beyond it new ones are dropped and counted. */
 const bufferMax = 200_000;
-/** Rows of one write batch: enough to be cheap, few enough that a turn does not wait long behind it. */
+/** Rows of one write batch, which goes out when it has so many: enough to be cheap, few enough that a turn does not wait long behind it. */
 const batchRows = 100;
 /** Characters of one payload; what is longer is replaced by a mark that says so. */
 const payloadMax = 16_384;
 
 /**
- * Collects audit events of a thread and writes them every few seconds and at shutdown. A process that is killed loses what it
- * has not flushed, at most one interval.
+ * Collects audit events of a thread and writes them by the hundred, every few seconds and at shutdown. A process that is killed loses
+ * what it has not flushed, at most one interval.
  */
 export class AuditLog {
   readonly #store: Store;
@@ -29,7 +29,9 @@ export class AuditLog {
   readonly #mask: SecretMask;
   readonly #flushMs: number;
   readonly #onDropped: () => void;
-  #waiting: WriteOp[] = [];
+  /** Batches that are full, the oldest first, and the one that is being filled. */
+  readonly #full: WriteOp[][] = [];
+  #filling: WriteOp[] = [];
   /** How many events this millisecond has had. */
   #inMillisecond = 0;
   #millisecond = 0;
@@ -46,12 +48,12 @@ export class AuditLog {
   }
 
   record(tenantId: string, event: AuditEvent): void {
-    if (this.#waiting.length >= bufferMax) {
+    if (this.#waitingRows >= bufferMax) {
       this.#onDropped();
       return;
     }
     const ts = this.#env.now();
-    this.#waiting.push(
+    this.#filling.push(
       insertAuditOp(this.#store.tenant(tenantId), {
         id: this.#idAt(ts),
         ts,
@@ -62,6 +64,20 @@ export class AuditLog {
         payload: payloadText(event.payload, this.#mask),
       }),
     );
+    if (this.#filling.length === batchRows) {
+      this.#full.push(this.#filling);
+      this.#filling = [];
+      // What waits for a store that is not writable waits for the timer.
+      if (this.#full.length === 1 && this.#flushMs > 0) void this.flush();
+    }
+    this.#laterUnlessPlanned();
+  }
+
+  get #waitingRows(): number {
+    return this.#full.length * batchRows + this.#filling.length;
+  }
+
+  #laterUnlessPlanned(): void {
     if (this.#timer === null && this.#flushMs > 0) this.#timer = this.#env.timer(this.#flushMs, this.#onTimer);
   }
 
@@ -71,7 +87,7 @@ export class AuditLog {
       this.#flushing = null;
     });
     await this.#flushing;
-    return this.#waiting.length === 0;
+    return this.#waitingRows === 0;
   }
 
   #onTimer = (): void => {
@@ -80,16 +96,21 @@ export class AuditLog {
   };
 
   async #write(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.slice(0, batchRows);
+    for (;;) {
+      if (this.#full.length === 0 && this.#filling.length > 0) {
+        this.#full.push(this.#filling);
+        this.#filling = [];
+      }
+      const [batch] = this.#full;
+      if (batch === undefined) return;
       try {
         await this.#store.system.write(batch);
       } catch {
         // The store is not writable now. Nothing is lost yet.
-        if (this.#timer === null && this.#flushMs > 0) this.#timer = this.#env.timer(this.#flushMs, this.#onTimer);
+        this.#laterUnlessPlanned();
         return;
       }
-      this.#waiting = this.#waiting.slice(batch.length);
+      this.#full.shift();
     }
   }
 

@@ -51,6 +51,31 @@ test("rows wait up to 200,000; what comes then is dropped and counted, one for o
   assert.equal(dropped, 3);
 });
 
+test("a hundred rows are written at once, and what is beyond them waits for its time", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  let planned = 0;
+  const env: Env = {
+    ...systemEnv(),
+    timer() {
+      planned++;
+      return { cancel() {} };
+    },
+  };
+  const log = new AuditLog(store, env, new SecretMask([]), 5, () => assert.fail("dropped"));
+
+  for (let i = 0; i < 250; i++) log.record("acme", event(`type-${i}`));
+  const rows = await eventually("two hundred rows", async () => {
+    const page = await auditPage(store.tenant("acme"), {}, null, 500);
+    return page.rows.length < 200 ? undefined : page.rows;
+  });
+
+  assert.deepEqual(
+    rows.map(({ event_type }) => event_type),
+    Array.from({ length: 200 }, (_, i) => `type-${199 - i}`),
+  );
+  assert.equal(planned, 1);
+});
+
 describe("a flush that fails", () => {
   /** The world as it is, but for timers: they run when they are told to. */
   function timersOf() {
