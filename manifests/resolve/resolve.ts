@@ -93,7 +93,10 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
     }
     return null;
   };
-  /** What this turn of the event loop has found: the files are looked at once in it for each name, however many turns ask. */
+  /**
+   * What this turn of the event loop has found: the files are looked at once in it for each name, however many turns ask. A request that
+   * was sent behind a change of a file is read in a later one.
+   */
   let found = new Map<string, ResolvedManifest | null>();
   const fromFiles = (name: string): ResolvedManifest | null => {
     const known = found.get(name);

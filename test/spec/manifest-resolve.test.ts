@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { systemEnv } from "../../bus/env.ts";
 import { chooseVariant } from "../../manifests/resolve/canary.ts";
 import { createResolver } from "../../manifests/resolve/resolve.ts";
@@ -72,6 +73,7 @@ test("MANI-010 the tenant's stored version goes before the object store, that be
   await remove("manifests/quick.json");
   assert.deepEqual(await found("other"), ["directory", "file"]);
   rmSync(file);
+  await nextTurn();
   assert.equal((await found("other"))[0], "bundled");
   assert.deepEqual(await found("acme"), ["store", "stored"]);
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { ManifestLibrary } from "../../../actors/library/manifest-library.ts";
 import { Metrics } from "../../../governance/metrics.ts";
 import { createResolver } from "../../../manifests/resolve/resolve.ts";
@@ -33,9 +34,11 @@ function libraryOver(t: Cleanup) {
   };
   const resolver = createResolver({ env, store: null, objects, directory, objectFreshMs: 0 });
   const library = new ManifestLibrary(resolver, registries(), objects, new Metrics(), () => env.monotonic());
-  const write = (description: string, tools: string[] = []) => {
+  // Who has changed a file before it sends its request is heard in a later turn of the event loop.
+  const write = async (description: string, tools: string[] = []) => {
     const spec = { system_prompt: { soul: true }, tools };
     writeFileSync(path, JSON.stringify({ metadata: { name: "a", description }, spec }));
+    await nextTurn();
   };
   const described = async (tenant = "acme") => (await library.resolve(tenant, "a", null)).manifest.metadata.description;
   return { world, library, write, described, path };
@@ -45,24 +48,26 @@ test("a turn that begins after a change of its file gets the change, however soo
   const { write, described, path } = libraryOver(t);
 
   for (let at = 0; at < 50; at++) {
-    write(`text ${at}`);
+    await write(`text ${at}`);
     assert.equal(await described(), `text ${at}`);
     assert.equal(await described("globex"), `text ${at}`);
   }
   writeFileSync(path, "metadata: [");
+  await nextTurn();
   await assert.rejects(described(), { code: "invalid_manifest" });
   rmSync(path);
+  await nextTurn();
   await assert.rejects(described(), { code: "unknown_manifest" });
 });
 
 test("so does one that begins while another is still at what the file said before", async (t) => {
   const { world, write, described } = libraryOver(t);
   const { opened, open } = gate();
-  write("before");
+  await write("before");
   world.hold = opened;
   const early = described();
   await world.asked;
-  write("after");
+  await write("after");
   const late = described();
 
   open();
@@ -73,11 +78,11 @@ test("so does one that begins while another is still at what the file said befor
 test("one that begins beside a look that is refused looks for itself", async (t) => {
   const { world, write, described } = libraryOver(t);
   const { opened, open } = gate();
-  write("before", ["no_such_tool"]);
+  await write("before", ["no_such_tool"]);
   world.hold = opened;
   const refused = assert.rejects(described(), { code: "invalid_manifest" });
   await world.asked;
-  write("mended");
+  await write("mended");
   const late = described();
 
   open();
@@ -88,7 +93,7 @@ test("one that begins beside a look that is refused looks for itself", async (t)
 
 test("turns that begin together look once, and those after them keep what was found", async (t) => {
   const { world, write, library } = libraryOver(t);
-  write("shared");
+  await write("shared");
 
   const together = await Promise.all(Array.from({ length: 20 }, () => library.resolve("acme", "a", null)));
   const after = await library.resolve("acme", "a", null);
