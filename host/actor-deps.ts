@@ -21,6 +21,7 @@ import { runActor } from "../actors/run/run-actor.ts";
 import type { PatternDeps } from "../actors/run/steps/pattern.ts";
 import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
+import { DoubtfulLogs } from "../actors/thread/doubtful-logs.ts";
 import { threadActor } from "../actors/thread/thread-actor.ts";
 import { delegationSource } from "../actors/tools/delegation/task.ts";
 import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
@@ -174,6 +175,7 @@ export function createActorDeps(
     webhookAgent: `svc-webhooks/${config.version}`,
     slots,
     liveRuns: new TurnoverSet(),
+    doubtful: new DoubtfulLogs(bus, env),
     sliceHolders: new Set(),
     host: config.bootId,
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,

@@ -31,7 +31,7 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
   }
   return createStore({
     inOrder: true,
-    write: (ops, deadlineMs) => remote.write(ops, deadlineMs),
+    write: (ops, deadlineMs, onLate) => remote.write(ops, deadlineMs, onLate),
     async read(statement, params) {
       look();
       return reader.read(statement, params);

@@ -7,6 +7,7 @@ import type { ThreadKeys } from "../../storage/tables/thread-keys.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
 import type { LiveRuns } from "../runtime/live-runs.ts";
+import type { DoubtfulLogs } from "./doubtful-logs.ts";
 
 /** What conversations need beside their state. */
 export interface ThreadDeps {
@@ -21,4 +22,5 @@ export interface ThreadDeps {
   /** The host that this thread is of. */
   readonly host: string;
   readonly liveRuns: LiveRuns;
+  readonly doubtful: DoubtfulLogs;
 }

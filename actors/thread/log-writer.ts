@@ -43,6 +43,7 @@ export class LogWriter {
   readonly #log: ThreadLog;
   readonly #env: Env;
   readonly #bus: Bus;
+  readonly #onLate: () => void;
   /** The thread's epoch as this run has taken it, which is its claim. */
   #epoch = 0;
   /** The epoch as the run has begun, which is its number in the thread. */
@@ -53,8 +54,10 @@ export class LogWriter {
   /** The batch before: where the store does not keep the order by itself, and for who waits until all is written. */
   #before: Promise<unknown> = Promise.resolve();
 
-  constructor(runId: string, log: ThreadLog, env: Env, bus: Bus) {
+  /** `onLate` is called when the batch with which a run begins or goes on was applied after it had been given up. */
+  constructor(runId: string, log: ThreadLog, env: Env, bus: Bus, onLate: () => void) {
     this.runId = runId;
+    this.#onLate = onLate;
     this.#log = log;
     this.#env = env;
     this.#bus = bus;
@@ -205,8 +208,8 @@ export class LogWriter {
     const { store } = this.#log;
     try {
       const write = store.inOrder
-        ? store.write(ops, deadlineMs)
-        : this.#before.then(() => store.write(ops, deadlineMs));
+        ? store.write(ops, deadlineMs, this.#onLate)
+        : this.#before.then(() => store.write(ops, deadlineMs, this.#onLate));
       this.#before = write;
       await write;
     } catch (error) {

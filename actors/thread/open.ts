@@ -70,8 +70,8 @@ export async function beginRun(
     await state.noting.catch(() => {});
     if (state.replaced || state.opening !== opening) throw new SvcError("conflict");
   }
-  const { env, bus } = context;
-  const writer = new LogWriter(first.run_id, state, env, bus);
+  const { env } = context;
+  const writer = newWriter(state, first.run_id, context);
   state.live = writer;
   try {
     const position = await writer.begin(state.head === null ? newThread(state, first, env.now()) : null, first);
@@ -84,6 +84,7 @@ export async function beginRun(
     return { ...position, run: writer.begun };
   } catch (error) {
     dropState(state, context);
+    noteDoubt(state, error, context);
     throw error;
   } finally {
     state.opening = null;
@@ -102,12 +103,13 @@ export async function takeRun(
   const { parked, head } = state;
   if (parked?.run_id !== run_id || head === null) return { kind: "not_waiting" };
   if (parked.asked.durable !== undefined && !slot) return { kind: "needs_slot" };
-  const writer = new LogWriter(run_id, state, context.env, context.bus);
+  const writer = newWriter(state, run_id, context);
   state.live = writer;
   state.parked = null;
   try {
     await writer.take(parked, owner);
   } catch (error) {
+    // Who takes it up asks again, and then it is looked for.
     dropState(state, context);
     throw error;
   }
@@ -116,6 +118,15 @@ export async function takeRun(
   const queued = state.queue?.forStep ?? null;
   const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, thinking_level, queued };
   return { kind: "taken", run: parked, epoch: writer.epoch, thread };
+}
+
+function newWriter(state: ThreadState, runId: string, { env, bus, deps }: ActorContext<ThreadDeps>): LogWriter {
+  return new LogWriter(runId, state, env, bus, () => deps.doubtful.look({ kind: "thread", key: state.threadId }));
+}
+
+/** A run that was to begin may be in the store all the same, when the store has not said. */
+function noteDoubt({ threadId }: ThreadState, error: unknown, { deps }: ActorContext<ThreadDeps>): void {
+  if (SvcError.from(error).code === "storage_unavailable") deps.doubtful.note({ kind: "thread", key: threadId });
 }
 
 /** What is in memory is not what is stored: the next message reads it again. */

@@ -4,6 +4,7 @@ import { requestMs } from "../../storage/store/store.ts";
 import { deleteFibersOp } from "../../storage/tables/fibers.ts";
 import { deleteModelCallsOp } from "../../storage/tables/model-calls.ts";
 import { deleteRunOp, hasRuns, runNumber, waitingRun } from "../../storage/tables/runs.ts";
+import { threadBySuffix } from "../../storage/tables/threads.ts";
 import type { LogClaim } from "../log/messages.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -19,7 +20,7 @@ import { setMode } from "./permission-mode.ts";
 import { closeInterrupted, closeLost } from "./recovery.ts";
 import { rewindThread } from "./rewind.ts";
 import { setThinkingLevel } from "./thinking-level.ts";
-import { forgetBranch, loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
+import { forgetBranch, holderOf, loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
 
 /** How long a run that is being stopped gets to write its last batch, before who stops it is told that nobody knows. */
 const abortMs = 60_000;
@@ -143,7 +144,16 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       return { others: await hasRuns(store, head.thread_key) };
     },
 
-    recover: () => ({}),
+    async recover(state, _body, context) {
+      const isOwned = holderOf(state) !== undefined || state.closing !== null || state.noting !== null;
+      const row = isOwned ? undefined : await threadBySuffix(state.store, state.suffix);
+      // What was not answered was applied after the thread was loaded: a run that is nobody's is put aside, or closed, as it is loaded again.
+      if (row !== undefined && row.epoch !== state.head?.epoch && holderOf(state) === undefined) {
+        dropState(state, context);
+        context.bus.tell({ kind: "thread", key: context.key }, "recover", {});
+      }
+      return {};
+    },
   },
 });
 

@@ -20,6 +20,9 @@ interface Waiting {
   readonly chars: number;
   /** On the monotonic clock; infinite for who waits as long as it takes, and for who was told that it took too long. */
   deadline: number;
+  /** It was told so, and who it is may want to know what comes of it. */
+  isLate: boolean;
+  readonly onLate: (() => void) | undefined;
   resolve(value: never): void;
   reject(error: SvcError): void;
 }
@@ -46,11 +49,15 @@ export class StorePort {
     port.once("close", () => this.close());
   }
 
-  write(ops: readonly WriteOp[], deadlineMs = Number.POSITIVE_INFINITY): Promise<readonly Row[][]> {
+  write(
+    ops: readonly WriteOp[],
+    deadlineMs = Number.POSITIVE_INFINITY,
+    onLate?: () => void,
+  ): Promise<readonly Row[][]> {
     const message = this.#requests.write(ops);
     let chars = 0;
     for (const item of message) if (typeof item === "string") chars += item.length;
-    return this.#ask(message, chars, deadlineMs);
+    return this.#ask(message, chars, deadlineMs, onLate);
   }
 
   read(statement: Statement, params: readonly Param[]): Promise<Row[]> {
@@ -80,14 +87,15 @@ export class StorePort {
   }
 
   /** `message` gets its number, which is its second item. */
-  #ask<T>(message: unknown[], chars: number, deadlineMs: number): Promise<T> {
+  #ask<T>(message: unknown[], chars: number, deadlineMs: number, onLate?: () => void): Promise<T> {
     const full =
       this.#waiting.size >= unansweredMax ||
       // One that is larger than the bound by itself goes when nothing else waits.
       (this.#unansweredChars > 0 && this.#unansweredChars + chars > unansweredCharsMax);
     if (this.#closed || full) return Promise.reject(new SvcError("storage_unavailable"));
     return new Promise<T>((resolve, reject) => {
-      message[1] = this.#waiting.add({ chars, deadline: this.#env.monotonic() + deadlineMs, resolve, reject });
+      const deadline = this.#env.monotonic() + deadlineMs;
+      message[1] = this.#waiting.add({ chars, deadline, isLate: false, onLate, resolve, reject });
       if (deadlineMs !== Number.POSITIVE_INFINITY) this.#sweepLater();
       this.#unansweredChars += chars;
       const isFirst = this.#outgoing.length === 0;
@@ -120,6 +128,7 @@ export class StorePort {
     for (const [, waiting] of this.#waiting.entries()) {
       if (waiting.deadline <= now) {
         waiting.deadline = Number.POSITIVE_INFINITY;
+        waiting.isLate = true;
         waiting.reject(
           new SvcError("storage_unavailable", {}, { cause: new Error("the store did not answer in time") }),
         );
@@ -132,7 +141,9 @@ export class StorePort {
     const waiting = this.#waiting.take(id);
     if (!waiting) return;
     this.#unansweredChars -= waiting.chars;
-    if (error) waiting.reject(SvcError.fromWire(error));
+    if (waiting.isLate) {
+      if (error === null) waiting.onLate?.();
+    } else if (error) waiting.reject(SvcError.fromWire(error));
     else waiting.resolve(rows as never);
   }
 }

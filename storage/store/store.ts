@@ -24,9 +24,10 @@ export interface Engine {
    * Refusals: `conflict` when an expected count differs or a key is taken, its subject the statement's name, and then nothing
    * has changed; `storage_unavailable` when the engine cannot write, and then nothing was acknowledged, but a batch that was
    * under way when a connection broke, or that was not answered within `deadlineMs`, may have been applied or yet be: send it
-   * again only when its keys make that harmless. Without a deadline a batch waits as long as the engine does.
+   * again only when its keys make that harmless. Without a deadline a batch waits as long as the engine does. `onLate` is called when
+   * a batch that was not answered in time turns out to have been applied.
    */
-  write(ops: readonly WriteOp[], deadlineMs?: number): Promise<readonly Row[][]>;
+  write(ops: readonly WriteOp[], deadlineMs?: number, onLate?: () => void): Promise<readonly Row[][]>;
   /** Sees every batch acknowledged before the call. Refuses with storage_unavailable when there is no answer in time. */
   read(statement: Statement, params: readonly Param[]): Promise<Row[]>;
   /** See `Scope`. An engine leaves it out when its reads never keep the calling thread busy. */
@@ -42,7 +43,8 @@ export interface Scope {
   readonly inOrder: boolean;
   /** One operation of a batch. */
   op(statement: Statement, params: readonly Param[], expect?: number): WriteOp;
-  write(ops: readonly WriteOp[], deadlineMs?: number): Promise<readonly Row[][]>;
+  /** See `Engine`. */
+  write(ops: readonly WriteOp[], deadlineMs?: number, onLate?: () => void): Promise<readonly Row[][]>;
   read(statement: Statement, ...params: Param[]): Promise<Row[]>;
   /**
    * The same for reads whose length grows with what is stored: the calling thread goes on meanwhile. Refuses with
@@ -93,8 +95,8 @@ class EngineScope implements Scope {
     return { statement, params: fill(statement, params, this.tenantId), expect };
   }
 
-  write(ops: readonly WriteOp[], deadlineMs?: number): Promise<readonly Row[][]> {
-    return this.#engine.write(ops, deadlineMs);
+  write(ops: readonly WriteOp[], deadlineMs?: number, onLate?: () => void): Promise<readonly Row[][]> {
+    return this.#engine.write(ops, deadlineMs, onLate);
   }
 
   read(statement: Statement, ...params: Param[]): Promise<Row[]> {

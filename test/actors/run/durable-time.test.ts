@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
 import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
+import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
@@ -30,8 +31,15 @@ const broken: ScriptedReply = { failure: "the provider is gone" };
 const tasks = ["fiber_poll", "fiber_scheduler", "due_waits", "old_runs"];
 const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 
-/** A store that refuses batches with one statement. */
-function refusing(store: Store, refused: () => string | null): Store {
+/** How a batch is given up that is applied all the same: so long after that, and whether who has given it up is told. */
+interface Late {
+  readonly statement: string;
+  readonly afterMs: number;
+  readonly isTold: boolean;
+}
+
+/** A store that refuses batches with one statement, and gives up one with another, after as long as who writes would wait. */
+function refusing(store: Store, env: Env, refused: () => string | null, late: () => Late | null): Store {
   const instead = <T extends object, K extends keyof T>(of: T, name: K, method: T[K]): T =>
     new Proxy(of, {
       get(target, property) {
@@ -42,9 +50,17 @@ function refusing(store: Store, refused: () => string | null): Store {
     });
   return instead(store, "tenant", (id) => {
     const tenant = store.tenant(id);
-    return instead(tenant, "write", async (ops, deadlineMs) => {
-      if (ops.some(({ statement }) => statement.name === refused())) throw new SvcError("storage_unavailable");
-      return tenant.write(ops, deadlineMs);
+    return instead(tenant, "write", async (ops, deadlineMs, onLate) => {
+      const has = (name: string | undefined) => ops.some(({ statement }) => statement.name === name);
+      if (has(refused() ?? undefined)) throw new SvcError("storage_unavailable");
+      const given = late();
+      if (given === null || !has(given.statement)) return tenant.write(ops, deadlineMs);
+      const wait = (ms: number) => new Promise<void>((resolve) => void env.timer(ms, resolve));
+      void wait((deadlineMs ?? 0) + given.afterMs)
+        .then(() => tenant.write(ops))
+        .then(() => given.isTold && onLate?.());
+      await wait(deadlineMs ?? 0);
+      throw new SvcError("storage_unavailable");
     });
   });
 }
@@ -67,11 +83,21 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
   let answer: (messages: readonly ShownMessage[]) => ScriptedReply = () => done;
   let boots = 0;
   let refused: string | null = null;
+  let late: Late | null = null;
   const askedAt: number[] = [];
 
   function boot() {
     const env = sim.env();
-    const store = refusing(disk.store(sim, env), () => refused);
+    const store = refusing(
+      disk.store(sim, env),
+      env,
+      () => refused,
+      () => {
+        const given = late;
+        late = null;
+        return given;
+      },
+    );
     const model = new ScriptedModel(
       env,
       (messages) => {
@@ -129,6 +155,10 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     /** Batches with this statement are refused, until null is said. */
     refuses(statement: string | null) {
       refused = statement;
+    },
+    /** The next batch with this statement is given up, and applied. */
+    answersLate(how: Late) {
+      late = how;
     },
     /** The process takes up nothing more. */
     drains() {
@@ -457,6 +487,60 @@ describe("durable runs in time", () => {
     const runId = await it.accept("agent");
 
     assert.equal((await it.look(runId)).run.status, "running");
+  });
+
+  for (const [name, how] of [
+    ["an hour later, of which it is told", { afterMs: hourMs, isTold: true }],
+    ["a moment later, of which nobody hears", { afterMs: 500, isTold: false }],
+  ] as const)
+    for (const between of ["nobody asks", "somebody asks for the conversation"])
+      test(`DUR-010 an acceptance that the store carries out ${name}, is a run that goes on; ${between} meanwhile`, async () => {
+        const it = await world(atEnd, 14, { SVC_FIBER_CONCURRENCY: "1" });
+        it.answersLate({ statement: "fiber_insert", ...how });
+        const turn = it.process.submit({ manifest: "agent", thread_suffix: "late", principal, surface: "chat" });
+        await assert.rejects(it.sim.until(turn.accepted), { code: "storage_unavailable" });
+        if (between !== "nobody asks") {
+          const { bus } = it.process;
+          const { run_id } = await it.sim.until(bus.ask(threadAddress(tenantId, "late"), "attach", {}));
+          assert.equal(run_id, null);
+        }
+
+        await it.sim.advance(how.afterMs + 5_000);
+
+        const { run, fiber } = await it.look(turn.runId);
+        assert.deepEqual([run.status, fiber.final, fiber.lost], ["completed", "Done.", 1]);
+        assert.equal(it.askedAt.length, 1);
+        assert.equal(await it.freeSlot(), true);
+      });
+
+  test("DUR-010 a take-up that the store carries out late is taken up once more", async () => {
+    const it = await world(atEnd, 15, { SVC_FIBER_CONCURRENCY: "1" });
+    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+    it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
+    const runId = await it.accept("gated", { thread_suffix: "asks" });
+    await it.sim.advance(5_000);
+    const [wait] = await it.sim.until(waitsOfRun(it.tenant, runId));
+    it.answersLate({ statement: "fiber_claim", afterMs: 500, isTold: false });
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    await it.sim.until(it.tenant.write(decideOps(it.tenant, wait?.approval_id ?? "", decision, "bob")));
+
+    await it.sim.advance(30_000);
+
+    const { run, fiber } = await it.look(runId);
+    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+  });
+
+  test("DUR-010 an acceptance that is given up and never carried out leaves nothing", async () => {
+    const it = await world(atEnd, 16, { SVC_FIBER_CONCURRENCY: "1" });
+    it.answersLate({ statement: "fiber_insert", afterMs: dayMs, isTold: false });
+    const turn = it.process.submit({ manifest: "agent", thread_suffix: "never", principal, surface: "chat" });
+    await assert.rejects(it.sim.until(turn.accepted), { code: "storage_unavailable" });
+
+    await it.sim.advance(hourMs);
+
+    assert.deepEqual(it.query("SELECT * FROM threads"), []);
+    assert.equal(await it.freeSlot(), true);
+    assert.deepEqual(it.askedAt, []);
   });
 
   test("DUR-011 so many runs are at work at once, and another tenant's begins within a step of the first one's", async () => {

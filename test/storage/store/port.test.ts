@@ -137,6 +137,36 @@ describe("the port to the store thread", () => {
     await assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
   });
 
+  test("who was told that a batch was not answered hears when it was applied after all, and only then", async (t) => {
+    const sim = new Sim(1);
+    const { tenant, arrived, next, reply } = held(t, sim.env());
+    const heard: string[] = [];
+    const write = (name: string) => tenant.write([entry(tenant, name)], 8_000, () => void heard.push(name));
+    const arrival = next();
+    const early = write("early");
+    await arrival;
+    const others = next();
+    const late = ["applied", "refused", "silent"].map((name) =>
+      assert.rejects(write(name), { code: "storage_unavailable" }),
+    );
+    await sim.run();
+    await others;
+    reply([[1, [], null]]);
+    await early;
+
+    await sim.advance(8_200);
+    await Promise.all(late);
+    assert.deepEqual(heard, []);
+    reply([
+      [3, null, new SvcError("conflict").toWire()],
+      [2, [], null],
+    ]);
+    while (heard.length === 0) await new Promise((resolve) => setImmediate(resolve));
+
+    assert.deepEqual(heard, ["applied"]);
+    assert.equal(arrived.length, 2);
+  });
+
   test("a store that says nothing refuses reads, checks and hurried writes after 8 s, long reads after 60, and other writes never", async (t) => {
     const sim = new Sim(1);
     const { tenant, port, arrived, next, reply } = held(t, sim.env());
