@@ -2,7 +2,6 @@
 // Node strips types by itself, but it loads a 30 MB WebAssembly parser into every thread to do so and does it again
 // at every start. With this hook a thread pays for that parser only when a file has changed since the last start, and for V8's
 // compiler as well.
-import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { enableCompileCache, flushCompileCache, registerHooks, stripTypeScriptTypes } from "node:module";
 import { fileURLToPath } from "node:url";
@@ -19,7 +18,7 @@ const compiledMs = 3_000;
 /** Stripped text of one file: from the cache, else stripped now and written there. */
 function strip(path) {
   const source = readFileSync(path, "utf8");
-  const cached = `${cacheDir}${createHash("sha256").update(source).digest("hex")}.js`;
+  const cached = `${cacheDir}${keyOf(source)}.js`;
   try {
     return readFileSync(cached, "utf8");
   } catch {
@@ -34,6 +33,19 @@ function strip(path) {
     }
     return text;
   }
+}
+
+/** Two 32-bit hashes of a text and its length. Not for secrets: `node:crypto` is slow to load, and the store's thread has no other use for it. */
+function keyOf(text) {
+  let [one, two] = [0xdeadbeef, 0x41c6ce57];
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    one = Math.imul(one ^ code, 2654435761);
+    two = Math.imul(two ^ code, 1597334677);
+  }
+  one = Math.imul(one ^ (one >>> 16), 2246822507) ^ Math.imul(two ^ (two >>> 13), 3266489909);
+  two = Math.imul(two ^ (two >>> 16), 2246822507) ^ Math.imul(one ^ (one >>> 13), 3266489909);
+  return `${text.length.toString(36)}-${(one >>> 0).toString(36)}-${(two >>> 0).toString(36)}`;
 }
 
 /** Runs `work` without the notice that stripTypeScriptTypes is experimental: the Node version is pinned. */

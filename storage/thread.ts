@@ -1,7 +1,6 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { expose } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
-import { systemEnv } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { StoreConfig } from "./store/config.ts";
 import { type Answer, type Request, RequestReader, request } from "./store/requests.ts";
@@ -65,7 +64,7 @@ export function serveStore(writer: Writer): StoreControl {
       writing = false;
       writeNext();
     };
-    const early = writer.groups && lastGroup >= busyGroup && performance.now() - lastWriteAt < paceMs;
+    const early = writer.groups && lastGroup >= busyGroup && Date.now() - lastWriteAt < paceMs;
     if (early) setTimeout(write, paceMs);
     // Requests of other threads that have arrived meanwhile are read before this runs, and join the group.
     else setImmediate(write);
@@ -76,7 +75,7 @@ export function serveStore(writer: Writer): StoreControl {
     if (queue.length > 0) scheduleWrite();
     if (group.length === 0) return;
     lastGroup = group.length;
-    lastWriteAt = performance.now();
+    lastWriteAt = Date.now();
     writer.write(
       group.map(({ ops }) => ops),
       (index, { rows, error }: WriteOutcome) => {
@@ -184,6 +183,8 @@ async function openWriter(config: StoreConfig): Promise<Writer> {
     return openSqliteWriter(config);
   }
   const { openPostgresWriter } = await import("./postgres/writer.ts");
+  // With node:crypto behind it, for which this thread has no other use.
+  const { systemEnv } = await import("../bus/env.ts");
   return openPostgresWriter(config.postgres, systemEnv(), (error) => {
     // Ends this thread, and with it the process: nothing may be written any more.
     setImmediate(() => {

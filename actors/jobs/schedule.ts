@@ -24,7 +24,8 @@ const itemPattern = /^(?:\*|(\d{1,2})(?:-(\d{1,2}))?)(?:\/(\d{1,2}))?$/;
  */
 export function nextTime(schedule: string, after: number): number {
   checkFields(schedule);
-  const cron = new Cron(schedule, { mode: "5-part", timezone: "UTC", domAndDow: false, paused: true });
+  // By the offset: a zone is looked up in a calendar of all zones, which takes 15 ms and 8 MiB to load.
+  const cron = new Cron(schedule, { mode: "5-part", utcOffset: 0, domAndDow: false, paused: true });
   const next = cron.nextRun(new Date(after));
   if (next === null) throw invalid("it names no day that there ever is");
   return next.getTime();
