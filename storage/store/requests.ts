@@ -23,6 +23,7 @@ export class RequestWriter {
   readonly untold: Request[] = [];
 
   write(ops: readonly WriteOp[]): unknown[] {
+    // Pushed: an array that was made with its length is one that may have holes, and those are cloned as objects are.
     const message: unknown[] = [request.write, 0];
     for (const { statement, params, expect } of ops) {
       message.push(this.#number(statement), expect ?? -1);

@@ -116,14 +116,15 @@ function fill(statement: Statement, params: readonly Param[], tenantId: string |
   if (tenantId !== null && (tenantAt.length === 0 || tenantId === "")) throw new Error(`${name} is not for a tenant`);
   if (params.length + tenantAt.length !== paramCount)
     throw new Error(`${name} takes ${paramCount - tenantAt.length} parameters and got ${params.length}`);
-  const filled: Param[] = [];
+  // As long as it will be: one that grows is copied, and several are made in each turn.
+  const filled = new Array<Param>(paramCount);
   let next = 0;
   let tenants = 0;
   for (let i = 0; i < paramCount; i++) {
     if (tenantAt[tenants] === i) {
-      filled.push(storable(tenantId));
+      filled[i] = storable(tenantId);
       tenants++;
-    } else filled.push(storable(params[next++] as Param));
+    } else filled[i] = storable(params[next++] as Param);
   }
   return filled;
 }

@@ -85,7 +85,14 @@ export function table<C extends Columns>(name: string, columns: C): Table<RowOf<
       }
       return decoded as RowOf<C>;
     },
-    encode: (row) => entries.map(([column, kind]) => kind.encode((row as Record<string, unknown>)[column])),
+    encode(row) {
+      const values = new Array<Param>(entries.length);
+      for (let i = 0; i < entries.length; i++) {
+        const [column, kind] = entries[i] as (typeof entries)[number];
+        values[i] = kind.encode((row as Record<string, unknown>)[column]);
+      }
+      return values;
+    },
   };
 }
 
