@@ -64,11 +64,18 @@ export class ManifestLibrary {
     this.#kept = new KeptBodies(monotonic);
   }
 
+  /** The agent that a request of this tenant gets, where that is known without a look; else null. */
+  known(tenantId: string, name: string): CompiledAgent | null {
+    const kept = this.#answers.get(`${tenantId}:${name}`);
+    const isCurrent = kept && kept.staleAt > this.#monotonic() && this.#resolver.isCurrent(name, kept.resolved);
+    return isCurrent ? kept.agent : null;
+  }
+
   /** The agent that a request of this tenant gets. Refuses with unknown_manifest and invalid_manifest. */
   async resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<CompiledAgent> {
+    const known = this.known(tenantId, name);
+    if (known !== null) return known;
     const key = `${tenantId}:${name}`;
-    const kept = this.#answers.get(key);
-    if (kept && kept.staleAt > this.#monotonic() && this.#resolver.isCurrent(name, kept.resolved)) return kept.agent;
     const asked = this.#asked.get(key);
     if (asked) {
       // It may have been looked for before the file was what it is now.

@@ -57,15 +57,17 @@ export interface CallResult {
  * when that is of the first route; a fallback without one is passed over.
  */
 export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
+  const { cancellation, observer } = plan;
   let failure: ModelFailure | null = null;
   let previous: ModelRoute | null = null;
   for (const route of plan.routes) {
     try {
       const provider = plan.provider(route);
-      if (previous) plan.observer.switched(previous, route);
+      if (previous) observer.switched(previous, route);
       previous = route;
       const start = (): ModelCall => provider.start(plan.request(route), plan.events);
-      return { reply: await callRoute({ ...plan, start }, route, env), route };
+      const { isCut, onCall } = plan;
+      return { reply: await callRoute({ start, cancellation, observer, isCut, onCall }, route, env), route };
     } catch (error) {
       if (error instanceof ModelFailure) failure = error;
       else if (failure === null || !(error instanceof SvcError)) throw error;
@@ -94,42 +96,32 @@ export async function callRoute<Call extends StartedCall>(
   route: RouteTarget,
   env: Env,
 ): Promise<Awaited<Call["reply"]>> {
+  const { cancellation, observer } = plan;
   for (let tries = 1; ; tries++) {
+    const startedAt = env.monotonic();
+    const call = plan.start();
+    const stopListening = cancellation.onCancel(() => call.abort());
+    plan.onCall(call);
+    let failure: ModelFailure;
     try {
-      return await attemptOnce(plan, route, env);
+      const reply = (await call.reply) as Awaited<Call["reply"]>;
+      observer.finished(route, "ok", (env.monotonic() - startedAt) / 1000);
+      return reply;
     } catch (error) {
+      observer.finished(route, isStopped(plan) ? "aborted" : "error", (env.monotonic() - startedAt) / 1000);
       if (!(error instanceof ModelFailure)) throw error;
-      const again = error.retryable && error.partial === "" && tries < attemptsMax && !isStopped(plan);
-      const pauseMs = error.retryAfterMs ?? backoff(tries, env.random());
-      if (!again || pauseMs > patienceMs) throw error;
-      plan.observer.retried(route, error.status);
-      await pause(pauseMs, plan.cancellation, env);
-      if (plan.cancellation.cancelled) throw error;
+      if (error.timedOut) observer.timedOut(route);
+      failure = error;
+    } finally {
+      plan.onCall(null);
+      stopListening();
     }
-  }
-}
-
-async function attemptOnce<Call extends StartedCall>(
-  plan: RouteCallPlan<Call>,
-  route: RouteTarget,
-  env: Env,
-): Promise<Awaited<Call["reply"]>> {
-  const startedAt = env.monotonic();
-  const call = plan.start();
-  const stopListening = plan.cancellation.onCancel(() => call.abort());
-  plan.onCall(call);
-  try {
-    const reply = (await call.reply) as Awaited<Call["reply"]>;
-    plan.observer.finished(route, "ok", (env.monotonic() - startedAt) / 1000);
-    return reply;
-  } catch (error) {
-    const outcome = isStopped(plan) ? "aborted" : "error";
-    plan.observer.finished(route, outcome, (env.monotonic() - startedAt) / 1000);
-    if (error instanceof ModelFailure && error.timedOut) plan.observer.timedOut(route);
-    throw error;
-  } finally {
-    plan.onCall(null);
-    stopListening();
+    const again = failure.retryable && failure.partial === "" && tries < attemptsMax && !isStopped(plan);
+    const pauseMs = failure.retryAfterMs ?? backoff(tries, env.random());
+    if (!again || pauseMs > patienceMs) throw failure;
+    observer.retried(route, failure.status);
+    await pause(pauseMs, cancellation, env);
+    if (cancellation.cancelled) throw failure;
   }
 }
 

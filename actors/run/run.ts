@@ -165,7 +165,7 @@ export class Run implements LiveRun {
         const ending = await loop(this.#scope, tools);
         if (plan.fiber?.isCut) return "lost";
         if (ending.kind === "suspended") await this.#park();
-        else if (await this.#triesAgain(ending)) return "suspended";
+        else if (this.#durable !== null && (await this.#triesAgain(this.#durable, ending))) return "suspended";
         else if (!(await this.#finish(ending))) continue;
         return ending.kind;
       }
@@ -214,12 +214,12 @@ export class Run implements LiveRun {
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
-  async #triesAgain(ending: Finished): Promise<boolean> {
-    const verdict = this.#durable?.verdictOn(ending) ?? null;
+  async #triesAgain(steps: DurableSteps, ending: Finished): Promise<boolean> {
+    const verdict = steps.verdictOn(ending);
     this.#isDead = verdict === "dead";
     if (verdict !== "again") return false;
     this.#isEnding = true;
-    await this.#durable?.putOff(ending.failure ?? "");
+    await steps.putOff(ending.failure ?? "");
     return true;
   }
 

@@ -77,8 +77,11 @@ export async function startRun(
   const { deps, env, bus } = context;
   const { tenant_id } = sent.principal;
   const store = deps.store.tenant(tenant_id);
-  const turn = await withManifest(sent, store);
-  const agent = agentFor(await admitCaller(turn, deps), turn.options);
+  // What is nearly always there at once is not waited for: each wait of a turn costs as much as a row of its log.
+  const named = withManifest(sent, store);
+  const turn = named instanceof Promise ? await named : named;
+  const admitted = admitCaller(turn, deps);
+  const agent = agentFor(admitted instanceof Promise ? await admitted : admitted, turn.options);
   const durable = durableAsked(agent, turn, deps.settings);
   // A durable run always has a log; without a conversation it is one that is nobody else's.
   if (durable !== null && turn.thread_suffix === null) return bus.ask(...elsewhere(turn));
@@ -277,16 +280,14 @@ export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorCon
 }
 
 /** Waits for the first batch. */
-async function accepted(begun: Promise<RunRow | null>, key: AskedKey | null, run?: Run): Promise<RunRow | null> {
-  try {
-    return await begun;
-  } catch (error) {
+function accepted(begun: Promise<RunRow | null>, key: AskedKey | null, run?: Run): Promise<RunRow | null> {
+  return begun.catch((error: unknown) => {
     run?.abort("worker_lost");
     const refusal = SvcError.from(error);
     if (refusal.code !== "conflict") throw refusal;
     // With a key: it was claimed by the same request on another connection, a moment ago.
     throw new SvcError(key === null ? "conflict" : "idempotency_in_progress");
-  }
+  });
 }
 
 /** Refuses with unknown_thread and compaction_disabled. */

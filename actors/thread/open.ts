@@ -5,7 +5,6 @@ import { threadUid } from "../../storage/tables/events.ts";
 import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { earlierAnswer, storedAnswer } from "../log/earlier-answer.ts";
-import type { ContextMessage } from "../log/message.ts";
 import type { BeginRun, BegunRun, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -35,7 +34,7 @@ export async function openLog(
     if (state.replaced) throw new SvcError("actor_lost");
     if (env.monotonic() - askedAt > patienceMs) throw new SvcError("deadline_exceeded");
   }
-  const earlier = await earlierAnswer(state.store, idempotency, env.now());
+  const earlier = idempotency === null ? null : await earlierAnswer(state.store, idempotency, env.now());
   if (earlier !== null) {
     const accepted = idempotency?.stream ? await replayStream(state, earlier) : storedAnswer(earlier.answer);
     return { kind: "earlier", accepted };
@@ -45,10 +44,14 @@ export async function openLog(
   if (refused !== null) throw new SvcError(refused);
   const busy = state.live?.runId ?? state.parked?.run_id;
   if (busy !== undefined) return { kind: "busy", run_id: busy };
-  const branch = await branchOf(state, needed, withUser);
-  const closing = await openCallsClosed(state, branch);
+  const found = branchOf(state, needed, withUser);
+  const branch = found instanceof Promise ? await found : found;
   const { head } = state;
-  const { thread_key, uid } = head ?? (await unborn(state, env, deps));
+  // What closes the calls that a run has left without a result, when it failed in a way that recovery has not seen.
+  const isOpen = head !== null && hasOpenCalls(branch);
+  const closing = isOpen ? await closeOpenCalls(state.store, head.thread_key, head, null, true) : none;
+  const names = head ?? state.unborn ?? unborn(state, env, deps);
+  const { thread_key, uid } = names instanceof Promise ? await names : names;
   state.opening = new Opening(run_id, env);
   const { next_seq, leaf_seq } = head ?? { next_seq: 0, leaf_seq: -1 };
   const { thinking_level = null, output_style = null, permission_mode = null } = head?.meta ?? {};
@@ -137,14 +140,7 @@ export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadD
   context.discard();
 }
 
-/** What closes the calls that a run has left without a result, when it failed in a way that recovery has not seen. */
-async function openCallsClosed(
-  { store, head }: ThreadState,
-  branch: readonly ContextMessage[],
-): Promise<readonly ToolOutcome[]> {
-  if (head === null || !hasOpenCalls(branch)) return [];
-  return closeOpenCalls(store, head.thread_key, head, null, true);
-}
+const none: readonly ToolOutcome[] = [];
 
 function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
   if (unborn === null) throw new Error("a thread without a number");
@@ -159,9 +155,13 @@ export async function newThreadRow(state: ThreadState, env: Env, deps: ThreadDep
 }
 
 /** What a conversation that is not stored is going to be called. */
-async function unborn(state: ThreadState, env: Env, { threadKeys }: ThreadDeps): Promise<Unborn> {
-  state.unborn ??= { thread_key: await threadKeys.next(), uid: threadUid(env.id()) };
-  return state.unborn;
+function unborn(state: ThreadState, env: Env, { threadKeys }: ThreadDeps): Unborn | Promise<Unborn> {
+  const named = (thread_key: number): Unborn => {
+    state.unborn ??= { thread_key, uid: threadUid(env.id()) };
+    return state.unborn;
+  };
+  const key = threadKeys.take();
+  return key === null ? threadKeys.next().then(named) : named(key);
 }
 
 type Unborn = NonNullable<ThreadState["unborn"]>;

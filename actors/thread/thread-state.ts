@@ -78,20 +78,23 @@ export async function loadThreadState(
 }
 
 /** The newest messages of the active branch, at least `needed` of them if there are as many; with `withUser` the last of a user too. */
-export async function branchOf(
+export function branchOf(
   state: ThreadState,
   needed: number,
   withUser: boolean,
-): Promise<readonly ContextMessage[]> {
+): readonly ContextMessage[] | Promise<readonly ContextMessage[]> {
   const { head } = state;
   const kept = keptBranch(state);
   const isEnough = state.branchNeeded >= needed && (!withUser || kept?.some(({ role }) => role === "user"));
   if (kept !== null && isEnough) return kept;
-  const branch = head === null ? [] : await loadBranch(state.store, head.thread_key, head.leaf_seq, needed, withUser);
-  state.branch = branch;
-  state.branchNeeded = needed;
-  state.recent = [];
-  return branch;
+  const keep = (branch: ContextMessage[]): readonly ContextMessage[] => {
+    state.branch = branch;
+    state.branchNeeded = needed;
+    state.recent = [];
+    return branch;
+  };
+  if (head === null) return keep([]);
+  return loadBranch(state.store, head.thread_key, head.leaf_seq, needed, withUser).then(keep);
 }
 
 /** What is in memory, with what was written since. A new list when it has grown: earlier ones have been given away. */

@@ -15,14 +15,20 @@ export class ThreadKeys {
     this.#store = store;
   }
 
+  /** A key that is there; null when the store has to be asked. */
+  take(): number | null {
+    return this.#next === this.#end ? null : this.#next++;
+  }
+
   async next(): Promise<number> {
-    while (this.#next === this.#end) {
+    for (;;) {
+      const key = this.take();
+      if (key !== null) return key;
       this.#reserving ??= this.#reserve().finally(() => {
         this.#reserving = null;
       });
       await this.#reserving;
     }
-    return this.#next++;
   }
 
   async #reserve(): Promise<void> {

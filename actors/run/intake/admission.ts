@@ -14,9 +14,13 @@ import type { RunDeps } from "../scope/deps.ts";
  * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
  * spec.auth.inbound, in this order; a caller without credentials is refused by unauthorized where there is no such manifest.
  */
-export async function admitCaller(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
+export function admitCaller(turn: SubmitTurn, deps: RunDeps): CompiledAgent | Promise<CompiledAgent> {
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
-  const agent = await resolve(turn, deps);
+  const known = deps.manifests.known(turn.principal.tenant_id, turn.manifest);
+  return known === null ? resolve(turn, deps).then((agent) => admitted(turn, agent)) : admitted(turn, known);
+}
+
+function admitted(turn: SubmitTurn, agent: CompiledAgent): CompiledAgent {
   admit(turn.principal, agent.inbound);
   return turn.side_of === undefined ? agent : asideAgent(agent);
 }
