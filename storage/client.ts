@@ -12,7 +12,8 @@ const lookMs = 100;
 
 /**
  * A thread's own store over its port to the store thread. Writes always go there; on SQLite reads are made here, on a connection
- * of this thread, the long ones in a pool of threads, and on Postgres they go there too. It is not to be used after `close`.
+ * of this thread, long ones of a large database in a pool of threads, and on Postgres they go there too. It is not to be used after
+ * `close`.
  */
 export function openStore(env: Env, config: StoreConfig, port: MessagePort): Store {
   const remote = new StorePort(env, port);
@@ -20,7 +21,7 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
 
   const { path, lockPath } = config;
   const reader = new SqliteReader(path);
-  const longReads = new LongReads(path);
+  const longReads = new LongReads(path, reader);
   const files = new OwnFiles(lockPath === undefined ? [path] : [path, lockPath]);
   let lookAt = Number.NEGATIVE_INFINITY;
   function look(): void {

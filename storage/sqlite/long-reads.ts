@@ -1,6 +1,7 @@
 import type { Piscina } from "piscina";
 import { SvcError, type WireError } from "../../bus/errors.ts";
 import type { Param, Row, Statement } from "../store/statements.ts";
+import type { SqliteReader } from "./reader.ts";
 
 /** What a thread of the pool is asked. */
 export interface LongRead {
@@ -13,6 +14,8 @@ export type LongReadOutcome =
   | { readonly rows: Row[]; readonly error: null }
   | { readonly rows: null; readonly error: WireError; readonly reason: string };
 
+/** No read of a database this small is long: it takes some milliseconds, and the start of a thread 300 and 25 MiB. */
+const smallBytes = 1024 * 1024;
 /** Threads that read at once: one long search keeps nobody else's waiting. */
 const threadsMax = 2;
 /** How long a thread that has nothing to read is kept, with its heap and its pages. */
@@ -26,16 +29,20 @@ const waitingMax = 64;
  */
 export class LongReads {
   readonly #path: string;
+  readonly #reader: SqliteReader;
   #pool: Promise<Piscina> | null = null;
   #closed = false;
 
-  constructor(path: string) {
+  /** `reader` is the thread's own, for what is not long after all. */
+  constructor(path: string, reader: SqliteReader) {
     this.#path = path;
+    this.#reader = reader;
   }
 
   /** Sees every commit that was acknowledged before the call. Refuses with storage_unavailable when too many reads wait. */
   async read(statement: Statement, params: readonly Param[]): Promise<Row[]> {
     if (this.#closed) throw new SvcError("storage_unavailable");
+    if (this.#reader.bytes() <= smallBytes) return this.#reader.read(statement, params);
     this.#pool ??= this.#start();
     const started = this.#pool;
     const pool = await started;

@@ -8,11 +8,13 @@ const cacheKiB = 1024;
 /** A thread's own read-only connection. It sees every commit that was acknowledged before the read. */
 export class SqliteReader {
   readonly #db: Database.Database;
+  readonly #bytes: Database.Statement;
   readonly #prepared = new Map<string, Database.Statement<unknown[], Row>>();
 
   constructor(path: string) {
     this.#db = new Database(path, { readonly: true, timeout: 5_000 });
     this.#db.pragma(`cache_size = -${cacheKiB}`);
+    this.#bytes = this.#db.prepare("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").pluck();
   }
 
   read(statement: Statement, params: readonly Param[]): Row[] {
@@ -25,6 +27,15 @@ export class SqliteReader {
       return prepared.all(params);
     } catch (error) {
       throw sqliteRefusal(error, statement.name);
+    }
+  }
+
+  /** How large the database is, with what its log has of it. */
+  bytes(): number {
+    try {
+      return this.#bytes.get() as number;
+    } catch (error) {
+      throw sqliteRefusal(error, "bytes of the database");
     }
   }
 

@@ -26,10 +26,14 @@ const threadsMax = 2;
 const set = (tenant: TenantStore, key: string, value: string) =>
   tenant.write([kvSetOp(tenant, { key, value, expires_at: null }, 1)]);
 
+/** Makes a database large enough that reads of it may be long. */
+const grow = (tenant: TenantStore) => set(tenant, "much", "x".repeat(1024 * 1024));
+
 for (const dialect of dialects) {
   test(`on ${dialect}, a long read answers as a short one does, and sees what was acknowledged before it`, async (t) => {
     const { store } = await testStore(dialect, cleanup(t));
     const tenant = store.tenant("acme");
+    await grow(tenant);
     const select = statementNamed("kv_get");
 
     for (let i = 0; i < 20; i++) {
@@ -54,6 +58,13 @@ describe("the compute pool of SQLite", () => {
     const onWorker = (worker: Worker): void => void workers.push(worker);
     process.on("worker", onWorker);
     atEnd.after(() => void process.off("worker", onWorker));
+  });
+
+  test("is not asked while the database is small: long reads answer and refuse as it would", async () => {
+    assert.deepEqual(await store.tenant("acme").readLong(ofTenant, 7), [{ tenant: "acme", given: 7 }]);
+    await assert.rejects(store.system.readLong(noTable, 1), { code: "storage_unavailable" });
+    assert.deepEqual(workers, []);
+    await grow(store.tenant("acme"));
   });
 
   test("costs nothing until there is something long to read, and is bounded in threads", async () => {
