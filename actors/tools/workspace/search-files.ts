@@ -75,7 +75,7 @@ export const searchFiles = defineTool({
     answer(async () => {
       const names = parseDirectoryPath(args.path);
       const regex = args.regex === true;
-      const query = regex ? regexQuery(args.query) : literalQuery(args.query);
+      const query = regex ? await regexQuery(args.query) : literalQuery(args.query);
       const max = args.max_hits ?? hitsMax;
       const counts = { steps: 0, stepsAtTurn: 0, largeFiles: 0, longLines: 0 };
       const survey = new Survey(context);

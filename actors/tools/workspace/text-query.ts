@@ -1,4 +1,4 @@
-import { RE2JS, RE2JSException } from "re2js";
+import type { RE2JS } from "re2js";
 import { ToolRefusal } from "./refusal.ts";
 
 /** Characters of a query. */
@@ -27,8 +27,8 @@ export function literalQuery(query: string): TextQuery {
  * A regular expression in RE2's syntax: its work is at most the text's length times its own size, with no way to go back and try
  * again. Refuses what does not compile or is too large.
  */
-export function regexQuery(query: string): TextQuery {
-  const regex = expansion(query) <= expansionMax ? compile(query) : null;
+export async function regexQuery(query: string): Promise<TextQuery> {
+  const regex = expansion(query) <= expansionMax ? await compile(query) : null;
   const stepsPerChar = regex?.programSize() ?? Number.POSITIVE_INFINITY;
   if (regex === null || stepsPerChar > programMax)
     throw new ToolRefusal(
@@ -46,7 +46,9 @@ export function regexQuery(query: string): TextQuery {
   };
 }
 
-function compile(query: string): RE2JS {
+/** The package is loaded with the first expression: most threads never see one, and it has tables of all of Unicode. */
+async function compile(query: string): Promise<RE2JS> {
+  const { RE2JS, RE2JSException } = await import("re2js");
   try {
     return RE2JS.compile(query);
   } catch (error) {

@@ -31,12 +31,12 @@ test("the guess at an expression's size is never much too low", () => {
   );
 });
 
-test("queries tell where the first match begins", () => {
+test("queries tell where the first match begins", async () => {
   assert.equal(literalQuery("b.").find("ab.b."), 1);
   assert.equal(literalQuery("B").find("ab"), -1);
-  assert.equal(regexQuery("b+").find("aabb"), 2);
-  assert.equal(regexQuery("^b").find("ab"), -1);
-  assert.equal(regexQuery("$").find("ab"), 2);
+  assert.equal((await regexQuery("b+")).find("aabb"), 2);
+  assert.equal((await regexQuery("^b")).find("ab"), -1);
+  assert.equal((await regexQuery("$")).find("ab"), 2);
 });
 
 test("a literal of two lines is refused, since lines are searched one by one", () => {
