@@ -12,7 +12,7 @@ import type { NodeId } from "./protocol/node-id.ts";
 import { SendingEnd } from "./sending-end.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Transport } from "./transport.ts";
-import { NumberedTable } from "./turnover.ts";
+import { NumberedTable, TurnoverMap } from "./turnover.ts";
 
 // Three ways to speak, all in order between two nodes:
 //
@@ -85,7 +85,7 @@ export class Bus {
   readonly #lane: NodeId;
   readonly #asks: PendingAsks;
   readonly #channels: NumberedTable<(text: string, last: boolean) => void>;
-  readonly #topicHandlers = new Map<string, (text: string) => void>();
+  readonly #topicHandlers = new TurnoverMap<(text: string) => void>();
   readonly #subscribers = new Subscribers();
   readonly #lostListeners: LostListener[] = [];
   readonly #placedListeners: (() => void)[] = [];
@@ -230,7 +230,7 @@ export class Bus {
 
   unsubscribe(to: Address): void {
     const topic = topicOf(to);
-    this.#topicHandlers.delete(topic);
+    this.#topicHandlers.take(topic);
     this.#linkTo(this.nodeOf(to))?.unsubscribe(topic);
   }
 

@@ -126,7 +126,7 @@ export function createHttpNode(
     pasts,
     embeddings: new EmbeddingLine(env),
     turns: new TurnoverSet(),
-    reattached: new Set(),
+    reattached: new TurnoverSet(),
     metrics,
     mask,
     log,

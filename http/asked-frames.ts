@@ -16,8 +16,8 @@ const anyAsked = new RegExp(`^data: \\{"event":"(${Object.keys(idOf).join("|")})
 /** What one stream is told of questions. */
 export class AskedFrames {
   readonly #withApprovals: boolean;
-  /** What it was told of already. */
-  readonly #told = new Set<string>();
+  /** What it was told of already; null for nothing, as on most streams. */
+  #told: Set<string> | null = null;
 
   constructor(withApprovals: boolean) {
     this.#withApprovals = withApprovals;
@@ -48,6 +48,7 @@ export class AskedFrames {
   #isNew({ name, data }: Asked): boolean {
     if (name === "approval_required" && !this.#withApprovals) return false;
     const key = JSON.stringify([name, ...(idOf[name] ?? []).map((field) => data[field])]);
+    this.#told ??= new Set();
     return this.#told.size < this.#told.add(key).size;
   }
 }

@@ -2,6 +2,7 @@ import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { doneMark, keepAlive } from "../bus/frames/frames.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
+import type { Member } from "../bus/turnover.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
 import { AskedFrames } from "./asked-frames.ts";
 import type { HttpContext } from "./context.ts";
@@ -36,7 +37,8 @@ const againMs = 100;
  * commit, then everything that happens. Nothing is lost and nothing comes twice: the listener joins first, the thread answers
  * where its log stands, the store is read up to there, and only then is what was heard meanwhile passed on (decisions 6a, 7).
  */
-export class Reattachment implements ThreadListener {
+export class Reattachment implements ThreadListener, Member {
+  place = -1;
   readonly #context: HttpContext;
   readonly #address: Address<"thread">;
   readonly #stream: EventStream;
@@ -197,6 +199,7 @@ export class Reattachment implements ThreadListener {
       else this.#stream.end("");
     } finally {
       place.leave();
+      this.#place = null;
     }
   }
 
@@ -258,6 +261,8 @@ export class Reattachment implements ThreadListener {
       }
     } finally {
       reader.close();
+      // A stream may be open for days, and a reader holds what makes its pages.
+      this.#reader = null;
     }
   }
 

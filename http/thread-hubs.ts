@@ -4,6 +4,7 @@ import { SvcError } from "../bus/errors.ts";
 import { rewoundMark, turnReplayFrames } from "../bus/frames/frames.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 import type { ThreadPosition } from "../bus/protocol/thread.ts";
+import { type Member, TurnoverMap, TurnoverSet } from "../bus/turnover.ts";
 
 // Listeners to conversations on this http thread. However many streams listen to one conversation, the bus brings its frames
 // here once, and they are handed to each; and where it stands is asked once for all who ask at the same time.
@@ -26,7 +27,7 @@ export interface Position extends Omit<ThreadPosition, "run_id"> {
 }
 
 /** A position that is being asked for. */
-interface Asking {
+interface Asking extends Member {
   readonly listeners: Set<ThreadListener>;
   /** Of the last frame that was heard since the thread has answered. */
   heardCursor: number | null;
@@ -35,7 +36,7 @@ interface Asking {
 interface Hub {
   readonly address: Address<"thread">;
   readonly listeners: Set<ThreadListener>;
-  readonly askings: Set<Asking>;
+  readonly askings: TurnoverSet<Asking>;
   /** The one that listeners may still join: the thread has not answered yet. */
   joinable: { readonly asking: Asking; readonly position: Promise<Position> } | null;
 }
@@ -43,7 +44,7 @@ interface Hub {
 /** Who on this http thread listens to which conversation. */
 export class ThreadHubs {
   readonly #bus: Bus;
-  readonly #hubs = new Map<string, Hub>();
+  readonly #hubs = new TurnoverMap<Hub>();
 
   constructor(bus: Bus) {
     this.#bus = bus;
@@ -54,7 +55,7 @@ export class ThreadHubs {
   join(address: Address<"thread">, listener: ThreadListener): void {
     let hub = this.#hubs.get(address.key);
     if (!hub) {
-      const created: Hub = { address, listeners: new Set(), askings: new Set(), joinable: null };
+      const created: Hub = { address, listeners: new Set(), askings: new TurnoverSet(), joinable: null };
       hub = created;
       this.#hubs.set(address.key, created);
       this.#bus.subscribe(address, (text) => {
@@ -74,7 +75,7 @@ export class ThreadHubs {
   leave(address: Address<"thread">, listener: ThreadListener): void {
     const hub = this.#hubs.get(address.key);
     if (!hub?.listeners.delete(listener) || hub.listeners.size > 0) return;
-    this.#hubs.delete(address.key);
+    this.#hubs.take(address.key);
     this.#bus.unsubscribe(address);
   }
 
@@ -86,7 +87,7 @@ export class ThreadHubs {
     const hub = this.#hubs.get(address.key);
     if (!hub) return Promise.reject(new SvcError("actor_lost"));
     if (!hub.joinable) {
-      const asking: Asking = { listeners: new Set(), heardCursor: null };
+      const asking: Asking = { place: -1, listeners: new Set(), heardCursor: null };
       hub.joinable = { asking, position: this.#ask(hub, asking) };
     }
     hub.joinable.asking.listeners.add(listener);
@@ -132,9 +133,9 @@ export class ThreadHubs {
 
   /** The node that held some of the conversations is gone: its listeners ask again, and then its successor answers. */
   #lost(node: NodeId): void {
-    for (const hub of [...this.#hubs.values()]) {
+    for (const [, hub] of [...this.#hubs]) {
       if (this.#bus.nodeOf(hub.address) !== node) continue;
-      this.#hubs.delete(hub.address.key);
+      this.#hubs.take(hub.address.key);
       for (const listener of [...hub.listeners]) listener.lost();
     }
   }

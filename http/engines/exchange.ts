@@ -11,6 +11,9 @@ import type { Wire } from "./wire.ts";
 
 const streamHeaders = { "cache-control": "no-cache", "x-accel-buffering": "no" } as const;
 
+/** Made here, it holds nothing but the stream for as long as that is open. */
+const drainedOf = (stream: EventStream) => (): void => stream.onDrained();
+
 /** What all exchanges of a server share. */
 export interface ExchangeContext {
   readonly env: Env;
@@ -191,7 +194,7 @@ export class Exchange implements StreamSink {
       this.#body = null;
       const stream = new EventStream(this, this.#context.streams);
       this.#stream = stream;
-      this.#wire.onWritable(() => stream.onDrained());
+      this.#wire.onWritable(drainedOf(stream));
       reply.open(stream);
     });
   }

@@ -1,5 +1,6 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { TurnoverSet } from "../../bus/turnover.ts";
 import type { BodyReader } from "./body-reader.ts";
 
 /** How long a body is given before it is looked at what has come: less than uWebSockets.js waits, which then says nothing. */
@@ -8,15 +9,10 @@ export const bodyWindowMs = 6_000;
 export const bodyWindowBytesMin = 96 * 1024;
 const lookMs = 1_000;
 
-interface Window {
-  since: number;
-  bytes: number;
-}
-
 /** The bodies that somebody waits for. Those that come too slowly fail with request_timeout. */
 export class SlowBodies {
   readonly #env: Env;
-  readonly #windows = new Map<BodyReader, Window>();
+  readonly #watched = new TurnoverSet<BodyReader>();
   #looking = false;
 
   constructor(env: Env) {
@@ -24,12 +20,14 @@ export class SlowBodies {
   }
 
   watch(body: BodyReader): void {
-    this.#windows.set(body, { since: this.#env.monotonic(), bytes: body.bytes });
+    body.watchedSince = this.#env.monotonic();
+    body.watchedBytes = body.bytes;
+    this.#watched.add(body);
     if (!this.#looking) this.#lookLater();
   }
 
   forget(body: BodyReader): void {
-    this.#windows.delete(body);
+    this.#watched.delete(body);
   }
 
   #lookLater(): void {
@@ -37,20 +35,20 @@ export class SlowBodies {
     this.#env.timer(lookMs, () => {
       this.#looking = false;
       this.#look();
-      if (this.#windows.size > 0) this.#lookLater();
+      if (this.#watched.size > 0) this.#lookLater();
     });
   }
 
   #look(): void {
     const now = this.#env.monotonic();
-    for (const [body, window] of this.#windows) {
-      if (now - window.since < bodyWindowMs) continue;
-      if (body.bytes - window.bytes < bodyWindowBytesMin) {
-        this.#windows.delete(body);
+    for (const body of this.#watched) {
+      if (now - body.watchedSince < bodyWindowMs) continue;
+      if (body.bytes - body.watchedBytes < bodyWindowBytesMin) {
+        this.#watched.delete(body);
         body.fail(new SvcError("request_timeout"));
       } else {
-        window.since = now;
-        window.bytes = body.bytes;
+        body.watchedSince = now;
+        body.watchedBytes = body.bytes;
       }
     }
   }

@@ -57,6 +57,9 @@ export const listenWithUws: Listen = (options, env, streams, onRequest) => {
 
 class UwsWire implements Wire {
   readonly #response: HttpResponse;
+  #onWritable: (() => void) | null = null;
+  /** uWebSockets.js has been asked to say when the client has taken what it was behind with. */
+  #awaited = false;
 
   constructor(response: HttpResponse) {
     this.#response = response;
@@ -106,12 +109,19 @@ class UwsWire implements Wire {
     this.#response.cork(() => {
       taken = this.#response.write(piece);
     });
+    if (!taken && !this.#awaited) this.#await();
     return taken;
   }
 
   onWritable(work: () => void): void {
+    this.#onWritable = work;
+  }
+
+  /** Most clients are never behind, and each that is asked about costs memory for as long as its stream is open. */
+  #await(): void {
+    this.#awaited = true;
     this.#response.onWritable(() => {
-      work();
+      this.#onWritable?.();
       return true;
     });
   }

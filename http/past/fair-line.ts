@@ -1,4 +1,5 @@
 import type { Env } from "../../bus/env.ts";
+import { TurnoverMap } from "../../bus/turnover.ts";
 
 // A line for work that would hold up everybody if it were done at once. Tenants take turns, so that the crowd of one is no wait for
 // another; a tenant's own go in the order in which they came, and those that have begun before those that have not.
@@ -13,10 +14,10 @@ export interface LineBounds {
   readonly oneEach: boolean;
 }
 
-/** Those of a tenant that wait. */
+/** Those of a tenant that wait, by their numbers and in the order of those. */
 interface Waiting {
-  readonly begun: Set<Place>;
-  readonly fresh: Set<Place>;
+  readonly begun: TurnoverMap<Place>;
+  readonly fresh: TurnoverMap<Place>;
 }
 
 /** Says whose turn it is. */
@@ -24,9 +25,10 @@ export class FairLine {
   readonly #env: Env;
   readonly #bounds: LineBounds;
   /** Tenants in the order of their next turn. */
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new TurnoverMap<Waiting>();
   readonly #underWay = new Map<string, number>();
   #allUnderWay = 0;
+  #entered = 0;
   #begunInLoop = 0;
   readonly #onEmpty: () => void;
 
@@ -40,7 +42,7 @@ export class FairLine {
   /** How many wait for their turn. */
   get length(): number {
     let length = 0;
-    for (const { begun, fresh } of this.#waiting.values()) length += begun.size + fresh.size;
+    for (const [, { begun, fresh }] of this.#waiting) length += begun.size + fresh.size;
     return length;
   }
 
@@ -58,10 +60,11 @@ export class FairLine {
   enter(place: Place, begun: boolean): void {
     let waiting = this.#waiting.get(place.tenant);
     if (!waiting) {
-      waiting = { begun: new Set(), fresh: new Set() };
+      waiting = { begun: new TurnoverMap(), fresh: new TurnoverMap() };
       this.#waiting.set(place.tenant, waiting);
     }
-    (begun ? waiting.begun : waiting.fresh).add(place);
+    place.number = String(this.#entered++);
+    (begun ? waiting.begun : waiting.fresh).set(place.number, place);
     this.#letIn();
   }
 
@@ -107,20 +110,21 @@ export class FairLine {
     if (isFull && !oneEach) return;
     for (const [tenant, waiting] of this.#waiting) {
       if (isFull && this.#underWay.has(tenant)) continue;
-      const [place] = waiting.begun.size > 0 ? waiting.begun : waiting.fresh;
-      if (place === undefined) continue;
+      const [first] = waiting.begun.size > 0 ? waiting.begun : waiting.fresh;
+      if (first === undefined) continue;
+      const [, place] = first;
       this.#take(tenant, waiting, place);
       // Behind all other tenants.
-      if (this.#waiting.delete(tenant)) this.#waiting.set(tenant, waiting);
+      if (this.#waiting.take(tenant)) this.#waiting.set(tenant, waiting);
       return place;
     }
     return;
   }
 
   #take(tenant: string, waiting: Waiting, place: Place): void {
-    waiting.begun.delete(place);
-    waiting.fresh.delete(place);
-    if (waiting.begun.size + waiting.fresh.size === 0) this.#waiting.delete(tenant);
+    waiting.begun.take(place.number);
+    waiting.fresh.take(place.number);
+    if (waiting.begun.size + waiting.fresh.size === 0) this.#waiting.take(tenant);
   }
 }
 
@@ -128,6 +132,8 @@ export class FairLine {
 export class Place {
   readonly tenant: string;
   readonly #line: FairLine;
+  /** For the line: what it is known by while it waits. */
+  number = "";
   /** Whether it has its turn. */
   hasTurn = false;
   #hasBegun = false;

@@ -1,4 +1,5 @@
 import type { Env } from "../../bus/env.ts";
+import { TurnoverMap } from "../../bus/turnover.ts";
 import { FairLine, type Place } from "./fair-line.ts";
 import { type PageMaker, pieceBytes, SharedPages, SharedPast, type WantedPage } from "./shared-pages.ts";
 
@@ -20,9 +21,9 @@ const unreadMax = 256;
 export class Pasts {
   readonly #line: FairLine;
   readonly #pages: SharedPages;
-  readonly #shared = new Map<string, SharedPast>();
+  readonly #shared = new TurnoverMap<SharedPast>();
   /** By the same names, the one that was read last at the end. */
-  readonly #unread = new Map<string, SharedPast>();
+  readonly #unread = new TurnoverMap<SharedPast>();
 
   /** `bytesMax` bounds what waits for clients on this thread; half of it may be pieces of pasts, and a quarter pages. */
   constructor(env: Env, bytesMax: number) {
@@ -65,7 +66,7 @@ export class Pasts {
     }
     const shared = past;
     shared.readers++;
-    this.#unread.delete(state);
+    this.#unread.take(state);
     return new PastReader(place, shared, this.#pages, () => {
       if (--shared.readers > 0) return;
       this.#unread.set(state, shared);
@@ -77,8 +78,8 @@ export class Pasts {
   #forget(most: number): void {
     for (const [state, past] of this.#unread) {
       if (this.#unread.size <= most) return;
-      this.#unread.delete(state);
-      this.#shared.delete(state);
+      this.#unread.take(state);
+      this.#shared.take(state);
       this.#pages.forget(past);
     }
   }

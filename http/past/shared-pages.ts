@@ -1,3 +1,4 @@
+import { TurnoverMap } from "../../bus/turnover.ts";
 import type { FairLine, Place } from "./fair-line.ts";
 
 // Pages of what threads have said, as bytes. A page is made once for all who ask for it, however many they are, and kept while there
@@ -28,6 +29,8 @@ export interface WantedPage {
 }
 
 interface Kept {
+  /** Another one each time that the page was asked for. */
+  number: string;
   readonly past: SharedPast;
   readonly from: number;
   readonly page: Page;
@@ -65,7 +68,8 @@ export class SharedPages {
   readonly #line: FairLine;
   readonly #bytesMax: number;
   /** The one that was not asked for the longest first. */
-  readonly #kept = new Set<Kept>();
+  readonly #kept = new TurnoverMap<Kept>();
+  #asked = 0;
 
   constructor(line: FairLine, bytesMax: number) {
     this.#line = line;
@@ -76,8 +80,8 @@ export class SharedPages {
   want(past: SharedPast, from: number): WantedPage {
     const kept = past.kept.get(from);
     if (kept) {
-      this.#kept.delete(kept);
-      this.#kept.add(kept);
+      this.#kept.take(kept.number);
+      this.#toEnd(kept);
       return { page: Promise.resolve(kept.page), cancel() {} };
     }
     let making = past.making.get(from);
@@ -111,7 +115,7 @@ export class SharedPages {
       const { text, next } = await past.maker.make(from);
       this.madeCount++;
       const page = { pieces: cut(Buffer.from(text)), next };
-      if (!past.forgotten) this.#keep({ past, from, page, bytes: bytesOf(page) });
+      if (!past.forgotten) this.#keep({ number: "", past, from, page, bytes: bytesOf(page) });
       return page;
     } finally {
       past.making.delete(from);
@@ -120,18 +124,23 @@ export class SharedPages {
   }
 
   #keep(kept: Kept): void {
-    for (const oldest of this.#kept) {
+    for (const [, oldest] of this.#kept) {
       if (this.bytes + kept.bytes <= this.#bytesMax) break;
       this.#drop(oldest);
     }
     if (this.bytes + kept.bytes > this.#bytesMax) return;
     this.bytes += kept.bytes;
-    this.#kept.add(kept);
+    this.#toEnd(kept);
     kept.past.kept.set(kept.from, kept);
   }
 
+  #toEnd(kept: Kept): void {
+    kept.number = String(this.#asked++);
+    this.#kept.set(kept.number, kept);
+  }
+
   #drop(kept: Kept): void {
-    this.#kept.delete(kept);
+    this.#kept.take(kept.number);
     kept.past.kept.delete(kept.from);
     this.bytes -= kept.bytes;
   }
