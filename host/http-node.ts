@@ -168,7 +168,7 @@ export function createHttpNode(
   function lookAtStreams(): void {
     if (closed) return;
     streams.keepAlive();
-    for (const reattached of context.reattached) void reattached.endWhenIdle();
+    for (const reattached of context.reattached) reattached.endWhenIdle();
     env.timer(streamLookMs, lookAtStreams);
   }
   env.timer(streamLookMs, lookAtStreams);

@@ -51,7 +51,7 @@ export interface HttpContext {
   /** Turns under way that this thread has started. */
   readonly turns: TurnoverSet<LiveTurn>;
   /** Streams that listen to a conversation without having started its turn. */
-  readonly reattached: TurnoverSet<Member & { endWhenIdle(): Promise<void> }>;
+  readonly reattached: TurnoverSet<Member & { endWhenIdle(): void }>;
   readonly metrics: Metrics;
   /** For what a tenant may have stored with a secret in it. */
   readonly mask: SecretMask;

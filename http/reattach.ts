@@ -142,16 +142,17 @@ export class Reattachment implements ThreadListener, Member {
   }
 
   /** Ends the stream when nothing has happened for the set time and no run is live; to be called now and then. */
-  async endWhenIdle(): Promise<void> {
-    const { env, settings, bus } = this.#context;
+  endWhenIdle(): void {
+    const { env, settings } = this.#context;
     // That of a run ends with the run.
-    if (
-      this.#oneRun !== null ||
-      this.#held !== null ||
-      env.monotonic() - this.#stream.lastFrameAt < settings.streamResumeIdleSeconds * 1000
-    )
-      return;
-    // Asked before it is ended: a tool may be at work for longer than that without a word.
+    if (this.#oneRun !== null || this.#held !== null) return;
+    if (env.monotonic() - this.#stream.lastFrameAt >= settings.streamResumeIdleSeconds * 1000)
+      void this.#endWithoutRun();
+  }
+
+  /** A tool may be at work for longer than that without a word. */
+  async #endWithoutRun(): Promise<void> {
+    const { env, bus } = this.#context;
     const { run_id } = await bus.ask(this.#address, "attach", {}).catch(() => ({ run_id: null }));
     if (run_id === null) this.#stream.end(doneMark);
     else this.#stream.lastFrameAt = env.monotonic();

@@ -11,9 +11,6 @@ import type { Wire } from "./wire.ts";
 
 const streamHeaders = { "cache-control": "no-cache", "x-accel-buffering": "no" } as const;
 
-/** Made here, it holds nothing but the stream for as long as that is open. */
-const drainedOf = (stream: EventStream) => (): void => stream.onDrained();
-
 /** What all exchanges of a server share. */
 export interface ExchangeContext {
   readonly env: Env;
@@ -194,7 +191,7 @@ export class Exchange implements StreamSink {
       this.#body = null;
       const stream = new EventStream(this, this.#context.streams);
       this.#stream = stream;
-      this.#wire.onWritable(drainedOf(stream));
+      this.#wire.tellDrained(stream);
       reply.open(stream);
     });
   }
@@ -204,7 +201,7 @@ export class Exchange implements StreamSink {
     const wire = this.#wire;
     const { pieces } = reply;
     let drained: (() => void) | null = null;
-    wire.onWritable(() => drained?.());
+    wire.tellDrained({ onDrained: () => drained?.() });
     // A piece that is waited for is given up: it may be long in coming.
     this.#onAborted = () => {
       drained?.();

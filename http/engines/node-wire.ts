@@ -1,6 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { type AnswerHead, securityHeaders, type Wire } from "./wire.ts";
+import { type AnswerHead, type Drainable, securityHeaders, type Wire } from "./wire.ts";
 
 /** How long a client that is behind may take nothing, as uWebSockets.js has it. */
 const stalledMs = 10_000;
@@ -21,7 +21,7 @@ export class NodeWire implements Wire {
   /** Whether pieces are framed as chunks: HTTP/1.0 has none, and its answer ends with the connection. */
   #inChunks = false;
   #behind = false;
-  #onWritable: (() => void) | null = null;
+  #writer: Drainable | null = null;
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: AnsweredConnection) {
     this.#request = request;
@@ -99,8 +99,8 @@ export class NodeWire implements Wire {
     socket.uncork();
   }
 
-  onWritable(work: () => void): void {
-    this.#onWritable = work;
+  tellDrained(writer: Drainable): void {
+    this.#writer = writer;
   }
 
   end(text: string): void {
@@ -128,7 +128,7 @@ export class NodeWire implements Wire {
     if (!this.#behind || this.#socket.destroyed || this.#socket.writableLength > 0) return;
     this.#behind = false;
     this.#socket.setTimeout(0);
-    this.#onWritable?.();
+    this.#writer?.onDrained();
   };
 
   /** Node drops a socket on which nothing moves for as long. */

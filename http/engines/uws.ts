@@ -10,7 +10,7 @@ import { statusLine } from "../exchange/status-lines.ts";
 import type { Listen } from "./engine.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
 import { SlowBodies } from "./slow-bodies.ts";
-import { type AnswerHead, securityHeaders, type Wire } from "./wire.ts";
+import { type AnswerHead, type Drainable, securityHeaders, type Wire } from "./wire.ts";
 
 // The only file that knows uWebSockets.js. A request is copied out of it at once, because it is gone when the callback returns.
 
@@ -57,7 +57,7 @@ export const listenWithUws: Listen = (options, env, streams, onRequest) => {
 
 class UwsWire implements Wire {
   readonly #response: HttpResponse;
-  #onWritable: (() => void) | null = null;
+  #writer: Drainable | null = null;
   /** uWebSockets.js has been asked to say when the client has taken what it was behind with. */
   #awaited = false;
 
@@ -113,15 +113,15 @@ class UwsWire implements Wire {
     return taken;
   }
 
-  onWritable(work: () => void): void {
-    this.#onWritable = work;
+  tellDrained(writer: Drainable): void {
+    this.#writer = writer;
   }
 
   /** Most clients are never behind, and each that is asked about costs memory for as long as its stream is open. */
   #await(): void {
     this.#awaited = true;
     this.#response.onWritable(() => {
-      this.#onWritable?.();
+      this.#writer?.onDrained();
       return true;
     });
   }

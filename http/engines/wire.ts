@@ -21,6 +21,11 @@ export interface AnswerHead {
   readonly headers: Headers | undefined;
 }
 
+/** Who writes as fast as its client reads. */
+export interface Drainable {
+  onDrained(): void;
+}
+
 /**
  * The way out of one answer. After `head` comes either one of the three that end a whole answer, or writes and an `end`. Nothing is
  * called once the client is gone.
@@ -40,10 +45,10 @@ export interface Wire {
   endWithoutBody(bytes: number | null): void;
   /** The whole body to a client that is still sending: it is told that the connection closes, which then waits for `close`. */
   endBeforeBody(body: string | Uint8Array): void;
-  /** Writes a piece; false when the client is behind, and then `onWritable` is called later. */
+  /** Writes a piece; false when the client is behind, and then `onDrained` is called later. */
   write(piece: string | Uint8Array): boolean;
-  /** Calls back whenever the client has taken what it was behind with. */
-  onWritable(work: () => void): void;
+  /** Tells a writer whenever the client has taken what it was behind with. */
+  tellDrained(writer: Drainable): void;
   /** Writes a last piece, and the end. */
   end(text: string): void;
   /** Drops the connection. */

@@ -1,10 +1,15 @@
 // Listeners that come at any moment of a turn: the real thread, run, store and reattachment on the simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { queryObjects } from "node:v8";
+import type { Env } from "../../bus/env.ts";
 import { keepAlive } from "../../bus/frames/frames.ts";
-import { Pasts } from "../../http/past/pasts.ts";
+import { TurnoverSet } from "../../bus/turnover.ts";
+import { Place } from "../../http/past/fair-line.ts";
+import { PastReader, Pasts } from "../../http/past/pasts.ts";
 import { Reattachment } from "../../http/reattach.ts";
 import { ThreadHubs } from "../../http/thread-hubs.ts";
+import type { Store } from "../../storage/store/store.ts";
 import { readEvents } from "../../storage/tables/events.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
@@ -58,6 +63,27 @@ describe("a listener that comes at any moment of a turn", () => {
     disk = await SimDisk.open(atEnd);
   });
 
+  test("and stays holds neither its place in the line nor what has made its past", async () => {
+    const sim = new Sim(1);
+    const env = sim.env();
+    const store = disk.store(sim, env);
+    const model = new ScriptedModel(env, inTurn(replies), () => 0);
+    const process = new ActorProcess({ env, store, settings, model, tools: [slow], bootId: "boot-held" });
+    await sim.until(process.submit({ manifest: "sequential", thread_suffix: "held" }).ended);
+
+    const streams = Array.from({ length: 20 }, (_, i) => {
+      const stream = new ReadingStream();
+      return { stream, reattachment: reattach(process, { env, store }, "held", i % 2 === 0 ? null : 1, stream) };
+    });
+    await sim.advance(1_000);
+
+    for (const { stream } of streams) assert.ok(stream.frames.length > 0);
+    assert.equal(queryObjects(Reattachment), streams.length);
+    assert.equal(queryObjects(PastReader), 0);
+    assert.equal(queryObjects(Place), 0);
+    process.close();
+  });
+
   test("STREAM-032 STREAM-035 hears every event once and every word once, at 300 seeded moments", async () => {
     const seen = new Set<string>();
     for (let seed = 1; seed <= seeds; seed++) {
@@ -68,27 +94,11 @@ describe("a listener that comes at any moment of a turn", () => {
       const model = new ScriptedModel(env, inTurn(replies), () => sim.int(5));
       const suffix = `listened-${seed}`;
       const process = new ActorProcess({ env, store, settings, model, tools: [slow], bootId: `boot-${seed}` });
-      const { bus } = process;
-      const context = {
-        env,
-        bus,
-        store,
-        hubs: new ThreadHubs(bus),
-        pasts: new Pasts(env, 2 ** 28),
-        reattached: new Set(),
-        settings,
-      };
       const turn = process.submit({ manifest: seed % 2 === 0 ? "parallel" : "sequential", thread_suffix: suffix });
       await sim.advance(sim.int(turnMsMax));
 
       const stream = new ReadingStream();
-      new Reattachment(
-        context as never,
-        { tenant_id: tenantId, sub: "", scopes: [], scheme: "none", issuer: "" },
-        suffix,
-        0,
-        stream as never,
-      );
+      reattach(process, { env, store }, suffix, 0, stream);
       await sim.until(turn.ended);
       await sim.advance(1_000);
 
@@ -128,3 +138,24 @@ describe("a listener that comes at any moment of a turn", () => {
     return moment;
   }
 });
+
+/** A stream of a conversation, as its client has opened it. */
+function reattach(
+  { bus }: ActorProcess,
+  { env, store }: { readonly env: Env; readonly store: Store },
+  suffix: string,
+  cursor: number | null,
+  stream: ReadingStream,
+): Reattachment {
+  const context = {
+    env,
+    bus,
+    store,
+    hubs: new ThreadHubs(bus),
+    pasts: new Pasts(env, 2 ** 28),
+    reattached: new TurnoverSet(),
+    settings: { streamResumeIdleSeconds: 3_600 },
+  };
+  const principal = { tenant_id: tenantId, sub: "", scopes: [], scheme: "none", issuer: "" };
+  return new Reattachment(context as never, principal as never, suffix, cursor, stream as never);
+}
