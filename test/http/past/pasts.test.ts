@@ -109,6 +109,22 @@ describe("pasts", () => {
     assert.equal(pasts.bytes, 0);
   });
 
+  test("let go first of the page that was not asked for the longest", async () => {
+    const pasts = new Pasts(systemEnv(), 4 * miB);
+    // What was read stays for as long as somebody is in line.
+    await pasts.place("acme").turn();
+    const makers = new Map(["a", "b", "c"].map((state) => [state, new Maker([state.repeat(400_000)])]));
+    const read = (state: string) => readAll(open(pasts, state, makers.get(state) as Maker));
+
+    // Of three there is room for two.
+    for (const state of ["a", "b", "a", "c", "a", "b"]) await read(state);
+
+    assert.deepEqual(
+      [...makers.values()].map(({ made }) => made.length),
+      [1, 2, 1],
+    );
+  });
+
   test("do not keep what is longer than their bound, and hand it out all the same", async () => {
     const pasts = new Pasts(systemEnv(), 256 * 1024);
     const maker = new Maker(letters(2, 100_000));
