@@ -239,6 +239,15 @@ export class Connection implements Member {
     // Who is not read has nothing to say.
     if (exchange.isPaused) this.#heardAt = this.#env.monotonic();
     if (this.#env.monotonic() < this.#heardAt + exchange.silenceMs) this.#lookLater(exchange.silenceMs);
+    // It may have been this process that stood still: what has come meanwhile is read first.
+    else this.#env.defer(this.#giveUp);
+  };
+
+  #giveUp = (): void => {
+    const exchange = this.#exchange;
+    if (exchange === null || this.#isClosed || this.#look !== null) return;
+    if (exchange.isPaused || this.#env.monotonic() < this.#heardAt + exchange.silenceMs)
+      this.#lookLater(exchange.silenceMs);
     else
       this.#close(new EgressError(this.#reader.isBeforeHead ? "silent_head" : "silent_body", "nothing came in time"));
   };

@@ -363,6 +363,19 @@ describe("a connection", () => {
     assert.deepEqual([drops.body, slow.body, server.sockets.length], ["0123456789", "0123456789", 1]);
   });
 
+  test("has said what came while this process stood still, for however long", async () => {
+    const server = await serve((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+      // On one thread neither the timer nor the answer is looked at meanwhile.
+      const until = performance.now() + 150;
+      while (performance.now() < until);
+    });
+
+    const answer = await send(open(), server.url, { silenceMs: 50 });
+
+    assert.equal(answer.body, "ok");
+  });
+
   test("is not read while it is paused, which is no silence, and goes on where it was", async () => {
     const size = 32 * 1024 * 1024;
     const server = await serve((socket) => {
