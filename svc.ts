@@ -41,6 +41,9 @@ const serveCommand: Command = {
     listenForSignals();
     // Young objects are collected by the thread that made them. With helper threads a turn costs a tenth more processor time.
     setFlagsFromString("--no-parallel-scavenge");
+    // V8 makes objects old at once where many of those before have become so. A run's live for some milliseconds: one that is old keeps
+    // all alive that the run leads to, until the whole heap is collected. Which ones it takes is chance, and was a fifth of a burst.
+    setFlagsFromString("--no-allocation-site-pretenuring");
     // Heaps are swept when they are twice what was found alive. Left to itself V8 waits longer under load: at the end of the soak
     // of perf/ the process then holds 426 MiB instead of 298.
     setFlagsFromString("--heap-growing-percent=100");
