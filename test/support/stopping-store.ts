@@ -6,6 +6,8 @@ export interface StoppingStore extends Store {
   readonly batches: number;
   /** Resolves when the process has come to its end: nothing it writes from then on arrives, and nothing is answered. */
   readonly stopped: Promise<void>;
+  /** The process dies now: nothing that it writes from here on arrives. */
+  end(): void;
 }
 
 /**
@@ -17,12 +19,13 @@ export function stoppingStore(store: Store, batchesMax: number, lastAnswered: bo
   const stop = (): void => resolve();
   const silence = new Promise<never>(() => {});
   const underWay: Promise<unknown>[] = [];
+  let last = batchesMax;
   let batches = 0;
 
   function stopping<S extends Scope>(scope: S): S {
     const write = async (ops: readonly WriteOp[]) => {
       const batch = ++batches;
-      if (batch > batchesMax) {
+      if (batch > last) {
         // What was given to the store before is there when the successor comes.
         void Promise.allSettled(underWay).then(stop);
         return silence;
@@ -30,7 +33,7 @@ export function stoppingStore(store: Store, batchesMax: number, lastAnswered: bo
       const writing = scope.write(ops);
       underWay.push(writing);
       const rows = await writing;
-      if (batch < batchesMax || lastAnswered) return rows;
+      if (batch < last || lastAnswered) return rows;
       void Promise.allSettled(underWay).then(stop);
       return silence;
     };
@@ -48,6 +51,9 @@ export function stoppingStore(store: Store, batchesMax: number, lastAnswered: bo
       return batches;
     },
     stopped,
+    end: () => {
+      last = batches;
+    },
     tenant: (tenantId) => stopping(store.tenant(tenantId)),
     // Keys of threads are taken in blocks: a batch of its own, now and then, that says nothing about a run.
     system: store.system,

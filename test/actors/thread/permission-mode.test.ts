@@ -102,6 +102,8 @@ for (const dialect of dialects)
         await set(suffix, "plan");
         await submit(suffix, "plan").accepted;
         const runId = await parked(suffix);
+        // It looks once more whether somebody has answered meanwhile.
+        own.end();
         process.close();
         await approve(suffix);
         return { runId, batches: own.batches };
