@@ -39,6 +39,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
   ],
   reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
   passivateAfterMs: 10_000,
+  leavesCrowds: true,
   load: () => ({ run: null, output: null, parked: false, log: null, key: null, taking: null, accepted: null }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
   idle: ({ run, parked, output }) => run === null && !(parked && output !== null),

@@ -16,6 +16,8 @@ export interface Cell {
   busy: boolean;
   /** Interleaving handlers that are waiting for something. */
   interleaved: number;
+  /** It leaves memory as soon as it is idle. */
+  isLeaving: boolean;
   lastUsed: number;
 }
 
@@ -31,6 +33,7 @@ export function newCell(definition: AnyActorDefinition, id: string, key: string)
     state: undefined,
     busy: false,
     interleaved: 0,
+    isLeaving: false,
     lastUsed: 0,
   };
 }

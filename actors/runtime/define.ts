@@ -10,7 +10,7 @@ export interface ActorContext<Deps> {
   readonly deps: Deps;
   /** Drops the state: the next message loads it again from what is stored. */
   discard(): void;
-  /** Leaves memory now, if nothing waits for it: nobody will ask for what it still knows. */
+  /** Leaves memory as soon as it is idle: nobody will ask for what it still knows. */
   leave(): void;
   /** For work that the actor owns and that has failed in a way nobody foresaw: like a throw in a handler. */
   crash(error: unknown): void;
@@ -37,6 +37,8 @@ export interface ActorDefinition<K extends ActorKind, State, Deps> {
   readonly reserved: readonly MessageType<K>[];
   /** The state drops out of memory after this long without a message, when `idle` allows. */
   readonly passivateAfterMs: number;
+  /** One of many, and soon loaded again: while very many actors are in memory it leaves as soon as it is idle. */
+  readonly leavesCrowds?: true;
   load(context: ActorContext<Deps>): State | Promise<State>;
   /** False while the actor owns work that is not in its mailbox. */
   idle(state: State): boolean;
@@ -59,6 +61,7 @@ export interface AnyActorDefinition {
   readonly interleaves: readonly string[];
   readonly reserved: readonly string[];
   readonly passivateAfterMs: number;
+  readonly leavesCrowds?: true;
   load(context: ActorContext<never>): unknown;
   idle(state: never): boolean;
   crashed(state: never, context: ActorContext<never>, error: unknown): void;

@@ -6,7 +6,7 @@ import { type Cell, invoke, isIdle, isOverdue, newCell } from "./cell.ts";
 import { CellContext, type CellOwner } from "./cell-context.ts";
 import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
-import { IdleSweep } from "./idle-sweep.ts";
+import { cellsMax, IdleSweep } from "./idle-sweep.ts";
 
 // The actors of one node. A message finds its actor by kind and key; an actor that is not in memory is loaded first, and for one that
 // lives on another node the answer is where. What a handler throws decides what happens: a SvcError is told to the asker and the
@@ -35,7 +35,8 @@ export class ActorHost {
   readonly #owner: CellOwner = {
     drop: (cell) => this.#drop(cell),
     leave: (cell) => {
-      if (isIdle(cell)) this.#cells.take(cell.id);
+      cell.isLeaving = true;
+      this.#letGo(cell);
     },
     crash: (cell, context, error) => this.#crash(cell, context, error),
   };
@@ -129,6 +130,14 @@ export class ActorHost {
       const delivery = cell.mailbox.shift() as Delivery;
       if (!isOverdue(delivery, this.#env.now())) this.#handle(cell, delivery);
     }
+    this.#letGo(cell);
+  }
+
+  /** Has an actor leave memory that need not stay, if it is idle. */
+  #letGo(cell: Cell): void {
+    const leaves = cell.isLeaving || (cell.definition.leavesCrowds === true && this.#cells.size > cellsMax);
+    // Another one may have its place, if it has left before.
+    if (leaves && isIdle(cell) && this.#cells.get(cell.id) === cell) this.#cells.take(cell.id);
   }
 
   #load(cell: Cell): void {
@@ -211,10 +220,12 @@ export class ActorHost {
         (value: unknown) => {
           cell.interleaved--;
           this.#bus.reply(delivery, value);
+          this.#letGo(cell);
         },
         (error: unknown) => {
           cell.interleaved--;
           this.#failed(cell, context, delivery, error);
+          this.#letGo(cell);
         },
       );
     } catch (error) {

@@ -5,7 +5,7 @@ import { type Cell, isIdle } from "./cell.ts";
 /** How often actors are looked for that can leave memory, and how many are looked at each time. */
 export const sweepMs = 1_000;
 export const sweepCells = 2_000;
-/** Beyond this many actors in memory, idle ones leave at once. */
+/** Beyond this many actors in memory idle ones leave at the next look, and those of some kinds at once. */
 export const cellsMax = 4_000;
 
 /** Lets idle actors leave memory, as long as it is not closed. */

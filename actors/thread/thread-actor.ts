@@ -33,6 +33,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
   // What a run writes must get in, and in its order.
   reserved: ["begin", "append", "take_inputs", "park", "take", "end", "release", "abort"],
   passivateAfterMs: 30_000,
+  leavesCrowds: true,
 
   async load(context) {
     const { state, left } = await loadThreadState(context.deps.store, { kind: "thread", key: context.key });

@@ -28,6 +28,7 @@ type ProbeHandler<State> = (state: State, body: unknown, context: ProbeContext) 
 export interface ProbeOptions<State> {
   readonly mailboxLimit?: number;
   readonly passivateAfterMs?: number;
+  readonly leavesCrowds?: true;
   load(context: ProbeContext): State | Promise<State>;
   idle?(state: State): boolean;
   crashed?(state: State, context: ProbeContext, error: unknown): void;
@@ -47,6 +48,7 @@ function probeActor<State>(options: ProbeOptions<State>) {
     interleaves: ["side", "urgent"],
     reserved: ["end", "urgent"],
     passivateAfterMs: options.passivateAfterMs ?? 5_000,
+    ...(options.leavesCrowds && { leavesCrowds: true }),
     load: (context) => options.load(context),
     idle: (state) => options.idle?.(state) ?? true,
     crashed: (state, context, error) => options.crashed?.(state, context, error),

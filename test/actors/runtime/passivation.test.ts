@@ -153,6 +153,51 @@ test("beyond so many actors the idle ones leave at the next look, and those that
   assert.equal(node.host.busyCount(), actors / 100);
 });
 
+test("beyond so many actors those of a kind that leaves crowds leave as soon as they are idle", async () => {
+  const gate = Promise.withResolvers<void>();
+  const node = probeNode({
+    passivateAfterMs: 3_600_000,
+    leavesCrowds: true,
+    load: () => ({}),
+    work: (_state, body) => (body === "waits" ? gate.promise : body),
+    side: (_state, body) => (body === "waits" ? gate.promise : body),
+  });
+  const hour = { deadlineMs: 3_600_000 };
+  await node.outcomes(Array.from({ length: cellsMax }, (_, index) => node.ask("work", index, String(index))));
+  const waiting = [node.ask("work", "waits", "a", hour), node.ask("side", "waits", "a", hour)];
+  await node.outcomes([node.ask("work", 1, "b")]);
+  await node.sim.run();
+  assert.equal(node.host.size, cellsMax + 1, "the one that waits, and none of the others");
+
+  gate.resolve();
+  await node.outcomes(waiting);
+  assert.equal(node.host.size, cellsMax);
+  await node.outcomes([node.ask("work", 1, "0")]);
+  assert.equal(node.host.size, cellsMax, "up to so many stay");
+});
+
+test("an actor that asks to leave while it is at something leaves when that is over", async () => {
+  let loads = 0;
+  const gate = Promise.withResolvers<void>();
+  const node = probeNode({
+    load: () => ++loads,
+    work: async (_state, _body, context) => {
+      context.leave();
+      await gate.promise;
+    },
+    side: () => gate.promise,
+  });
+  const asked = [node.ask("work", 1), node.ask("side", 2), node.ask("end", 3)];
+  await node.sim.run();
+  assert.equal(node.host.size, 1);
+
+  gate.resolve();
+  await node.outcomes(asked);
+  assert.equal(node.host.size, 0);
+  await node.outcomes([node.ask("end", 4)]);
+  assert.deepEqual([loads, node.host.size], [2, 1], "who comes after that stays");
+});
+
 test("up to so many actors are left their time", async () => {
   const node = probeNode({ passivateAfterMs: 3_600_000, load: () => ({}) });
   await node.outcomes(Array.from({ length: cellsMax }, (_, index) => node.ask("work", index, String(index))));
