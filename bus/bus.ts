@@ -178,7 +178,19 @@ export class Bus {
     const node = prompt && home === this.node ? this.#lane : home;
     const deadline = this.env.now() + deadlineMs;
     return new Promise<Reply<K, T>>((resolve, reject) =>
-      this.#asks.ask({ ...to, type, body, bytes, node, moves: 0, deadline, resolve, reject, onReply }),
+      this.#asks.ask({
+        kind: to.kind,
+        key: to.key,
+        type,
+        body,
+        bytes,
+        node,
+        moves: 0,
+        deadline,
+        resolve,
+        reject,
+        onReply,
+      }),
     );
   }
 

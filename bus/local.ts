@@ -7,6 +7,8 @@ import type { Transport } from "./transport.ts";
  */
 const creditBytes = 32 * 1024 * 1024;
 
+const none: readonly unknown[] = [];
+
 /**
  * Carries what a node sends to itself: a batch is handled when it is posted. It is not copied: what is sent is not to be changed
  * afterwards. `prompt` as in `Transport`.
@@ -17,10 +19,10 @@ export function localTransport(prompt: boolean): Transport {
     creditBytes,
     prompt,
     post(batch) {
-      const { bytes } = batch;
-      take({ ...batch, bytes: 0 });
+      const { version, ack, bytes, items } = batch;
+      take({ version, ack, bytes: 0, items });
       // It has been handled: the credit comes back at once.
-      take({ ...batch, ack: bytes, bytes: 0, items: [] });
+      take({ version, ack: bytes, bytes: 0, items: none });
     },
     onBatch(taker) {
       take = taker;

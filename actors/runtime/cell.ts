@@ -5,7 +5,6 @@ import type { ActorContext, AnyActorDefinition } from "./define.ts";
 /** An actor in the memory of its host, with what waits for it. */
 export interface Cell {
   readonly definition: AnyActorDefinition;
-  readonly id: string;
   readonly key: string;
   readonly mailbox: Mailbox<Delivery>;
   /** Made anew with every state, so that what an earlier state has left running cannot drop the present one. */
@@ -22,10 +21,9 @@ export interface Cell {
 }
 
 /** An actor that is not in memory yet. */
-export function newCell(definition: AnyActorDefinition, id: string, key: string): Cell {
+export function newCell(definition: AnyActorDefinition, key: string): Cell {
   return {
     definition,
-    id,
     key,
     mailbox: new Mailbox(definition.mailboxLimit),
     context: null,
@@ -36,6 +34,11 @@ export function newCell(definition: AnyActorDefinition, id: string, key: string)
     isLeaving: false,
     lastUsed: 0,
   };
+}
+
+/** What an actor is called among those of all kinds. */
+export function idOf({ definition, key }: Cell): string {
+  return `${definition.kind}/${key}`;
 }
 
 /** Calls the handler of a message; the answer may be a promise. */

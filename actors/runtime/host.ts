@@ -1,9 +1,9 @@
 import type { Bus, Delivery } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { TurnoverMap } from "../../bus/turnover.ts";
-import { type Cell, invoke, isIdle, isOverdue, newCell } from "./cell.ts";
+import { type Cell, idOf, invoke, isIdle, isOverdue, newCell } from "./cell.ts";
 import { CellContext, type CellOwner } from "./cell-context.ts";
+import { Cells } from "./cells.ts";
 import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 import { cellsMax, IdleSweep } from "./idle-sweep.ts";
@@ -29,7 +29,7 @@ export class ActorHost {
   readonly #deps: unknown;
   readonly #definitions = new Map<string, AnyActorDefinition>();
   readonly #onCrash: HostOptions["onCrash"];
-  readonly #cells = new TurnoverMap<Cell>();
+  readonly #cells = new Cells();
   readonly #crashes = new CrashHistory();
   readonly #sweep: IdleSweep;
   readonly #owner: CellOwner = {
@@ -59,7 +59,7 @@ export class ActorHost {
   /** Actors in memory that own work or have messages waiting. */
   busyCount(): number {
     let count = 0;
-    for (const [, cell] of this.#cells) if (!isIdle(cell)) count++;
+    for (const cell of this.#cells) if (!isIdle(cell)) count++;
     return count;
   }
 
@@ -73,10 +73,9 @@ export class ActorHost {
       return;
     }
     const definition = this.#definitions.get(delivery.kind);
-    const id = `${delivery.kind}/${delivery.key}`;
     if (!definition?.on[delivery.type])
       this.#bus.refuse(delivery, new SvcError("internal_error", { subject: `${delivery.kind}.${delivery.type}` }));
-    else this.#admit(this.#cellOf(definition, id, delivery.key), delivery, now);
+    else this.#admit(this.#cellOf(definition, delivery.key), delivery, now);
   }
 
   /** No more sweeping; what is in memory stays until the thread ends. */
@@ -89,20 +88,19 @@ export class ActorHost {
    * should they come back they are loaded anew.
    */
   #release(): void {
-    for (const [id, cell] of this.#cells) {
+    for (const cell of this.#cells) {
       const home = this.#bus.nodeOf({ kind: cell.definition.kind, key: cell.key });
       if (home === this.#bus.node) continue;
-      this.#cells.take(id);
+      this.#cells.take(cell);
       for (let waiting = cell.mailbox.shift(); waiting; waiting = cell.mailbox.shift()) this.#bus.moved(waiting, home);
     }
   }
 
-  #cellOf(definition: AnyActorDefinition, id: string, key: string): Cell {
-    let cell = this.#cells.get(id);
-    if (!cell) {
-      cell = newCell(definition, id, key);
-      this.#cells.set(id, cell);
-    }
+  #cellOf(definition: AnyActorDefinition, key: string): Cell {
+    const known = this.#cells.get(definition.kind, key);
+    if (known !== undefined) return known;
+    const cell = newCell(definition, key);
+    this.#cells.add(cell);
     return cell;
   }
 
@@ -123,7 +121,8 @@ export class ActorHost {
     while (!cell.busy && cell.mailbox.size > 0) {
       if (cell.phase === "loading") return;
       if (cell.phase === "empty") {
-        if (this.#crashes.isLooping(cell.id, this.#env.now())) this.#refuseWaiting(cell, new SvcError("actor_lost"));
+        if (this.#crashes.size > 0 && this.#crashes.isLooping(idOf(cell), this.#env.now()))
+          this.#refuseWaiting(cell, new SvcError("actor_lost"));
         else this.#load(cell);
         continue;
       }
@@ -136,8 +135,7 @@ export class ActorHost {
   /** Has an actor leave memory that need not stay, if it is idle. */
   #letGo(cell: Cell): void {
     const leaves = cell.isLeaving || (cell.definition.leavesCrowds === true && this.#cells.size > cellsMax);
-    // Another one may have its place, if it has left before.
-    if (leaves && isIdle(cell) && this.#cells.get(cell.id) === cell) this.#cells.take(cell.id);
+    if (leaves && isIdle(cell)) this.#cells.take(cell);
   }
 
   #load(cell: Cell): void {
@@ -259,6 +257,6 @@ export class ActorHost {
 
   #noteCrash(cell: Cell, error: unknown): void {
     this.#onCrash(cell.definition.kind, cell.key, error);
-    this.#crashes.note(cell.id, this.#env.now());
+    this.#crashes.note(idOf(cell), this.#env.now());
   }
 }

@@ -1,6 +1,6 @@
 import type { Env, Timer } from "../../bus/env.ts";
-import type { TurnoverMap } from "../../bus/turnover.ts";
 import { type Cell, isIdle } from "./cell.ts";
+import type { Cells } from "./cells.ts";
 
 /** How often actors are looked for that can leave memory, and how many are looked at each time. */
 export const sweepMs = 1_000;
@@ -11,12 +11,12 @@ export const cellsMax = 4_000;
 /** Lets idle actors leave memory, as long as it is not closed. */
 export class IdleSweep {
   readonly #env: Env;
-  readonly #cells: TurnoverMap<Cell>;
+  readonly #cells: Cells;
   #timer: Timer | null = null;
-  #at: Iterator<[string, Cell]> | null = null;
+  #at: Iterator<Cell> | null = null;
   #closed = false;
 
-  constructor(env: Env, cells: TurnoverMap<Cell>) {
+  constructor(env: Env, cells: Cells) {
     this.#env = env;
     this.#cells = cells;
     this.#later();
@@ -46,9 +46,9 @@ export class IdleSweep {
         this.#at = null;
         return;
       }
-      const [id, cell] = next.value;
+      const cell = next.value;
       const unused = now - cell.lastUsed;
-      if (isIdle(cell) && (crowded || unused >= cell.definition.passivateAfterMs)) this.#cells.take(id);
+      if (isIdle(cell) && (crowded || unused >= cell.definition.passivateAfterMs)) this.#cells.take(cell);
     }
   }
 }
