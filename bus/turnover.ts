@@ -152,6 +152,11 @@ export class TurnoverSet<T extends Member> {
     this.#members[place] = last;
   }
 
+  /** The member at a place, undefined behind the last. Who looks at one place after the other sees all but those that are moved meanwhile. */
+  at(place: number): T | undefined {
+    return this.#members[place];
+  }
+
   /** Those that are members now, in no order. */
   [Symbol.iterator](): IterableIterator<T> {
     return [...this.#members].values();

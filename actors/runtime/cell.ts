@@ -1,9 +1,10 @@
 import type { Delivery } from "../../bus/bus.ts";
 import { Mailbox } from "../../bus/mailbox.ts";
+import type { Member } from "../../bus/turnover.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 
 /** An actor in the memory of its host, with what waits for it. */
-export interface Cell {
+export interface Cell extends Member {
   readonly definition: AnyActorDefinition;
   readonly key: string;
   readonly mailbox: Mailbox<Delivery>;
@@ -23,6 +24,7 @@ export interface Cell {
 /** An actor that is not in memory yet. */
 export function newCell(definition: AnyActorDefinition, key: string): Cell {
   return {
+    place: -1,
     definition,
     key,
     mailbox: new Mailbox(definition.mailboxLimit),

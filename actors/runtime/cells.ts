@@ -1,17 +1,22 @@
-import { TurnoverMap } from "../../bus/turnover.ts";
+import { TurnoverMap, TurnoverSet } from "../../bus/turnover.ts";
 import type { Cell } from "./cell.ts";
 
 /** The cells of a host. A message finds its own by kind and then by key: to put both into one text would be to hash it anew each time. */
 export class Cells {
   readonly #ofKinds = new Map<string, TurnoverMap<Cell>>();
-  #size = 0;
+  readonly #all = new TurnoverSet<Cell>();
 
   get size(): number {
-    return this.#size;
+    return this.#all.size;
   }
 
   get(kind: string, key: string): Cell | undefined {
     return this.#ofKinds.get(kind)?.get(key);
+  }
+
+  /** As of a TurnoverSet. */
+  at(place: number): Cell | undefined {
+    return this.#all.at(place);
   }
 
   /** There is none yet of this kind and key. */
@@ -23,19 +28,18 @@ export class Cells {
       this.#ofKinds.set(kind, ofKind);
     }
     ofKind.set(cell.key, cell);
-    this.#size++;
+    this.#all.add(cell);
   }
 
-  /** Takes a cell out; another one that has its place stays. */
+  /** Takes a cell out, if it is here; another one of its kind and key stays. */
   take(cell: Cell): void {
-    const ofKind = this.#ofKinds.get(cell.definition.kind);
-    if (ofKind?.get(cell.key) !== cell) return;
-    ofKind.take(cell.key);
-    this.#size--;
+    if (cell.place < 0) return;
+    this.#ofKinds.get(cell.definition.kind)?.take(cell.key);
+    this.#all.delete(cell);
   }
 
-  /** As of a Map: what is taken meanwhile does not come. */
-  *[Symbol.iterator](): IterableIterator<Cell> {
-    for (const ofKind of this.#ofKinds.values()) for (const [, cell] of ofKind) yield cell;
+  /** Those that are here now. */
+  [Symbol.iterator](): Iterator<Cell> {
+    return this.#all[Symbol.iterator]();
   }
 }

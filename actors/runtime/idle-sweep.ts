@@ -1,11 +1,11 @@
 import type { Env, Timer } from "../../bus/env.ts";
-import { type Cell, isIdle } from "./cell.ts";
+import { isIdle } from "./cell.ts";
 import type { Cells } from "./cells.ts";
 
 /** How often actors are looked for that can leave memory, and how many are looked at each time. */
 export const sweepMs = 1_000;
 export const sweepCells = 2_000;
-/** Beyond this many actors in memory idle ones leave at the next look, and those of some kinds at once. */
+/** Of the actors in memory that are more than this idle ones leave at the next look, and those of some kinds at once. */
 export const cellsMax = 4_000;
 
 /** Lets idle actors leave memory, as long as it is not closed. */
@@ -13,7 +13,7 @@ export class IdleSweep {
   readonly #env: Env;
   readonly #cells: Cells;
   #timer: Timer | null = null;
-  #at: Iterator<Cell> | null = null;
+  #at = 0;
   #closed = false;
 
   constructor(env: Env, cells: Cells) {
@@ -38,17 +38,17 @@ export class IdleSweep {
   /** Looks at some actors each time and goes on from there the next time, so that many actors cost no long pause. */
   #sweep(): void {
     const now = this.#env.now();
-    const crowded = this.#cells.size > cellsMax;
-    this.#at ??= this.#cells[Symbol.iterator]();
-    for (let looked = 0; looked < (crowded ? cellsMax : sweepCells); looked++) {
-      const next = this.#at.next();
-      if (next.done) {
-        this.#at = null;
+    const looks = this.#cells.size > cellsMax ? cellsMax : sweepCells;
+    for (let looked = 0; looked < looks; looked++) {
+      const cell = this.#cells.at(this.#at);
+      if (cell === undefined) {
+        this.#at = 0;
         return;
       }
-      const cell = next.value;
-      const unused = now - cell.lastUsed;
-      if (isIdle(cell) && (crowded || unused >= cell.definition.passivateAfterMs)) this.#cells.take(cell);
+      const isDue = now - cell.lastUsed >= cell.definition.passivateAfterMs || this.#cells.size > cellsMax;
+      // Whoever leaves, the last one takes its place.
+      if (isDue && isIdle(cell)) this.#cells.take(cell);
+      else this.#at++;
     }
   }
 }
