@@ -6,31 +6,32 @@ export interface JournalEntry {
   readonly role: EventRole | null;
   readonly content: string;
   readonly extra: EventExtra | null;
+  /** Where it stands in the log, for this thread alone; one that was never written is not in it. */
+  [placed]?: { seq: number };
 }
 
-/** Where entries stand in the log; those that were never written are not in it. */
-const places = new WeakMap<JournalEntry, { seq: number }>();
+// Not a WeakMap: entries come and go with every turn, and each collection would go through its table.
+const placed = Symbol("placed");
 
 /** Says that these entries stand in the log one after the other, the first of them at `first`. */
 export function numberEntries(entries: readonly JournalEntry[], first: number): void {
-  for (const [at, entry] of entries.entries()) {
-    const place = places.get(entry);
-    if (place === undefined) places.set(entry, { seq: first + at });
-    else place.seq = first + at;
-  }
+  for (let at = 0; at < entries.length; at++) placeOf(entries[at] as JournalEntry).seq = first + at;
 }
 
 /** Says that `written` goes into the log in the place of `entry`. */
 export function standsFor(written: JournalEntry, entry: JournalEntry): JournalEntry {
-  const place = places.get(entry) ?? { seq: -1 };
-  places.set(entry, place);
-  places.set(written, place);
+  written[placed] = placeOf(entry);
   return written;
 }
 
 /** The sequence number of an entry, -1 while it has none. */
 export function seqOfEntry(entry: JournalEntry): number {
-  return places.get(entry)?.seq ?? -1;
+  return entry[placed]?.seq ?? -1;
+}
+
+function placeOf(entry: JournalEntry): { seq: number } {
+  entry[placed] ??= { seq: -1 };
+  return entry[placed];
 }
 
 /** Marks a turn that did not end by itself; outside the model's context. */
