@@ -245,7 +245,7 @@ export class Connection implements Member {
 
   #giveUp = (): void => {
     const exchange = this.#exchange;
-    if (exchange === null || this.#isClosed || this.#look !== null) return;
+    if (exchange === null || this.#isClosed) return;
     if (exchange.isPaused || this.#env.monotonic() < this.#heardAt + exchange.silenceMs)
       this.#lookLater(exchange.silenceMs);
     else

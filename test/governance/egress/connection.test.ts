@@ -376,6 +376,31 @@ describe("a connection", () => {
     assert.equal(answer.body, "ok");
   });
 
+  test("is not silent that is paused, or asked something else, between the look and the verdict", async () => {
+    const server = await serve((socket) => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\no"));
+    const verdicts: (() => void)[] = [];
+    const egress = open({ ...systemEnv(), defer: (work) => void verdicts.push(work) });
+    const verdict = () => eventually("a verdict that is due", async () => verdicts.pop());
+    let control: ResponseControl | null = null;
+
+    const paused = send(egress, server.url, { silenceMs: 30, onHead: (given) => (control = given) });
+    const ofPaused = await verdict();
+    (control as ResponseControl | null)?.pause();
+    ofPaused();
+    await sleep(60);
+    (control as ResponseControl | null)?.resume();
+    const ofFirst = await verdict();
+    server.sockets[0]?.write("k");
+    assert.equal((await paused).body, "ok");
+    const second = send(egress, `${server.url}/second`, { silenceMs: 5_000 });
+    ofFirst();
+    await sleep(30);
+    server.sockets[0]?.write("k");
+
+    assert.equal((await second).body, "ok");
+    assert.equal(server.sockets.length, 1);
+  });
+
   test("is not read while it is paused, which is no silence, and goes on where it was", async () => {
     const size = 32 * 1024 * 1024;
     const server = await serve((socket) => {
