@@ -36,7 +36,9 @@ export class AuditLog {
   #inMillisecond = 0;
   #millisecond = 0;
   #timer: Timer | null = null;
-  #flushing: Promise<void> | null = null;
+  #flushing: Promise<boolean> | null = null;
+  /** The batch that is being filled is written too, not only full ones. */
+  #writesAll = false;
 
   /** `flushSeconds` 0 writes at shutdown only. */
   constructor(store: Store, env: Env, mask: SecretMask, flushSeconds: number, onDropped: () => void) {
@@ -68,7 +70,7 @@ export class AuditLog {
       this.#full.push(this.#filling);
       this.#filling = [];
       // What waits for a store that is not writable waits for the timer.
-      if (this.#full.length === 1 && this.#flushMs > 0) void this.flush();
+      if (this.#full.length === 1 && this.#flushMs > 0) void this.#begin();
     }
     this.#laterUnlessPlanned();
   }
@@ -83,11 +85,19 @@ export class AuditLog {
 
   /** Writes what waits. What cannot be written stays for the next time; false when there is any. */
   async flush(): Promise<boolean> {
+    // One that was over already has not heard that all is to be written.
+    do this.#writesAll = true;
+    while ((await this.#begin()) && this.#waitingRows > 0);
+    return this.#waitingRows === 0;
+  }
+
+  /** Writes full batches, and all that waits when that is asked for meanwhile. False when the store does not take it. */
+  #begin(): Promise<boolean> {
     this.#flushing ??= this.#write().finally(() => {
       this.#flushing = null;
+      this.#writesAll = false;
     });
-    await this.#flushing;
-    return this.#waitingRows === 0;
+    return this.#flushing;
   }
 
   #onTimer = (): void => {
@@ -95,20 +105,20 @@ export class AuditLog {
     void this.flush();
   };
 
-  async #write(): Promise<void> {
+  async #write(): Promise<boolean> {
     for (;;) {
-      if (this.#full.length === 0 && this.#filling.length > 0) {
+      if (this.#writesAll && this.#full.length === 0 && this.#filling.length > 0) {
         this.#full.push(this.#filling);
         this.#filling = [];
       }
       const [batch] = this.#full;
-      if (batch === undefined) return;
+      if (batch === undefined) return true;
       try {
         await this.#store.system.write(batch);
       } catch {
         // The store is not writable now. Nothing is lost yet.
         this.#laterUnlessPlanned();
-        return;
+        return false;
       }
       this.#full.shift();
     }

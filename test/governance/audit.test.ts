@@ -74,6 +74,12 @@ test("a hundred rows are written at once, and what is beyond them waits for its 
     Array.from({ length: 200 }, (_, i) => `type-${199 - i}`),
   );
   assert.equal(planned, 1);
+  for (let i = 0; i < 20; i++) await nextTurn();
+  assert.equal((await auditPage(store.tenant("acme"), {}, null, 500)).rows.length, 200);
+  // One that writes full batches hears that all is to be written, wherever it is.
+  for (let i = 0; i < 100; i++) log.record("acme", event("more"));
+  assert.equal(await log.flush(), true);
+  assert.equal((await auditPage(store.tenant("acme"), {}, null, 500)).rows.length, 350);
 });
 
 describe("a flush that fails", () => {
