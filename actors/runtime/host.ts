@@ -170,6 +170,7 @@ export class ActorHost {
     cell.phase = "empty";
     if (!(error instanceof SvcError)) this.#noteCrash(cell, error);
     this.#refuseWaiting(cell, SvcError.from(error));
+    this.#letGo(cell);
   }
 
   #refuseWaiting(cell: Cell, refusal: SvcError): void {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cellsMax, sweepCells, sweepMs } from "../../../actors/runtime/idle-sweep.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import { probeNode } from "../../support/probe-actor.ts";
 
 test("an idle actor leaves memory after its time without a message, and not before", async () => {
@@ -174,6 +175,22 @@ test("beyond so many actors those of a kind that leaves crowds leave as soon as 
   assert.equal(node.host.size, cellsMax);
   await node.outcomes([node.ask("work", 1, "0")]);
   assert.equal(node.host.size, cellsMax, "up to so many stay");
+});
+
+test("beyond so many actors those that could not be loaded leave too", async () => {
+  const node = probeNode({
+    leavesCrowds: true,
+    load: async ({ key }) => {
+      if (key === "a") throw new SvcError("storage_unavailable");
+      return {};
+    },
+  });
+  await node.outcomes(Array.from({ length: cellsMax }, (_, index) => node.ask("work", index, String(index))));
+
+  const [refused] = await node.outcomes([node.ask("work", 1, "a")]);
+
+  assert.deepEqual(refused, { refused: "storage_unavailable" });
+  assert.equal(node.host.size, cellsMax);
 });
 
 test("an actor that asks to leave while it is at something leaves when that is over", async () => {
