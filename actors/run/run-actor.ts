@@ -38,8 +38,8 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     "request",
   ],
   reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
+  // Of one without a thread nobody else knows that it was accepted, when it is sent again.
   passivateAfterMs: 10_000,
-  leavesCrowds: true,
   load: () => ({ run: null, output: null, parked: false, log: null, key: null, taking: null, accepted: null }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
   idle: ({ run, parked, output }) => run === null && !(parked && output !== null),

@@ -7,6 +7,8 @@ export const sweepMs = 1_000;
 export const sweepCells = 2_000;
 /** Of the actors in memory that are more than this idle ones leave at the next look, and those of some kinds at once. */
 export const cellsMax = 4_000;
+/** How many are looked at each time while there are more: a look takes a millisecond or two, and no load brings so many in a second. */
+export const crowdCells = 20_000;
 
 /** Lets idle actors leave memory, as long as it is not closed. */
 export class IdleSweep {
@@ -38,7 +40,7 @@ export class IdleSweep {
   /** Looks at some actors each time and goes on from there the next time, so that many actors cost no long pause. */
   #sweep(): void {
     const now = this.#env.now();
-    const looks = this.#cells.size > cellsMax ? cellsMax : sweepCells;
+    const looks = this.#cells.size > cellsMax ? crowdCells : sweepCells;
     for (let looked = 0; looked < looks; looked++) {
       const cell = this.#cells.at(this.#at);
       if (cell === undefined) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellsMax, sweepCells, sweepMs } from "../../../actors/runtime/idle-sweep.ts";
+import { cellsMax, crowdCells, sweepCells, sweepMs } from "../../../actors/runtime/idle-sweep.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { probeNode } from "../../support/probe-actor.ts";
 
@@ -213,6 +213,17 @@ test("an actor that asks to leave while it is at something leaves when that is o
   assert.equal(node.host.size, 0);
   await node.outcomes([node.ask("end", 4)]);
   assert.deepEqual([loads, node.host.size], [2, 1], "who comes after that stays");
+});
+
+test("a look at a crowd lets go of as many as a second of load brings", async () => {
+  const node = probeNode({ passivateAfterMs: 3_600_000, mailboxLimit: 1, load: () => ({}) });
+  for (let from = 0; from < crowdCells; from += 5_000)
+    await node.outcomes(Array.from({ length: 5_000 }, (_, index) => node.ask("work", index, String(from + index))));
+  assert.ok(node.host.size > cellsMax * 2, `${node.host.size} actors`);
+
+  await node.sim.advance(sweepMs);
+
+  assert.ok(node.host.size <= cellsMax, `${node.host.size} actors`);
 });
 
 test("up to so many actors are left their time", async () => {

@@ -1,6 +1,8 @@
 // A turn that is sent again with its run id, as an http thread does when it does not know whether it was accepted: it runs once.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { cellsMax } from "../../../actors/runtime/idle-sweep.ts";
+import { runAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
@@ -62,6 +64,23 @@ describe("a turn that is sent again with its run id", () => {
       assert.equal(process.deps.liveRuns.size, 0);
     });
   }
+
+  test("without a thread runs once where very many actors are in memory, too", async () => {
+    const { process, model } = start();
+    const asked = { manifest: "agent", thread_suffix: null, run_id: env.id() };
+    for (let at = 0; at <= cellsMax; at += 1_000)
+      await Promise.all(
+        Array.from({ length: 1_000 }, (_, index) =>
+          process.bus.ask(runAddress(tenantId, null, `none-${at + index}`), "alive", {}),
+        ),
+      );
+    assert.ok(process.host.size > cellsMax, `${process.host.size} actors`);
+
+    await process.submit(asked).ended;
+    assert.deepEqual(await process.submit(asked).accepted, { kind: "started" });
+
+    assert.equal(model.requests.length, 1);
+  });
 
   test("on a thread is written once, and another run id is another turn", async () => {
     const { process, model } = start();
