@@ -1,4 +1,8 @@
-import { _, Ajv, type CodeGen, type CodeKeywordDefinition, type KeywordCxt, Name, type Options } from "ajv";
+import type { Ajv, CodeGen, CodeKeywordDefinition, KeywordCxt, Name, Options } from "ajv";
+import { lazily, lazyPackage } from "./lazily.ts";
+
+/** Ajv itself, and what its validators are written with. */
+export const ajvPackage = lazyPackage("ajv");
 
 /** Validation stops at this many problems (decision 74), and a refusal tells no more. */
 export const problemsMax = 20;
@@ -11,7 +15,7 @@ const loopKeywords = ["items", "additionalProperties"];
  * On its own Ajv stops at the first one, or makes one for each of a hundred thousand items.
  */
 export function createAjv(options: Options): Ajv {
-  const ajv = new Ajv({ ...options, allErrors: true });
+  const ajv = new (ajvPackage().Ajv)({ ...options, allErrors: true });
   for (const keyword of loopKeywords) {
     const definition = ajv.getKeyword(keyword) as CodeKeywordDefinition;
     ajv.removeKeyword(keyword);
@@ -27,17 +31,18 @@ export function createAjv(options: Options): Ajv {
 }
 
 /** How Ajv's validators call the number of errors so far. */
-const errors = new Name("errors");
+const errors = lazily(() => new (ajvPackage().Name)("errors"));
 
 /** The context of a keyword whose loops end when they have found enough. Errors within anyOf that were taken back do not count. */
 function withBoundedLoops(context: KeywordCxt): KeywordCxt {
   const { gen } = context;
-  const before = gen.const("before", errors);
+  const { _ } = ajvPackage();
+  const before = gen.const("before", errors());
   const bounded =
     (body: (name: Name) => void) =>
     (name: Name): void => {
       body(name);
-      gen.if(_`${errors} - ${before} >= ${problemsMax}`, () => gen.break());
+      gen.if(_`${errors()} - ${before} >= ${problemsMax}`, () => gen.break());
     };
   const loops: Pick<CodeGen, "forRange" | "forIn"> = {
     forRange: (name, from, to, body, kind) => gen.forRange(name, from, to, bounded(body), kind),

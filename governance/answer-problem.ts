@@ -1,4 +1,6 @@
-import { Ajv, type ValidateFunction } from "ajv";
+import type { ValidateFunction } from "ajv";
+import { lazily } from "../bus/lazily.ts";
+import { ajvPackage } from "../bus/schema-validator.ts";
 import { JsonFault, parseStrictJson } from "../bus/strict-json.ts";
 import type { AnswerSchema } from "../manifests/answer-schema.ts";
 
@@ -26,15 +28,15 @@ export function checkAnswer(schema: AnswerSchema, text: string): CheckedAnswer {
 }
 
 // Schemas were read and bounded when their manifests were compiled.
-const ajv = new Ajv({ strict: false, ownProperties: true, validateFormats: false });
+const ajv = lazily(() => new (ajvPackage().Ajv)({ strict: false, ownProperties: true, validateFormats: false }));
 const validators = new WeakMap<AnswerSchema, ValidateFunction>();
 
 function validatorOf(schema: AnswerSchema): ValidateFunction {
   let validate = validators.get(schema);
   if (validate === undefined) {
-    validate = ajv.compile(schema.tree);
+    validate = ajv().compile(schema.tree);
     // Ajv would keep the schema for ever; it is ours to forget when its agent is gone.
-    ajv.removeSchema(schema.tree);
+    ajv().removeSchema(schema.tree);
     validators.set(schema, validate);
   }
   return validate;

@@ -1,4 +1,6 @@
-import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
+import type { ErrorObject, ValidateFunction } from "ajv";
+import { lazily } from "../bus/lazily.ts";
+import { ajvPackage } from "../bus/schema-validator.ts";
 import type { ToolSpec } from "../manifests/registries.ts";
 
 /** What is wrong with arguments as a value, in words for the model; null when they fit their tool. */
@@ -9,15 +11,17 @@ export function argumentsProblem(tool: Pick<ToolSpec, "parameters">, args: unkno
 }
 
 /** Also for schemas of manifests: those are held against what is carried out when they are compiled, and formats are notes. */
-const ajv = new Ajv({ strict: false, validateFormats: false, validateSchema: false, ownProperties: true });
+const ajv = lazily(
+  () => new (ajvPackage().Ajv)({ strict: false, validateFormats: false, validateSchema: false, ownProperties: true }),
+);
 const validators = new WeakMap<object, ValidateFunction>();
 
 function validatorOf(tool: Pick<ToolSpec, "parameters">): ValidateFunction {
   let validate = validators.get(tool.parameters);
   if (validate === undefined) {
-    validate = ajv.compile(tool.parameters);
+    validate = ajv().compile(tool.parameters);
     // Ajv would keep the schema for ever; it is ours to forget when its tool is gone.
-    ajv.removeSchema(tool.parameters);
+    ajv().removeSchema(tool.parameters);
     validators.set(tool.parameters, validate);
   }
   return validate;

@@ -1,4 +1,5 @@
-import { Ajv } from "ajv";
+import { lazily } from "../bus/lazily.ts";
+import { ajvPackage } from "../bus/schema-validator.ts";
 import type { Path } from "./problems.ts";
 
 // The schema of an answer is written by tenants and held against what a model says, so it has to be one that is cheap to ask: a tree
@@ -29,7 +30,7 @@ const plain = new Set([
 const silent = new Set(["$schema", "$id", "$comment", "$defs", "definitions", "format"]);
 const listsOfSchemas = new Set(["anyOf", "oneOf", "allOf"]);
 
-const ajv = new Ajv({ strict: false, validateFormats: false });
+const ajv = lazily(() => new (ajvPackage().Ajv)({ strict: false, validateFormats: false }));
 
 /** Reads a schema of a manifest; `refuse` is told what of it cannot be honoured, and where. */
 export function readAnswerSchema(
@@ -37,8 +38,8 @@ export function readAnswerSchema(
   refuse: (at: Path, says: string) => void,
 ): AnswerSchema | null {
   const read = readTree(schema, refuse);
-  if (read === null || ajv.validateSchema(read.tree) === true) return read;
-  const [error] = ajv.errors ?? [];
+  if (read === null || ajv().validateSchema(read.tree) === true) return read;
+  const [error] = ajv().errors ?? [];
   refuse([], `is no JSON Schema: ${error?.instancePath ?? ""} ${error?.message ?? ""}`.trimEnd());
   return null;
 }

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from "node:net";
+import { lazily } from "../../bus/lazily.ts";
 
 /**
  * Whose word a destination rests on. `public`: a tenant's, a model's or a document's, which may lead to the internet alone.
@@ -14,9 +15,9 @@ export function allowsAddress(policy: EgressPolicy, address: string): boolean {
   const version = isIP(address);
   if (version === 0 || address.includes("%")) return false;
   const family = version === 4 ? "ipv4" : "ipv6";
-  if (nowhere.check(address, family)) return false;
+  if (nowhere().check(address, family)) return false;
   if (policy === "operator") return true;
-  return (family === "ipv4" || outside.check(address, family)) && !special.check(address, family);
+  return (family === "ipv4" || outside().check(address, family)) && !special().check(address, family);
 }
 
 /** Of IPv6 what is global unicast, and IPv4 in its clothes. A list of IPv4 networks finds mapped addresses by itself. */
@@ -64,11 +65,13 @@ const nowhere = listOf(
   "192.0.0.192/32",
 );
 
-function listOf(...networks: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const network of networks) {
-    const [address = "", bits] = network.split("/");
-    list.addSubnet(address, Number(bits), isIP(address) === 4 ? "ipv4" : "ipv6");
-  }
-  return list;
+function listOf(...networks: readonly string[]): () => BlockList {
+  return lazily(() => {
+    const list = new BlockList();
+    for (const network of networks) {
+      const [address = "", bits] = network.split("/");
+      list.addSubnet(address, Number(bits), isIP(address) === 4 ? "ipv4" : "ipv6");
+    }
+    return list;
+  });
 }

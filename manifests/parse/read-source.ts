@@ -1,4 +1,5 @@
-import { Composer, type Document, isScalar, Lexer, LineCounter, Parser, visit } from "yaml";
+import type { Document, LineCounter } from "yaml";
+import { lazyPackage } from "../../bus/lazily.ts";
 import { problemsMax } from "../../bus/schema-validator.ts";
 import { objectMembersMax, valuesMax } from "../../bus/strict-json.ts";
 import { depthMax, manifestBytesMax, manifestMembersMax } from "../bounds.ts";
@@ -8,13 +9,15 @@ import { type Path, type Problem, refuseProblems } from "../problems.ts";
 // YAML library composes nodes recursively and dies, with its process, on deep nesting; so depth and amount are bounded while
 // its tokens are made, before anything is composed.
 
+const yaml = lazyPackage("yaml");
+
 const lexemesMax = 50_000;
 const aliasesMax = 100;
 
 /** The JSON value of a text in YAML or JSON. Throws invalid_manifest for anything that two parsers might read differently. */
 export function readText(text: string): unknown {
   if (Buffer.byteLength(text) > manifestBytesMax) refuse("too_long", `is longer than ${manifestBytesMax} bytes`);
-  const lines = new LineCounter();
+  const lines = new (yaml().LineCounter)();
   const document = compose(text, lines);
   const problems: Problem[] = [];
   const report = (offset: number | undefined, what: string) => {
@@ -49,7 +52,7 @@ export function decodeUtf8(bytes: Uint8Array): string | null {
 }
 
 function compose(text: string, lines: LineCounter): Document {
-  const composer = new Composer({
+  const composer = new (yaml().Composer)({
     version: "1.2",
     schema: "core",
     stringKeys: true,
@@ -64,6 +67,7 @@ function compose(text: string, lines: LineCounter): Document {
 }
 
 function* boundedTokens(text: string, lines: LineCounter) {
+  const { Lexer, Parser } = yaml();
   const parser = new Parser(lines.addNewLine);
   lines.addNewLine(0);
   let lexemes = 0;
@@ -77,6 +81,7 @@ function* boundedTokens(text: string, lines: LineCounter) {
 
 /** Keys that are there twice, aliases beyond the bound, and whole numbers that JSON numbers cannot carry. */
 function checkNodes(document: Document, report: (offset: number | undefined, what: string) => void): void {
+  const { isScalar, visit } = yaml();
   let aliases = 0;
   visit(document, {
     Map(_key, map) {

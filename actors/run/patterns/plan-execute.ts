@@ -1,3 +1,4 @@
+import { lazily } from "../../../bus/lazily.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
@@ -97,7 +98,7 @@ async function makePlan(scope: RunScope, progress: Progress): Promise<Ending | n
       tools: agent.tools.map(({ name, description }) => ({ name, description })),
       ...(progress.done.length > 0 && { done: progress.done }),
     },
-    answer: planSchema,
+    answer: planSchema(),
   });
   if (outcome.kind !== "answer" && outcome.kind !== "unusable") return notAnswered(scope, outcome);
   if (outcome.kind === "unusable")
@@ -153,22 +154,24 @@ function isFailure({ text, isRefused, stop_reason }: ReleasedReply): boolean {
   return isRefused || stop_reason === "refusal" || stop_reason === "max_tokens" || /^\s*FAILED\b/.test(text);
 }
 
-const planSchema = readOwnSchema({
-  type: "object",
-  properties: {
-    subtasks: {
-      type: "array",
-      items: {
-        type: "object",
-        properties: { title: { type: "string" }, task: { type: "string" } },
-        required: ["title", "task"],
-        additionalProperties: false,
+const planSchema = lazily(() =>
+  readOwnSchema({
+    type: "object",
+    properties: {
+      subtasks: {
+        type: "array",
+        items: {
+          type: "object",
+          properties: { title: { type: "string" }, task: { type: "string" } },
+          required: ["title", "task"],
+          additionalProperties: false,
+        },
       },
     },
-  },
-  required: ["subtasks"],
-  additionalProperties: false,
-});
+    required: ["subtasks"],
+    additionalProperties: false,
+  }),
+);
 
 function planTask(most: number): string {
   return `You plan the work of an assistant. You are given JSON: the conversation, the tools that the assistant has, and what was done already, \

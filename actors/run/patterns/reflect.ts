@@ -1,3 +1,4 @@
+import { lazily } from "../../../bus/lazily.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
 import { decide, stateOf } from "../model/decide.ts";
 import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
@@ -93,7 +94,7 @@ async function verify(scope: RunScope, text: string): Promise<Verdict | null> {
     routes: verifier === null ? scope.plan.routes : [verifier],
     task: criteria === "" ? task : `${task}\n\nWhat to look for: ${criteria}`,
     given: { conversation: givenMessages(branch.slice(turnStart)), answer: text },
-    answer: verdictSchema,
+    answer: verdictSchema(),
   });
   if (outcome.kind === "answer")
     return { score: outcome.value.score, feedback: outcome.value.feedback.slice(0, 4_000) };
@@ -114,12 +115,14 @@ const decisionOptions = {
   poor: "The reply is useless or wrong, or leaves out something that was asked for.",
 };
 
-const verdictSchema = readOwnSchema({
-  type: "object",
-  properties: { score: { type: "number", minimum: 0, maximum: 1 }, feedback: { type: "string" } },
-  required: ["score", "feedback"],
-  additionalProperties: false,
-});
+const verdictSchema = lazily(() =>
+  readOwnSchema({
+    type: "object",
+    properties: { score: { type: "number", minimum: 0, maximum: 1 }, feedback: { type: "string" } },
+    required: ["score", "feedback"],
+    additionalProperties: false,
+  }),
+);
 
 function again({ text, feedback }: Draft): string {
   return `Your draft of the answer was judged, and nobody has read it. The draft:\n\n${text}\n\nWhat has to be better: ${feedback}\n\n\
