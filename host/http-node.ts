@@ -29,7 +29,8 @@ import { openStore } from "../storage/client.ts";
 import { FileStore } from "../storage/files/file-store.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
-import { allMigrations, type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
+import { allMigrations } from "./all-migrations.ts";
+import { type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
 
 /** What an http thread is started with; it crosses to the thread as it is. */
 export interface HttpNodeConfig {

@@ -8,8 +8,6 @@ import { hookControl } from "../governance/controls/hook.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { MoreRoutes } from "../http/routes/all.ts";
 import type { Plugin, PluginServices, PluginTool } from "../plugins/plugin.ts";
-import { migrations } from "../storage/migrations/list.ts";
-import type { Migration } from "../storage/store/migration.ts";
 import type { PeriodicTask } from "./task-runner.ts";
 
 // What plugins bring, as the lists that the seams take.
@@ -25,12 +23,6 @@ type Plugins = readonly LoadedPlugin[];
 /** What plugins let the operator set. */
 export function pluginSettings(plugins: Plugins): readonly Setting<unknown>[] {
   return plugins.flatMap(({ plugin }) => plugin.settings ?? []);
-}
-
-/** Every migration of a deployment, ours first, in the order of their revisions. */
-export function allMigrations(plugins: Plugins): readonly Migration[] {
-  const theirs = plugins.flatMap(({ plugin }) => plugin.migrations ?? []);
-  return [...migrations, ...theirs.toSorted((a, b) => (a.revision < b.revision ? -1 : 1))];
 }
 
 /** Their routes, listed under their names in the reference. */

@@ -22,6 +22,7 @@ import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import { type Backlog, backlog } from "../storage/tables/backlog.ts";
 import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
 import { type Actors, startActors } from "./actor-node.ts";
+import { allMigrations } from "./all-migrations.ts";
 import { warningsOfDuties } from "./duties.ts";
 import { warningOfAnonymous } from "./expecting-anonymous.ts";
 import { HostLease } from "./host-lease.ts";
@@ -29,7 +30,7 @@ import { createHttpNode, type HttpNode, type HttpNodeConfig, type MainControl } 
 import type { HttpControl } from "./http-worker.ts";
 import { watchManifests } from "./manifest-watch.ts";
 import { periodicTasks } from "./periodic-tasks.ts";
-import { allMigrations, type LoadedPlugin, pluginProviders, pluginTasks } from "./plugin-seams.ts";
+import { type LoadedPlugin, pluginProviders, pluginTasks } from "./plugin-seams.ts";
 import { importPlugins } from "./plugins.ts";
 import { AbandonedRuns } from "./recovery.ts";
 import { ActorSystem } from "./system.ts";

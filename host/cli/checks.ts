@@ -17,7 +17,8 @@ import { bundledManifests, openManifestDirectory } from "../../manifests/sources
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
 import { currentRevision, refuseNotWhole, schemaBehind } from "../../storage/migrate.ts";
 import type { Migration } from "../../storage/store/migration.ts";
-import { allMigrations, type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
+import { allMigrations } from "../all-migrations.ts";
+import { type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
 import type { Deployment } from "../plugins.ts";
 import { type Binary, checkBinary } from "./binaries.ts";
 import { checkManifestDirectory } from "./manifest-file.ts";

@@ -4,7 +4,7 @@ import { errorText } from "../../governance/settings/problem-lines.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import { MigrationRefused, migrate } from "../../storage/migrate.ts";
 import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
-import { allMigrations } from "../plugin-seams.ts";
+import { allMigrations } from "../all-migrations.ts";
 import { loadDeployment } from "../plugins.ts";
 import { type Command, failed } from "./command.ts";
 
