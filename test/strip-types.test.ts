@@ -1,0 +1,71 @@
+// What a start keeps of its files for the next one, and that it is never kept for a file that has changed.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { cleanup, tempDir } from "./support/temp.ts";
+
+/** An installation of two files, the second of which can be written anew; it says what that one holds, once its pack is there when that is waited for. */
+function installation(t: TestContext) {
+  const root = tempDir(cleanup(t));
+  const cache = join(root, "node_modules/.cache/svc-strip-types", process.version);
+  const pack = join(cache, "serve.pack");
+  copyFileSync(fileURLToPath(new URL("../strip-types.js", import.meta.url)), join(root, "strip-types.js"));
+  writeFileSync(join(root, "package.json"), '{ "type": "module" }');
+  mkdirSync(join(root, "host"));
+  writeFileSync(
+    join(root, "svc.ts"),
+    `import { existsSync } from "node:fs";
+     import { word } from "./host/word.ts";
+     const until: string | undefined = process.argv[3];
+     if (until !== undefined) while (!existsSync(until)) await new Promise((done) => setTimeout(done, 20));
+     console.log(word);`,
+  );
+  const word = join(root, "host/word.ts");
+  return {
+    word,
+    pack,
+    write: (value: string) => writeFileSync(word, `export const word: string = "${value}";\n`),
+    run(command: string, ...args: string[]) {
+      const { stdout, stderr, status } = spawnSync(
+        process.execPath,
+        ["--import", "./strip-types.js", join(root, "svc.ts"), command, ...args],
+        { cwd: root, encoding: "utf8", timeout: 20_000, env: { ...process.env, NODE_OPTIONS: "" } },
+      );
+      assert.equal(status, 0, stderr);
+      return stdout.trim();
+    },
+  };
+}
+
+test("a start reads one file in the place of many, and each that has changed since, whatever its times say", async (t) => {
+  const { word, pack, write, run } = installation(t);
+  write("one");
+  await delay(1_100);
+  assert.equal(run("doctor"), "one");
+  assert.ok(!existsSync(pack), "only the server's own files are kept");
+  assert.equal(run("serve", pack), "one");
+
+  writeFileSync(pack, readFileSync(pack, "latin1").replace('"one"', '"six"'), "latin1");
+  assert.equal(run("serve"), "six", "what stands in the pack is what is loaded");
+
+  const { atime, mtime } = statSync(word);
+  write("two");
+  utimesSync(word, atime, mtime);
+  assert.equal(run("serve"), "two");
+
+  writeFileSync(pack, "");
+  assert.equal(run("serve"), "two", "a pack that cannot be read is none");
+});
+
+test("a file that has only just been written is not kept: its next change may have the same times", async (t) => {
+  const { pack, word, write, run } = installation(t);
+  await delay(1_100);
+  write("new");
+  assert.equal(run("serve", pack), "new");
+  assert.ok(!readFileSync(pack).includes(word), "the new file is not in it");
+  assert.ok(readFileSync(pack).includes("svc.ts"), "the old one is");
+});
