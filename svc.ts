@@ -9,8 +9,8 @@ import { bootRefusals } from "./governance/settings/boot-refusals.ts";
 import { type Command, type Talk, textOption, UsageError } from "./host/cli/command.ts";
 import { type Commands, dispatch } from "./host/cli/dispatch.ts";
 import type { Terminal } from "./host/cli/list-table.ts";
+import { type Deployment, loadDeployment } from "./host/deployment.ts";
 import { pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
-import { type Deployment, loadDeployment } from "./host/plugins.ts";
 import type { Registries } from "./manifests/registries.ts";
 
 const env = systemEnv();

@@ -10,7 +10,8 @@ import {
   type ProviderOptions,
 } from "../../governance/settings/model-options.ts";
 import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
-import { type Settings, SettingsError } from "../../governance/settings/settings.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import { SettingsError } from "../../governance/settings/settings-error.ts";
 import type { EmbeddingRoute, ModelRoute } from "../../manifests/registries.ts";
 import { anthropicProvider } from "./anthropic-provider.ts";
 import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";

@@ -10,6 +10,7 @@ import { queueSettings } from "./queue-settings.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
 import { limitSettings, serverSettings } from "./server-settings.ts";
 import type { Setting } from "./setting.ts";
+import { type SettingIssue, SettingsError } from "./settings-error.ts";
 import { refuseUnbuilt, unbuiltSettings } from "./unbuilt.ts";
 import { webhookSettings } from "./webhook-settings.ts";
 
@@ -58,23 +59,6 @@ export interface Settings extends Values {
   readonly fromEnvironment: readonly string[];
   /** SVC_* names that are no setting: most likely misspelt. */
   readonly unknownNames: readonly string[];
-}
-
-/** One setting that does not stand. The reason never repeats the value. */
-export interface SettingIssue {
-  readonly name: string;
-  readonly reason: string;
-}
-
-/** The environment holds settings that do not stand, all of them listed. */
-export class SettingsError extends Error {
-  readonly issues: readonly SettingIssue[];
-
-  constructor(issues: readonly SettingIssue[]) {
-    super(issues.map(({ name, reason }) => `${name} ${reason}`).join("\n"));
-    this.name = "SettingsError";
-    this.issues = issues;
-  }
 }
 
 /** Variables by name, as a process has them. */

@@ -8,7 +8,7 @@ import type { Contents } from "../../storage/backup/contents.ts";
 import { filesOf } from "../../storage/backup/contents.ts";
 import { makeBackup, TargetTaken } from "../../storage/make-backup.ts";
 import { openObjectStore } from "../../storage/objects/open.ts";
-import { loadDeployment } from "../plugins.ts";
+import { loadDeployment } from "../deployment.ts";
 import { type Command, type CommandIo, failed, type Outcome } from "./command.ts";
 
 /** `svc backup`: copies what a deployment keeps, while its server runs or not. */

@@ -1,7 +1,8 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { meant } from "../../bus/nearest.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
-import { SettingsError, settingNames } from "../../governance/settings/settings.ts";
+import { settingNames } from "../../governance/settings/settings.ts";
+import { SettingsError } from "../../governance/settings/settings-error.ts";
 import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, UsageError } from "./command.ts";
 import { commandHelp, overview } from "./help.ts";
 import { harmless } from "./terminal-text.ts";

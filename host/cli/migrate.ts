@@ -5,7 +5,7 @@ import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import { MigrationRefused, migrate } from "../../storage/migrate.ts";
 import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
 import { allMigrations } from "../all-migrations.ts";
-import { loadDeployment } from "../plugins.ts";
+import { loadDeployment } from "../deployment.ts";
 import { type Command, failed } from "./command.ts";
 
 /** `svc migrate`: brings the schema of SVC_DATABASE_URL to a revision. */

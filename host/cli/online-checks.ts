@@ -2,8 +2,8 @@ import { type ProbedProvider, probeProviders } from "../../actors/models/provide
 import type { Env } from "../../bus/env.ts";
 import { Egress } from "../../governance/egress/egress.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
+import type { Deployment } from "../deployment.ts";
 import { pluginProviders } from "../plugin-seams.ts";
-import type { Deployment } from "../plugins.ts";
 import type { Check } from "./checks.ts";
 
 const statuses: Readonly<Record<ProbedProvider["status"], Check["status"]>> = {

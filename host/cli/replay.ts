@@ -5,7 +5,7 @@ import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { readManifestFile } from "../../manifests/sources/files.ts";
 import { openReadOnly } from "../../storage/read-only.ts";
-import { loadDeployment } from "../plugins.ts";
+import { loadDeployment } from "../deployment.ts";
 import { NotOnRecord } from "../replay/recorded-run.ts";
 import { type Replay, replayRun } from "../replay/replay.ts";
 import { type Command, type CommandIo, failed, type Outcome, textOption, UsageError } from "./command.ts";

@@ -6,7 +6,7 @@ import { openObjectStore } from "../../storage/objects/open.ts";
 import { checkBackup, restoreBackup, TargetNotEmpty } from "../../storage/restore-backup.ts";
 import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
 import { allMigrations } from "../all-migrations.ts";
-import { loadDeployment } from "../plugins.ts";
+import { loadDeployment } from "../deployment.ts";
 import { reasonOf, secondsOf, sizeOf, sumsOf } from "./backup.ts";
 import { type Command, failed } from "./command.ts";
 

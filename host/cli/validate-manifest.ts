@@ -5,7 +5,7 @@ import { problemLines } from "../../governance/settings/problem-lines.ts";
 import { serverSettings } from "../../governance/settings/server-settings.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { unbuiltDefaults } from "../../manifests/compile/unbuilt.ts";
-import { loadDeployment } from "../plugins.ts";
+import { loadDeployment } from "../deployment.ts";
 import { type Command, type CommandArgs, failed, type Outcome, UsageError } from "./command.ts";
 import type { RegistriesOf } from "./doctor.ts";
 import { readTenant } from "./keys.ts";

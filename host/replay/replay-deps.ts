@@ -20,8 +20,8 @@ import { FileStore } from "../../storage/files/file-store.ts";
 import { openObjectStore } from "../../storage/objects/open.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { createActorDeps } from "../actor-deps.ts";
+import type { Deployment } from "../deployment.ts";
 import { pluginOffers, pluginPatterns, pluginProviders } from "../plugin-seams.ts";
-import type { Deployment } from "../plugins.ts";
 
 /**
  * What a run is made of in this deployment, with nothing that reaches outside: no controls, no tools, no queue, and an audit that is

@@ -14,7 +14,7 @@ import type { ObjectSource } from "../../manifests/sources/texts.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import type { CallFacts } from "../../storage/tables/model-calls.ts";
 import type { RunEnding, RunRow } from "../../storage/tables/runs.ts";
-import type { Deployment } from "../plugins.ts";
+import type { Deployment } from "../deployment.ts";
 import { Aliases } from "./aliases.ts";
 import { compareValues, type Difference, type Divergence } from "./difference.ts";
 import { RecordedModel } from "./recorded-model.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { installedBinaries } from "../../host/cli/binaries.ts";
 import { doctorCommand } from "../../host/cli/doctor.ts";
-import { loadDeployment } from "../../host/plugins.ts";
+import { loadDeployment } from "../../host/deployment.ts";
 import { runJson, someRegistries } from "../host/cli/support.ts";
 import { startServer } from "../support/server.ts";
 import { layers, root } from "../support/source.ts";

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Environment, SettingsError } from "../../governance/settings/settings.ts";
-import { loadDeployment } from "../../host/plugins.ts";
+import type { Environment } from "../../governance/settings/settings.ts";
+import { SettingsError } from "../../governance/settings/settings-error.ts";
+import { loadDeployment } from "../../host/deployment.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 /** Where the files lie. */

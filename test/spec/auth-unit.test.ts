@@ -7,7 +7,8 @@ import { createAuthenticator } from "../../governance/auth/authenticator.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import { missingScopes, requireChat, requireScopes } from "../../governance/auth/scopes.ts";
 import { bootRefusals } from "../../governance/settings/boot-refusals.ts";
-import { type Environment, loadSettings, SettingsError } from "../../governance/settings/settings.ts";
+import { type Environment, loadSettings } from "../../governance/settings/settings.ts";
+import { SettingsError } from "../../governance/settings/settings-error.ts";
 import {
   authenticate,
   bearer,

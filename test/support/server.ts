@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../../governance/settings/settings.ts";
-import { loadDeployment } from "../../host/plugins.ts";
+import { loadDeployment } from "../../host/deployment.ts";
 import { type ServeOptions, serve } from "../../host/serve.ts";
 import type { ActorSystem } from "../../host/system.ts";
 import { busInBytes } from "./bus-in-bytes.ts";

@@ -7,7 +7,8 @@ import { decisionAddress } from "../../../actors/models/decision-provider.ts";
 import { DecisionReader } from "../../../actors/models/decision-reader.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import type { ProviderOptions } from "../../../governance/settings/model-options.ts";
-import { type Environment, loadSettings, SettingsError } from "../../../governance/settings/settings.ts";
+import { type Environment, loadSettings } from "../../../governance/settings/settings.ts";
+import { SettingsError } from "../../../governance/settings/settings-error.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 
 const modelsOf = (environment: Environment) => createModels(loadSettings(environment), systemEnv());

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createModels } from "../../../actors/models/create-models.ts";
 import { bootRefusals } from "../../../governance/settings/boot-refusals.ts";
-import { loadSettings, SettingsError } from "../../../governance/settings/settings.ts";
+import { loadSettings } from "../../../governance/settings/settings.ts";
+import { SettingsError } from "../../../governance/settings/settings-error.ts";
 import { stillEnv } from "../../actors/models/support.ts";
 
 const base_url = "http://127.0.0.1:11434/v1";

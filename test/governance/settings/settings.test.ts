@@ -8,10 +8,10 @@ import {
   type Environment,
   loadSettings,
   readSettings,
-  SettingsError,
   settingsSections,
   withoutSigningKey,
 } from "../../../governance/settings/settings.ts";
+import { SettingsError } from "../../../governance/settings/settings-error.ts";
 import { storeConfigOf } from "../../../governance/settings/store-config.ts";
 import { unbuiltSettings } from "../../../governance/settings/unbuilt.ts";
 

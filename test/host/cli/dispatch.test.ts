@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
-import { SettingsError } from "../../../governance/settings/settings.ts";
+import { SettingsError } from "../../../governance/settings/settings-error.ts";
 import { type Command, failed } from "../../../host/cli/command.ts";
 import { type Commands, dispatch } from "../../../host/cli/dispatch.ts";
 import { versionCommand } from "../../../host/cli/version.ts";
