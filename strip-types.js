@@ -2,7 +2,7 @@
 // Node strips types by itself, but it loads a 30 MB WebAssembly parser into every thread to do so and does it again
 // at every start. With this hook a thread pays for that parser only when a file has changed since the last start, and for V8's
 // compiler as well. The threads of a server find all their files in one, their pack: that is a tenth of a start.
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { enableCompileCache, flushCompileCache, registerHooks, stripTypeScriptTypes } from "node:module";
 import { fileURLToPath } from "node:url";
 import { deserialize, serialize } from "node:v8";
@@ -12,6 +12,7 @@ const cacheDir = fileURLToPath(new URL(`./node_modules/.cache/svc-strip-types/${
 
 /** This installation, with a slash at its end. */
 const root = new URL("./", import.meta.url).href;
+const rootPath = fileURLToPath(root);
 
 /** When a thread has loaded what it needs. */
 const compiledMs = 3_000;
@@ -22,13 +23,13 @@ const settledMs = 1_000;
 /** What this thread is of the server: each kind has a pack of its own. Null for all else, of which there are too many: each test is one. */
 const kind = kindOfThread();
 const packPath = `${cacheDir}${kind}.pack`;
-/** By path, what threads of this kind have loaded; null where none is kept, and when this thread has loaded what it needs. */
+/** By path, the files of this installation that threads of this kind have loaded; null where none is kept, and when this thread has loaded what it needs. */
 let pack = readPack();
 let isPackBehind = false;
 
 /** Stripped text of one file: from the pack when the file has not been touched since, else by its content. */
 function strip(path) {
-  if (pack === null) return stripText(readFileSync(path, "utf8"));
+  if (pack === null || !path.startsWith(rootPath)) return stripText(readFileSync(path, "utf8"));
   const { ino, size, mtimeMs, ctimeMs } = statSync(path);
   const version = `${ino}-${size}-${mtimeMs}-${ctimeMs}`;
   const packed = pack.get(path);
@@ -43,7 +44,7 @@ function strip(path) {
 
 function kindOfThread() {
   const [, entry = "", command] = process.argv;
-  const name = entry.startsWith(fileURLToPath(root)) ? entry.slice(fileURLToPath(root).length) : "";
+  const name = entry.startsWith(rootPath) ? entry.slice(rootPath.length) : "";
   if (isMainThread) return /^svc\.[jt]s$/.test(name) && command === "serve" ? "serve" : null;
   return /^(host|http|storage)[/\\][\w/\\-]+\.ts$/.test(name) ? name.replaceAll(/[/\\]/g, "-") : null;
 }
@@ -82,7 +83,10 @@ function keep(path, content) {
 /** What a thread has loaded by now is what the next one of its kind begins with. */
 function keepLoaded() {
   flushCompileCache();
-  if (isPackBehind) keep(packPath, serialize(pack));
+  if (isPackBehind) {
+    for (const path of pack.keys()) if (!existsSync(path)) pack.delete(path);
+    keep(packPath, serialize(pack));
+  }
   pack = null;
 }
 
