@@ -1,23 +1,21 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
 import type { TSchema } from "typebox";
 import { SvcError } from "../bus/errors.ts";
-import { lazily } from "../bus/lazily.ts";
 import { offered } from "../bus/nearest.ts";
 import { createAjv, problemsMax } from "../bus/schema-validator.ts";
 
 // Requests are held against the schemas of their route. Validators are made at the first request of a route and kept: making
 // all of them would be most of the time of a start.
 
-const ajv = lazily(() =>
-  createAjv({ strict: false, useDefaults: true, ownProperties: true, discriminator: false, verbose: true }),
-);
+// Made at once: the first request would wait for Ajv to be loaded.
+const ajv = createAjv({ strict: false, useDefaults: true, ownProperties: true, discriminator: false, verbose: true });
 const validators = new WeakMap<TSchema, ValidateFunction>();
 
 /** The value with the schema's defaults filled in. Refuses with invalid_request, naming the first fields that do not fit. */
 export function validate(schema: TSchema, value: unknown, place: "body" | "query" | "path"): unknown {
   let check = validators.get(schema);
   if (!check) {
-    check = ajv().compile(schema);
+    check = ajv.compile(schema);
     validators.set(schema, check);
   }
   if (check(value)) return value;
