@@ -1,14 +1,26 @@
 // What a start keeps of its files for the next one, and that it is never kept for a file that has changed.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { cleanup, tempDir } from "./support/temp.ts";
 
-/** An installation of two files, the second of which can be written anew; it says what that one holds, once its pack is there when that is waited for. */
+/**
+ * An installation of two files, the second of which can be written anew, and which says what that one holds. Told its pack it waits until that
+ * is written, and loads whatever else it is told.
+ */
 function installation(t: TestContext) {
   const root = tempDir(cleanup(t));
   const cache = join(root, "node_modules/.cache/svc-strip-types", process.version);
@@ -18,14 +30,18 @@ function installation(t: TestContext) {
   mkdirSync(join(root, "host"));
   writeFileSync(
     join(root, "svc.ts"),
-    `import { existsSync } from "node:fs";
+    `import { statSync } from "node:fs";
      import { word } from "./host/word.ts";
-     const until: string | undefined = process.argv[3];
-     if (until !== undefined) while (!existsSync(until)) await new Promise((done) => setTimeout(done, 20));
+     const began: number = Date.now();
+     const [, , , pack, ...others] = process.argv;
+     for (const other of others) await import(other);
+     const isWritten = (): boolean => (statSync(pack, { throwIfNoEntry: false })?.mtimeMs ?? 0) >= began;
+     while (pack !== undefined && !isWritten()) await new Promise((done) => setTimeout(done, 20));
      console.log(word);`,
   );
   const word = join(root, "host/word.ts");
   return {
+    root,
     word,
     pack,
     write: (value: string) => writeFileSync(word, `export const word: string = "${value}";\n`),
@@ -68,4 +84,27 @@ test("a file that has only just been written is not kept: its next change may ha
   assert.equal(run("serve", pack), "new");
   assert.ok(!readFileSync(pack).includes(word), "the new file is not in it");
   assert.ok(readFileSync(pack).includes("svc.ts"), "the old one is");
+});
+
+test("of what lies elsewhere, and of what is gone, nothing is kept", async (t) => {
+  const { root, pack, word, write, run } = installation(t);
+  const elsewhere = join(tempDir(cleanup(t)), "plugin.ts");
+  const gone = join(root, "host/gone.ts");
+  write("one");
+  for (const path of [elsewhere, gone]) writeFileSync(path, "export const nothing: null = null;\n");
+  await delay(1_100);
+  run("serve", pack, elsewhere, gone);
+  assert.deepEqual(
+    [gone, elsewhere].map((path) => readFileSync(pack).includes(path)),
+    [true, false],
+  );
+
+  rmSync(gone);
+  write("two");
+  await delay(1_100);
+  assert.equal(run("serve", pack), "two");
+  assert.deepEqual(
+    [gone, word].map((path) => readFileSync(pack).includes(path)),
+    [false, true],
+  );
 });
