@@ -192,8 +192,8 @@ test("one file knows uWebSockets.js, the storage layer alone knows the databases
   );
 });
 
-test("of TypeBox only the types are loaded", () => {
-  assert.deepEqual(findIn(product, /^import (?!type\b)[^;]*from "typebox"/m, "code"), []);
+test("of TypeBox only the types are loaded, and ajv and yaml with their first use", () => {
+  assert.deepEqual(findIn(product, /^import (?!type\b)[^;]*from "(?:typebox|ajv|yaml)"/m, "code"), []);
 });
 
 /** What is imported from the modules of the network outside governance/egress: none of it opens a connection. */
