@@ -1,0 +1,11 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { lazily } from "../../bus/lazily.ts";
+
+test("what is made when it is first asked for is made once, and not before", () => {
+  let made = 0;
+  const value = lazily(() => ({ number: ++made }));
+  assert.equal(made, 0);
+  assert.equal(value(), value());
+  assert.equal(made, 1);
+});
