@@ -82,7 +82,8 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       }
       const writer = writerOf(state, asked);
       const at = state.head?.next_seq ?? next_seq;
-      if (at !== next_seq) return { kind: "moved", next_seq: at };
+      // Behind a batch that was refused the run has sent more than is written: asked again it would be asked for ever.
+      if (at !== next_seq && !writer.broken) return { kind: "moved", next_seq: at };
       const { durable_seq } = await writer.end(entries, ops, ending);
       ended(state);
       return { kind: "ended", durable_seq };

@@ -74,7 +74,7 @@ export class ToolRunner {
   ): Promise<{ outcomes: ToolOutcome[]; waits: boolean; handed: readonly ToolCall[] }> {
     const found: Made[] = [];
     if (this.#scope.plan.agent.parallelTools) {
-      found.push(...(await Promise.all(calls.map((pending) => this.#run(pending)))));
+      found.push(...(await this.#runBeside(calls)));
     } else {
       for (const pending of calls) {
         const outcome = await this.#run(pending);
@@ -89,6 +89,22 @@ export class ToolRunner {
     const handed = found.flatMap((made) => (made !== null && "handed" in made ? [made.handed] : []));
     this.#scope.endedOnDenial = outcomes.at(-1)?.status === "denied";
     return { outcomes, waits: outcomes.length + handed.length < found.length, handed };
+  }
+
+  /** One that cannot be written ends the run, and the run ends behind all of them. */
+  async #runBeside(calls: readonly PendingCall[]): Promise<Made[]> {
+    const ends = await Promise.allSettled(
+      calls.map((pending) =>
+        this.#run(pending).catch((error) => {
+          this.#scope.cancellation.cancel();
+          throw error;
+        }),
+      ),
+    );
+    return ends.map((end) => {
+      if (end.status === "rejected") throw end.reason;
+      return end.value;
+    });
   }
 
   /** The run was stopped while it was asking: what waits, and what would have come behind it, gets its result all the same. */

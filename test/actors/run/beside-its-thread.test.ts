@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { OpenedLog } from "../../../actors/log/messages.ts";
+import { defineTool } from "../../../actors/tools/tool.ts";
 import { threadAddress } from "../../../bus/address.ts";
+import { Type } from "../../../bus/type.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
@@ -23,6 +25,7 @@ describe("a run beside its thread", () => {
     settings = processSettings(atEnd, {
       agent: {},
       calls: { tools: ["calculator"], execution: { tools: "parallel" } },
+      pulls: { tools: ["pull"], execution: { tools: "parallel" } },
     });
     disk = await SimDisk.open(atEnd);
   });
@@ -32,7 +35,20 @@ describe("a run beside its thread", () => {
     const env = sim.env();
     const store = refusingStore(disk.store(sim, env));
     const model = new ScriptedModel(env, (_, earlier) => answer(earlier));
-    const process = new ActorProcess({ env, store, settings, model, bootId: `boot-${started}` });
+    let isPulled = false;
+    const pull = defineTool({
+      name: "pull",
+      description: "Pulls out the disk for a moment.",
+      parameters: Type.Object({}, { additionalProperties: false }),
+      effect: "once",
+      risk: "writes",
+      execute() {
+        if (!isPulled) Object.assign(store, { refused: "events_insert", once: true });
+        isPulled = true;
+        return { text: "pulled" };
+      },
+    });
+    const process = new ActorProcess({ env, store, settings, model, tools: [pull], bootId: `boot-${started}` });
     atEnd.after(() => process.close());
     const suffix = `thread-${started}`;
     const address = threadAddress(tenantId, suffix);
@@ -72,6 +88,22 @@ describe("a run beside its thread", () => {
     assert.deepEqual(told, ["message", "audit", "message", "message"]);
     assert.deepEqual(process.crashes, []);
     assert.equal(process.deps.liveRuns.size, 0);
+  });
+
+  test("ends when the result of one of its calls cannot be written while that of another waits to be", async () => {
+    const calls = ["a", "b"].map((id) => ({ id, name: "pull", arguments: "{}" }));
+    const { sim, process, submit, logged } = start((earlier) => (earlier === 0 ? { calls } : { text: ["Said."] }));
+    const turn = submit({ manifest: "pulls" });
+    await sim.until(turn.ended);
+    const next = submit();
+    await sim.until(next.ended);
+
+    assert.match(turn.text, /storage_unavailable/);
+    assert.ok(turn.text.endsWith("data: [DONE]\n\n"), "nothing is said behind the end");
+    const log = await logged();
+    assert.equal(log.filter((line) => line.includes("outcome unknown")).length, 2, log.join("\n"));
+    assert.equal(log.at(-1), "message: Said.");
+    assert.deepEqual(process.crashes, []);
   });
 
   test("leaves memory when it is over, and its thread still knows that it was", async () => {
