@@ -43,7 +43,7 @@ export async function requeueRun(
   const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
   if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
   await checkQueue(store);
-  const log = new ThreadLink(bus, threadAddress(tenantId, place.suffix), runId);
+  const log = new ThreadLink(bus, threadAddress(tenantId, place.suffix), runId, env);
   const opened = await log.open(null, 1, false, null);
   if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
   if (opened.kind !== "open") throw new SvcError("actor_lost");

@@ -57,7 +57,7 @@ export async function resumeRun(
   const isBack = task !== null && waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
   if (task !== null && !isBack) return null;
   if (stop === null && !slot && !isBack && waits.every(({ state }) => state === "open")) return null;
-  const log = new ThreadLink(bus, threadAddress(tenant_id, suffix), run_id);
+  const log = new ThreadLink(bus, threadAddress(tenant_id, suffix), run_id, deps.env);
   // What lends to a task does nothing else until that is over, and needs no slot for it.
   const taken = await log.take(deps.owner, slot || stop !== null || isBack);
   if (taken.kind === "needs_slot") return "needs_slot";

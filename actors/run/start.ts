@@ -87,7 +87,9 @@ export async function startRun(
   if (durable !== null && turn.thread_suffix === null) return bus.ask(...elsewhere(turn));
   const key = askedKey(turn);
   const link =
-    turn.thread_suffix === null ? null : new ThreadLink(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id);
+    turn.thread_suffix === null
+      ? null
+      : new ThreadLink(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id, env);
   const log = link ?? unthreadedLog(turn, deps.store, env);
   state.log = log;
   state.key = key;

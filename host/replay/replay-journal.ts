@@ -55,6 +55,10 @@ export class ReplayJournal implements Journal {
     return this.durableSeq;
   }
 
+  hold(entries: readonly JournalEntry[]): Promise<number> {
+    return this.append(entries);
+  }
+
   /** The number of the last hint. */
   get hints(): number {
     return this.#hints;

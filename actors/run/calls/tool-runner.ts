@@ -124,7 +124,7 @@ export class ToolRunner {
   }
 
   /** Null while the call waits. */
-  async #run({ call, argumentsText, wait, isHanded, begun }: PendingCall): Promise<Made> {
+  async #run({ call, argumentsText, wait, isHanded, begun, replied }: PendingCall): Promise<Made> {
     const scope = this.#scope;
     if (isHanded === true) return { handed: call };
     if (wait !== null) return this.#goOn(call, wait);
@@ -134,6 +134,7 @@ export class ToolRunner {
     const tool = this.#bound.get(call.name);
     const checked = tool ? checkArguments(tool, argumentsText ?? writtenArguments(call)) : unbound;
     if (!tool || !checked.ok) {
+      await replied;
       this.#recorder.started(call);
       return this.#recorder.made(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
     }
@@ -148,6 +149,7 @@ export class ToolRunner {
     const made = isReplaced ? { ...call, args } : call;
     if (admission.kind === "pass")
       return this.#make(made, tool, governed, { spoken, grant: admission.grant ?? null, isReplaced });
+    await replied;
     this.#recorder.started(made);
     if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, spoken);
     if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, spoken);

@@ -21,6 +21,11 @@ export interface Journal {
    * name, while `durableSeq` may have gone on. Refuses with storage_unavailable or conflict.
    */
   append(entries: readonly JournalEntry[], ops?: readonly WriteOp[], kept?: KeptByThread): Promise<number>;
+  /**
+   * The same for what may be lost as long as nothing else is written: it goes with the next append, or by itself at the end of this turn of the
+   * event loop. Resolves before that append does.
+   */
+  hold(entries: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<number>;
   /** Puts the run aside, `ops` with it. Only for a run on a thread. */
   park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void>;
   /** Moves what waits for the run into the log. */

@@ -1,4 +1,3 @@
-import type { WriteOp } from "../../../storage/store/store.ts";
 import type { EventKind, EventRole, LogEvent, ToolCall } from "../../../storage/tables/events.ts";
 import { type JournalEntry, standsFor } from "../../log/entry.ts";
 import type { Journal } from "./journal.ts";
@@ -30,11 +29,8 @@ export function memberJournal(journal: Journal, place: string): Journal {
       return journal.threadId;
     },
     leafIdAfter: (count) => journal.leafIdAfter(count),
-    append: (entries: readonly JournalEntry[], ops?: readonly WriteOp[]) =>
-      journal.append(
-        entries.map((entry) => standsFor(innerEntry(entry, place), entry)),
-        ops,
-      ),
+    append: (entries, ops) => journal.append(ofMember(entries, place), ops),
+    hold: (entries, ops) => journal.hold(ofMember(entries, place), ops),
     park: () => notItsOwn(),
     end: () => notItsOwn(),
     takeInputs: () => notItsOwn(),
@@ -44,6 +40,10 @@ export function memberJournal(journal: Journal, place: string): Journal {
 
 function notItsOwn(): never {
   throw new Error("a run is put aside and ended by the agent that was asked");
+}
+
+function ofMember(entries: readonly JournalEntry[], place: string): JournalEntry[] {
+  return entries.map((entry) => standsFor(innerEntry(entry, place), entry));
 }
 
 function innerEntry(entry: JournalEntry, place: string): JournalEntry {

@@ -32,7 +32,7 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
   /** Usage on its way to the store before the end. */
   let writing: Promise<void> = Promise.resolve();
   const tenant = store.tenant(tenantId);
-  return {
+  const log: RunLog = {
     nextSeq: -1,
     durableSeq: -1,
     threadId: "",
@@ -53,6 +53,7 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
       kept.push(...ops);
       return -1;
     },
+    hold: (entries, ops) => log.append(entries, ops),
     async writeUsage() {
       const usage = kept.filter(isUsageOp);
       if (usage.length === 0) return;
@@ -90,4 +91,5 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
     },
     publish: () => {},
   };
+  return log;
 }

@@ -1,5 +1,6 @@
 import { type Address, topicOf } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
+import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { LeaseProof } from "../../../bus/protocol/lease.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
@@ -31,6 +32,7 @@ const openAttempts = 3;
 export class ThreadLink implements RunLog {
   readonly threadId: string;
   readonly #bus: Bus;
+  readonly #env: Env;
   readonly #runId: string;
   readonly #address: Address<"thread">;
   readonly #topic: string;
@@ -47,9 +49,12 @@ export class ThreadLink implements RunLog {
   #fiber: Fiber | null = null;
   /** What the run says while its first events are being written; null when they are durable. */
   #early: (() => string)[] | null = [];
+  /** What goes with the next append, in the order of its sequence numbers. */
+  #held: HeldEntries[] = [];
 
-  constructor(bus: Bus, address: Address<"thread">, runId: string) {
+  constructor(bus: Bus, address: Address<"thread">, runId: string, env: Env) {
     this.#bus = bus;
+    this.#env = env;
     this.#runId = runId;
     this.#address = address;
     this.#topic = topicOf(address);
@@ -112,8 +117,49 @@ export class ThreadLink implements RunLog {
   }
 
   async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
+    const held = this.#held;
+    if (held.length === 0) return this.#append(entries, ops, kept);
+    this.#held = [];
+    const all = [...held.flatMap((before) => before.entries), ...entries];
+    try {
+      const end = await this.#append(all, [...held.flatMap((before) => before.ops), ...ops], kept, entries);
+      let at = end - all.length;
+      for (const before of held) {
+        at += before.entries.length;
+        before.written(at);
+      }
+      return end;
+    } catch (error) {
+      for (const before of held) before.failed(error);
+      throw error;
+    }
+  }
+
+  hold(entries: readonly JournalEntry[], ops: readonly WriteOp[] = []): Promise<number> {
+    this.#sent(entries);
+    return new Promise((written, failed) => {
+      const held = { entries, ops, written, failed };
+      this.#held.push(held);
+      this.#env.defer(() => {
+        if (this.#held.includes(held)) this.#sendHeld();
+      });
+    });
+  }
+
+  /** Sends what is held, ahead of what follows. */
+  #sendHeld(): void {
+    if (this.#held.length > 0) this.append([]).catch(() => {});
+  }
+
+  /** `own` of the entries have no number yet. */
+  async #append(
+    entries: readonly JournalEntry[],
+    ops: readonly WriteOp[],
+    kept: KeptByThread | undefined,
+    own = entries,
+  ): Promise<number> {
     this.#checkClaim();
-    const ready = this.#ready(entries);
+    const ready = this.#ready(own);
     if (ready !== null) await ready;
     const expected = this.#expected();
     const fiber = this.#fiber;
@@ -129,6 +175,7 @@ export class ThreadLink implements RunLog {
   }
 
   async takeInputs(asked: Omit<TakeInputs, keyof LogClaim>): Promise<TakenInputs> {
+    this.#sendHeld();
     this.#checkClaim();
     // The thread has a run only when it has begun.
     if (this.#early !== null) await this.#begun;
@@ -144,6 +191,7 @@ export class ThreadLink implements RunLog {
     ending: RunEnding,
     unless: AtEnd | null,
   ): Promise<boolean> {
+    this.#sendHeld();
     this.#checkClaim();
     const ready = this.#ready([]);
     if (ready !== null) await ready;
@@ -152,6 +200,8 @@ export class ThreadLink implements RunLog {
       const ended = await this.#bus.ask(this.#address, "end", last, written);
       if (ended.kind === "queued") return false;
       if (ended.kind === "moved") {
+        // A log does not get shorter: it would be asked for ever.
+        if (ended.next_seq <= this.#nextSeq) throw new SvcError("actor_lost");
         this.#moved(ended.next_seq - this.#nextSeq);
         continue;
       }
@@ -173,6 +223,7 @@ export class ThreadLink implements RunLog {
   }
 
   async park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
+    this.#sendHeld();
     this.#checkClaim();
     await this.#bus.ask(this.#address, "park", { ...this.#claim, spent, ops }, written);
   }
@@ -248,4 +299,12 @@ export class ThreadLink implements RunLog {
     this.#nextSeq += notes;
     this.#leafSeq = this.#nextSeq - 1;
   }
+}
+
+/** What waits for the next append. */
+interface HeldEntries {
+  readonly entries: readonly JournalEntry[];
+  readonly ops: readonly WriteOp[];
+  written(seq: number): void;
+  failed(error: unknown): void;
 }

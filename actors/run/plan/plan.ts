@@ -102,6 +102,8 @@ export interface PendingCall {
   /** Its process ended while it was being made. */
   readonly begun?: BegunCall;
   readonly wait: WaitRow | null;
+  /** Resolves when the reply that asks for it is in the log and told of; absent where that was long ago. */
+  readonly replied?: Promise<void>;
 }
 
 /** A call of which it is not known how far it has come. */

@@ -62,13 +62,17 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     const isLast = step >= steps.limit;
     const entry = assistantEntry(scope, reply, calls, { ...steps.marks, ...(isLast && { truncated: true }) });
     scope.remember([assistantMessage(reply, calls, entry)]);
-    const at = await scope.journal.append([entry], scope.billing());
-    scope.committed();
-    scope.told(at);
+    // It goes into the log with what its calls begin with.
+    const replied = scope.journal.hold([entry], scope.billing()).then((at) => {
+      scope.committed();
+      scope.told(at);
+    });
+    replied.catch(() => {});
     const pending = calls.map((call, at) => ({
       call,
       argumentsText: reply.tool_calls[at]?.arguments ?? "",
       wait: null,
+      replied,
     }));
     // The calls of the last step are not run, and the log says so (decision 35).
     const ending = isLast

@@ -35,7 +35,7 @@ describe("a run beside its thread", () => {
     const env = sim.env();
     const store = refusingStore(disk.store(sim, env));
     const model = new ScriptedModel(env, (_, earlier) => answer(earlier));
-    let isPulled = false;
+    let pulls = 0;
     const pull = defineTool({
       name: "pull",
       description: "Pulls out the disk for a moment.",
@@ -43,8 +43,7 @@ describe("a run beside its thread", () => {
       effect: "once",
       risk: "writes",
       execute() {
-        if (!isPulled) Object.assign(store, { refused: "events_insert", once: true });
-        isPulled = true;
+        if (pulls++ === 0) Object.assign(store, { refused: "events_insert", once: true });
         return { text: "pulled" };
       },
     });
@@ -63,7 +62,7 @@ describe("a run beside its thread", () => {
       const events = head ? await sim.until(readEvents(tenant, head.thread_key, 0, 100)) : [];
       return events.map(({ kind, content, extra }) => `${kind}: ${content || (extra?.metadata?.reason ?? "")}`);
     }
-    return { sim, process, store, model, address, submit, ask, logged };
+    return { sim, process, store, model, address, submit, ask, logged, pulls: () => pulls };
   }
 
   test("is closed in the log when it is gone by a defect, before the thread's listeners, and the next one starts at once", async () => {
@@ -92,13 +91,16 @@ describe("a run beside its thread", () => {
 
   test("ends when the result of one of its calls cannot be written while that of another waits to be", async () => {
     const calls = ["a", "b"].map((id) => ({ id, name: "pull", arguments: "{}" }));
-    const { sim, process, submit, logged } = start((earlier) => (earlier === 0 ? { calls } : { text: ["Said."] }));
+    const { sim, process, submit, logged, pulls } = start((earlier) =>
+      earlier === 0 ? { calls } : { text: ["Said."] },
+    );
     const turn = submit({ manifest: "pulls" });
     await sim.until(turn.ended);
     const next = submit();
     await sim.until(next.ended);
 
     assert.match(turn.text, /storage_unavailable/);
+    assert.equal(pulls(), 1, "the other is not made any more");
     assert.ok(turn.text.endsWith("data: [DONE]\n\n"), "nothing is said behind the end");
     const log = await logged();
     assert.equal(log.filter((line) => line.includes("outcome unknown")).length, 2, log.join("\n"));

@@ -119,7 +119,7 @@ for (const dialect of dialects) {
     }
 
     test("DUR-012 a step that was lost again and again rests before it is taken up", async () => {
-      const dying = stoppingStore(store, 6, true);
+      const dying = stoppingStore(store, 4, true);
       const { runId } = start(dying, "first-resting").process.submit({ manifest: "agent", thread_suffix: "resting" });
       await dying.stopped;
       const tenant = store.tenant(tenantId);
@@ -138,7 +138,7 @@ for (const dialect of dialects) {
 
     test("DUR-012 a dead run is gone on with behind its last step: nothing that the log has is asked for or done again", async () => {
       // The last batch has the intent of `look`.
-      const dead = await deadAfter(6, "agent", "whole");
+      const dead = await deadAfter(4, "agent", "whole");
       const before = await logOf("whole");
       assert.deepEqual(
         before.filter(({ kind }) => kind === "tool_call").map(({ extra }) => extra?.tool_call_id),
@@ -180,7 +180,7 @@ for (const dialect of dialects) {
     });
 
     test("DUR-012 what a dead run has used of its limits is used, and its answer tells the new run's own tokens", async () => {
-      const dead = await deadAfter(6, "bounded", "limits");
+      const dead = await deadAfter(4, "bounded", "limits");
       const { process } = start(store, "third-limits");
       const id = env.id();
 
@@ -194,7 +194,7 @@ for (const dialect of dialects) {
     });
 
     test("DUR-012 a run that is requeued, has died and is requeued once more goes on from the first one's beginning", async () => {
-      const dead = await deadAfter(6, "agent", "twice");
+      const dead = await deadAfter(4, "agent", "twice");
       const dying = stoppingStore(store, 2, true);
       const second = env.id();
       const { process } = start(dying, "third-twice");
@@ -225,7 +225,7 @@ for (const dialect of dialects) {
 
     test("DUR-006 the log of a dead run without a conversation stays as long as the run that goes on with it", async () => {
       const tenant = store.tenant(tenantId);
-      const dead = await deadAfter(6, "agent", null);
+      const dead = await deadAfter(4, "agent", null);
       const place = `fiber:${dead}`;
       const { process } = start(store, "third-alone");
       const id = env.id();
@@ -248,7 +248,7 @@ for (const dialect of dialects) {
     test("DUR-006 dead runs are listed by their age, those of one tenant and manifest that no other goes on with", async () => {
       const tenant = store.tenant(tenantId);
       const all = { manifest: null, until: Number.MAX_SAFE_INTEGER, cursor: null };
-      const [left, other] = [await deadAfter(6, "agent", "left-1"), await deadAfter(6, "bounded", "left-2")];
+      const [left, other] = [await deadAfter(4, "agent", "left-1"), await deadAfter(4, "bounded", "left-2")];
 
       const names = async (asked: object, of = tenant, limit = 100) =>
         (await deadFibers(of, { ...all, ...asked }, limit)).map(({ run_id }) => run_id);
@@ -271,7 +271,7 @@ for (const dialect of dialects) {
 
     test("DUR-002 when 10,000 runs of a tenant wait for their first step, none is accepted or requeued beside them", async () => {
       const tenant = store.tenant(tenantId);
-      const dead = await deadAfter(6, "agent", "full");
+      const dead = await deadAfter(4, "agent", "full");
       const { process } = start(store, "third-full");
       // None of them is due.
       const later = Date.now() + 86_400_000;

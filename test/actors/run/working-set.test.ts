@@ -127,8 +127,8 @@ describe("a window of a stored conversation", () => {
     const whole = new ScriptedModel(env, step);
     const first = new ActorProcess({ env, store: disk.store(sim, env), settings, model: whole, bootId: "first" });
     await sim.until(first.submit({ ...asked, thread_suffix: "whole" }).ended);
-    // The user's message, and three steps of a message, an intent and a result each.
-    const dying = stoppingStore(disk.store(sim, env), 10, true);
+    // The user's message, and three steps of two batches each: a message with an intent, and a result.
+    const dying = stoppingStore(disk.store(sim, env), 7, true);
     const cut = new ActorProcess({ env, store: dying, settings, model: new ScriptedModel(env, step), bootId: "cut" });
     cut.submit(asked);
     await sim.until(dying.stopped);

@@ -161,8 +161,8 @@ for (const dialect of dialects) {
         thread_suffix: "keyed",
         idempotency: { key: "k", fingerprint: "f" },
       };
-      // The user's message, the model's, and the intent of the first call.
-      const dying = stoppingStore(store, 3, true);
+      // The user's message, and the model's with the intent of the first call.
+      const dying = stoppingStore(store, 2, true);
       start(dying, "first-keyed").process.submit(asked);
       await dying.stopped;
 
