@@ -103,7 +103,7 @@ async function append(state: ThreadState, before: ThreadRow, entry: JournalEntry
   const { store } = state;
   const { head, events } = appendAll(before, [entry], env.now());
   if (head.next_seq > eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
-  const ops: WriteOp[] = [metaOp(store, head), progressOp(store, head)];
+  const ops: WriteOp[] = [metaOp(store, head), progressOp(store, before, head)];
   await store.write([...ops, ...events.map((event) => appendOp(store, head.thread_key, event, null))], requestMs);
   state.head = head;
   state.committedSeq = head.next_seq;

@@ -111,7 +111,7 @@ export class LogWriter {
     this.#number = number;
     const head = this.#head();
     const { thread_key } = head;
-    const thread = created === null ? progressOp(store, head, before.epoch) : insertThreadOp(store, head);
+    const thread = created === null ? progressOp(store, before, head) : insertThreadOp(store, head);
     const first = created === null && isFirst ? [previewOp(store, head, preview)] : [];
     const place = { thread_key, epoch: number, first_seq: before.next_seq };
     const row = { ...runBegun(run, place, isBegun ? "running" : "accepted"), epoch };
@@ -125,34 +125,36 @@ export class LogWriter {
 
   append(entries: readonly JournalEntry[], ops: readonly WriteOp[], kept?: KeptByThread): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
+    const before = this.#head();
     const events = this.#advance(entries);
     const keeping = kept === undefined ? ops : [...ops, this.#keep(kept)];
-    return this.#write([this.#progress(), ...this.#appends(events), ...keeping], events);
+    return this.#write([this.#progress(before), ...this.#appends(events), ...keeping], events);
   }
 
   /** Entries that are not the run's: they stand between its own. */
   async note(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<readonly LogEvent[]> {
     if (this.#broken) throw this.#broken;
+    const before = this.#head();
     const events = this.#advance(entries);
-    const { thread_key } = this.#head();
-    const appends = events.map((event) => appendOp(this.#log.store, thread_key, event));
-    await this.#write([this.#progress(), ...appends, ...ops], events);
+    const appends = events.map((event) => appendOp(this.#log.store, before.thread_key, event));
+    await this.#write([this.#progress(before), ...appends, ...ops], events);
     return events;
   }
 
   end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
+    const before = this.#head();
     const events = this.#advance(entries);
     const { next_seq } = this.#head();
     const over = { ...ending, ended_at: this.#env.now(), last_seq: next_seq - 1 };
     const ended = endRunOp(this.#log.store, this.#held(), over);
-    return this.#write([this.#progress(), ended, ...this.#appends(events), ...ops], events);
+    return this.#write([this.#progress(before), ended, ...this.#appends(events), ...ops], events);
   }
 
   /** Puts the run aside. */
   park(spent: RunSpent, ops: readonly WriteOp[]): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
-    return this.#write([this.#progress(), parkRunOp(this.#log.store, this.#held(), spent), ...ops], []);
+    return this.#write([this.#progress(this.#head()), parkRunOp(this.#log.store, this.#held(), spent), ...ops], []);
   }
 
   /** Takes the thread for a run that was put aside. */
@@ -174,9 +176,9 @@ export class LogWriter {
     return { run_key: runKey(this.#head().thread_key, this.#number), epoch: this.#epoch };
   }
 
-  /** Who has taken the thread since writes no more: its epoch is another one then. */
-  #progress(): WriteOp {
-    return progressOp(this.#log.store, this.#head(), this.#epoch);
+  /** Who has lost the thread since writes no more, nor does who has lost a batch before. */
+  #progress({ next_seq }: ThreadRow): WriteOp {
+    return progressOp(this.#log.store, { epoch: this.#epoch, next_seq }, this.#head());
   }
 
   #head(): ThreadRow {

@@ -167,7 +167,7 @@ async function appendAlone(
   state.head = moved;
   const appends = events.map((event) => appendOp(store, head.thread_key, event));
   try {
-    await store.write([progressOp(store, moved), ...appends, ...ops], requestMs);
+    await store.write([progressOp(store, before, moved), ...appends, ...ops], requestMs);
   } catch (error) {
     dropState(state, context);
     throw error;

@@ -75,16 +75,17 @@ export async function closeInterrupted(
   context: ActorContext<ThreadDeps>,
 ): Promise<void> {
   const { store } = state;
-  if (state.head === null) return;
+  const { head: before } = state;
+  if (before === null) return;
   if (isDurable(left)) return suspendLost(state, left, context);
   const { deps, env, bus } = context;
-  const { thread_key, manifest, epoch } = state.head;
+  const { thread_key, manifest, epoch } = before;
   const origin = left.idempotency_scope === null ? null : left.run_id;
-  const closing = await closeOpenCalls(store, thread_key, state.head, origin);
+  const closing = await closeOpenCalls(store, thread_key, before, origin);
   const entries = [...closing.map((outcome) => outcome.entry), interruptedEntry(left.run_id, "crash")];
   // A log that is full is freed all the same.
-  const room = entries.slice(0, eventsMax - state.head.next_seq);
-  const { head, events } = appendAll({ ...state.head, epoch: epoch + 1 }, room, env.now());
+  const room = entries.slice(0, eventsMax - before.next_seq);
+  const { head, events } = appendAll({ ...before, epoch: epoch + 1 }, room, env.now());
   const number = left.run_key === null ? null : runNumber(left.run_key);
   const rootKey = await rootOf(state);
   // Who waits for a task reads that it was cut off.
@@ -93,7 +94,7 @@ export async function closeInterrupted(
     endOp(store, thread_key, left, head.next_seq - 1, env.now()),
     closeWaitsOp(store, left.run_id),
     ...events.map((event) => appendOp(store, thread_key, event, number)),
-    progressOp(store, head, epoch),
+    progressOp(store, before, head),
     ...(await settleInterrupted(state, left, head.next_seq, env.now())),
     ...(task_id === null ? [] : [answerTaskOp(store, { task_id, root_key: rootKey })]),
     ...leaveBudgetOps(store, left.run_id),

@@ -79,7 +79,7 @@ const updateProgress = tenantSql(
   "thread_progress",
   `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, epoch = ?, manifest = ?, model_id = ?,
      revision = revision + 1
-   WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ?`,
+   WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ? AND next_seq = ?`,
 );
 const takeThread = tenantSql(
   "thread_take",
@@ -159,10 +159,14 @@ export function insertThreadOp(store: TenantStore, thread: ThreadRow): WriteOp {
 }
 
 /**
- * Moves the thread on. Refuses with conflict when the thread is gone, or was taken by another: its epoch is not `held` any more. Who
- * takes it gives a higher one in `progress`.
+ * Moves the thread on from where it was. Refuses with conflict when the thread is gone, was taken by another, whose epoch is a higher one,
+ * or does not stand where its log goes on: the batch before was refused, while this one was on its way.
  */
-export function progressOp(store: TenantStore, progress: ThreadProgress, held: number = progress.epoch): WriteOp {
+export function progressOp(
+  store: TenantStore,
+  before: Pick<ThreadRow, "epoch" | "next_seq">,
+  progress: ThreadProgress,
+): WriteOp {
   return store.op(
     updateProgress,
     [
@@ -173,7 +177,8 @@ export function progressOp(store: TenantStore, progress: ThreadProgress, held: n
       progress.manifest,
       progress.model_id,
       progress.thread_key,
-      held,
+      before.epoch,
+      before.next_seq,
     ],
     1,
   );

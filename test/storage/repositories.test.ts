@@ -93,21 +93,20 @@ for (const dialect of dialects) {
       await two.write([insertThreadOp(two, threadRow(await nextKey(), "t1"))]);
     });
 
-    test("progress moves a thread and counts its revision; a thread that is gone is a conflict", async () => {
+    test("progress moves a thread on from where it is and counts its revision; elsewhere, and when it is gone, is a conflict", async () => {
       const tenant = freshTenant();
       const key = await nextKey();
-      const progress = progressOp(tenant, {
-        thread_key: key,
-        updated_at: 9,
-        next_seq: 3,
-        leaf_seq: 2,
-        epoch: 0,
-        manifest: "m",
-        model_id: "r",
-      });
+      const progress = (next_seq: number, before: number) =>
+        progressOp(
+          tenant,
+          { epoch: 0, next_seq: before },
+          { thread_key: key, updated_at: 9, next_seq, leaf_seq: next_seq - 1, epoch: 0, manifest: "m", model_id: "r" },
+        );
+      const conflict = { code: "conflict", details: { subject: "thread_progress" } };
       await tenant.write([insertThreadOp(tenant, threadRow(key, "t1"))]);
 
-      await tenant.write([progress, progress]);
+      await tenant.write([progress(2, 0), progress(3, 2)]);
+      await assert.rejects(tenant.write([progress(5, 4)]), conflict, "the batch before was not applied");
       const moved = await threadBySuffix(tenant, "t1");
       await tenant.write([deleteThreadOp(tenant, { thread_key: key, epoch: 0 })]);
 
@@ -115,7 +114,7 @@ for (const dialect of dialects) {
         moved,
         threadRow(key, "t1", { updated_at: 9, next_seq: 3, leaf_seq: 2, manifest: "m", model_id: "r", revision: 2 }),
       );
-      await assert.rejects(tenant.write([progress]), { code: "conflict", details: { subject: "thread_progress" } });
+      await assert.rejects(tenant.write([progress(4, 3)]), conflict);
     });
 
     test("a thread that was taken by another is moved and deleted by that one alone", async () => {
@@ -123,15 +122,17 @@ for (const dialect of dialects) {
       const key = await nextKey();
       const progress = { thread_key: key, updated_at: 9, next_seq: 1, leaf_seq: 0, manifest: null, model_id: null };
       await tenant.write([insertThreadOp(tenant, threadRow(key, "t1"))]);
-      const take = (held: number) => tenant.write([progressOp(tenant, { ...progress, epoch: held + 1 }, held)]);
+      const move = (epoch: number, before: number, to: number, next_seq = 1) =>
+        tenant.write([progressOp(tenant, { epoch, next_seq: before }, { ...progress, next_seq, epoch: to })]);
+      const take = (held: number) => move(held, 0, held + 1);
 
       await take(0);
       const again = take(0);
 
       await assert.rejects(again, { code: "conflict", details: { subject: "thread_progress" } });
-      await assert.rejects(tenant.write([progressOp(tenant, { ...progress, epoch: 0 })]), { code: "conflict" });
+      await assert.rejects(move(0, 1, 0), { code: "conflict" });
       await assert.rejects(tenant.write([deleteThreadOp(tenant, { thread_key: key, epoch: 0 })]), { code: "conflict" });
-      await tenant.write([progressOp(tenant, { ...progress, epoch: 1, next_seq: 2 })]);
+      await move(1, 1, 1, 2);
       assert.deepEqual((await threadBySuffix(tenant, "t1"))?.next_seq, 2);
       await tenant.write([deleteThreadOp(tenant, { thread_key: key, epoch: 1 })]);
       assert.equal(await threadBySuffix(tenant, "t1"), undefined);

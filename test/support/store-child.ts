@@ -69,15 +69,19 @@ async function oneThread(): Promise<void> {
         content: `${seq} ${text}`,
         extra: null,
       }),
-      progressOp(tenant, {
-        thread_key: key,
-        updated_at: now,
-        next_seq: seq + 1,
-        leaf_seq: seq,
-        epoch: 0,
-        manifest: null,
-        model_id: null,
-      }),
+      progressOp(
+        tenant,
+        { epoch: 0, next_seq: seq },
+        {
+          thread_key: key,
+          updated_at: now,
+          next_seq: seq + 1,
+          leaf_seq: seq,
+          epoch: 0,
+          manifest: null,
+          model_id: null,
+        },
+      ),
     ]);
     say(`${key} ${seq}`);
   }

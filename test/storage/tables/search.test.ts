@@ -38,15 +38,11 @@ async function append(store: Store, tenantId: string, key: number, from: number,
   const next = from + lines.length;
   await tenant.write([
     ...ops,
-    progressOp(tenant, {
-      thread_key: key,
-      updated_at: 2,
-      next_seq: next,
-      leaf_seq: next - 1,
-      epoch: 0,
-      manifest: null,
-      model_id: null,
-    }),
+    progressOp(
+      tenant,
+      { epoch: 0, next_seq: from },
+      { thread_key: key, updated_at: 2, next_seq: next, leaf_seq: next - 1, epoch: 0, manifest: null, model_id: null },
+    ),
   ]);
 }
 
