@@ -163,13 +163,14 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 async function closeRun(state: ThreadState, live: LogWriter, context: ActorContext<ThreadDeps>): Promise<void> {
   await live.written();
   try {
-    if (live.broken) return dropState(state, context);
-    if (await closeLost(state, context)) ended(state);
-    else dropState(state, context);
+    if (!live.broken && (await closeLost(state, context))) return ended(state);
+    dropState(state, context);
   } catch (error) {
-    // Who loads the thread next tries again.
     dropState(state, context);
     throw error;
+  } finally {
+    // Who loads the thread next closes the run, and where nobody does it would be a live one until the process starts anew.
+    if (state.replaced) context.deps.doubtful.note({ kind: "thread", key: context.key });
   }
 }
 

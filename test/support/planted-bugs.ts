@@ -1,4 +1,5 @@
 import type { Tool } from "../../actors/tools/tool.ts";
+import { SvcError } from "../../bus/errors.ts";
 import type { ActorDeps } from "../../host/actor-deps.ts";
 import { type Param, type Row, type Statement, statementNamed } from "../../storage/store/statements.ts";
 import type { Scope, Store, WriteOp } from "../../storage/store/store.ts";
@@ -19,6 +20,8 @@ type Write = (ops: readonly WriteOp[]) => Promise<Rows>;
 const has = (ops: readonly WriteOp[], name: string): boolean => ops.some(({ statement }) => statement.name === name);
 const unguarded = (op: WriteOp): WriteOp => ({ ...op, expect: undefined });
 const nothing = (ops: readonly WriteOp[]): Rows => ops.map(() => []);
+/** Whether a batch is of the leases of processes: one that cannot renew its own ends. */
+const isOfHosts = (ops: readonly WriteOp[]): boolean => ops.some(({ statement }) => statement.name.startsWith("host"));
 /** Whether a batch says that a call is about to be made. */
 const isIntent = (ops: readonly WriteOp[]): boolean =>
   ops.some(({ statement, params }) => statement.name === "events_insert" && params.includes("tool_call"));
@@ -63,6 +66,16 @@ const changing = (
 /** Without one of its operations a batch that has it goes through. */
 const without = (name: string): PlantedBug => changing((op) => (op.statement.name === name ? null : op));
 
+/** What happens to a store and is nobody's mistake: nothing is lost by it, and nothing done twice. */
+export const faults: Readonly<Record<string, PlantedBug>> = {
+  "the disk is full now and then": writing((inner, env) => async (ops) => {
+    const [period, longest] = [7_000, 2_500];
+    const fullMs = (Math.floor(env.now() / period) * 600) % longest;
+    if (env.now() % period < fullMs && !isOfHosts(ops)) throw new SvcError("storage_unavailable");
+    return inner(ops);
+  }),
+};
+
 /** The mistakes, in words. */
 export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   "an intent is written behind its call": writing((inner) => {
@@ -98,7 +111,7 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
     const events = ops.filter(({ statement }) => statement.name === "events_insert").length;
     const again = ops.flatMap((op) => {
       const params = [...op.params];
-      const moved = { thread_progress: [1, 2], events_insert: [1] }[op.statement.name];
+      const moved = { thread_progress: [1, 2, 8], events_insert: [1] }[op.statement.name];
       for (const at of moved ?? []) params[at] = Number(params[at]) + events;
       return moved === undefined ? [] : [unguarded({ ...op, params })];
     });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { defineTool, type Tool } from "../../actors/tools/tool.ts";
-import { runAddress, threadAddress } from "../../bus/address.ts";
+import { type Address, runAddress, threadAddress } from "../../bus/address.ts";
 import { Type } from "../../bus/type.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { wakeDueRuns } from "../../host/due-waits.ts";
@@ -66,6 +66,8 @@ export class SimConversation {
   #shown: readonly ShownMessage[] = [];
   /** Nothing is asked for any more. */
   #isLast = false;
+  /** Until then the disk takes nothing. */
+  #fullUntil = 0;
   /** What was done when, for whoever looks for the cause of a failure. */
   readonly #done: string[] = [];
   /** What has happened, for a test to see that its seeds meet enough. */
@@ -77,7 +79,7 @@ export class SimConversation {
     this.#settings = settings;
     this.#suffix = suffix;
     this.#env = sim.env();
-    this.#store = disk.store(sim, this.#env);
+    this.#store = this.#newStore();
     this.#process = this.#boot();
   }
 
@@ -92,7 +94,7 @@ export class SimConversation {
   }
 
   async #act(): Promise<void> {
-    const choice = this.#sim.int(25);
+    const choice = this.#sim.int(27);
     this.#done.push(`${this.#sim.now % 1_000_000} action ${choice}, next ${(await this.#head())?.next_seq}`);
     if (choice < 7) this.#say();
     else if (choice < 8) this.#continue();
@@ -104,6 +106,7 @@ export class SimConversation {
     else if (choice < 18) await this.#listen();
     else if (choice < 22) this.#steer();
     else if (choice < 23) this.#compact();
+    else if (choice < 25) this.#fillDisk();
     else await this.#crash();
   }
 
@@ -117,6 +120,10 @@ export class SimConversation {
 
   #log({ thread_key, next_seq }: ThreadRow): Promise<LogEvent[]> {
     return readEvents(this.#tenant, thread_key, 0, next_seq);
+  }
+
+  #newStore(): Store {
+    return this.#disk.store(this.#sim, this.#env, undefined, () => this.#sim.now < this.#fullUntil);
   }
 
   #boot(): ActorProcess {
@@ -231,6 +238,12 @@ export class SimConversation {
     this.seen.add(what);
   }
 
+  /** For a while no batch is taken. */
+  #fillDisk(): void {
+    this.#fullUntil = this.#sim.now + this.#sim.int(40);
+    this.#see("full");
+  }
+
   async #abort(): Promise<void> {
     const outcome = await this.#asked(this.#process.abort(this.#suffix));
     if (outcome && "answer" in outcome && outcome.answer.aborted) this.#see("aborted");
@@ -323,10 +336,19 @@ export class SimConversation {
     this.#listener = null;
     this.#turns = [];
     this.#env = this.#sim.env();
-    this.#store = this.#disk.store(this.#sim, this.#env);
+    this.#store = this.#newStore();
     this.#process = this.#boot();
     for (const { suffix } of this.#liveRuns().filter(({ status }) => status === "running"))
-      await this.#asked(this.#process.bus.ask(threadAddress(tenantId, String(suffix)), "recover", {}));
+      await this.#recover(threadAddress(tenantId, String(suffix)));
+  }
+
+  /** As a process that starts does: until it has come to something. */
+  async #recover(thread: Address<"thread">): Promise<void> {
+    for (;;) {
+      const outcome = await this.#asked(this.#process.bus.ask(thread, "recover", {}));
+      if (outcome !== null && "answer" in outcome) return;
+      await this.#sim.advance(20);
+    }
   }
 
   /** The runs of the conversation and of its tasks that are not over. */

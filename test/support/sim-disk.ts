@@ -49,11 +49,19 @@ export class SimDisk {
     return this.#reader.prepare<unknown[], Row>(sql).all(params);
   }
 
-  /** The store of one process. `writeMs` is how long a batch is on its way, and its answer. */
-  store(sim: Sim, env: SimEnv, writeMs: () => number = () => sim.int(writeMsBelow)): Store {
-    return createStore(new SimEngine(this.#writer, sim, env, writeMs, this.#tellTime));
+  /** The store of one process. `writeMs` is how long a batch is on its way, and its answer; `isFull` says whether none is taken now. */
+  store(
+    sim: Sim,
+    env: SimEnv,
+    writeMs: () => number = () => sim.int(writeMsBelow),
+    isFull: () => boolean = () => false,
+  ): Store {
+    return createStore(new SimEngine(this.#writer, sim, env, writeMs, isFull, this.#tellTime));
   }
 }
+
+/** What becomes of a batch for which there is no room. */
+const full: WriteOutcome = { rows: null, error: new SvcError("storage_unavailable") };
 
 class SimEngine implements Engine {
   readonly inOrder = true;
@@ -64,11 +72,20 @@ class SimEngine implements Engine {
   readonly #sent: { readonly ops: readonly WriteOp[]; readonly settle: (outcome: WriteOutcome) => void }[] = [];
   readonly #applied: (() => void)[] = [];
   readonly #writeMs: () => number;
+  readonly #isFull: () => boolean;
   readonly #tellTime: (now: number) => void;
   #appliesAt = 0;
   #answersAt = 0;
 
-  constructor(writer: Writer, sim: Sim, env: SimEnv, writeMs: () => number, tellTime: (now: number) => void) {
+  constructor(
+    writer: Writer,
+    sim: Sim,
+    env: SimEnv,
+    writeMs: () => number,
+    isFull: () => boolean,
+    tellTime: (now: number) => void,
+  ) {
+    this.#isFull = isFull;
     this.#tellTime = tellTime;
     this.#writeMs = writeMs;
     this.#writer = writer;
@@ -105,7 +122,8 @@ class SimEngine implements Engine {
     const batch = this.#sent.shift();
     if (!batch) throw new Error("a batch is applied that was not sent");
     this.#tellTime(this.#sim.now);
-    this.#writer.write([batch.ops], (_index, outcome) => this.#applied.push(() => batch.settle(outcome)));
+    if (this.#isFull()) this.#applied.push(() => batch.settle(full));
+    else this.#writer.write([batch.ops], (_index, outcome) => this.#applied.push(() => batch.settle(outcome)));
     this.#answersAt = this.#later(this.#answersAt, () => this.#applied.shift()?.());
   }
 

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { processSettings } from "./actor-process.ts";
-import { plantedBugs } from "./planted-bugs.ts";
+import { faults, plantedBugs } from "./planted-bugs.ts";
 import { SimDisk } from "./sim-disk.ts";
 import { durableEnv, durableManifests, SimDurable } from "./sim-durable.ts";
 import { Sim } from "./sim-env.ts";
@@ -9,7 +9,7 @@ import { cleanup } from "./temp.ts";
 // A thread that holds simulated worlds of durable runs, one after the other. In a thread of its own it has a core of its own, and the
 // hooks of node:test, which follow every promise, do not follow these.
 
-/** Which worlds, and the mistake that is made in them. */
+/** Which worlds, and the mistake that is made in them, or the fault that happens. */
 export interface WorldsAsked {
   readonly from: number;
   readonly to: number;
@@ -42,7 +42,13 @@ async function live(
   seed: number,
   disk: SimDisk,
 ): Promise<Pick<NonNullable<WorldsSeen["failed"]>, "message" | "outline"> | null> {
-  const world = new SimDurable(new Sim(seed), disk, settings, `sim-${seed}`, bug === null ? {} : plantedBugs[bug]);
+  const world = new SimDurable(
+    new Sim(seed),
+    disk,
+    settings,
+    `sim-${seed}`,
+    bug === null ? {} : (plantedBugs[bug] ?? faults[bug]),
+  );
   try {
     await world.live(actions);
     return null;

@@ -17,12 +17,12 @@ export async function liveWorlds(asked: WorldsAsked): Promise<WorldsSeen> {
   }
 }
 
-/** The worlds of a range of seeds, side by side. */
-export async function liveSeeds(from: number, to: number): Promise<WorldsSeen> {
+/** The worlds of a range of seeds, side by side; `fault` is what happens in them. */
+export async function liveSeeds(from: number, to: number, fault: string | null = null): Promise<WorldsSeen> {
   const each = Math.ceil((to - from + 1) / threads);
   const parts = Array.from({ length: threads }, (_, part) => from + part * each).filter((first) => first <= to);
   const all = await Promise.all(
-    parts.map((first) => liveWorlds({ from: first, to: Math.min(to, first + each - 1), bug: null })),
+    parts.map((first) => liveWorlds({ from: first, to: Math.min(to, first + each - 1), bug: fault })),
   );
   return {
     failed: all.find(({ failed }) => failed !== null)?.failed ?? null,

@@ -108,6 +108,21 @@ describe("a run beside its thread", () => {
     assert.deepEqual(process.crashes, []);
   });
 
+  test("whose end cannot be written is closed by its thread as soon as that can, though nobody asks for it", async () => {
+    const call = { id: "a", name: "pull", arguments: "{}" };
+    const { sim, address, submit } = start(() => ({ calls: [call] }));
+    await sim.until(submit({ manifest: "pulls" }).ended);
+    const status = () =>
+      disk.query(
+        "SELECT r.status FROM runs r JOIN threads t ON t.thread_key = r.thread_key WHERE t.suffix = ?",
+        address.key.slice(tenantId.length + 1),
+      );
+    const before = status();
+    await sim.advance(2_000);
+
+    assert.deepEqual([before, status()], [[{ status: "running" }], [{ status: "failed" }]]);
+  });
+
   test("leaves memory when it is over, and its thread still knows that it was", async () => {
     const { sim, process, model, submit } = start();
     const turn = submit();

@@ -2,7 +2,7 @@
 // clock. SVC_TEST_SEED runs one seed alone, SVC_TEST_SEEDS as many as it says; `npm run test:long` runs a thousand.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { plantedBugs } from "../../support/planted-bugs.ts";
+import { faults, plantedBugs } from "../../support/planted-bugs.ts";
 import { assertSound, liveSeeds, liveWorlds } from "../../support/sim-durable-worlds.ts";
 
 const only = Number(process.env.SVC_TEST_SEED ?? 0);
@@ -32,6 +32,13 @@ test("DUR-008 seeded worlds of durable runs: each run ends once, does nothing mo
     `no seed has met a call of which nobody knows: ${seen}`,
   );
 });
+
+for (const fault of Object.keys(faults))
+  test(`DUR-008 the same where ${fault}`, async () => {
+    const { failed } = await liveSeeds(only || 1, only || seeds, fault);
+
+    assertSound(failed);
+  });
 
 describe("mistakes that are planted", { concurrency: 2, skip: only > 0 }, () => {
   for (const name of Object.keys(plantedBugs))

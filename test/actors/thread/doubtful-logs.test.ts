@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DoubtfulLogs } from "../../../actors/thread/doubtful-logs.ts";
 import type { Address } from "../../../bus/address.ts";
+import type { Bus } from "../../../bus/bus.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import { Sim } from "../../support/sim-env.ts";
 
 function opened() {
@@ -10,7 +12,13 @@ function opened() {
   const looks: [key: string, seconds: number][] = [];
   const from = sim.now;
   let timers = 0;
-  const bus = { tell: (to: Address) => void looks.push([to.key, Math.round((sim.now - from) / 1_000)]) };
+  const store = { isAway: false };
+  const ask = async (to: Address): Promise<unknown> => {
+    looks.push([to.key, Math.round((sim.now - from) / 1_000)]);
+    if (store.isAway) throw new SvcError("storage_unavailable");
+    return {};
+  };
+  const bus = { ask } as unknown as Pick<Bus, "ask">;
   const counted = {
     ...env,
     monotonic: () => env.monotonic(),
@@ -19,7 +27,7 @@ function opened() {
       return env.timer(delayMs, work);
     },
   };
-  return { sim, looks, logs: new DoubtfulLogs(bus, counted), timers: () => timers };
+  return { sim, looks, logs: new DoubtfulLogs(bus, counted), timers: () => timers, store };
 }
 
 const thread = (key: string) => ({ kind: "thread", key }) as const;
@@ -37,6 +45,19 @@ test("a log is looked at four times, the last one ten minutes later, and then fo
     [1, 10, 60, 600],
   );
   assert.equal(timers(), idle, "nothing is waited for");
+});
+
+test("a log that cannot be looked at even then is looked at anew, until the store is back", async () => {
+  const { sim, looks, logs, store } = opened();
+  store.isAway = true;
+  logs.note(thread("acme:a"));
+  await sim.advance(3_600_000);
+  const before = looks.length;
+  store.isAway = false;
+  await sim.advance(7_200_000);
+
+  assert.ok(before > 20, `${before}`);
+  assert.ok(looks.length - before <= 4, `${looks.length - before}`);
 });
 
 test("one that is noted again is looked at anew, and beyond ten thousand the oldest is forgotten", async () => {
