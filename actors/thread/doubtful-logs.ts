@@ -42,7 +42,7 @@ export class DoubtfulLogs {
   }
 
   /** Has a conversation look now; false when it cannot. */
-  async look(thread: Address<"thread">): Promise<boolean> {
+  look(thread: Address<"thread">): Promise<boolean> {
     return this.#bus.ask(thread, "recover", {}).then(
       () => true,
       () => false,

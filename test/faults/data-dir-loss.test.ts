@@ -1,15 +1,19 @@
 // A data directory that is taken away from a running server: nothing is acknowledged any more, and nobody who comes after is
 // disturbed.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { cpSync, renameSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { json } from "node:stream/consumers";
 import { describe, test } from "node:test";
-import { gate, says, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
-import { brief, obedient, snapshotOf } from "./support.ts";
+import { brief, databaseOf, obedient, snapshotOf } from "./support.ts";
 
 const unavailable = { error: "storage_unavailable", detail: "storage_unavailable" };
 
@@ -140,6 +144,60 @@ describe("a server whose data directory is", () => {
       "user: say again",
       "assistant: again",
     ]);
+  });
+
+  test("moved away under a run that makes calls side by side ends the run, still answers, and closes it when it is back", async (t) => {
+    const atEnd = cleanup(t);
+    const mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    mock.answer("obedient", inTurn(calls(["chaos_note", { run: 0 }], ["chaos_note", { run: 1 }]), says("Done.")));
+    const gates = [gate(), gate()];
+    const asked = gates.map(() => gate());
+    const recorder = createServer(async (request, response) => {
+      const { run } = (await json(request)) as { run: number };
+      asked[run]?.open();
+      await gates[run]?.opened;
+      response.end();
+    });
+    recorder.listen(0, "127.0.0.1");
+    await once(recorder, "listening");
+    atEnd.after(() => void recorder.close());
+    const manifest = { model: { id: "obedient" }, tools: ["chaos_note"], execution: { tools: "parallel" } };
+    const server = await startServer({
+      atEnd,
+      env: {
+        ...{ ...modelEnv(mock, ["obedient"]), ...manifestEnv(atEnd, { agent: manifest }) },
+        SVC_PLUGINS: "./plugins/chaos/chaos.ts",
+        SVC_CHAOS_RECORDER_URL: `http://127.0.0.1:${(recorder.address() as AddressInfo).port}/`,
+      },
+    });
+    const { rows } = await databaseOf("sqlite", atEnd);
+    const stream = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "t" }));
+    await Promise.all(asked.map(({ opened }) => opened));
+    const aside = `${server.dataDir}-aside`;
+
+    renameSync(server.dataDir, aside);
+    for (const { open } of gates) {
+      open();
+      assert.equal((await server.get("/live")).status, 200);
+    }
+    const frames = await stream.rest();
+    assert.equal((await server.get("/live")).status, 200);
+    renameSync(aside, server.dataDir);
+
+    assert.deepEqual(
+      frames.slice(-2).map(({ name }) => name),
+      ["error", "[DONE]"],
+    );
+    await eventually("the end of the run", async () => {
+      const [run] = await rows("SELECT status FROM runs", server.dataDir);
+      return run?.status === "failed" ? true : undefined;
+    });
+    const results = (await snapshotOf(server, "t")).transcript.filter(({ kind }) => kind === "tool_result");
+    assert.deepEqual(
+      results.map(({ content }) => content),
+      Array(2).fill("[tool error/interrupted] outcome unknown: it may have run (once)"),
+    );
   });
 
   test("robbed of its write-ahead log loses nothing that it has acknowledged", async (t) => {
