@@ -23,6 +23,7 @@ import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
 import { DoubtfulLogs } from "../actors/thread/doubtful-logs.ts";
 import { threadActor } from "../actors/thread/thread-actor.ts";
+import { UntoldEvents } from "../actors/thread/untold-events.ts";
 import { delegationSource } from "../actors/tools/delegation/task.ts";
 import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
 import { queueSource } from "../actors/tools/questions/queue-tool.ts";
@@ -176,6 +177,7 @@ export function createActorDeps(
     slots,
     liveRuns: new TurnoverSet(),
     doubtful: new DoubtfulLogs(bus, env),
+    untold: new UntoldEvents(bus),
     sliceHolders: new Set(),
     host: config.bootId,
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,

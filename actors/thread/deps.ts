@@ -8,6 +8,7 @@ import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
 import type { LiveRuns } from "../runtime/live-runs.ts";
 import type { DoubtfulLogs } from "./doubtful-logs.ts";
+import type { UntoldEvents } from "./untold-events.ts";
 
 /** What conversations need beside their state. */
 export interface ThreadDeps {
@@ -23,4 +24,5 @@ export interface ThreadDeps {
   readonly host: string;
   readonly liveRuns: LiveRuns;
   readonly doubtful: DoubtfulLogs;
+  readonly untold: UntoldEvents;
 }

@@ -112,7 +112,8 @@ export async function takeRun(
   try {
     await writer.take(parked, owner);
   } catch (error) {
-    // Who takes it up asks again, and then it is looked for.
+    // Who takes it up asks again, and then it is looked for; where it has been taken all the same, nobody asks.
+    noteDoubt(state, error, context);
     dropState(state, context);
     throw error;
   }
@@ -133,8 +134,9 @@ function noteDoubt({ threadId }: ThreadState, error: unknown, { deps }: ActorCon
 }
 
 /** What is in memory is not what is stored: the next message reads it again. */
-export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadDeps>, "discard">): void {
+export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadDeps>, "discard" | "deps">): void {
   if (state.replaced) return;
+  context.deps.untold.note(state);
   state.replaced = true;
   state.opening?.close();
   context.discard();

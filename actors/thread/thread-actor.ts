@@ -37,7 +37,12 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
   async load(context) {
     const { state, left } = await loadThreadState(context.deps.store, { kind: "thread", key: context.key });
-    if (left) await closeInterrupted(state, left, context);
+    const { untold } = context.deps;
+    await untold.tell(state);
+    if (left === undefined) return state;
+    untold.note(state);
+    await closeInterrupted(state, left, context);
+    untold.forget(state);
     return state;
   },
 

@@ -66,13 +66,23 @@ const changing = (
 /** Without one of its operations a batch that has it goes through. */
 const without = (name: string): PlantedBug => changing((op) => (op.statement.name === name ? null : op));
 
+/** Whether the store fails now: of each seven seconds it does in up to two and a half. */
+function failsNow(env: SimEnv): boolean {
+  const [period, longest] = [7_000, 2_500];
+  return env.now() % period < (Math.floor(env.now() / period) * 600) % longest;
+}
+
 /** What happens to a store and is nobody's mistake: nothing is lost by it, and nothing done twice. */
 export const faults: Readonly<Record<string, PlantedBug>> = {
   "the disk is full now and then": writing((inner, env) => async (ops) => {
-    const [period, longest] = [7_000, 2_500];
-    const fullMs = (Math.floor(env.now() / period) * 600) % longest;
-    if (env.now() % period < fullMs && !isOfHosts(ops)) throw new SvcError("storage_unavailable");
+    if (failsNow(env) && !isOfHosts(ops)) throw new SvcError("storage_unavailable");
     return inner(ops);
+  }),
+  "the answer of the database is lost now and then": writing((inner, env) => async (ops) => {
+    const isLost = failsNow(env) && !isOfHosts(ops);
+    const rows = await inner(ops);
+    if (isLost) throw new SvcError("storage_unavailable");
+    return rows;
   }),
 };
 
