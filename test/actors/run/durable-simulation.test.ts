@@ -15,6 +15,9 @@ const firstSeeds: Readonly<Record<string, number>> = {
   "a run is claimed without a guard": 650,
 };
 
+/** Worlds that have found a defect of ours beyond the first hundred. */
+const onceFound: Readonly<Record<string, number>> = { "the answer of the database is lost now and then": 345 };
+
 test("DUR-008 seeded worlds of durable runs: each run ends once, does nothing more often than it may, and is told of", async () => {
   const { failed, seen } = await liveSeeds(only || 1, only || seeds);
 
@@ -36,8 +39,10 @@ test("DUR-008 seeded worlds of durable runs: each run ends once, does nothing mo
 for (const fault of Object.keys(faults))
   test(`DUR-008 the same where ${fault}`, async () => {
     const { failed } = await liveSeeds(only || 1, only || seeds, fault);
+    const found = onceFound[fault];
+    const again = found === undefined ? null : await liveWorlds({ from: found, to: found, bug: fault });
 
-    assertSound(failed);
+    assertSound(failed ?? again?.failed ?? null);
   });
 
 describe("mistakes that are planted", { concurrency: 2, skip: only > 0 }, () => {
