@@ -21,7 +21,7 @@ export class UntoldEvents {
 
   /** The state of a conversation is dropped, or what is written next may not be answered. */
   note({ threadId, topic, committedSeq }: ThreadLog): void {
-    if (!this.#bus.hasSubscribers(topic) || this.#told.has(threadId)) return;
+    if (!this.#bus.hasSubscribers(topic)) return;
     this.#told.set(threadId, committedSeq);
     if (this.#told.size > logsMax) this.#told.delete(this.#told.keys().next().value as string);
   }

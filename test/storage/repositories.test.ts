@@ -107,6 +107,7 @@ for (const dialect of dialects) {
 
       await tenant.write([progress(2, 0), progress(3, 2)]);
       await assert.rejects(tenant.write([progress(5, 4)]), conflict, "the batch before was not applied");
+      await assert.rejects(tenant.write([progress(4, 2)]), conflict, "somebody else has gone on from there");
       const moved = await threadBySuffix(tenant, "t1");
       await tenant.write([deleteThreadOp(tenant, { thread_key: key, epoch: 0 })]);
 
