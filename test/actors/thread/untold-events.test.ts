@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { UntoldEvents } from "../../../actors/thread/untold-events.ts";
+import { threadAddress, topicOf } from "../../../bus/address.ts";
+import type { Bus } from "../../../bus/bus.ts";
+import { appendOp } from "../../../storage/tables/events.ts";
+import { insertThreadOp } from "../../../storage/tables/threads.ts";
+import { threadRow } from "../../support/rows.ts";
+import { testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+test("STREAM-022 listeners are told what the log has beyond what they were told, once, each tenant's its own", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  const published: [topic: string, ids: string[]][] = [];
+  const bus = {
+    hasSubscribers: (topic: string) => !topic.includes("quiet"),
+    publish: (topic: string, text: string) => void published.push([topic, text.match(/^id: \d+$/gm) ?? []]),
+  } as unknown as Bus;
+  const untold = new UntoldEvents(bus);
+  let key = 0;
+  async function logOf(tenantId: string, suffix: string, events: number) {
+    const tenant = store.tenant(tenantId);
+    const head = threadRow(++key, suffix, { next_seq: events, leaf_seq: events - 1 });
+    const event = { ts: 1, kind: "message", role: "user", content: "said", extra: null } as const;
+    const appends = Array.from({ length: events }, (_, seq) =>
+      appendOp(tenant, head.thread_key, { ...event, seq, parent_seq: seq - 1 }),
+    );
+    await tenant.write([insertThreadOp(tenant, head), ...appends]);
+    const address = threadAddress(tenantId, suffix);
+    return {
+      ...{ store: tenant, threadId: address.key, topic: topicOf(address), head },
+      ...{ committedSeq: 1, committedLeaf: 0, recent: null },
+    };
+  }
+  const one = await logOf("one", "same", 3);
+  const two = await logOf("two", "same", 2);
+  const quiet = await logOf("one", "quiet", 3);
+
+  untold.note(one);
+  untold.note(quiet);
+  for (const log of [two, quiet, one, one]) await untold.tell(log);
+
+  assert.deepEqual(published, [[one.topic, ["id: 2", "id: 3"]]]);
+});
