@@ -4,6 +4,7 @@ import type { SqliteConfig } from "../store/config.ts";
 import type { Row, Statement } from "../store/statements.ts";
 import type { WriteOp } from "../store/store.ts";
 import type { WriteOutcome, Writer } from "../store/writer.ts";
+import { AddedRows, textForRows } from "./added-rows.ts";
 import { OwnFiles } from "./own-files.ts";
 import { sqliteRefusal } from "./refusal.ts";
 
@@ -20,8 +21,8 @@ const logBytesKept = 64 * 1024 * 1024;
  * The one connection that writes. Batches that wait together share one transaction and one flush to disk: on this engine the
  * flush costs as much as fifty inserts.
  *
- * A group is first run without savepoints, which is the common case and half as expensive. When one of its batches is refused,
- * the group is undone and run again with a savepoint around each batch, so that only that one is refused. When the disk or
+ * A group is first run without savepoints and with the rows of its logs added together, which is the common case and half as
+ * expensive. When one of its batches is refused, the group is undone and run again with a savepoint around each batch, so that only that one is refused. When the disk or
  * the file fails, the whole group is refused and nothing of it is kept; nor is anything acknowledged when the database, its log
  * or the process's lock is not where it was. `clock` tells statements the time, in epoch milliseconds, in the place of the machine's.
  */
@@ -42,6 +43,8 @@ export function openSqliteWriter(
   const files = new OwnFiles([path, `${path}-wal`, ...(lockPath === undefined ? [] : [lockPath])]);
 
   const prepared = new Map<string, Database.Statement<unknown[], Row>>();
+  /** By the number of rows that one adds. */
+  const preparedForRows = new Map<Statement, Record<number, Database.Statement<unknown[], Row>>>();
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
@@ -59,10 +62,25 @@ export function openSqliteWriter(
     return made;
   }
 
-  /** Runs one batch; throws the refusal of the first statement that fails or misses its expected count. */
-  function apply(batch: readonly WriteOp[]): WriteOutcome {
+  function prepareForRows(statement: Statement, rows: number): Database.Statement<unknown[], Row> {
+    if (rows === 1) return prepare(statement);
+    const known = preparedForRows.get(statement)?.[rows];
+    if (known) return known;
+    const made = db.prepare<unknown[], Row>(textForRows(statement, rows));
+    const others = preparedForRows.get(statement) ?? {};
+    preparedForRows.set(statement, { ...others, [rows]: made });
+    return made;
+  }
+
+  /**
+   * Runs one batch; throws the refusal of the first statement that fails or misses its expected count. What `added` takes is left to
+   * it.
+   */
+  function apply(batch: readonly WriteOp[], added: AddedRows | null): WriteOutcome {
     const rows: Row[][] = [];
-    for (const { statement, params, expect } of batch) {
+    for (const op of batch) {
+      if (added?.take(op)) continue;
+      const { statement, params, expect } = op;
       let changes: number;
       try {
         // Bound one by one: as one array each of them would be looked up in it by the binding.
@@ -83,7 +101,7 @@ export function openSqliteWriter(
   function applyApart(batch: readonly WriteOp[]): WriteOutcome {
     savepoint.run();
     try {
-      const outcome = apply(batch);
+      const outcome = apply(batch, null);
       release.run();
       return outcome;
     } catch (error) {
@@ -93,6 +111,13 @@ export function openSqliteWriter(
       release.run();
       return { rows: null, error: refusal };
     }
+  }
+
+  function applyTogether(batches: readonly (readonly WriteOp[])[]): WriteOutcome[] {
+    const added = batches.length > 1 ? new AddedRows(prepareForRows) : null;
+    const outcomes = batches.map((batch) => apply(batch, added));
+    added?.write();
+    return outcomes;
   }
 
   function transact<T>(work: () => T): T {
@@ -111,7 +136,7 @@ export function openSqliteWriter(
 
   function commitGroup(batches: readonly (readonly WriteOp[])[]): WriteOutcome[] {
     try {
-      return transact(() => batches.map(apply));
+      return transact(() => applyTogether(batches));
     } catch (error) {
       const refusal = sqliteRefusal(error, "");
       if (refusal.code === "storage_unavailable") throw refusal;

@@ -21,6 +21,11 @@ export interface Statement {
   readonly paramCount: number;
   /** Whether it answers rows: a SELECT, or a change with RETURNING. */
   readonly returnsRows: boolean;
+  /**
+   * The table to which it adds one row, where the row's place among what else is written does not matter: it may be added with
+   * those of other batches, after whatever does not name the table. Null for every other statement.
+   */
+  readonly addsTo: string | null;
 }
 
 /** Postgres cuts names of prepared statements at 63 bytes, and the engine adds a mark to some. */
@@ -28,7 +33,7 @@ const nameCharsMax = 60;
 
 const declared = new Map<string, Statement>();
 
-function declare(name: string, text: SqlText): Statement {
+function declare(name: string, text: SqlText, addsTo: string | null = null): Statement {
   if (declared.has(name)) throw new Error(`statement ${name} is declared twice`);
   if (name.length > nameCharsMax) throw new Error(`the name of statement ${name} is too long`);
   const texts = typeof text === "string" ? { sqlite: text, postgres: text } : text;
@@ -45,14 +50,18 @@ function declare(name: string, text: SqlText): Statement {
     tenantAt,
     paramCount,
     returnsRows: /^\s*(SELECT|WITH)\b|\bRETURNING\b/i.test(texts.sqlite),
+    addsTo,
   };
   declared.set(name, statement);
   return statement;
 }
 
-/** Declares a statement on rows of one tenant: it names `:tenant` and can be run through `store.tenant(id)` only. */
-export function tenantSql(name: string, text: SqlText): Statement {
-  const statement = declare(name, text);
+/**
+ * Declares a statement on rows of one tenant: it names `:tenant` and can be run through `store.tenant(id)` only. `addsTo` as the
+ * statement has it; its text ends with the one row's parameters.
+ */
+export function tenantSql(name: string, text: SqlText, addsTo: string | null = null): Statement {
+  const statement = declare(name, text, addsTo);
   if (statement.tenantAt.length === 0) throw new Error(`statement ${name} does not name :tenant`);
   return statement;
 }

@@ -96,9 +96,15 @@ export function table<C extends Columns>(name: string, columns: C): Table<RowOf<
   };
 }
 
-/** Declares how a row is added. The batch refuses with conflict when its key is taken. */
-export function insertInto<R>(into: Table<R>): (store: TenantStore, row: R) => WriteOp {
-  const statement = tenantSql(`${into.name}_insert`, insertSql(into));
+/**
+ * Declares how a row is added. The batch refuses with conflict when its key is taken. Rows of a `log`, which are only added, and read
+ * by no statement that does not name the table, are added together where many are written at once.
+ */
+export function insertInto<R>(
+  into: Table<R>,
+  kind: "log" | "table" = "table",
+): (store: TenantStore, row: R) => WriteOp {
+  const statement = tenantSql(`${into.name}_insert`, insertSql(into), kind === "log" ? into.name : null);
   return (store, row) => store.op(statement, into.encode(row));
 }
 

@@ -110,7 +110,7 @@ const eventColumns = {
 };
 const eventTable = table("events", eventColumns);
 /** With the run that the event belongs to, by its number in the thread: a byte or two, and no reader of a log asks for it. */
-const insertEvent = insertInto(table("events", { ...eventColumns, run: nullable(integer) }));
+const insertEvent = insertInto(table("events", { ...eventColumns, run: nullable(integer) }), "log");
 const { columns } = eventTable;
 const selectForward = tenantSql(
   "events_forward",

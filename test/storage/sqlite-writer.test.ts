@@ -6,11 +6,14 @@ import type { SvcError } from "../../bus/errors.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { SqliteReader } from "../../storage/sqlite/reader.ts";
 import { openSqliteWriter } from "../../storage/sqlite/writer.ts";
-import { kvSetOp } from "../../storage/tables/kv.ts";
-import "../support/all-tables.ts";
-import { type Param, statementNamed } from "../../storage/store/statements.ts";
+import { allStatements, type Param, statementNamed } from "../../storage/store/statements.ts";
 import { createStore, type TenantStore, type WriteOp } from "../../storage/store/store.ts";
 import type { WriteOutcome, Writer } from "../../storage/store/writer.ts";
+import { insertAuditOp } from "../../storage/tables/audit.ts";
+import { appendOp, deleteEventsOp } from "../../storage/tables/events.ts";
+import { kvSetOp } from "../../storage/tables/kv.ts";
+import { insertUsageOp } from "../../storage/tables/usage.ts";
+import "../support/all-tables.ts";
 import { emptyDatabase } from "../support/stores.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 
@@ -32,6 +35,47 @@ async function migratedPath(atEnd: Cleanup): Promise<string> {
 
 function batch(key: string, value: string): readonly [WriteOp] {
   return [kvSetOp(tenant, { key, value, expires_at: null }, 1)];
+}
+
+function event(seq: number): WriteOp {
+  const content = `event ${seq}`;
+  const run = seq % 2 === 0 ? null : seq;
+  return appendOp(
+    tenant,
+    1,
+    { seq, parent_seq: seq - 1, ts: seq, kind: "message", role: "user", content, extra: null },
+    run,
+  );
+}
+
+function auditRow(n: number): WriteOp {
+  return insertAuditOp(tenant, {
+    id: `audit${n}`,
+    ts: n,
+    event_type: "user_input",
+    manifest_id: "m",
+    principal_subj: "someone",
+    status: "ok",
+    payload: `{"n":${n}}`,
+  });
+}
+
+function usageRow(n: number): WriteOp {
+  return insertUsageOp(tenant, {
+    id: `usage${n}`,
+    ts: n,
+    manifest_id: "m",
+    model_id: "route",
+    wire_model_id: "wire",
+    kind: "tokens",
+    tokens_input: n,
+    tokens_output: 1,
+    cache_creation: 0,
+    cache_read: 0,
+    cost_usd: 0,
+    thread_id: "",
+    meta_json: "{}",
+  });
 }
 
 function writeAll(writer: Writer, batches: readonly (readonly WriteOp[])[]): WriteOutcome[] {
@@ -164,6 +208,109 @@ describe("the SQLite writer", () => {
       (await writer.read(statementNamed("kv_get"), ["acme", "b", 0])).map((row) => row.value),
       ["1"],
     );
+  });
+
+  test("rows of logs that wait together are added together: all of them, in their order, and with what follows from them", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const writer = openSqliteWriter({ path });
+    atEnd.after(() => writer.close());
+    const other = new Database(path, { readonly: true });
+    atEnd.after(() => void other.close());
+    const turns = Array.from({ length: 39 }, (_, n) => n);
+
+    const outcomes = writeAll(
+      writer,
+      turns.map((n) => [auditRow(n), ...batch(`k${n}`, "v"), event(n), usageRow(n)]),
+    );
+
+    assert.deepEqual(codes(outcomes), Array(39).fill(undefined));
+    // Rows that are answered are those of the one statement that answers any.
+    assert.ok(outcomes.every(({ rows }) => rows?.length === 1));
+    assert.deepEqual(
+      other
+        .prepare(
+          "SELECT seq, content, run FROM (SELECT event_key - 16777216 AS seq, content, run FROM events) ORDER BY seq",
+        )
+        .raw()
+        .all(),
+      turns.map((n) => [n, `event ${n}`, n % 2 === 0 ? null : n]),
+    );
+    assert.deepEqual(
+      other.prepare("SELECT id, payload FROM audit ORDER BY ts").raw().all(),
+      turns.map((n) => [`audit${n}`, `{"n":${n}}`]),
+    );
+    assert.deepEqual(other.prepare("SELECT calls, tokens_input FROM usage_days").raw().all(), [[39, (38 * 39) / 2]]);
+  });
+
+  test("of rows that are added together, the batch whose key is taken is refused, and its neighbours are kept", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const writer = openSqliteWriter({ path });
+    atEnd.after(() => writer.close());
+    const other = new Database(path, { readonly: true });
+    atEnd.after(() => void other.close());
+    const turns = Array.from({ length: 20 }, (_, n) => n);
+    writeAll(writer, [[event(7)]]);
+
+    const outcomes = writeAll(
+      writer,
+      turns.map((n) => [auditRow(n), event(n), ...batch(`k${n}`, "v")]),
+    );
+    const again = writeAll(writer, [[event(20)], [event(21)]]);
+
+    const isTaken = (n: number): boolean => n === 7;
+    assert.deepEqual(
+      codes(outcomes),
+      turns.map((n) => (isTaken(n) ? "conflict" : undefined)),
+    );
+    assert.deepEqual(outcomes[7]?.error?.details, { subject: "events_insert" });
+    assert.deepEqual(
+      other.prepare("SELECT id FROM audit ORDER BY ts").pluck().all(),
+      turns.filter((n) => !isTaken(n)).map((n) => `audit${n}`),
+    );
+    assert.equal(other.prepare("SELECT COUNT(*) FROM kv").pluck().get(), 19);
+    assert.deepEqual(codes(again), [undefined, undefined]);
+    assert.equal(other.prepare("SELECT COUNT(*) FROM events").pluck().get(), 22);
+  });
+
+  test("what names a log finds the rows of batches before it, and not those of batches behind it", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const writer = openSqliteWriter({ path });
+    atEnd.after(() => writer.close());
+    const other = new Database(path, { readonly: true });
+    atEnd.after(() => void other.close());
+    const erase = deleteEventsOp(tenant, 1);
+
+    const outcomes = writeAll(writer, [
+      [event(0), auditRow(0)],
+      [event(1), erase, event(2)],
+      [event(3), { ...usageRow(3), expect: 1 }],
+    ]);
+
+    assert.deepEqual(codes(outcomes), [undefined, undefined, undefined]);
+    assert.deepEqual(other.prepare("SELECT content FROM events ORDER BY event_key").pluck().all(), [
+      "event 2",
+      "event 3",
+    ]);
+    assert.equal(other.prepare("SELECT COUNT(*) FROM usage").pluck().get(), 1);
+  });
+
+  test("what follows from a row of a log is in tables that have its name in theirs, so that who names them is seen", async (t) => {
+    const atEnd = cleanup(t);
+    const other = new Database(await migratedPath(atEnd), { readonly: true });
+    atEnd.after(() => void other.close());
+    const logs = allStatements().flatMap(({ addsTo }) => addsTo ?? []);
+    const triggers = other
+      .prepare<[], { tbl_name: string; sql: string }>("SELECT tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'")
+      .all();
+
+    assert.deepEqual(logs.toSorted(), ["audit", "events", "usage"]);
+    assert.ok(triggers.length > 0);
+    for (const { tbl_name, sql } of triggers)
+      for (const [, changed] of sql.matchAll(/\b(?:INTO|UPDATE(?! SET)|FROM)\s+(\w+)/g))
+        if (logs.includes(tbl_name)) assert.ok(changed?.includes(tbl_name), `${tbl_name}: ${changed}`);
   });
 
   test("a damaged file is storage_unavailable for writers and readers, and not a crash", async (t) => {
