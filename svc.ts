@@ -60,8 +60,8 @@ const commands: Commands = {
   serve: async () => serveCommand,
   migrate: async () => (await import("./host/cli/migrate.ts")).migrateCommand,
   doctor: async () => {
-    const { installedBinaries } = await import("./host/cli/binaries.ts");
-    const binaries = installedBinaries(import.meta.dirname, process.platform, process.arch);
+    const { installedBinaries, runsOnMusl } = await import("./host/cli/binaries.ts");
+    const binaries = installedBinaries(import.meta.dirname, process.platform, process.arch, runsOnMusl());
     return (await import("./host/cli/doctor.ts")).doctorCommand(loadRegistries, binaries);
   },
   "validate-manifest": async () =>

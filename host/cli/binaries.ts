@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { createReadStream, existsSync } from "node:fs";
+import { createReadStream, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 
@@ -40,15 +40,23 @@ const sqlite: Hashes = {
   "darwin-x64": "ebdc3de0ca192960581fd9c67967876d374114e1d1ee72da47d8c74eec2d2faa",
   "linux-arm64": "bfa8c1f220b9430cb99c1197d5772e255aad3c90847572a202b29872ce1bcb4e",
   "linux-x64": "1a03a2916dd210925f8a074d460f0f7a2a28b1aeed2a1c3e2bf1a3b0322276cf",
+  "linuxmusl-arm64": "3cecb8ff08dfc3a8dca4af25f5b0f47c5e6b542b9b0ebbabaa06cf1339615fea",
+  "linuxmusl-x64": "83fa110c518d8a0f17625053473e7d25d251b8b28a321c35a59f815e11bbe78e",
   "win32-arm64": "0f9141489eb25c9605a690e23867e1ff71f8b542caaa7ef9c1317149ca558df4",
   "win32-x64": "2442992c114c9dcaa299c2495370f09a890e02706e96c642f9f8d61ce2998848",
 };
 /** NODE_MODULE_VERSION of Node 22. */
 const nodeAbi = 127;
 
+/** Whether this process runs on musl, where better-sqlite3 loads a binary of its own. */
+export function runsOnMusl(): boolean {
+  return process.platform === "linux" && readFileSync("/proc/self/maps", "latin1").includes("/ld-musl-");
+}
+
 /** The binaries of the installation in `root`, which holds node_modules. */
-export function installedBinaries(root: string, platform: string, arch: string): readonly Binary[] {
+export function installedBinaries(root: string, platform: string, arch: string, isMusl = false): readonly Binary[] {
   const target = `${platform}-${arch}`;
+  const sqliteTarget = isMusl ? `${platform}musl-${arch}` : target;
   const under = (...segments: string[]) => join(root, "node_modules", ...segments);
   return [
     {
@@ -70,9 +78,9 @@ export function installedBinaries(root: string, platform: string, arch: string):
       origin: "better-sqlite3 13.2.0",
       paths: [
         ...["Debug", "Release"].map((kind) => under("better-sqlite3", "build", kind, "better_sqlite3.node")),
-        under("better-sqlite3", "prebuilds", `${target}.node`),
+        under("better-sqlite3", "prebuilds", `${sqliteTarget}.node`),
       ],
-      sha256: sqlite[target] ?? null,
+      sha256: sqlite[sqliteTarget] ?? null,
       whenMissing: null,
     },
   ];

@@ -3,14 +3,15 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFi
 import { dirname, join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { checkBinary, installedBinaries } from "../../../host/cli/binaries.ts";
+import { checkBinary, installedBinaries, runsOnMusl } from "../../../host/cli/binaries.ts";
 import { doctorCommand } from "../../../host/cli/doctor.ts";
 import { runJson, someRegistries, temporaryDirectory } from "./support.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 
 function binary(of: string, name: string, platform = "linux", arch = "x64") {
-  const found = installedBinaries(of, platform, arch).find((each) => each.name === name);
+  const isMusl = platform === "linuxmusl";
+  const found = installedBinaries(of, isMusl ? "linux" : platform, arch, isMusl).find((each) => each.name === name);
   assert.ok(found);
   return found;
 }
@@ -44,16 +45,31 @@ describe("the table of binaries", () => {
       ...readdirSync(join(root, "node_modules/uWebSockets.js/dist/bin"))
         .filter((file) => file.endsWith("_127.node"))
         .map((file) => ["uws_binary", ...file.split("_").slice(1, 3)]),
-      ...readdirSync(join(root, "node_modules/better-sqlite3/prebuilds"))
-        .filter((file) => !file.startsWith("linuxmusl"))
-        .map((file) => ["sqlite_binary", ...file.replace(".node", "").split("-")]),
+      ...readdirSync(join(root, "node_modules/better-sqlite3/prebuilds")).map((file) => [
+        "sqlite_binary",
+        ...file.replace(".node", "").split("-"),
+      ]),
     ] as [string, string, string][];
-    assert.ok(inPackages.length >= 12);
+    assert.ok(inPackages.length >= 14);
 
     for (const [name, platform, arch] of inPackages) {
       const { status, detail } = await checkBinary(binary(root, name, platform, arch));
       assert.equal(status, "ok", detail);
     }
+  });
+
+  test("has another one of SQLite for musl, and that alone", () => {
+    const [glibc, musl] = [false, true].map((isMusl) =>
+      installedBinaries(root, "linux", "x64", isMusl).map(({ paths }) => paths.at(-1) ?? ""),
+    );
+
+    assert.deepEqual(
+      musl?.map((path, at) => path === glibc?.[at]),
+      [true, true, false],
+    );
+    assert.match(musl?.[2] ?? "", /linuxmusl-x64\.node$/);
+    const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
+    assert.equal(runsOnMusl(), process.platform === "linux" && header.glibcVersionRuntime === undefined);
   });
 
   test("has those that this process runs on", async () => {
