@@ -116,7 +116,7 @@ export class AuditLog {
       try {
         await this.#store.system.write(batch);
       } catch {
-        // The store is not writable now. Nothing is lost yet.
+        // The store is not writable now. Nothing is lost yet; what was written without an answer is the same rows when sent again.
         this.#laterUnlessPlanned();
         return false;
       }

@@ -48,7 +48,9 @@ export class AddedRows {
   }
 
   #isNamedBy({ text }: Statement): boolean {
-    for (const { addsTo } of this.#waiting.keys()) if (text.sqlite.includes(addsTo as string)) return true;
+    if (this.#waiting.size === 0) return false;
+    const words = text.sqlite.toLowerCase();
+    for (const { addsTo } of this.#waiting.keys()) if (words.includes(addsTo as string)) return true;
     return false;
   }
 }
@@ -62,7 +64,8 @@ function paramsOf(rows: readonly (readonly Param[])[], from: number, width: numb
   return params;
 }
 
-/** A statement that adds one row, for so many: its text ends with the parameters of the row, in parentheses. */
+/** A statement that adds one row, for so many: its text has the parameters of the row in the last parentheses. */
 export function textForRows({ text: { sqlite } }: Statement, rows: number): string {
-  return sqlite + `, ${sqlite.slice(sqlite.lastIndexOf("("))}`.repeat(rows - 1);
+  const [from, to] = [sqlite.lastIndexOf("("), sqlite.lastIndexOf(")") + 1];
+  return sqlite.slice(0, to) + `, ${sqlite.slice(from, to)}`.repeat(rows - 1) + sqlite.slice(to);
 }

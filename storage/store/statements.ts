@@ -58,7 +58,7 @@ function declare(name: string, text: SqlText, addsTo: string | null = null): Sta
 
 /**
  * Declares a statement on rows of one tenant: it names `:tenant` and can be run through `store.tenant(id)` only. `addsTo` as the
- * statement has it; its text ends with the one row's parameters.
+ * statement has it; behind VALUES its text has the one row's parameters and no other parentheses.
  */
 export function tenantSql(name: string, text: SqlText, addsTo: string | null = null): Statement {
   const statement = declare(name, text, addsTo);

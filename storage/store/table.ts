@@ -97,14 +97,16 @@ export function table<C extends Columns>(name: string, columns: C): Table<RowOf<
 }
 
 /**
- * Declares how a row is added. The batch refuses with conflict when its key is taken. Rows of a `log`, which are only added, and read
- * by no statement that does not name the table, are added together where many are written at once.
+ * What a table is to who adds rows. Those of a `log` are only added, and read by no statement that does not name the table: they
+ * are added together where many are written at once. Those of a `ledger` are so too and have random keys: one that is there is the same
+ * row, sent again by who was not told that it was written, and nothing is refused.
  */
-export function insertInto<R>(
-  into: Table<R>,
-  kind: "log" | "table" = "table",
-): (store: TenantStore, row: R) => WriteOp {
-  const statement = tenantSql(`${into.name}_insert`, insertSql(into), kind === "log" ? into.name : null);
+type AddedTo = "table" | "log" | "ledger";
+
+/** Declares how a row is added. The batch refuses with conflict when its key is taken, but for a ledger. */
+export function insertInto<R>(into: Table<R>, kind: AddedTo = "table"): (store: TenantStore, row: R) => WriteOp {
+  const sql = kind === "ledger" ? `${insertSql(into)} ON CONFLICT DO NOTHING` : insertSql(into);
+  const statement = tenantSql(`${into.name}_insert`, sql, kind === "table" ? null : into.name);
   return (store, row) => store.op(statement, into.encode(row));
 }
 

@@ -15,7 +15,10 @@ const columns = {
 };
 const auditTable = table("audit", columns);
 /** With what the metrics count of a tool call. */
-const insertAudit = insertInto(table("audit", { ...columns, tool: nullable(text), latency_ms: nullable(real) }), "log");
+const insertAudit = insertInto(
+  table("audit", { ...columns, tool: nullable(text), latency_ms: nullable(real) }),
+  "ledger",
+);
 
 /** An audit row as it is kept; the tenant is the store's. */
 export type AuditRow = RowIn<typeof auditTable>;

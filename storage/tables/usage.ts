@@ -44,7 +44,7 @@ export function isEstimated({ meta_json }: Pick<UsageRow, "meta_json">): boolean
 }
 
 /** Keeps what one model call has used. */
-export const insertUsageOp = insertInto(usageTable, "log");
+export const insertUsageOp = insertInto(usageTable, "ledger");
 
 /** Whether an operation is one of those. */
 export function isUsageOp({ statement }: WriteOp): boolean {

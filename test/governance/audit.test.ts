@@ -3,8 +3,10 @@ import { describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import SqliteDatabase from "better-sqlite3";
 import { type Env, systemEnv } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
 import { AuditLog } from "../../governance/audit.ts";
 import { SecretMask } from "../../governance/secret-mask.ts";
+import type { Store } from "../../storage/store/store.ts";
 import { auditPage } from "../../storage/tables/audit.ts";
 import { eventually } from "../support/eventually.ts";
 import { type TestStore, testStore } from "../support/stores.ts";
@@ -135,6 +137,36 @@ describe("a flush that fails", () => {
     });
     assert.deepEqual(types, ["early"]);
     assert.deepEqual(waiting, []);
+  });
+
+  test("though it was written, as when the answer is lost, is sent again and stops nothing behind it", async (t) => {
+    const { store } = await testStore("sqlite", cleanup(t));
+    let lost = 1;
+    const system: Store["system"] = {
+      inOrder: store.system.inOrder,
+      op: (...given) => store.system.op(...given),
+      read: (...given) => store.system.read(...given),
+      readLong: (...given) => store.system.readLong(...given),
+      async write(...given) {
+        const rows = await store.system.write(...given);
+        if (lost-- > 0) throw new SvcError("storage_unavailable");
+        return rows;
+      },
+    };
+    const lossy: Store = { ...store, system };
+    const log = new AuditLog(lossy, systemEnv(), new SecretMask([]), 0, () => assert.fail("dropped"));
+
+    log.record("acme", event("first"));
+    const isFirstWritten = await log.flush();
+    log.record("acme", event("second"));
+    const areAllWritten = await log.flush();
+
+    assert.deepEqual([isFirstWritten, areAllWritten], [false, true]);
+    const { rows } = await auditPage(store.tenant("acme"), {}, null, 10);
+    assert.deepEqual(
+      rows.map(({ event_type }) => event_type),
+      ["second", "first"],
+    );
   });
 
   test("keeps what it could not write, and writes nothing twice", async (t) => {
