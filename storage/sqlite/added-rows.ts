@@ -47,12 +47,23 @@ export class AddedRows {
     this.#waiting.clear();
   }
 
-  #isNamedBy({ text }: Statement): boolean {
+  #isNamedBy(statement: Statement): boolean {
     if (this.#waiting.size === 0) return false;
-    const words = text.sqlite.toLowerCase();
+    const words = wordsOf(statement);
     for (const { addsTo } of this.#waiting.keys()) if (words.includes(addsTo as string)) return true;
     return false;
   }
+}
+
+const lowered = new WeakMap<Statement, string>();
+
+/** The text in small letters: a plugin may write names as it likes. */
+function wordsOf(statement: Statement): string {
+  const known = lowered.get(statement);
+  if (known !== undefined) return known;
+  const words = statement.text.sqlite.toLowerCase();
+  lowered.set(statement, words);
+  return words;
 }
 
 /** Of so many rows, one after the other. By hand: `flat` costs as much as is gained. */

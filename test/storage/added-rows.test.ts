@@ -63,6 +63,19 @@ describe("rows that are added together", () => {
     ]);
   });
 
+  test("go before what names one of their tables in other letters", () => {
+    const { added, runs } = recorded();
+    added.take(row(audit, 0));
+    const loud: Statement = {
+      ...statementNamed("audit_delete_old"),
+      text: { sqlite: "DELETE FROM Audit", postgres: "" },
+    };
+
+    const isTaken = added.take({ statement: loud, params: [], expect: undefined });
+
+    assert.deepEqual([isTaken, runs.length], [false, 1]);
+  });
+
   test("are not those whose count is to be looked at: these go behind what waits for their table", () => {
     const { added, runs } = recorded();
 
