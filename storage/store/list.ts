@@ -6,7 +6,7 @@ import type { Table } from "./table.ts";
 
 // Lists, newest first, in pages. A page goes on after the key of the row before it, so that its price is the same however far
 // down it is, and rows that come meanwhile shift nothing. Each combination of filters is a statement of its own, so that each finds
-// its rows by an index where there is one.
+// its rows by an index where there is one. SQLite has to be told which: it takes a tenant for ten rows, and would read them all.
 
 /** Which rows are asked for: all that match every filter that is given, in [since, until), epoch milliseconds. */
 export type ListFilter<Name extends string> = { readonly [N in Name]?: string | undefined } & {
@@ -41,6 +41,8 @@ interface ListOptions<Name extends string> {
    * every turn writes some.
    */
   readonly common?: { readonly [N in Name]?: readonly string[] };
+  /** The indexes by tenant, a column, `ts` and `id`, the one first that leaves the fewest rows. */
+  readonly indexes?: { readonly [N in Name]?: string };
   /** Columns without an index: a page by one of them may pass over many rows. */
   readonly unindexed?: readonly Name[];
   /** Columns that may be long: a page ends before the row with which they would have more than `bytesMax`, but for its first. */
@@ -57,7 +59,7 @@ const fewRows = 4;
 export function list<R extends { readonly ts: number; readonly id: string }, const Name extends keyof R & string>(
   of: Table<R>,
   filters: readonly Name[],
-  { common = {}, unindexed = [], long }: ListOptions<Name> = {},
+  { common = {}, indexes = {}, unindexed = [], long }: ListOptions<Name> = {},
 ): List<R, Name> {
   const commonOf = (name: Name): readonly string[] => common[name] ?? [];
   const statements = new Map<string, Statement>();
@@ -65,8 +67,10 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
   const lengths = new Map<string, Statement>();
   for (const conditions of combinations(filters.map((name) => conditionsOn(name, commonOf(name))))) {
     const keys = conditions.map(({ key }) => key).join();
-    statements.set(keys, declarePage(of.name, "page", of.columns, conditions));
-    if (long) lengths.set(keys, declarePage(of.name, "lengths", lengthOf(long.columns), conditions));
+    const filtered = conditions.flatMap(({ name }) => name ?? []);
+    const [, index] = Object.entries<string | undefined>(indexes).find(([name]) => filtered.includes(name)) ?? [];
+    statements.set(keys, declarePage(of.name, "page", of.columns, conditions, index));
+    if (long) lengths.set(keys, declarePage(of.name, "lengths", lengthOf(long.columns), conditions, index));
   }
 
   async function read(
@@ -84,7 +88,9 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
     const keys = names.map((name, at) => keyOf(name, commonOf(name), values[at] as string));
     const statement = from.get(keys.join()) as Statement;
     const isLong = inPool || names.length > 1 || names.some((name) => unindexed.includes(name));
-    return store[isLong ? "readLong" : "read"](statement, ...values, ...before, since, until, limit);
+    // From where both begin: rows that are newer than the window are not passed over.
+    const start = until <= before[0] ? [until, ""] : before;
+    return store[isLong ? "readLong" : "read"](statement, ...values, ...start, since, limit);
   }
 
   /** How many of so many rows fit on a page. */
@@ -135,27 +141,41 @@ const top: readonly [ts: number, id: string] = [Number.MAX_SAFE_INTEGER, ""];
 interface Condition {
   readonly key: string;
   readonly sql: string;
+  /** The column whose index has the rows; null where it has none of the value. */
+  readonly name: string | null;
 }
 
 /** The ways in which a column can be filtered by. For values that are not common the SQL says so: only then is the index used. */
 function conditionsOn(name: string, common: readonly string[]): Condition[] {
-  const equal = { key: name, sql: `${name} = ?` };
-  if (common.length === 0) return [equal];
+  const sql = `${name} = ?`;
+  if (common.length === 0) return [{ key: name, sql, name }];
   const rare = common.map((value) => `${name} <> '${value}'`).join(" AND ");
-  return [equal, { key: `rare_${name}`, sql: `${equal.sql} AND ${rare}` }];
+  return [
+    { key: name, sql, name: null },
+    { key: `rare_${name}`, sql: `${sql} AND ${rare}`, name },
+  ];
 }
 
 function keyOf(name: string, common: readonly string[], value: string): string {
   return common.length === 0 || common.includes(value) ? name : `rare_${name}`;
 }
 
-function declarePage(table: string, what: string, columns: string, conditions: readonly Condition[]): Statement {
-  return tenantSql(
-    [table, what, ...conditions.map(({ key }) => key)].join("_"),
-    `SELECT ${columns} FROM ${table}
-     WHERE ${["tenant_id = :tenant", ...conditions.map(({ sql }) => sql), "(ts, id) < (?, ?) AND ts >= ? AND ts < ?"].join(" AND ")}
-     ORDER BY ts DESC, id DESC LIMIT ?`,
+function declarePage(
+  table: string,
+  what: string,
+  columns: string,
+  conditions: readonly Condition[],
+  index: string | undefined,
+): Statement {
+  const rows = ["tenant_id = :tenant", ...conditions.map(({ sql }) => sql), "(ts, id) < (?, ?) AND ts >= ?"].join(
+    " AND ",
   );
+  const from = (source: string): string =>
+    `SELECT ${columns} FROM ${source} WHERE ${rows} ORDER BY ts DESC, id DESC LIMIT ?`;
+  return tenantSql([table, what, ...conditions.map(({ key }) => key)].join("_"), {
+    sqlite: from(index === undefined ? table : `${table} INDEXED BY ${index}`),
+    postgres: from(table),
+  });
 }
 
 function lengthOf(columns: readonly string[]): string {

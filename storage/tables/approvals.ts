@@ -161,6 +161,7 @@ const superseded = answerText({ decision: "denied", note: "superseded", edited_a
 const pageBytesMax = 4 * 1024 * 1024;
 /** One page, newest first; it is shorter where the requests are long. Refuses with invalid_cursor. */
 export const approvalPage = list(approvalTable, ["status", "thread_id"], {
+  indexes: { thread_id: "approvals_by_thread", status: "approvals_by_status" },
   long: { columns: ["args", "parameters", "decision"], bytesMax: pageBytesMax },
 }).page;
 /** A request of a tenant by its id. */

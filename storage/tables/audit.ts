@@ -25,6 +25,7 @@ export type AuditRow = RowIn<typeof auditTable>;
 
 const audit = list(auditTable, ["event_type", "status", "manifest_id"], {
   common: { event_type: ["user_input", "final_response"], status: ["ok"] },
+  indexes: { status: "audit_by_status", event_type: "audit_by_type" },
   unindexed: ["manifest_id"],
 });
 
@@ -47,12 +48,14 @@ export interface ToolMetrics {
 
 /** What the index of the types leaves out. */
 const isRareType = "event_type <> 'user_input' AND event_type <> 'final_response'";
-const selectToolMetrics = tenantSql(
-  "audit_tool_metrics",
+const toolMetricsOf = (source: string): string =>
   `SELECT tool, COUNT(*) AS calls, SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS errors, AVG(latency_ms) AS latency
-   FROM audit WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ${isRareType} AND ts >= ? AND tool IS NOT NULL
-   GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`,
-);
+   FROM ${source} WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ${isRareType} AND ts >= ? AND tool IS NOT NULL
+   GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`;
+const selectToolMetrics = tenantSql("audit_tool_metrics", {
+  sqlite: toolMetricsOf("audit INDEXED BY audit_by_type"),
+  postgres: toolMetricsOf("audit"),
+});
 
 /** Keeps a row. What the metrics count of a tool call is taken from its payload. */
 export function insertAuditOp(store: TenantStore, row: AuditRow): WriteOp {

@@ -68,7 +68,7 @@ const selectLapsed = systemSql(
 );
 
 /** One page, newest first, with those whose time is over. Refuses with invalid_cursor. */
-export const planPage = list(planTable, ["thread_id"]).page;
+export const planPage = list(planTable, ["thread_id"], { indexes: { thread_id: "plans_by_thread" } }).page;
 
 /** Whether a plan may be called so. */
 export function isPlanId(id: string): boolean {

@@ -52,7 +52,9 @@ export function isUsageOp({ statement }: WriteOp): boolean {
 }
 
 /** One page, newest first. Refuses with invalid_cursor. */
-export const usagePage = list(usageTable, ["manifest_id", "thread_id"]).page;
+export const usagePage = list(usageTable, ["manifest_id", "thread_id"], {
+  indexes: { thread_id: "usage_by_thread", manifest_id: "usage_by_manifest" },
+}).page;
 
 /** What a number of model calls used and cost together. */
 export interface UsageSums {

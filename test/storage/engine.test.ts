@@ -330,7 +330,7 @@ for (const dialect of dialects) {
           ]),
         ]);
 
-      const rows = await tenant.read(statementNamed("usage_page"), 100, "", 0, 100, 10);
+      const rows = await tenant.read(statementNamed("usage_page"), 100, "", 0, 10);
 
       assert.deepEqual(
         rows.map((row) => row.cost_usd),

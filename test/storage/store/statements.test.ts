@@ -237,6 +237,30 @@ const acrossTenants = [
   "waits_unpushed",
 ];
 
+/** By what the rows of a filter are found: SQLite would read all that the tenant has. */
+const byFilter = {
+  audit_page: "PRIMARY KEY",
+  audit_page_event_type: "PRIMARY KEY",
+  audit_page_status: "PRIMARY KEY",
+  audit_page_rare_event_type: "INDEX audit_by_type",
+  audit_page_rare_status: "INDEX audit_by_status",
+  audit_page_event_type_rare_status: "INDEX audit_by_status",
+  audit_page_rare_event_type_status: "INDEX audit_by_type",
+  audit_page_rare_event_type_rare_status_manifest_id: "INDEX audit_by_status",
+  audit_tool_metrics: "INDEX audit_by_type",
+  usage_page: "PRIMARY KEY",
+  usage_page_manifest_id: "INDEX usage_by_manifest",
+  usage_page_thread_id: "INDEX usage_by_thread",
+  usage_page_manifest_id_thread_id: "INDEX usage_by_thread",
+  approvals_page: "INDEX approvals_by_time",
+  approvals_page_status: "INDEX approvals_by_status",
+  approvals_page_thread_id: "INDEX approvals_by_thread",
+  approvals_page_status_thread_id: "INDEX approvals_by_thread",
+  approvals_lengths_status: "INDEX approvals_by_status",
+  plans_page: "INDEX plans_by_time",
+  plans_page_thread_id: "INDEX plans_by_thread",
+};
+
 describe("declared statements on sqlite", () => {
   const atEnd = cleanup();
   let db: Database.Database;
@@ -278,6 +302,17 @@ describe("declared statements on sqlite", () => {
       );
     });
   }
+
+  for (const [name, index] of Object.entries(byFilter))
+    test(`${name} begins at its first row, by ${index}`, () => {
+      const { text } = statementNamed(name);
+
+      const [plan] = db
+        .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${text.sqlite}`)
+        .all(fakeParams(statementNamed(name)));
+
+      assert.match(plan?.detail ?? "", new RegExp(` USING ${index} \\(tenant_id=\\? AND .*ts>\\?`));
+    });
 
   test("keys above 2^31, which the driver binds as floats, still find their row by the primary key", () => {
     const key = 200 * 2 ** 24 + 7;
