@@ -31,10 +31,16 @@ export class UntoldEvents {
     const { threadId, head, store } = log;
     const told = this.#told.get(threadId);
     if (told === undefined) return;
-    const isBehind = head !== null && told < head.next_seq;
-    const events = isBehind ? await readEvents(store, head.thread_key, told, head.next_seq) : [];
+    for (let next = told; head !== null && next < head.next_seq; ) {
+      const events = await readEvents(store, head.thread_key, next, head.next_seq);
+      const last = events.at(-1);
+      if (last === undefined) break;
+      publishEvents(this.#bus, log, events);
+      next = last.seq + 1;
+      // A page that cannot be read leaves the place to the next time.
+      this.#told.set(threadId, next);
+    }
     this.#told.delete(threadId);
-    publishEvents(this.#bus, log, events);
   }
 
   /** Listeners were told of all that was written. */

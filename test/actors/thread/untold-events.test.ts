@@ -18,10 +18,10 @@ test("STREAM-022 listeners are told what the log has beyond what they were told,
   } as unknown as Bus;
   const untold = new UntoldEvents(bus);
   let key = 0;
-  async function logOf(tenantId: string, suffix: string, events: number) {
+  async function logOf(tenantId: string, suffix: string, events: number, content = "said") {
     const tenant = store.tenant(tenantId);
     const head = threadRow(++key, suffix, { next_seq: events, leaf_seq: events - 1 });
-    const event = { ts: 1, kind: "message", role: "user", content: "said", extra: null } as const;
+    const event = { ts: 1, kind: "message", role: "user", content, extra: null } as const;
     const appends = Array.from({ length: events }, (_, seq) =>
       appendOp(tenant, head.thread_key, { ...event, seq, parent_seq: seq - 1 }),
     );
@@ -40,5 +40,16 @@ test("STREAM-022 listeners are told what the log has beyond what they were told,
   untold.note(quiet);
   for (const log of [two, quiet, one, one]) await untold.tell(log);
 
-  assert.deepEqual(published, [[one.topic, ["id: 2", "id: 3"]]]);
+  assert.deepEqual(published.splice(0), [[one.topic, ["id: 2", "id: 3"]]]);
+
+  // More than a page of the log, in their order.
+  const long = await logOf("one", "long", 9, "x".repeat(250_000));
+  untold.note(long);
+  for (const log of [long, long]) await untold.tell(log);
+
+  assert.deepEqual(
+    published.flatMap(([, ids]) => ids),
+    Array.from({ length: 8 }, (_, at) => `id: ${at + 2}`),
+  );
+  assert.ok(published.length > 1);
 });
