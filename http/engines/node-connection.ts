@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { refusal } from "../exchange/reply.ts";
 import { readHead } from "../exchange/request-head.ts";
@@ -20,6 +21,8 @@ const lastWordsMs = 1_000;
 const probeMs = [0, 100, 900, 250, 15_000] as const;
 /** How often it is asked in its stream alone: most whole answers are there before anything need be said. */
 const streamProbes = 2;
+/** The same for a client of which nothing is heard, because what it has sent behind its request is not read yet. */
+const unheardProbeMs = [5_000, 250, 15_000] as const;
 
 /** What all connections of a server share. */
 export interface ConnectionContext extends ExchangeContext {
@@ -52,6 +55,7 @@ export class NodeConnection implements AnsweredConnection {
   /** Takes what comes when no parser does any more. */
   #takeRest: ((chunk: Uint8Array, isLast: boolean) => void) | null = null;
   #clientEnded = false;
+  #probing: Timer | null = null;
 
   constructor(socket: Socket, context: ConnectionContext) {
     this.#socket = socket;
@@ -73,7 +77,7 @@ export class NodeConnection implements AnsweredConnection {
     else if (this.#waiting.length === waitingMax) this.refuse(new SvcError("malformed_request", { detail: tooMany }));
     else {
       this.#waiting.push({ request, response });
-      this.#socket.pause();
+      this.#readNoMore();
     }
   }
 
@@ -98,7 +102,7 @@ export class NodeConnection implements AnsweredConnection {
   /** Says no to what is no request, when its turn has come. */
   refuse(fault: SvcError): void {
     this.#fault = fault;
-    if (this.#answering !== null) this.#socket.pause();
+    if (this.#answering !== null) this.#readNoMore();
     else this.#answerFault(fault);
   }
 
@@ -143,27 +147,43 @@ export class NodeConnection implements AnsweredConnection {
     const next = this.#waiting.shift();
     if (next) this.#begin(next);
     else if (this.#fault) this.#answerFault(this.#fault);
-    else if (socket.isPaused()) socket.resume();
+    else if (socket.isPaused()) this.#readOn();
   }
 
   #onEnd(): void {
     this.#clientEnded = true;
     if (this.#takeRest) this.#takeRest(nothing, true);
-    else this.#probeLater(0);
+    else this.#probe(probeMs, streamProbes);
+  }
+
+  /** Reads on when what came before is answered; neither a last word nor a reset is heard until then. */
+  #readNoMore(): void {
+    this.#socket.pause();
+    if (this.#probing === null) this.#probe(unheardProbeMs, 0);
+  }
+
+  #readOn(): void {
+    this.#probing?.cancel();
+    this.#probing = null;
+    this.#socket.resume();
   }
 
   /**
-   * A client that has said its last may wait for its answer, or be gone: that is told by what is written to it, which resets the
-   * connection if nobody is there, and by the write after that.
+   * A client that has said its last, or is not heard, may wait for its answer, or be gone: that is told by what is written to it, which
+   * resets the connection if nobody is there, and by the write after that. A whole answer is spared the first probes.
    */
-  #probeLater(times: number): void {
-    const delayMs = probeMs[Math.min(times, probeMs.length - 1)] as number;
-    this.#context.env.timer(delayMs, () => {
-      if (this.#socket.destroyed || this.#answering === null) return;
-      this.#answering.exchange.comment();
-      if (times >= streamProbes) this.#answering.wire.probe();
-      this.#probeLater(times + 1);
-    });
+  #probe(delaysMs: readonly number[], spared: number): void {
+    this.#probing?.cancel();
+    const next = (times: number): void => {
+      this.#probing = this.#context.env.timer(delaysMs[Math.min(times, delaysMs.length - 1)] as number, () => {
+        this.#probing = null;
+        if (this.#socket.destroyed || this.#answering === null) return;
+        this.#answering.exchange.comment();
+        if (times >= spared) this.#answering.wire.probe();
+        next(times + 1);
+      });
+    };
+    next(0);
   }
 
   #answerFault(fault: SvcError): void {

@@ -21,6 +21,7 @@ export class NodeWire implements Wire {
   /** Whether pieces are framed as chunks: HTTP/1.0 has none, and its answer ends with the connection. */
   #inChunks = false;
   #behind = false;
+  #isAsked = false;
   #writer: Drainable | null = null;
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: AnsweredConnection) {
@@ -35,7 +36,15 @@ export class NodeWire implements Wire {
   }
 
   askForBody(): void {
-    if (this.#request.headers.expect !== undefined && this.#isNew) this.#response.writeContinue();
+    if (!this.#waitsToBeAsked || !this.#isNew) return;
+    this.#isAsked = true;
+    this.#response.writeContinue();
+  }
+
+  /** Whether the client wants to be asked for the body: one of HTTP/1.0 is never (RFC 9110, 10.1.1). */
+  get #waitsToBeAsked(): boolean {
+    const { httpVersionMinor, headers } = this.#request;
+    return httpVersionMinor > 0 && headers.expect?.toLowerCase() === "100-continue";
   }
 
   together(work: () => void): void {
@@ -150,7 +159,8 @@ export class NodeWire implements Wire {
     if (bytes !== null && status !== 204) lines.push("content-length", String(bytes));
     if (this.#inChunks) lines.push("transfer-encoding", "chunked");
     // Behind a request that was not read to its end nobody knows where the next one begins.
-    const stays = request.complete && request.httpVersionMinor > 0 && this.#response.shouldKeepAlive;
+    const isRead = request.complete && (this.#isAsked || !this.#waitsToBeAsked);
+    const stays = isRead && request.httpVersionMinor > 0 && this.#response.shouldKeepAlive;
     if (closes || !stays || this.#connection.endsHere) lines.push("connection", "close");
     // Else Node would say that the connection stays and for how long, which HTTP/1.1 takes for granted.
     else this.#response.removeHeader("connection");

@@ -58,6 +58,7 @@ export const listenWithUws: Listen = (options, env, streams, onRequest) => {
 class UwsWire implements Wire {
   readonly #response: HttpResponse;
   #writer: Drainable | null = null;
+  #status = 0;
   /** uWebSockets.js has been asked to say when the client has taken what it was behind with. */
   #awaited = false;
 
@@ -78,6 +79,7 @@ class UwsWire implements Wire {
 
   head({ status, contentType, requestId, noStore, extraHeaders, headers }: AnswerHead): void {
     const response = this.#response;
+    this.#status = status;
     response.writeStatus(statusLine(status));
     response.writeHeader("content-type", contentType);
     response.writeHeader("x-request-id", requestId);
@@ -87,7 +89,9 @@ class UwsWire implements Wire {
   }
 
   endWith(body: string | Uint8Array, closes: boolean): void {
-    this.#response.end(body, closes);
+    // Told a body, though an empty one, uWebSockets.js says how long it is: a 204 has no length (RFC 9110, 8.6).
+    if (this.#status === 204 && !closes) this.#response.endWithoutBody();
+    else this.#response.end(body, closes);
   }
 
   endWithoutBody(bytes: number | null): void {

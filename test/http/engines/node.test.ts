@@ -209,6 +209,29 @@ describe("Node's server", () => {
     assert.deepEqual([...statuses, answer?.status], [413, 404, 100, 200]);
   });
 
+  test("who may not be asked, or asks for something else, is not; and who was not asked is told that the connection ends", async () => {
+    const asks = (request: string) => told(request.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n"));
+    const [old, spelled, unknown, withoutBody, empty] = await Promise.all([
+      asks(rawRequest("POST", "/chat", [], turn()).replace("HTTP/1.1", "HTTP/1.0")),
+      told(rawRequest("POST", "/chat", ["expect: 100-Continue"], turn())),
+      told(rawRequest("POST", "/chat", ["expect: wonders"], turn())),
+      asks(`${get}\r\n`),
+      asks(rawRequest("POST", "/chat", ["content-length: 0"], "")),
+    ]);
+
+    assert.equal((await old.answer())?.status, 200);
+    assert.deepEqual([(await spelled.answer())?.status, (await spelled.answer())?.status], [100, 200]);
+    assert.equal((await unknown.answer())?.status, 200);
+    for (const connection of [withoutBody, empty]) {
+      const answers = await connection.answers();
+      assert.deepEqual(
+        answers.map(({ headers }) => headers.connection),
+        ["close"],
+      );
+    }
+    for (const connection of [spelled, unknown]) connection.close();
+  });
+
   test("a client that has said its last is answered, whole or as a stream", async () => {
     for (const path of ["/chat", "/chat/stream"]) {
       const connection = await told(rawRequest("POST", path, [], turn()));
@@ -232,6 +255,21 @@ describe("Node's server", () => {
       await untilMetric(server, "svc_live_runs", (live) => live === 0);
       await untilMetric(server, "svc_open_streams", (open) => open === 0);
     }
+    await assertUnharmed(server);
+  });
+
+  test("one that is gone is noticed though something stands behind its request that is not read yet", async () => {
+    const turnOfHang = rawRequest("POST", "/chat", [], JSON.stringify(turnOf("hang", "hi")));
+    const behind = [
+      rawRequest("POST", "/chat", ["content-length: 100"], ""),
+      rawRequest("POST", "/chat", [], turn() + " ".repeat(100_000)),
+      "no request\r\n\r\n",
+    ];
+    const connections = await Promise.all(behind.map((bytes) => told(turnOfHang + bytes)));
+    await untilMetric(server, "svc_live_runs", (live) => live === behind.length);
+    for (const connection of connections) connection.close();
+
+    await untilMetric(server, "svc_live_runs", (live) => live === 0);
     await assertUnharmed(server);
   });
 
