@@ -19,6 +19,8 @@ export class AbandonedRuns {
   readonly #store: Store;
   readonly #env: Env;
   readonly #log: Logger;
+  /** The newest attempt for each that is gone, until one has closed everything. */
+  readonly #attempts = new Map<string, Promise<void>>();
   #stopped = false;
 
   constructor(bus: Bus, store: Store, env: Env, log: Logger) {
@@ -28,8 +30,22 @@ export class AbandonedRuns {
     this.#log = log;
   }
 
-  /** Resolves after the first attempt. Goes on trying after one that fails: the store may be away, or a thread be lost meanwhile. */
-  async close(gone: Gone, waitMs: number = retryMs.first): Promise<void> {
+  /**
+   * Resolves after an attempt. Goes on trying after one that fails: the store may be away, or a thread be lost meanwhile. Who calls while
+   * that goes on joins it.
+   */
+  close(gone: Gone): Promise<void> {
+    return this.#attempts.get(JSON.stringify(gone)) ?? this.#begin(gone, retryMs.first);
+  }
+
+  #begin(gone: Gone, waitMs: number): Promise<void> {
+    const attempt = this.#attempt(gone, waitMs);
+    this.#attempts.set(JSON.stringify(gone), attempt);
+    return attempt;
+  }
+
+  /** Never rejects. */
+  async #attempt(gone: Gone, waitMs: number): Promise<void> {
     if (this.#stopped) return;
     try {
       await releaseDeliveries(this.#store.system, gone);
@@ -37,11 +53,12 @@ export class AbandonedRuns {
       const closed = await this.#closeRuns(gone);
       // Only then: a key of a stream is settled with its run.
       await releaseAbandonedKeys(this.#store.system, gone);
+      this.#attempts.delete(JSON.stringify(gone));
       if (closed > 0) this.#log.warn({ runs: closed }, "interrupted runs were closed");
     } catch (error) {
       if (this.#stopped) return;
       this.#log.warn({ err: error }, "interrupted runs could not be closed yet");
-      this.#env.timer(waitMs, () => void this.close(gone, Math.min(waitMs * 2, retryMs.longest)));
+      this.#env.timer(waitMs, () => void this.#begin(gone, Math.min(waitMs * 2, retryMs.longest)));
     }
   }
 

@@ -101,6 +101,27 @@ describe("abandoned runs", () => {
     assert.deepEqual(timers, []);
   });
 
+  test("are tried again in one line, however often they are looked for meanwhile, and looked for anew behind it", async () => {
+    await abandon(1);
+    const { timers, refusing, runs } = successor();
+    refusing.refused = "run_end";
+    const looks = () => refusing.reads.get("runs_of_lapsed_hosts");
+
+    await Promise.all([runs.close(gone), runs.close(gone)]);
+    for (let minute = 0; minute < 5; minute++) await runs.close(gone);
+    const before = [looks(), timers.length];
+    refusing.refused = null;
+    timers.shift()?.work();
+    await runs.close(gone);
+    await abandon(1);
+    await runs.close(gone);
+
+    // One attempt, which looks for a second page.
+    assert.deepEqual(before, [2, 1]);
+    assert.deepEqual([await left(), await claimed()], [0, false]);
+    assert.deepEqual(timers, []);
+  });
+
   test("are looked for at longer and longer intervals, up to 30 seconds, until it is told to stop", async () => {
     await abandon(1);
     const { timers, refusing, runs } = successor();
