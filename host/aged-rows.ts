@@ -1,3 +1,4 @@
+import type { Logger } from "pino";
 import { threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
@@ -11,10 +12,13 @@ import {
   dropOldUploads,
   eraseIdleThreads,
 } from "../storage/tables/aged.ts";
+import { type EndedAlone, endedAlone } from "../storage/tables/fibers.ts";
 
 const dayMs = 86_400_000;
 /** Conversations that are deleted at once. */
 const threadsAtOnce = 10;
+/** The same of logs of runs that had no conversation. */
+const logsAtOnce = 50;
 /** How long one of them may take: its tasks are ended before. */
 const eraseMsMax = 60_000;
 
@@ -28,19 +32,24 @@ export type Retention = Pick<
   | "sessionRetentionDays"
 >;
 
-interface AgedDeps {
+interface EraseDeps {
   readonly store: Store;
   readonly bus: Bus;
+  readonly log: Pick<Logger, "warn">;
+}
+
+interface AgedDeps extends EraseDeps {
   readonly env: Env;
   readonly settings: Retention;
 }
 
 /** Deletes what tenants have kept for longer than the settings say. Answers how many there were of each. */
-export async function deleteAged({ store, bus, env, settings }: AgedDeps): Promise<Readonly<Record<string, number>>> {
+export async function deleteAged(deps: AgedDeps): Promise<Readonly<Record<string, number>>> {
+  const { store, env, settings } = deps;
   const now = env.now();
   const kinds = {
     // A conversation takes more with it than its own row: before the rest.
-    conversations: [settings.sessionRetentionDays, (until: number) => eraseIdle(store, bus, until)],
+    conversations: [settings.sessionRetentionDays, (until: number) => eraseIdle(deps, until)],
     approvals: [settings.approvalRetentionDays, (until: number) => deleteOldApprovals(store, until)],
     uploads: [settings.attachmentRetentionDays, (until: number) => dropOldUploads(store, until)],
     usage: [settings.usageRetentionDays, (until: number) => deleteOldUsage(store, Math.floor(until / dayMs))],
@@ -52,15 +61,35 @@ export async function deleteAged({ store, bus, env, settings }: AgedDeps): Promi
   return deleted;
 }
 
-/** One at which somebody is just at work is left for the next time. */
-function eraseIdle(store: Store, bus: Bus, until: number): Promise<number> {
-  return eraseIdleThreads(store, until, threadsAtOnce, async ({ tenantId }, suffix) => {
-    const address = threadAddress(tenantId, suffix);
-    try {
-      return (await bus.ask(address, "erase", { idle_since: until }, { deadlineMs: eraseMsMax })).deleted;
-    } catch (error) {
-      if (error instanceof SvcError && error.code === "run_in_progress") return false;
-      throw error;
-    }
-  });
+/** Deletes the logs of durable runs that had no conversation, and ended at or before a time. */
+export async function eraseOldLogs(deps: EraseDeps, until: number): Promise<void> {
+  for (let after: EndedAlone | null = null; ; ) {
+    const page: EndedAlone[] = await endedAlone(deps.store.system, until, after, logsAtOnce);
+    await Promise.all(page.map(({ tenant_id, suffix }) => erase(deps, tenant_id, suffix, {})));
+    after = page.at(-1) ?? null;
+    if (page.length < logsAtOnce) return;
+  }
+}
+
+function eraseIdle(deps: EraseDeps, until: number): Promise<number> {
+  return eraseIdleThreads(deps.store, until, threadsAtOnce, ({ tenantId }, suffix) =>
+    erase(deps, tenantId, suffix, { idle_since: until }),
+  );
+}
+
+/** One at which somebody is just at work, or that cannot be deleted, is left for the next time and keeps no other. */
+async function erase(
+  { bus, log }: EraseDeps,
+  tenantId: string,
+  suffix: string,
+  asked: { readonly idle_since?: number },
+): Promise<boolean> {
+  const address = threadAddress(tenantId, suffix);
+  try {
+    return (await bus.ask(address, "erase", asked, { deadlineMs: eraseMsMax })).deleted;
+  } catch (error) {
+    if (!(error instanceof SvcError && error.code === "run_in_progress"))
+      log.warn({ err: error, thread: address.key }, "what is past its time could not be deleted yet");
+    return false;
+  }
 }

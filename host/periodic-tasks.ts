@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
-import { fibersAddress, threadAddress } from "../bus/address.ts";
+import { fibersAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
@@ -8,12 +8,11 @@ import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
-import { endedAlone } from "../storage/tables/fibers.ts";
 import { deleteLapsed, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import type { Flushed } from "./actor-node.ts";
-import { deleteAged, type Retention } from "./aged-rows.ts";
+import { deleteAged, eraseOldLogs, type Retention } from "./aged-rows.ts";
 import { scanForAnomalies } from "./anomaly-scan.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
 import { lookAtJobs } from "./due-jobs.ts";
@@ -34,8 +33,6 @@ const jobsMs = 1_000;
 /** How long what a fork or a deletion has left may stay beyond the time after which it counts as abandoned. */
 const unownedMs = 30_000;
 const dayMs = 24 * hourMs;
-/** Logs that are deleted at once. */
-const logsAtOnce = 50;
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
 /** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
@@ -135,7 +132,8 @@ const ofScheduler: TaskTable = {
   anomaly_scan: (deps, why) => deps.halfHourly.run(why, deps, () => scanForAnomalies(deps)),
   retention_sweep: (deps, why) => deps.nightly.run(why, deps, () => sweepEverything(deps)),
   async dropped_files({ files, store }) {
-    return (await files.sweep(store)) === 0 ? minuteMs : 0;
+    await files.sweep(store);
+    return minuteMs;
   },
   async unowned_logs({ store }) {
     await eraseAbandoned(store);
@@ -158,27 +156,22 @@ async function sweepEverything(deps: RunDeps): Promise<void> {
   const lapsed = await deleteLapsed(store, env.now());
   await sweepRuns(deps);
   const aged = await deleteAged(deps);
-  while ((await files.sweep(store)) > 0);
   log.info({ ...lapsed, ...aged }, "rows past their time were deleted");
+  // The rows are not to be gone through again for a file: `dropped_files` tries it each minute.
+  await files
+    .sweep(store)
+    .catch((error: unknown) => log.warn({ err: error }, "not all files that are gone could be deleted yet"));
 }
 
-async function sweepRuns({ store, bus, env, settings: { fiberRetentionDays } }: RunDeps): Promise<void> {
-  if (fiberRetentionDays !== 0) {
-    const until = env.now() - fiberRetentionDays * dayMs;
-    await eraseOldLogs(store, bus, until);
+async function sweepRuns(deps: RunDeps): Promise<void> {
+  const { store, env, settings } = deps;
+  if (settings.fiberRetentionDays !== 0) {
+    const until = env.now() - settings.fiberRetentionDays * dayMs;
+    await eraseOldLogs(deps, until);
     await deleteOldRuns(store, until);
     await deleteOldDeliveries(store, until);
   }
   await deleteOldBodies(store);
-}
-
-/** Deletes the logs of durable runs that had no conversation, and ended at or before a time. */
-async function eraseOldLogs(store: Store, bus: Bus, until: number): Promise<void> {
-  for (;;) {
-    const page = await endedAlone(store.system, until, logsAtOnce);
-    await Promise.all(page.map(({ tenant_id, suffix }) => bus.ask(threadAddress(tenant_id, suffix), "erase", {})));
-    if (page.length < logsAtOnce) return;
-  }
 }
 
 /** What goes on while the process drains. */

@@ -5,6 +5,7 @@ import type { ObjectStore } from "../objects/object-store.ts";
 import { requestMs, type Store, type TenantStore, type WriteOp } from "../store/store.ts";
 import {
   type DroppedFile,
+  type DroppedFileCursor,
   deleteFileOp,
   draftFileOp,
   dropFileOp,
@@ -27,8 +28,8 @@ export const filesFolder = "files/";
 export const fileBytesMax = 600 * 1024;
 /** A draft of this age was left by a process that is gone. */
 const draftLifeMs = 3_600_000;
-/** Files that one sweep deletes at most. */
-const sweepMax = 500;
+/** Files that a sweep looks for at once. */
+const sweepRows = 500;
 /** Files that are deleted while somebody waits for it. */
 const promptMax = 50;
 const fileIdPattern = /^[0-9a-f]{32}$/;
@@ -138,12 +139,31 @@ export class FileStore {
     for (const file of await goneFiles(store, promptMax)) await this.#erase(store, file);
   }
 
-  /** Deletes what is gone, and what was never stored whole. Answers how many files there were. */
+  /**
+   * Deletes what is gone, and what was never stored whole. Answers how many files there were; when it rejects, all are deleted that can be.
+   */
   async sweep(store: Store): Promise<number> {
     if (this.#objects === null) return 0;
-    const dropped = await droppedFiles(store.system, this.#env.now() - draftLifeMs, sweepMax);
-    for (const file of dropped) await this.#erase(store.tenant(file.tenant_id), file);
-    return dropped.length;
+    const draftsBefore = this.#env.now() - draftLifeMs;
+    let failure: unknown = null;
+    let count = 0;
+    for (let after: DroppedFileCursor | null = null; ; ) {
+      const page: (DroppedFile & DroppedFileCursor)[] = await droppedFiles(
+        store.system,
+        draftsBefore,
+        after,
+        sweepRows,
+      );
+      for (const file of page)
+        await this.#erase(store.tenant(file.tenant_id), file).catch((error: unknown) => {
+          failure ??= error;
+        });
+      count += page.length;
+      after = page.at(-1) ?? null;
+      if (page.length < sweepRows) break;
+    }
+    if (failure !== null) throw failure;
+    return count;
   }
 
   #opened(): ObjectStore {

@@ -50,6 +50,11 @@ export interface FiberPlace {
   readonly run_id: string;
 }
 
+/** The same of one that is over. */
+export interface EndedAlone extends FiberPlace {
+  readonly ended_at: number;
+}
+
 /** What came of a durable run. */
 export type FiberEnd = Pick<FiberRow, "final" | "error" | "expires_at">;
 
@@ -141,23 +146,33 @@ const requeueFiber = tenantSql(
 /** A run that goes on with a dead one has its log in the same place: that goes with the last of them. */
 const selectEndedAlone = systemSql(
   "fibers_ended_alone",
-  `SELECT tenant_id, suffix, run_id FROM fibers f WHERE ended_at <= ? AND suffix LIKE 'fiber:%' AND NOT EXISTS
+  `SELECT tenant_id, suffix, run_id, ended_at FROM fibers f
+   WHERE ended_at <= ? AND (ended_at, run_id) > (?, ?) AND suffix LIKE 'fiber:%' AND NOT EXISTS
      (SELECT 1 FROM fibers n WHERE n.run_key > f.run_key AND n.run_key < (f.run_key / ${runsMax} + 1) * ${runsMax}
         AND (n.ended_at IS NULL OR n.ended_at > ?))
-   ORDER BY ended_at LIMIT ?`,
+   ORDER BY ended_at, run_id LIMIT ?`,
 );
+// A log that could not be deleted is found again by the row of its run.
 const deleteEnded = systemSql(
   "fibers_delete_ended",
-  `DELETE FROM fibers WHERE run_key IN (SELECT run_key FROM fibers WHERE ended_at <= ? ORDER BY ended_at LIMIT ?)
-   RETURNING run_key`,
+  `DELETE FROM fibers WHERE run_key IN
+     (SELECT run_key FROM fibers f WHERE ended_at <= ? AND NOT (suffix LIKE 'fiber:%' AND EXISTS
+        (SELECT 1 FROM threads t WHERE t.tenant_id = f.tenant_id AND t.suffix = f.suffix))
+      ORDER BY ended_at LIMIT ?) RETURNING run_key`,
 );
 
-/** Runs without a conversation that ended at or before a time: their logs go with them. */
-export async function endedAlone(store: Scope, until: number, limit: number): Promise<FiberPlace[]> {
-  return (await store.read(selectEndedAlone, until, until, limit)) as unknown as FiberPlace[];
+/** Runs without a conversation that ended at or before a time, in pages: their logs go with them. */
+export async function endedAlone(
+  store: Scope,
+  until: number,
+  after: EndedAlone | null,
+  limit: number,
+): Promise<EndedAlone[]> {
+  const rows = await store.read(selectEndedAlone, until, after?.ended_at ?? -1, after?.run_id ?? "", until, limit);
+  return rows as unknown as EndedAlone[];
 }
 
-/** Deletes at most `limit` rows of runs that ended at or before a time; answers how many. */
+/** Deletes at most `limit` rows of runs that ended at or before a time, but for those whose own log is still there; answers how many. */
 export async function deleteEndedFibers(store: Scope, until: number, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteEnded, [until, limit])]);
   return rows?.length ?? 0;

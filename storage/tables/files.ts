@@ -27,6 +27,9 @@ const fileTable = table("files", {
 /** A file as it is stored. */
 export type FileRow = RowIn<typeof fileTable>;
 
+/** Where a page of files that are to be deleted ended. */
+export type DroppedFileCursor = Pick<DroppedFile, "tenant_id" | "file_id"> & { readonly created_at: number };
+
 /** A file whose bytes are to be deleted, or were never stored. */
 export interface DroppedFile {
   readonly tenant_id: string;
@@ -55,8 +58,9 @@ const deleteFile = tenantSql(
 // Bytes that the snapshot of a backup names are not deleted before they are copied.
 const selectDropped = systemSql(
   "files_dropped",
-  `SELECT tenant_id, file_id, size_bytes FROM files WHERE state <> 'kept' AND (state = 'gone' OR created_at < ?) AND ${mayDeleteObjects}
-   ORDER BY created_at LIMIT ?`,
+  `SELECT tenant_id, file_id, size_bytes, created_at FROM files
+   WHERE state <> 'kept' AND (state = 'gone' OR created_at < ?) AND (created_at, tenant_id, file_id) > (?, ?, ?) AND ${mayDeleteObjects}
+   ORDER BY created_at, tenant_id, file_id LIMIT ?`,
 );
 const selectOneGone = tenantSql(
   "file_gone",
@@ -99,9 +103,19 @@ export function deleteFileOp(store: TenantStore, fileId: string): WriteOp {
   return store.op(deleteFile, [fileId], 1);
 }
 
-/** Files of all tenants that are gone, and drafts from before a time: who was storing them is no more. None while objects are held. */
-export async function droppedFiles(store: Scope, draftsBefore: number, limit: number): Promise<DroppedFile[]> {
-  return (await store.read(selectDropped, draftsBefore, limit)) as unknown as DroppedFile[];
+/**
+ * Files of all tenants that are gone, and drafts from before a time, in pages: who was storing them is no more. None while objects are
+ * held.
+ */
+export async function droppedFiles(
+  store: Scope,
+  draftsBefore: number,
+  after: DroppedFileCursor | null,
+  limit: number,
+): Promise<(DroppedFile & DroppedFileCursor)[]> {
+  const { created_at, tenant_id, file_id } = after ?? { created_at: -1, tenant_id: "", file_id: "" };
+  const rows = await store.read(selectDropped, draftsBefore, created_at, tenant_id, file_id, limit);
+  return rows as unknown as (DroppedFile & DroppedFileCursor)[];
 }
 
 /** A file of a tenant that is gone, if its bytes may go now. */

@@ -1,48 +1,62 @@
 // How long what is kept, by the settings.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
+import { pino } from "pino";
 import { Bus } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import { loadSettings } from "../../governance/settings/settings.ts";
-import { deleteAged } from "../../host/aged-rows.ts";
+import { deleteAged, eraseOldLogs } from "../../host/aged-rows.ts";
 import { auditPage, insertAuditOp } from "../../storage/tables/audit.ts";
+import { acceptFiberOp, deleteEndedFibers, endFiberOp, fiberById } from "../../storage/tables/fibers.ts";
+import { beginRunOp, runBegun } from "../../storage/tables/runs.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
-import { threadRow } from "../support/rows.ts";
+import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-test("TASK-012 nothing is deleted of what is kept for ever, and of the rest only what is older", async (t) => {
+const dayMs = 86_400_000;
+
+/** A store, and who owns its conversations: what is asked of them is noted, and those whose id ends in `bad` cannot be deleted. */
+async function owned(t: TestContext) {
   const { store } = await testStore("sqlite", cleanup(t));
   const startedAt = Date.now();
   const env = { ...systemEnv(), now: () => startedAt };
   const node = nodeId("here", 0);
   const asked: unknown[] = [];
+  const told: unknown[] = [];
   const bus: Bus = new Bus({
     ...{ env, node, incarnation: 0, actorNodes: [node] },
     deliver(delivery) {
       asked.push([delivery.kind, delivery.type, delivery.key, delivery.body]);
-      bus.reply(delivery, { deleted: true });
+      if (delivery.key.endsWith("bad")) bus.refuse(delivery, new SvcError("internal_error"));
+      else bus.reply(delivery, { deleted: true });
     },
   });
-  const acme = store.tenant("acme");
-  const dayMs = 86_400_000;
+  const log = pino({ level: "warn" }, { write: (line) => told.push(JSON.parse(line).thread) });
   const row = (id: string, ts: number) => ({
     ...{ id, ts, event_type: "x", manifest_id: "m", principal_subj: "p", status: "ok", payload: "{}" },
   });
-  await acme.write([
-    insertAuditOp(acme, row("a", env.now() - 11 * dayMs)),
-    insertAuditOp(acme, row("b", env.now() - 9 * dayMs)),
-    insertThreadOp(acme, threadRow(1, "t", { updated_at: env.now() - 11 * dayMs })),
-  ]);
   const sweep = (of: Record<string, string>) => {
     const settings = loadSettings({
       ...{ SVC_AUDIT_RETENTION_DAYS: "0", SVC_USAGE_RETENTION_DAYS: "0" },
       ...of,
     });
-    return deleteAged({ store, bus, env, settings });
+    return deleteAged({ store, bus, env, log, settings });
   };
+  const acme = store.tenant("acme");
   const rows = async () => (await auditPage(acme, {}, null, 10)).rows.map(({ id }) => id);
+  return { store, bus, env, log, acme, asked, told, row, sweep, rows };
+}
+
+test("TASK-012 nothing is deleted of what is kept for ever, and of the rest only what is older", async (t) => {
+  const { env, acme, asked, row, sweep, rows } = await owned(t);
+  await acme.write([
+    insertAuditOp(acme, row("a", env.now() - 11 * dayMs)),
+    insertAuditOp(acme, row("b", env.now() - 9 * dayMs)),
+    insertThreadOp(acme, threadRow(1, "t", { updated_at: env.now() - 11 * dayMs })),
+  ]);
 
   const nothing = await sweep({});
   const before = await rows();
@@ -53,4 +67,45 @@ test("TASK-012 nothing is deleted of what is kept for ever, and of the rest only
   const idle_since = env.now() - 10 * dayMs;
   assert.deepEqual(asked, [["thread", "erase", "acme:t", { idle_since }]]);
   assert.ok(await threadBySuffix(acme, "t"), "the owner of a conversation deletes it, and nobody else");
+});
+
+test("TASK-012 a conversation that cannot be deleted is told, and keeps nothing behind it", async (t) => {
+  const { acme, asked, told, row, sweep, rows } = await owned(t);
+  await acme.write([
+    insertAuditOp(acme, row("a", 1)),
+    ...["bad", ...Array.from({ length: 14 }, (_, at) => `t${at}`)].map((suffix, at) =>
+      insertThreadOp(acme, threadRow(1 + at, suffix, { updated_at: 1 + at })),
+    ),
+  ]);
+
+  const deleted = await sweep({ SVC_AUDIT_RETENTION_DAYS: "10", SVC_SESSION_RETENTION_DAYS: "10" });
+
+  assert.deepEqual(deleted, { conversations: 14, audit: 1 });
+  assert.deepEqual([asked.length, told, await rows()], [15, ["acme:bad"], []]);
+});
+
+test("a log of a run that cannot be deleted is told, keeps none behind it, and is found the next time", async (t) => {
+  const { store, bus, log, acme, asked, told } = await owned(t);
+  const suffixes = ["fiber:bad", ...Array.from({ length: 54 }, (_, at) => `fiber:r${at}`)];
+  const end = { final: null, error: null, expires_at: 1 };
+  for (const [at, suffix] of suffixes.entries()) {
+    const run = runBegun(newRun(`run-${at}`), { thread_key: 1 + at, epoch: 0, first_seq: 0 });
+    await acme.write([
+      ...(suffix === "fiber:bad" ? [insertThreadOp(acme, threadRow(1 + at, suffix, { updated_at: 0 }))] : []),
+      beginRunOp(acme, run),
+      acceptFiberOp(acme, run, suffix, 1),
+      endFiberOp(acme, run.run_id, end),
+    ]);
+  }
+  const until = Date.now() + dayMs;
+
+  await eraseOldLogs({ store, bus, log }, until);
+  const first = [asked.length, told.length];
+  const rows = await deleteEndedFibers(store.system, until, 100);
+  await eraseOldLogs({ store, bus, log }, until);
+
+  assert.deepEqual(first, [55, 1]);
+  assert.equal(rows, 54);
+  assert.ok(await fiberById(acme, "run-0"));
+  assert.deepEqual(asked.slice(55), [["thread", "erase", "acme:fiber:bad", {}]]);
 });

@@ -233,10 +233,10 @@ for (const dialect of dialects) {
 
       const accepted = await requeue(process, dead, place, id);
       await found(id);
-      const both = (await endedAlone(store.system, until, 100)).filter(({ suffix }) => suffix === place);
+      const both = (await endedAlone(store.system, until, null, 100)).filter(({ suffix }) => suffix === place);
       const { expires_at } = (await fiberById(tenant, id)) as FiberRow;
       const deadAt = (await fiberById(tenant, dead))?.ended_at ?? 0;
-      const older = (await endedAlone(store.system, deadAt, 100)).filter(({ suffix }) => suffix === place);
+      const older = (await endedAlone(store.system, deadAt, null, 100)).filter(({ suffix }) => suffix === place);
       await tenant.write([endFiberOp(tenant, id, { final: null, error: null, expires_at })]);
 
       assert.equal(accepted.thread_id, null);

@@ -10,7 +10,7 @@ import { openFsStore } from "../../../storage/objects/fs.ts";
 import { openMemoryStore } from "../../../storage/objects/memory.ts";
 import type { ObjectStore } from "../../../storage/objects/object-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
-import { dropFilesOfThreadOp } from "../../../storage/tables/files.ts";
+import { dropFileOp, dropFilesOfThreadOp } from "../../../storage/tables/files.ts";
 import { storedBytes } from "../../../storage/tables/stored-bytes.ts";
 import { gif, jpeg, png, svg, webp } from "../../support/image-bytes.ts";
 import { dialects, testStore } from "../../support/stores.ts";
@@ -120,6 +120,32 @@ for (const dialect of dialects) {
 
       assert.deepEqual(await keysOf(objects), []);
       assert.equal(await codeOf(files.keep(tenant, fileOf(gif))), "done");
+    });
+
+    test("a file whose bytes cannot be deleted keeps no other from the sweep, which says so behind the last", async () => {
+      const tenant = store.tenant("poisoned");
+      const objects = openMemoryStore();
+      const all = new FileStore(objects, systemEnv(), 0);
+      const ids: string[] = [];
+      for (let n = 0; n < 3; n++) ids.push((await all.keep(tenant, fileOf(gif))).file_id);
+      await tenant.write(ids.map((id) => dropFileOp(tenant, id)));
+      const refused = new SvcError("storage_unavailable");
+      const refusing: ObjectStore = {
+        ...objects,
+        delete: async (key) => {
+          if (key.endsWith(ids[0] as string)) throw refused;
+          await objects.delete(key);
+        },
+      };
+
+      await assert.rejects(new FileStore(refusing, systemEnv(), 0).sweep(store), refused);
+
+      assert.deepEqual(
+        (await keysOf(objects)).map((key) => key.split("/").at(-1)),
+        [ids[0]],
+      );
+      assert.equal(await all.sweep(store), 1);
+      assert.deepEqual(await keysOf(objects), []);
     });
 
     test("two that delete one file at once charge it back once", async () => {
