@@ -2,15 +2,15 @@ import { isJobSuffix, isTaskSuffix, threadAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
-import { requestMs } from "../../storage/store/store.ts";
+import { requestMs, type TenantStore } from "../../storage/store/store.ts";
 import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
 import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
 import { deleteJobRunsOfThreadOp } from "../../storage/tables/job-runs.ts";
 import { deletePlansOps } from "../../storage/tables/plans.ts";
 import { deleteInputsOp } from "../../storage/tables/queued-inputs.ts";
 import { deleteBudgetsOps } from "../../storage/tables/run-budgets.ts";
-import { deleteLeasesOp } from "../../storage/tables/thread-leases.ts";
-import { deleteThreadOp, tasksOfThread } from "../../storage/tables/threads.ts";
+import { deleteLeasesOp, liveLeases } from "../../storage/tables/thread-leases.ts";
+import { deleteThreadOp, type ThreadRow, tasksOfThread } from "../../storage/tables/threads.ts";
 import { disownOp, eraseOps, eraseUnowned, isShort, type UnownedLog } from "../../storage/tables/unowned-logs.ts";
 import { deleteWaitsOp } from "../../storage/tables/waits.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -35,7 +35,8 @@ export async function eraseThread(
   const { head, store } = state;
   const run_id = holderOf(state);
   if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
-  if (head === null || (idle_since !== undefined && head.updated_at >= idle_since)) return { deleted: false };
+  if (head === null || (idle_since !== undefined && (await isUsedSince(store, head, idle_since))))
+    return { deleted: false };
   if (!isTaskSuffix(state.suffix)) await eraseTasks(state, bus);
   state.summary?.cancel();
   const { thread_key, next_seq, epoch } = head;
@@ -60,6 +61,13 @@ export async function eraseThread(
   if (bus.hasSubscribers(state.topic)) bus.publish(state.topic, rewoundMark);
   if (!isShort(log)) await eraseUnowned(store, log);
   return { deleted: true };
+}
+
+/** Whether something has happened at or after a time, or somebody drives or watches the conversation now. */
+async function isUsedSince(store: TenantStore, head: ThreadRow, since: number): Promise<boolean> {
+  // One in which nothing was said has the time 0.
+  const { updated_at, created_at, thread_key } = head;
+  return (updated_at || created_at) >= since || (await liveLeases(store, thread_key)).length > 0;
 }
 
 /**

@@ -33,7 +33,10 @@ export interface ThreadMessages {
    * mode_not_allowed and with what the manifest is refused with.
    */
   mode: { body: SetMode; reply: { readonly mode: PermissionMode } };
-  /** Deletes the conversation, given a time only if nothing has happened in it since. Refuses with run_in_progress while one is live. */
+  /**
+   * Deletes the conversation, given a time only if nothing has happened in it since and nobody has a lease of it. Refuses with
+   * run_in_progress while one is live.
+   */
   erase: { body: { readonly idle_since?: number }; reply: { deleted: boolean } };
   /** Deletes the record of a run that is over, and says whether there are others. Refuses with run_in_progress while one is live. */
   forget: { body: { readonly run_key: number }; reply: { readonly others: boolean } };

@@ -31,6 +31,7 @@ import { migration as lists } from "./0054_lists.ts";
 import { migration as queuedWaits } from "./0055_queued_waits.ts";
 import { migration as uploadsByAge } from "./0056_uploads_by_age.ts";
 import { migration as runRates } from "./0057_run_rates.ts";
+import { migration as unsaidThreads } from "./0058_unsaid_threads.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -66,4 +67,5 @@ export const migrations: readonly Migration[] = [
   queuedWaits,
   uploadsByAge,
   runRates,
+  unsaidThreads,
 ];

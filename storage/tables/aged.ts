@@ -54,13 +54,22 @@ const dropUploads = tenantSql(
      (SELECT file_id FROM files WHERE tenant_id = :tenant AND ${isUpload} ORDER BY created_at, file_id LIMIT ?) RETURNING created_at`,
 );
 const threadTenants = declareTenants("threads", "threads", "updated_at > 0 AND updated_at < ?");
-const selectIdle = tenantSql(
-  "threads_idle",
-  `SELECT suffix, updated_at FROM threads t
-   WHERE tenant_id = :tenant AND updated_at < ? AND (updated_at, suffix) > (?, ?)
-     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread_key = t.thread_key AND r.ended_at IS NULL)
-   ORDER BY updated_at, suffix LIMIT ?`,
-);
+const selectIdle = declareIdle("threads_idle", "updated_at", "updated_at > 0");
+// Tasks and the logs of runs without a conversation have the time 0 too, and go with what they belong to.
+const isUnsaid = "updated_at = 0 AND parent_session_id IS NULL AND suffix NOT LIKE 'fiber:%'";
+const unsaidTenants = declareTenants("threads_unsaid", "threads", `${isUnsaid} AND created_at < ?`);
+const selectUnsaid = declareIdle("threads_unsaid", "created_at", isUnsaid);
+
+/** Finds conversations of which no run is open, by a time of theirs. */
+function declareIdle(name: string, time: "updated_at" | "created_at", which: string): Statement {
+  return tenantSql(
+    name,
+    `SELECT suffix, ${time} AS idle_since FROM threads t
+     WHERE tenant_id = :tenant AND ${which} AND ${time} < ? AND (${time}, suffix) > (?, ?)
+       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread_key = t.thread_key AND r.ended_at IS NULL)
+     ORDER BY ${time}, suffix LIMIT ?`,
+  );
+}
 
 /** Deletes audit rows from before a time. Answers how many there were. */
 export function deleteOldAudit(store: Store, until: number): Promise<number> {
@@ -92,27 +101,29 @@ export function dropOldUploads(store: Store, until: number): Promise<number> {
 }
 
 /**
- * Gives the conversations in which nothing has happened since a time, and of which no run is open, to be deleted, in pages. Answers how
- * many of them were.
+ * Gives the conversations in which nothing has happened since a time, and of which no run is open, to be deleted, in pages; those in which
+ * nothing was ever said by when they were made. Answers how many of them were.
  */
-export function eraseIdleThreads(
+export async function eraseIdleThreads(
   store: Store,
   until: number,
   pageRows: number,
   erase: (tenant: TenantStore, suffix: string) => Promise<boolean>,
 ): Promise<number> {
-  return ofTenants(store, threadTenants, until, async (tenant) => {
+  const eraseOf = (statement: Statement) => async (tenant: TenantStore) => {
     let erased = 0;
-    // Those in which nothing was ever said have the time 0.
+    // What has the time 0 is not even looked through.
     for (let after: readonly [number, string] = [1, ""]; ; ) {
-      const page = await tenant.read(selectIdle, until, ...after, pageRows);
+      const page = await tenant.read(statement, until, ...after, pageRows);
       const gone = await Promise.all(page.map(({ suffix }) => erase(tenant, suffix as string)));
       erased += gone.filter(Boolean).length;
       const last = page.at(-1);
       if (!last || page.length < pageRows) return erased;
-      after = [last.updated_at as number, last.suffix as string];
+      after = [last.idle_since as number, last.suffix as string];
     }
-  });
+  };
+  const said = await ofTenants(store, threadTenants, until, eraseOf(selectIdle));
+  return said + (await ofTenants(store, unsaidTenants, until, eraseOf(selectUnsaid)));
 }
 
 async function ofTenants(

@@ -228,4 +228,34 @@ describe("tasks", () => {
     await runTask("retention_sweep");
     assert.deepEqual((await seen("alice")).threads, [false, true]);
   });
+
+  test("TASK-012 conversations in which nothing was ever said go by when they were made, with what waits in them", async () => {
+    const steer = (thread_id: string) => post("/chat/steer", { thread_id, text: "5 Elm Street", kind: "follow_up" });
+    const lease = (thread_id: string, ttl_seconds: number) =>
+      post("/chat/sessions/lease", { thread_id, holder_id: "me", ttl_seconds });
+    const made = [await steer("said-old"), await steer("said-young"), await lease("left", 60), await lease("held", 60)];
+    await server.stop();
+    assert.equal(
+      write(
+        "UPDATE threads SET created_at = created_at - ? WHERE tenant_id = 'acme' AND suffix IN ('said-old', 'left', 'held')",
+        11 * dayMs,
+      ),
+      3,
+    );
+    const ofThread = (suffix: string) => `thread_key = (SELECT thread_key FROM threads WHERE suffix = '${suffix}')`;
+    assert.equal(write(`UPDATE thread_leases SET expires_at = 1 WHERE ${ofThread("left")}`), 1);
+    await server.restart();
+
+    await runTask("retention_sweep");
+
+    const threads = ["said-old", "said-young", "left", "held"].map((suffix) =>
+      write("UPDATE threads SET created_at = created_at WHERE suffix = ?", suffix),
+    );
+    assert.deepEqual(
+      made.map(({ status }) => status),
+      [200, 200, 200, 200],
+    );
+    assert.deepEqual(threads, [0, 1, 0, 1]);
+    assert.equal(write("UPDATE queued_inputs SET content = content WHERE content LIKE '%Elm Street%'"), 1);
+  });
 });

@@ -524,6 +524,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "stored_bytes_of_kind",
     "threads_idle",
     "threads_tasks",
+    "threads_unsaid",
     "usage_threads_totals",
     "wait_asked",
     "wait_queued",

@@ -196,18 +196,24 @@ for (const dialect of dialects)
     });
 
     test("TASK-012 conversations in which nothing happens are given to be deleted, page by page, but for those with an open run", async () => {
-      const [acme, globex] = tenants();
+      const [acme, globex, initech] = tenants();
       let key = 10;
       const talk = (tenant: TenantStore, suffix: string, updated_at: number) =>
         insertThreadOp(tenant, threadRow(key++, suffix, { updated_at }));
+      const unsaid = (suffix: string, created_at: number, parent_session_id: string | null = null) =>
+        insertThreadOp(acme, threadRow(key++, suffix, { updated_at: 0, created_at, parent_session_id }));
       await acme.write([
         ...["a", "b", "c", "d", "e"].map((suffix) => talk(acme, suffix, until - 1)),
         talk(acme, "young", until),
-        talk(acme, "silent", 0),
+        ...["s1", "s2", "s3"].map((suffix) => unsaid(suffix, until - 1)),
+        unsaid("s-young", until),
+        unsaid("task-0123456789abcdef", 1, "acme:a"),
+        unsaid("fiber:r", 1),
         talk(acme, "busy", until - 1),
       ]);
       await acme.write([insertRunOp(acme, newRun("r1"), { thread_key: key - 1, epoch: 0, first_seq: 0 })]);
       await globex.write([talk(globex, "a", until - 2)]);
+      await initech.write([insertThreadOp(initech, threadRow(key++, "s", { updated_at: 0 }))]);
 
       const given: string[] = [];
       const erased = await eraseIdleThreads(store, until, 2, async ({ tenantId }, suffix) => {
@@ -215,7 +221,8 @@ for (const dialect of dialects)
         return suffix !== "b";
       });
 
-      assert.deepEqual(given, ["acme:a", "acme:b", "acme:c", "acme:d", "acme:e", "globex:a"]);
-      assert.equal(erased, 5);
+      const said = ["acme:a", "acme:b", "acme:c", "acme:d", "acme:e", "globex:a"];
+      assert.deepEqual(given, [...said, "acme:s1", "acme:s2", "acme:s3", "initech:s"]);
+      assert.equal(erased, 9);
     });
   });
