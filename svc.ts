@@ -61,7 +61,8 @@ const commands: Commands = {
   migrate: async () => (await import("./host/cli/migrate.ts")).migrateCommand,
   doctor: async () => {
     const { installedBinaries, runsOnMusl } = await import("./host/cli/binaries.ts");
-    const binaries = installedBinaries(import.meta.dirname, process.platform, process.arch, runsOnMusl());
+    const { arch, platform } = process;
+    const binaries = installedBinaries(import.meta.dirname, platform, arch, runsOnMusl(platform));
     return (await import("./host/cli/doctor.ts")).doctorCommand(loadRegistries, binaries);
   },
   "validate-manifest": async () =>

@@ -49,8 +49,8 @@ const sqlite: Hashes = {
 const nodeAbi = 127;
 
 /** Whether this process runs on musl, where better-sqlite3 loads a binary of its own. */
-export function runsOnMusl(): boolean {
-  return process.platform === "linux" && readFileSync("/proc/self/maps", "latin1").includes("/ld-musl-");
+export function runsOnMusl(platform: string): boolean {
+  return platform === "linux" && readFileSync("/proc/self/maps", "latin1").includes("/ld-musl-");
 }
 
 /** The binaries of the installation in `root`, which holds node_modules. */
