@@ -7,7 +7,8 @@ export type Row = Record<string, Param>;
 
 /**
  * SQL written once; a text for each engine where they do not read it alike. `?` marks a parameter, `:tenant` the tenant, which the
- * store fills in, and `:now` the time by the store's own clock.
+ * store fills in, and `:now` the time by the store's own clock. `INDEXED BY` is SQLite's alone, whose planner knows nothing of how many rows
+ * there are; Postgres is not told.
  */
 type SqlText = string | Record<Dialect, string>;
 
@@ -105,7 +106,7 @@ function markers(text: string): { tenantAt: number[]; paramCount: number } {
 
 function filled(text: string, dialect: Dialect): string {
   const marked = text.replaceAll(":tenant", "?").replace(/:now\b/g, storeClock[dialect]);
-  return dialect === "sqlite" ? steady(marked) : marked;
+  return dialect === "sqlite" ? steady(marked) : marked.replace(/ INDEXED BY \w+/g, "");
 }
 
 /**

@@ -118,7 +118,7 @@ const selectQueuedNth = tenantSql(
 );
 const deleteOfRuns = tenantSql(
   "fibers_delete",
-  "DELETE FROM fibers WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ?",
+  "DELETE FROM fibers INDEXED BY fibers_run WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ?",
 );
 const selectDue = systemSql(
   "fibers_due",

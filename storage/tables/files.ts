@@ -68,7 +68,7 @@ const selectOneGone = tenantSql(
 );
 const selectGone = tenantSql(
   "files_gone",
-  `SELECT tenant_id, file_id, size_bytes FROM files
+  `SELECT tenant_id, file_id, size_bytes FROM files INDEXED BY files_unkept
    WHERE tenant_id = :tenant AND state <> 'kept' AND state = 'gone' AND ${mayDeleteObjects} ORDER BY created_at LIMIT ?`,
 );
 

@@ -69,7 +69,8 @@ const hold = tenantSql(
 );
 const held = (what: string): string =>
   `(SELECT s.${what} FROM budget_shares s WHERE s.tenant_id = :tenant AND s.budget_id = run_budgets.run_id AND s.run_id = ?)`;
-const ofRun = "SELECT budget_id FROM budget_shares WHERE tenant_id = :tenant AND run_id = ?";
+const ofRun =
+  "SELECT budget_id FROM budget_shares INDEXED BY budget_shares_run WHERE tenant_id = :tenant AND run_id = ?";
 const giveBack = tenantSql(
   "run_budgets_give_back",
   `UPDATE run_budgets SET input_tokens = input_tokens - ${held("input_tokens")},

@@ -63,11 +63,13 @@ const selectLive = tenantSql(
   `SELECT ${columns} FROM thread_leases WHERE ${ofThread} AND expires_at > :now
    ORDER BY mode, expires_at DESC, token_hash LIMIT ${2 * observersMax}`,
 );
+const liveOfSuffix = `SELECT ${columns} FROM thread_leases
+   WHERE tenant_id = :tenant AND thread_key = (SELECT thread_key FROM threads WHERE tenant_id = :tenant AND suffix = ?)
+     AND expires_at > :now`;
+// With an OR in the place of the second part SQLite would read the holds of the whole tenant.
 const selectDecisive = tenantSql(
   "thread_leases_decisive",
-  `SELECT ${columns} FROM thread_leases
-   WHERE tenant_id = :tenant AND thread_key = (SELECT thread_key FROM threads WHERE tenant_id = :tenant AND suffix = ?)
-     AND expires_at > :now AND (mode = 'exclusive' OR token_hash = ?)`,
+  `${liveOfSuffix} AND mode = 'exclusive' UNION ALL ${liveOfSuffix} AND mode = 'shared' AND token_hash = ?`,
 );
 // Asked again outside, for a hold may have been renewed since the inner query has seen it.
 const deleteLapsed = systemSql(
@@ -139,7 +141,7 @@ export async function leaseRefusal(
   suffix: string,
   { token_hash }: LeaseProof,
 ): Promise<"lease_read_only" | "lease_held" | null> {
-  const rows = await store.read(selectDecisive, suffix, token_hash ?? "");
+  const rows = await store.read(selectDecisive, suffix, suffix, token_hash ?? "");
   const holds = rows.map((row) => leaseTable.decode(row));
   const own = token_hash === null ? undefined : holds.find((hold) => isHoldOf(hold, token_hash));
   if (own !== undefined) return own.mode === "exclusive" ? null : "lease_read_only";

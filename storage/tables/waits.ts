@@ -132,11 +132,13 @@ const selectApprovalsOfRun = tenantSql(
   "waits_approvals_of_run",
   `SELECT DISTINCT approval_id FROM waits WHERE tenant_id = :tenant AND run_id = ? AND approval_id IS NOT NULL`,
 );
+const mayBeAnswered = "state = 'open' AND (deadline IS NULL OR deadline > :now)";
+// With an OR in the place of the second part SQLite would read what is open of the whole tenant.
 const selectOpenOfThread = tenantSql(
   "waits_open_of_thread",
-  `SELECT ${waitTable.columns} FROM waits
-   WHERE tenant_id = :tenant AND (asked_on = ? OR thread_key = ?) AND state = 'open'
-     AND (deadline IS NULL OR deadline > :now)
+  `SELECT ${waitTable.columns} FROM waits WHERE tenant_id = :tenant AND asked_on = ? AND ${mayBeAnswered}
+   UNION ALL SELECT ${waitTable.columns} FROM waits
+   WHERE tenant_id = :tenant AND thread_key = ? AND asked_on <> thread_key AND ${mayBeAnswered}
    ORDER BY opened_at, wait_id LIMIT ?`,
 );
 const deleteWait = tenantSql("wait_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND wait_id = ?");

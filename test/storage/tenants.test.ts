@@ -522,6 +522,8 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "search_few_hits",
     "search_unindexed_threads_of_tenant",
     "stored_bytes_of_kind",
+    "task_waiting",
+    "tasks_aside",
     "threads_idle",
     "threads_tasks",
     "threads_unsaid",

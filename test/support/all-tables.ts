@@ -32,6 +32,7 @@ import "../../storage/tables/schema-revisions.ts";
 import "../../storage/tables/search.ts";
 import "../../storage/tables/stored-bytes.ts";
 import "../../storage/tables/task-times.ts";
+import "../../storage/tables/task-waits.ts";
 import "../../storage/tables/thread-leases.ts";
 import "../../storage/tables/threads.ts";
 import "../../storage/tables/unowned-logs.ts";

@@ -265,6 +265,16 @@ const byFilter = {
   plans_page: "INDEX plans_by_time",
   plans_page_thread_id: "INDEX plans_by_thread",
 };
+/** What reads all rows of a tenant that an index has, because that is what is asked for, or since they are bounded. */
+const ofWholeTenant = [
+  "fibers_queued_nth",
+  "jobs_all",
+  "jobs_due",
+  "jobs_nth",
+  "manifest_pointers",
+  "search_unindexed_threads_of_tenant",
+  "waits_open_nth",
+];
 
 describe("declared statements on sqlite", () => {
   const atEnd = cleanup();
@@ -318,6 +328,15 @@ describe("declared statements on sqlite", () => {
 
       assert.match(plan?.detail ?? "", new RegExp(` USING ${index} \\(tenant_id=\\? AND .*ts>\\?`));
     });
+
+  test("none looks through the rows of a whole tenant, but those that are meant to", () => {
+    const walks = declared.filter((statement) => {
+      const plan = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${statement.text.sqlite}`);
+      return plan.all(fakeParams(statement)).some(({ detail }) => /(INDEX \w+|KEY) \(tenant_id=\?\)/.test(detail));
+    });
+
+    assert.deepEqual(walks.map(({ name }) => name).toSorted(), ofWholeTenant);
+  });
 
   test("keys above 2^31, which the driver binds as floats, still find their row by the primary key", () => {
     const key = 200 * 2 ** 24 + 7;
@@ -446,6 +465,11 @@ test("SQLite parses no statement again for what is bound to it", () => {
   for (const { name, text } of declared)
     assert.doesNotMatch(text.sqlite, /(?<![<>])(=|\bIS|\bLIKE|\bGLOB|\bLIMIT)\s*\?/i, name);
   assert.match(statementNamed("events_forward").text.postgres, /= \$1 /);
+});
+
+test("Postgres is not told by which index it finds rows", () => {
+  assert.match(statementNamed("files_gone").text.sqlite, / INDEXED BY files_unkept\b/);
+  for (const { name, text } of declared) assert.doesNotMatch(text.postgres, /\bINDEXED\b/, name);
 });
 
 function fakeParams({ paramCount }: Statement): number[] {
