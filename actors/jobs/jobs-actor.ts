@@ -31,18 +31,20 @@ export const jobsActor = defineActor<"jobs", JobsState, JobsDeps>({
   crashed: () => {},
   on: {
     async put({ store }, asked, context) {
-      await putJob(store, asked, context);
+      await onceMore(() => putJob(store, asked, context));
       return {};
     },
 
     async remove({ store }, { name, principal }, { deps, env }) {
-      const job = await storedJob(store, name);
-      if (job === undefined) throw new SvcError("not_found");
-      const ops = [
-        deleteJobRunsOp(store, name),
-        auditOp(store, { env, mask: deps.mask }, changed("job_deleted", job, principal)),
-      ];
-      await removeJob(store, job, ops);
+      await onceMore(async () => {
+        const job = await storedJob(store, name);
+        if (job === undefined) throw new SvcError("not_found");
+        const ops = [
+          deleteJobRunsOp(store, name),
+          auditOp(store, { env, mask: deps.mask }, changed("job_deleted", job, principal)),
+        ];
+        await removeJob(store, job, ops);
+      });
       return {};
     },
 
@@ -62,6 +64,16 @@ export const jobsActor = defineActor<"jobs", JobsState, JobsDeps>({
     },
   },
 });
+
+/** Makes a change again that was made from what was no longer so: a batch that was given up was applied since. */
+async function onceMore(change: () => Promise<void>): Promise<void> {
+  try {
+    await change();
+  } catch (error) {
+    if (!(error instanceof SvcError && error.code === "conflict")) throw error;
+    await change();
+  }
+}
 
 async function putJob(
   store: TenantStore,

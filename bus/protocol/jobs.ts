@@ -2,9 +2,12 @@ import type { Principal } from "./principal.ts";
 
 /** The jobs of one tenant. Writes and firings of a tenant happen one after another. */
 export interface JobsMessages {
-  /** Writes a job. Refuses with invalid_schedule, too_many_jobs, and invalid_request for a manifest that there is not. */
+  /**
+   * Writes a job. Refuses with invalid_schedule, too_many_jobs, invalid_request for a manifest that there is not, and conflict when it is
+   * changed by others meanwhile.
+   */
   put: { body: { readonly name: string; readonly job: AskedJob; readonly principal: Principal }; reply: Done };
-  /** Deletes a job and what is known of its runs. Refuses with not_found. */
+  /** Deletes a job and what is known of its runs. Refuses with not_found, and with conflict as `put` does. */
   remove: { body: { readonly name: string; readonly principal: Principal }; reply: Done };
   /** Starts a job now, whatever its schedule says. Refuses with not_found, and with run_in_progress while it runs. */
   run: { body: { readonly name: string; readonly principal: Principal }; reply: { readonly run_id: string } };

@@ -141,6 +141,7 @@ const putJob = route({
     "too_many_jobs",
     "storage_quota_exceeded",
     "not_found",
+    "conflict",
     ...actorFails,
   ],
   async handle({ params: { name }, body, principal }, context) {
@@ -162,7 +163,7 @@ const deleteJob = route({
   access: writeScopes,
   params: JobParams,
   reply: { description: "It is gone.", schema: Type.Object({ status: Type.Literal("deleted") }) },
-  fails: ["not_found", ...actorFails],
+  fails: ["not_found", "conflict", ...actorFails],
   async handle({ params: { name }, principal }, { bus }) {
     if (!namePattern.test(name)) throw new SvcError("not_found");
     await bus.ask(jobsAddress(principal.tenant_id), "remove", { name, principal });

@@ -37,7 +37,7 @@ const jobTable = table("jobs", {
   /** Of the newest run: empty before the first, and then as in job_runs. */
   last_status: text,
   last_error: text,
-  /** What it counts for. */
+  /** What it counts for. Who changes that names what it was: a batch that was given up and applied late counts nothing twice. */
   bytes: integer,
 });
 
@@ -54,9 +54,9 @@ const insertJob = insertInto(jobTable);
 const updateJob = tenantSql(
   "job_update",
   `UPDATE jobs SET schedule = ?, manifest_id = ?, payload = ?, enabled = ?, owner = ?, next_run_at = ?, bytes = ?
-   WHERE tenant_id = :tenant AND name = ?`,
+   WHERE tenant_id = :tenant AND name = ? AND bytes = ?`,
 );
-const deleteJob = tenantSql("job_delete", "DELETE FROM jobs WHERE tenant_id = :tenant AND name = ?");
+const deleteJob = tenantSql("job_delete", "DELETE FROM jobs WHERE tenant_id = :tenant AND name = ? AND bytes = ?");
 const selectJobs = tenantSql(
   "jobs_all",
   `SELECT ${jobTable.columns} FROM jobs WHERE tenant_id = :tenant ORDER BY name LIMIT ?`,
@@ -110,7 +110,7 @@ export async function hasJobs(store: TenantStore, count: number): Promise<boolea
 
 /**
  * Writes a job in the place of `before`, or a new one, with `ops` in its batch. `limit` is the tenant's on what it stores. Refuses with
- * storage_quota_exceeded.
+ * storage_quota_exceeded, and with conflict when it is another by now, or is there.
  */
 export async function writeJob(
   store: TenantStore,
@@ -122,18 +122,19 @@ export async function writeJob(
   const payloadText = JSON.stringify(payload);
   const ownerText = JSON.stringify(owner);
   const bytes = Buffer.byteLength(payloadText) + Buffer.byteLength(ownerText) + rowBytes;
+  const changed = [schedule, manifest_id, payloadText, enabled, ownerText, next_run_at];
   const op =
     before === undefined
       ? insertJob(store, { ...written, created_at: now, last_run_at: null, next_run_at, ...neverRun, bytes })
-      : store.op(updateJob, [schedule, manifest_id, payloadText, enabled, ownerText, next_run_at, bytes, name], 1);
+      : store.op(updateJob, [...changed, bytes, name, before.bytes], 1);
   await writeStored(store, { kind: "jobs", bytes: bytes - (before?.bytes ?? 0) }, limit, [op, ...ops]);
 }
 
 const neverRun = { last_status: "", last_error: "" };
 
-/** Deletes a job, with `ops` in its batch. */
+/** Deletes a job as it was read, with `ops` in its batch. Refuses with conflict when it is another by now, or gone. */
 export async function removeJob(store: TenantStore, { name, bytes }: JobRow, ops: readonly WriteOp[]): Promise<void> {
-  await writeStored(store, { kind: "jobs", bytes: -bytes }, 0, [store.op(deleteJob, [name], 1), ...ops]);
+  await writeStored(store, { kind: "jobs", bytes: -bytes }, 0, [store.op(deleteJob, [name, bytes], 1), ...ops]);
 }
 
 /** Takes the time at which a job is due, and gives it its next one. Refuses with conflict when somebody else has taken it. */

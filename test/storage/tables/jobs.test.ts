@@ -173,5 +173,20 @@ for (const dialect of dialects) {
       await removeJob(tenant, written, []);
       assert.deepEqual([await jobsOf(tenant, 10), await storedBytes(tenant, "all")], [[], 0]);
     });
+
+    test("a change that was made from what a job no longer is counts nothing", async () => {
+      const tenant = freshTenant();
+      const before = await put(tenant, "one", null);
+      const larger = job("one", { payload: { prompt: "x".repeat(1_000) } });
+      const options = { now: 6, next_run_at: 7, limit: 0, ops: [] };
+      await writeJob(tenant, before, larger, options);
+
+      await assert.rejects(writeJob(tenant, before, larger, options), { code: "conflict" });
+      await assert.rejects(writeJob(tenant, undefined, larger, options), { code: "conflict" });
+      await assert.rejects(removeJob(tenant, before, []), { code: "conflict" });
+
+      const { bytes } = (await storedJob(tenant, "one")) as JobRow;
+      assert.deepEqual([await storedBytes(tenant, "jobs"), await storedBytes(tenant, "all")], [bytes, bytes]);
+    });
   });
 }
