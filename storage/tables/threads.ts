@@ -1,9 +1,14 @@
 import { isHiddenSuffix, isTaskSuffix } from "../../bus/address.ts";
+import { SvcError } from "../../bus/errors.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import { requestMs, type Scope, type TenantStore, type WriteOp } from "../store/store.ts";
 import { type Column, insertInto, integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
+import { eventsMax } from "./events.ts";
+
+/** Keys of threads are below it: those of their events and runs are then numbers that are exact everywhere. */
+export const threadKeysEnd = 2 ** 53 / eventsMax;
 
 /** What few threads have. */
 export interface ThreadMeta {
@@ -132,7 +137,7 @@ const selectTasks = tenantSql(
 );
 const reserveKeys = systemSql(
   "thread_keys_reserve",
-  "UPDATE counters SET value = value + ? WHERE name = 'thread_key' RETURNING value",
+  `UPDATE counters SET value = value + ? WHERE name = 'thread_key' AND value + ? <= ${threadKeysEnd} RETURNING value`,
 );
 
 /** The thread of a suffix, if the tenant has it. */
@@ -264,8 +269,13 @@ export async function tasksOfThread(
   return rows.map(({ suffix }) => suffix as string).filter(isTaskSuffix);
 }
 
-/** Reserves `count` thread keys for the caller and answers the first: keys that grow keep the log's newest pages together. */
+/**
+ * Reserves `count` thread keys for the caller and answers the first: keys that grow keep the log's newest pages together. Refuses with
+ * storage_unavailable when the database has had as many as there are.
+ */
 export async function reserveThreadKeys(store: Scope, count: number): Promise<number> {
-  const [rows] = await store.write([store.op(reserveKeys, [count])], requestMs);
-  return (rows?.[0]?.value as number) - count;
+  const [rows] = await store.write([store.op(reserveKeys, [count, count])], requestMs);
+  const end = rows?.[0]?.value;
+  if (end === undefined) throw new SvcError("storage_unavailable", { subject: "threads_full" });
+  return (end as number) - count;
 }
