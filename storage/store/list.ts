@@ -170,12 +170,11 @@ function declarePage(
   const rows = ["tenant_id = :tenant", ...conditions.map(({ sql }) => sql), "(ts, id) < (?, ?) AND ts >= ?"].join(
     " AND ",
   );
-  const from = (source: string): string =>
-    `SELECT ${columns} FROM ${source} WHERE ${rows} ORDER BY ts DESC, id DESC LIMIT ?`;
-  return tenantSql([table, what, ...conditions.map(({ key }) => key)].join("_"), {
-    sqlite: from(index === undefined ? table : `${table} INDEXED BY ${index}`),
-    postgres: from(table),
-  });
+  const source = index === undefined ? table : `${table} INDEXED BY ${index}`;
+  return tenantSql(
+    [table, what, ...conditions.map(({ key }) => key)].join("_"),
+    `SELECT ${columns} FROM ${source} WHERE ${rows} ORDER BY ts DESC, id DESC LIMIT ?`,
+  );
 }
 
 function lengthOf(columns: readonly string[]): string {

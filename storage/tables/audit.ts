@@ -48,14 +48,13 @@ export interface ToolMetrics {
 
 /** What the index of the types leaves out. */
 const isRareType = "event_type <> 'user_input' AND event_type <> 'final_response'";
-const toolMetricsOf = (source: string): string =>
+const selectToolMetrics = tenantSql(
+  "audit_tool_metrics",
   `SELECT tool, COUNT(*) AS calls, SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS errors, AVG(latency_ms) AS latency
-   FROM ${source} WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ${isRareType} AND ts >= ? AND tool IS NOT NULL
-   GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`;
-const selectToolMetrics = tenantSql("audit_tool_metrics", {
-  sqlite: toolMetricsOf("audit INDEXED BY audit_by_type"),
-  postgres: toolMetricsOf("audit"),
-});
+   FROM audit INDEXED BY audit_by_type
+   WHERE tenant_id = :tenant AND event_type = 'tool_call' AND ${isRareType} AND ts >= ? AND tool IS NOT NULL
+   GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`,
+);
 
 /** Keeps a row. What the metrics count of a tool call is taken from its payload. */
 export function insertAuditOp(store: TenantStore, row: AuditRow): WriteOp {
