@@ -4,6 +4,7 @@ import type { TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { ResultImage, Wait } from "../../governance/controls/verdicts.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import type { MadePlans } from "./made-plans.ts";
 
 /** Classes of failure that a tool reports; the model sees `[tool error/<code>] <text>`. */
 export type ToolErrorCode =
@@ -70,6 +71,9 @@ export interface ToolContext {
   readonly manifest: string;
   /** The thread's suffix, null in a stateless turn. */
   readonly threadSuffix: string | null;
+  /** The turn's caller has shown no credentials, and reaches nothing beyond its conversation (decision 78). */
+  readonly isAnonymous: boolean;
+  readonly madePlans: MadePlans;
   readonly toolCallId: string;
   /** What has set the run going; null where somebody has asked for it. */
   readonly trigger: TriggerDelivery | null;

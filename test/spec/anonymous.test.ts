@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
-import { says, shown, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { RequestOptions } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
@@ -18,11 +18,13 @@ const unauthorized = [401, '{"error":"unauthorized","reason":"missing_credential
 const open = { auth: { inbound: { allow_anonymous: true } } };
 const manifests = {
   open,
+  planner: { ...open, model: { id: "planning" }, pattern: "deep" },
   closed: {},
   scoped: { auth: { inbound: { allow_anonymous: true, required_scopes: ["chat:write"] } } },
   keyed: { auth: { inbound: { allow_anonymous: true, schemes: ["api_key"] } } },
   named: { auth: { inbound: { allow_anonymous: true, schemes: ["anonymous", "api_key"] } } },
 };
+type Wanted = readonly [tool: string, args: object];
 const idOf = (digit: string): string => `anon-${digit.repeat(32)}`;
 
 for (const dialect of dialects)
@@ -33,7 +35,7 @@ for (const dialect of dialects)
     before(async () => {
       const database = await databaseOf(dialect, atEnd);
       const strict = { ...env, ...database.env, SVC_ANONYMOUS_TENANT: "public", SVC_CHAT_SCOPES: "strict" };
-      ({ server, mock } = await startChat(atEnd, { models: ["test-model"], manifests, env: strict }));
+      ({ server, mock } = await startChat(atEnd, { models: ["test-model", "planning"], manifests, env: strict }));
       mock.answer("test-model", () => says("hello"));
     });
 
@@ -172,6 +174,53 @@ for (const dialect of dialects)
         ["hi"],
       );
       assert.ok(!chat.text.includes("a secret of acme"));
+    });
+
+    test("AUTH-033 of plans they reach those of their own conversation: none that people have made, or others without one", async () => {
+      const steps = [{ title: "Look" }];
+      const owner = { key: keys.public };
+      const plan = async (id: string) => (await server.get(`/plans/${id}`, owner)).json.plan;
+      const results = async (wanted: readonly (readonly Wanted[])[], fields: object = {}, options = {}) => {
+        mock.answer("planning", inTurn(...wanted.map((some) => calls(...some)), { text: "Done." }));
+        const answer = await server.post("/chat", turn("planner", "go", fields), options);
+        assert.equal(answer.status, 200, answer.text);
+        return shown(mock.requests.at(-1)).flatMap(({ role, content }) => (role === "tool" ? [content] : []));
+      };
+      await server.request("PUT", "/plans/launch", { ...owner, body: { plan: { title: "Secret", steps } } });
+      await results([[["plan_create", { plan_id: "of-a-turn", title: "Secret", steps }]]]);
+      const reach = (id: string): Wanted[] => [
+        ["plan_get", { plan_id: id }],
+        ["plan_update_step", { plan_id: id, step_id: "s1" }],
+        ["plan_create", { plan_id: id, title: "Mine", steps }],
+      ];
+
+      const refused = [];
+      for (const fields of [{}, { thread_id: idOf("f") }])
+        refused.push(...(await results([[...reach("launch"), ...reach("of-a-turn")]], fields)));
+      const own = await results([
+        [["plan_create", { plan_id: "own", title: "First", steps }]],
+        [["plan_create", { plan_id: "own", title: "Second", steps }]],
+        [["plan_update_step", { plan_id: "own", step_id: "s1" }]],
+        [["plan_get", { plan_id: "own" }]],
+      ]);
+      const threaded = await results(
+        [[["plan_create", { plan_id: "threaded", steps }]], [["plan_get", { plan_id: "threaded" }]]],
+        { thread_id: idOf("0") },
+      );
+      const owners = await results([[["plan_get", { plan_id: "launch" }]]], {}, owner);
+
+      const told = [
+        "not_found\\] there is no plan",
+        "not_found\\] there is no plan",
+        "invalid_arguments\\] .* is taken",
+      ];
+      assert.equal(refused.length, 12);
+      for (const [at, text] of refused.entries()) assert.match(text, new RegExp(`^\\[tool error/${told[at % 3]}`));
+      assert.deepEqual([(await plan("launch")).title, (await plan("of-a-turn")).title], ["Secret", "Secret"]);
+      assert.equal(JSON.parse(own[3] ?? "{}").plan.title, "Second");
+      assert.equal(JSON.parse(own[3] ?? "{}").plan.steps[0].status, "done");
+      assert.equal(JSON.parse(threaded[1] ?? "{}").plan_id, "threaded");
+      assert.equal(JSON.parse(owners[0] ?? "{}").plan.title, "Secret");
     });
 
     test("AUTH-033 a manifest that another tenant has stored is none of theirs", async () => {

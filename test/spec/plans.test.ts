@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { notesMax } from "../../storage/tables/queued-inputs.ts";
-import { calls, framesUntil, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
+import { calls, chunk, framesUntil, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
@@ -159,6 +160,58 @@ describe("plans", () => {
     assert.equal(again.plan_id, mine);
     assert.equal((await get(`/plans/${mine}`)).json.plan.title, "Again");
     assert.equal((await get("/plans?thread_id=deep-6")).json.items.length, 1);
+  });
+
+  test("PAT-004 a turn without a conversation replaces the plans that it has made, and no other", async () => {
+    const [persons, agents, own, brief] = [fresh(), fresh(), fresh(), fresh()];
+    await put(persons, { plan: { title: "By hand" } });
+    await run(null, [calls(["plan_create", { plan_id: agents, title: "Earlier", steps }])]);
+
+    const results = await run(null, [
+      calls(
+        ["plan_create", { plan_id: persons, title: "Mine", steps }],
+        ["plan_create", { plan_id: agents, title: "Mine", steps }],
+        ["plan_create", { plan_id: own, title: "First", steps }],
+        ["plan_create", { plan_id: brief, title: "First", steps }],
+      ),
+      calls(["plan_create", { plan_id: own, title: "Second", steps }], ["plan_get", { plan_id: persons }]),
+    ]);
+
+    for (const at of [0, 1])
+      assert.match(results[at] ?? "", /^\[tool error\/invalid_arguments\] the plan_id .* is taken/);
+    assert.equal(JSON.parse(results[5] ?? "{}").plan.title, "By hand");
+    const titles = [];
+    for (const id of [persons, agents, own]) titles.push((await get(`/plans/${id}`)).json.plan.title);
+    assert.deepEqual(titles, ["By hand", "Earlier", "Second"]);
+  });
+
+  test("PAT-004 what a person has put under the id of a plan that is gone is not the turn's that had made that", async () => {
+    const id = fresh();
+    const { opened, open } = gate();
+    const wanted = JSON.stringify({ plan_id: id, title: "Mine again", steps });
+    const again = { id: "again", type: "function", function: { name: "plan_create", arguments: wanted } };
+    const late: Reply = {
+      steps: [
+        { hold: opened },
+        { send: chunk({ tool_calls: [{ index: 0, ...again }] }, "tool_calls") },
+        { send: "data: [DONE]\n\n" },
+      ],
+    };
+    mock.answer(
+      "scripted",
+      inTurn(calls(["plan_create", { plan_id: id, title: "Mine", steps }]), late, { text: "Done." }),
+    );
+    const turned = server.post("/chat", turn("deep", "go"), as("planner"));
+    await eventually("the plan", async () => (await get(`/plans/${id}`)).status === 200);
+
+    await remove(id);
+    await put(id, { plan: { title: "By hand" } });
+    open();
+    await turned;
+
+    const results = newestRequest().messages.filter(({ role }) => role === "tool");
+    assert.match(results[1]?.content ?? "", /^\[tool error\/invalid_arguments\] the plan_id .* is taken/);
+    assert.equal((await get(`/plans/${id}`)).json.plan.title, "By hand");
   });
 
   test("PAT-004 what does not make a plan is told to the model: no steps, ids twice, too much, too many", async () => {

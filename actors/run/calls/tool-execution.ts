@@ -1,3 +1,4 @@
+import { isAnonymous } from "../../../governance/auth/anonymous.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import { unknownOutcome } from "../../log/tool-outcome.ts";
@@ -120,6 +121,8 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
     tenantStoredBytes: deps.settings.tenantStoredBytes,
     manifest: plan.agent.name,
     threadSuffix: plan.thread_suffix,
+    isAnonymous: isAnonymous(plan.principal),
+    madePlans: scope.run.madePlans,
     toolCallId: callId,
     trigger: plan.trigger,
     askedOn: scope.askedOn,

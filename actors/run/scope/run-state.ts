@@ -1,6 +1,7 @@
 import type { WaitingOn } from "../../../bus/frames/run-status.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
+import { MadePlans } from "../../tools/made-plans.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import { CallRows } from "./call-rows.ts";
 import type { Decisions } from "./decisions.ts";
@@ -20,6 +21,7 @@ export class RunState {
   hasAsked: boolean;
   /** What is on record of its model calls. */
   readonly calls = new CallRows();
+  readonly madePlans = new MadePlans();
   /** The tasks that the run has handed out; null while there are none. */
   tasks: TaskFamily | null = null;
   /** What deciders of the run were asked; null while none was. */

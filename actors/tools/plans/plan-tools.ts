@@ -14,7 +14,8 @@ import { defineTool, type ToolContext, type ToolErrorCode, type ToolResult } fro
 import { type PlanDocument, type PlanStep, withStep } from "./plan-document.ts";
 
 // Plans of agents: rows that outlive their turn and that people read and change too, by /plans. An agent reaches those of its own
-// conversation, and those of none when somebody has told it their ids.
+// conversation, and those of none when somebody has told it their ids; for a caller without credentials, of the latter only those that
+// the run itself has made. It replaces none but its own.
 
 /** Plans of one conversation. */
 const plansMax = 100;
@@ -89,13 +90,15 @@ export const planCreate = defineTool({
     const plan: PlanDocument = { title, goal, steps, status: "active" };
     const id = plan_id ?? context.env.id().slice(0, idChars);
     const made = await change(id, context, async (current) => {
-      if (current !== undefined && current.thread_id !== threadOf(context))
+      if (current !== undefined && !isOwn(current, context))
         return refused("invalid_arguments", `the plan_id ${id} is taken`);
       if (current === undefined && (await hasMany(context)))
         return refused("rate_limited", `the conversation has ${plansMax} plans; replace one of them by its plan_id`);
       return { manifest_id: context.manifest, plan };
     });
-    return "error" in made ? made : told(made);
+    if ("error" in made) return made;
+    if (context.threadSuffix === null) context.madePlans.add(made);
+    return told(made);
   },
 });
 
@@ -195,8 +198,14 @@ function threadOf({ tenantId, threadSuffix }: ToolContext): string {
   return threadSuffix === null ? "" : `${tenantId}:${threadSuffix}`;
 }
 
-function isReached({ thread_id }: PlanRow, context: ToolContext): boolean {
-  return thread_id === "" || thread_id === threadOf(context);
+/** Whether a plan is one of the conversation's; of the run's where it has none. */
+function isOwn(plan: PlanRow, context: ToolContext): boolean {
+  return context.threadSuffix === null ? context.madePlans.has(plan) : plan.thread_id === threadOf(context);
+}
+
+function isReached(plan: PlanRow, context: ToolContext): boolean {
+  // Ids that people give are guessed easily: one is no proof that the caller was told it.
+  return isOwn(plan, context) || (plan.thread_id === "" && !context.isAnonymous);
 }
 
 function numbered(steps: readonly (Omit<PlanStep, "id" | "status"> & Partial<PlanStep>)[]): PlanStep[] {

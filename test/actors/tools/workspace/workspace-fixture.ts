@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 import { checkArguments } from "../../../../actors/tools/arguments.ts";
+import { MadePlans } from "../../../../actors/tools/made-plans.ts";
 import { builtInTools } from "../../../../actors/tools/registry/built-in.ts";
 import type { ToolContext, ToolResult } from "../../../../actors/tools/tool.ts";
 import { systemEnv } from "../../../../bus/env.ts";
@@ -49,6 +50,8 @@ export function openFixture(t: TestContext): Fixture {
     tenantStoredBytes: 0,
     manifest: "agent",
     threadSuffix: "t1",
+    isAnonymous: false,
+    madePlans: new MadePlans(),
     trigger: null,
     toolCallId: "call_1",
     sessionId: "acme:t1",
