@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
-import { calls, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
+import { calls, framesUntil, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { RequestOptions } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import type { Frame } from "../support/sse-frames.ts";
 import { dialects } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
@@ -19,12 +20,20 @@ const open = { auth: { inbound: { allow_anonymous: true } } };
 const manifests = {
   open,
   planner: { ...open, model: { id: "planning" }, pattern: "deep" },
+  asking: {
+    ...open,
+    ...{ model: { id: "asking" }, tools: ["ask_user", "calculator"], client_tools: [{ name: "click" }] },
+    approvals: [{ id: "sums", tools: ["calculator"] }],
+    delegation: { agents: [{ name: "asked" }] },
+  },
+  asked: { ...open, model: { id: "asked" }, tools: ["ask_user"], client_tools: [{ name: "click" }] },
   closed: {},
   scoped: { auth: { inbound: { allow_anonymous: true, required_scopes: ["chat:write"] } } },
   keyed: { auth: { inbound: { allow_anonymous: true, schemes: ["api_key"] } } },
   named: { auth: { inbound: { allow_anonymous: true, schemes: ["anonymous", "api_key"] } } },
 };
 type Wanted = readonly [tool: string, args: object];
+const models = ["test-model", "planning", "asking", "asked"];
 const idOf = (digit: string): string => `anon-${digit.repeat(32)}`;
 
 for (const dialect of dialects)
@@ -35,7 +44,7 @@ for (const dialect of dialects)
     before(async () => {
       const database = await databaseOf(dialect, atEnd);
       const strict = { ...env, ...database.env, SVC_ANONYMOUS_TENANT: "public", SVC_CHAT_SCOPES: "strict" };
-      ({ server, mock } = await startChat(atEnd, { models: ["test-model", "planning"], manifests, env: strict }));
+      ({ server, mock } = await startChat(atEnd, { models, manifests, env: strict }));
       mock.answer("test-model", () => says("hello"));
     });
 
@@ -223,6 +232,54 @@ for (const dialect of dialects)
       assert.equal(JSON.parse(owners[0] ?? "{}").plan.title, "Secret");
     });
 
+    test("AUTH-033 TOOL-015 nobody of them is asked what none of them may answer; approvals wait for those who decide", async () => {
+      const nobodys = [
+        '{"answered":false,"reason":"no_one_watching"}',
+        "[tool error/transport_unavailable] client tool click unavailable: no client connected",
+      ];
+      const questions: Wanted[] = [
+        ["ask_user", { question: "Which?" }],
+        ["click", { input: "x" }],
+      ];
+      const outputs = (frames: readonly Frame[]) =>
+        frames.flatMap(({ name, json }) => (name === "tool_end" ? [json.data.output] : []));
+      mock.answer("asking", inTurn(calls(...questions), { text: "Done." }));
+
+      const told = [];
+      for (const fields of [{}, { thread_id: idOf("1") }])
+        told.push(await (await server.stream("/chat/stream", turn("asking", "go", fields))).rest());
+      const owners = await server.stream("/chat/stream", turn("asking", "go", { thread_id: "t2" }), {
+        key: keys.public,
+      });
+      const asked = await framesUntil(owners, ({ name }) => name === "ui_request" || name === "tool_request");
+      owners.close();
+      mock.answer("asked", inTurn(calls(...questions), { text: "Done." }));
+      mock.answer("asking", inTurn(calls(["task", { agent: "asked", prompt: "Ask." }]), { text: "Done." }));
+      await (await server.stream("/chat/stream", turn("asking", "go", { thread_id: idOf("2") }))).rest();
+      const ofTask = shown(mock.requests.findLast(({ body }) => body.model === "asked"));
+      mock.answer("asking", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "Done." }));
+      const gated = await server.stream("/chat/stream", turn("asking", "go", { thread_id: idOf("3") }));
+      const { approval_id } = (await gated.until("approval_required")).json.data;
+      const decided = await server.post(
+        `/approvals/${approval_id}/decide`,
+        { decision: "approved" },
+        { key: keys.public },
+      );
+      const approved = await gated.rest();
+
+      for (const frames of told) {
+        assert.deepEqual(outputs(frames), nobodys);
+        assert.ok(frames.every(({ name }) => name !== "ui_request" && name !== "tool_request"));
+      }
+      assert.ok(asked.length > 0);
+      assert.deepEqual(
+        ofTask.flatMap(({ role, content }) => (role === "tool" ? [content] : [])),
+        nobodys,
+      );
+      assert.equal(decided.status, 200, decided.text);
+      assert.deepEqual(outputs(approved), ["42"]);
+    });
+
     test("AUTH-033 a manifest that another tenant has stored is none of theirs", async () => {
       const stored = { metadata: { name: "shop" }, spec: open };
       const put = await server.request("PUT", "/manifests/shop", { body: { manifest: stored }, key: keys.acme });
@@ -269,7 +326,7 @@ describe("anonymous callers and the rate", () => {
 
   test("LIM-002 each counts by its address first, and then all of them by the tenant", async () => {
     const { server } = await startChat(atEnd, {
-      models: ["test-model"],
+      models,
       manifests,
       env: { ...env, ...limit, SVC_ANONYMOUS_TENANT: "public" },
     });

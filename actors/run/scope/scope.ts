@@ -4,6 +4,7 @@ import type { CompactionResult, RunOutput } from "../../../bus/frames/output.ts"
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
+import { isAnonymous } from "../../../governance/auth/anonymous.ts";
 import { RunBudget } from "../../../governance/budget.ts";
 import type { GovernedCall } from "../../../governance/controls/control.ts";
 import { type Denial, denialPayload } from "../../../governance/controls/denial.ts";
@@ -185,11 +186,11 @@ export class RunScope {
     return this.run.failedTool;
   }
 
-  /** The thread under which those who hear the frames of the run may answer it; null when nobody hears them (decision 94). */
+  /** The thread under which those who hear the frames of the run may answer it; null when nobody hears them who may (decision 94). */
   get askedOn(): string | null {
-    const { surface, parent } = this.plan;
+    const { surface, parent, principal } = this.plan;
     if (parent !== null) return parent.heard ? parent.root_thread_id : null;
-    return surface === "chat_stream" ? this.sessionId : null;
+    return surface === "chat_stream" && !isAnonymous(principal) ? this.sessionId : null;
   }
 
   /** The session to which others may say what came of a call: its thread, or what stands for one. */
