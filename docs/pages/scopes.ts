@@ -1,3 +1,4 @@
+import { bypassScopes } from "../../governance/auth/permission-modes.ts";
 import { readSettings } from "../../governance/settings/settings.ts";
 import { allRoutes } from "../../http/routes/all.ts";
 import { code, table } from "./markdown.ts";
@@ -29,6 +30,11 @@ ${table(["Scope", "Routes"], rows(scopes))}
 These ask for a credential with any scope at all; with SVC_CHAT_SCOPES=strict for the one that stands here.
 
 ${table(["Scope", "Routes"], rows(["chat:read", "chat:write"]))}
+
+## Beside those of routes
+
+\`POST /chat/mode\` asks for ${bypassScopes.map(code).join(" and ")} where the mode is \`bypass\`, and so does each run in that mode: without it the
+manifest's default mode holds. What \`spec.policies\` and \`required_scopes\` ask for may have any name.
 
 ## Every credential
 
