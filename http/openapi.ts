@@ -18,7 +18,7 @@ Refusals carry a code under \`error\`, more about it under \`detail\`, and some 
 caller who lacks a scope is \`{"detail": "missing scopes: audit:read"}\`, without a code. Every answer carries \`x-request-id\`, which the
 log of the server has too. A request whose answer did not come may be sent again when the code is one of those that pass by themselves:
 \`rate_limited\`, \`mailbox_full\`, \`actor_lost\`, \`deadline_exceeded\`, \`shutting_down\`, \`storage_unavailable\`; a turn only with an
-\`Idempotency-Key\`.`;
+\`Idempotency-Key\`. That of POST /chat keeps answers below 500: behind a 5xx it runs anew, tools included; a stream or a durable run does not.`;
 
 const ownTags: Readonly<Record<string, string>> = {
   Chat: "Turns of a conversation, and streams of what happens in one.",

@@ -39,7 +39,8 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   invalid_idempotency_key: "Send a UUID, for example.",
   idempotency_key_requires_thread_id: "Send a thread_id with the key, or no key.",
   idempotency_key_reused: "Use a new key for a new body.",
-  idempotency_in_progress: "Send it again in a moment, with the same key: the answer will be the first one's.",
+  idempotency_in_progress:
+    "Send it again in a moment, with the same key: the answer will be the first one's, or a POST /chat that came to a 5xx runs anew.",
   run_in_progress: "Wait for the run, steer it (POST /chat/steer), stop it (POST /chat/abort), or use another thread.",
   run_not_found: "Look at the token; runs are kept SVC_FIBER_RETENTION_DAYS after their end.",
   request_not_found: "GET /runs/{id}/timeline lists the run's model calls.",
@@ -107,8 +108,10 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   invalid_payload: "Send UTF-8 JSON.",
   conflict: "Read it again, and send what is still meant.",
   mailbox_full: "Send it again as Retry-After says.",
-  actor_lost: "Read the conversation before sending it again, or send it with the same Idempotency-Key.",
-  deadline_exceeded: "Read the conversation before sending it again, or send it with the same Idempotency-Key.",
+  actor_lost:
+    "Read the conversation before sending it again. With its Idempotency-Key a stream or a durable run is not run twice; a POST /chat may be.",
+  deadline_exceeded:
+    "Read the conversation before sending it again. With its Idempotency-Key a stream or a durable run is not run twice; a POST /chat may be.",
   duty_not_held: "Ask a process that has the duty, or add it to SVC_DUTIES.",
   shutting_down: "Send it again: another process, or this one after its start, answers.",
   storage_unavailable: "Send it again; the operator sees the cause under /ready and in the log.",

@@ -17,7 +17,9 @@ Generated from \`bus/errors.ts\`; \`npm run generate\` writes it again. A refusa
 what it is about (\`unknown_manifest:sales\`), or an object with the code and more. Some have a sentence
 for a person under \`message\`: what may have been meant, and what there is (\`There is no manifest of this name. Did you mean quick?\`). \`x-request-id\` of the answer is what the log has it under.
 The OpenAI surface says the same in OpenAI's form. A refusal has changed nothing, but for those whose outcome is said to be unknown. "Again" marks
-those that the same request may not meet later: as many seconds later as Retry-After says, where it is there.
+those that the same request may not meet later: as many seconds later as Retry-After says, where it is there. A turn that has ended in a 5xx may
+have called tools: POST /chat then gives its Idempotency-Key back, and sent again it runs anew, tools included, where a stream replays and a
+durable run goes on: [api.md](api.md#a-request-that-is-safe-to-send-again).
 
 ${table(["Code", "Status", "Again", "What it means", "What to do"], rows)}
 `;
