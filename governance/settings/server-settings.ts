@@ -86,7 +86,7 @@ export const serverSettings = {
     "HTTP_MAX_HEADER_BYTES",
     16_384,
     [4096, 65_536],
-    "Bytes of a request's line and headers together; of more than 100 headers it is refused too.",
+    "Bytes of a request's line and headers together; of more than 100 headers (uws: 98) it is refused too.",
   ),
   actorThreads: int("ACTOR_THREADS", 0, [0, 64], "Threads that run turns; 0 is automatic."),
   workers: int("WORKERS", 1, [1, 256], "Processes of this server; more than one needs Postgres and Redis."),
