@@ -270,11 +270,11 @@ describe("Postgres that fails", { skip }, () => {
     const { store } = await openWriter(testPool(url), atEnd);
     const reserve = statementNamed("thread_keys_reserve");
     const value = async () =>
-      ((await store.system.write([store.system.op(reserve, [0])]))[0]?.[0]?.value as number) ?? 0;
+      ((await store.system.write([store.system.op(reserve, [0, 0])]))[0]?.[0]?.value as number) ?? 0;
     const start = await value();
 
     const outcomes = await Promise.allSettled(
-      Array.from({ length: 40 }, () => store.system.write([store.system.op(reserve, [1])])),
+      Array.from({ length: 40 }, () => store.system.write([store.system.op(reserve, [1, 1])])),
     );
 
     const done = outcomes.filter(({ status }) => status === "fulfilled").length;
