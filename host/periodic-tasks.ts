@@ -87,7 +87,7 @@ const ofProcess: TaskTable = {
   flush_usage: (deps) => flushEverywhere(deps, "usage"),
   async search_index({ store, env }) {
     const startedAt = env.monotonic();
-    if (await indexEvents(store, 1)) return indexIdleMs;
+    if (await indexEvents(store, 1, env)) return indexIdleMs;
     return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
   },
 };

@@ -15,7 +15,7 @@ export function seedGrowth(launcher: string, dataDir: string): Promise<void> {
   return withSeedStore(launcher, dataDir, async (store, tables) => {
     await seedThreads(store, tables);
     await seedUsage(store, tables);
-    while (!(await tables.indexEvents(store, 200)));
+    while (!(await tables.indexEvents(store, 200, systemEnv())));
   });
 }
 

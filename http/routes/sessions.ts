@@ -216,10 +216,10 @@ const searchSessions = route({
     }),
   },
   fails: ["storage_unavailable"],
-  async handle({ query, principal }, { store }) {
+  async handle({ query, principal }, { store, env }) {
     const { tenant_id } = principal;
     const limit = Math.min(100, Math.max(1, query.limit));
-    const hits = await searchEvents(store.tenant(tenant_id), query.q, limit);
+    const hits = await searchEvents(store.tenant(tenant_id), query.q, limit, env);
     return json({
       query: query.q,
       hits: hits.map(({ suffix, uid, seq, content, rank }) => ({

@@ -2,6 +2,11 @@ import { createHash } from "node:crypto";
 
 /** Characters of one text that are looked at; the rest of a longer one is not found by a search. */
 export const searchedCharsMax = 100_000;
+/** Some characters are several words: in so many characters there are no more of any language. */
+const searchedWordsMax = 100_000;
+
+/** Words that are made in one go: a few milliseconds. */
+const partWords = 4_096;
 
 /** Longer words are cut: engines have limits of their own, and nobody types them. */
 const wordCharsMax = 100;
@@ -15,7 +20,20 @@ const words =
  * an engine could take for syntax is not among them.
  */
 export function searchWords(text: string): string[] {
-  return (plainText(text).match(words) ?? []).map((word) => word.slice(0, wordCharsMax));
+  return [...wordParts(text)].flat();
+}
+
+/** The same, some words at a time: all of a long text take tens of milliseconds. There is one part at least. */
+export function* wordParts(text: string): Generator<string[]> {
+  let part: string[] = [];
+  for (const [word] of plainText(text).matchAll(words).take(searchedWordsMax)) {
+    if (part.length === partWords) {
+      yield part;
+      part = [];
+    }
+    part.push(word.slice(0, wordCharsMax));
+  }
+  yield part;
 }
 
 /** Marks go first: to bring a long row of them into its order takes the square of its length, here seconds. */

@@ -1,8 +1,9 @@
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { type Row, systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
 import { type EventRole, eventKeys, eventsMax, type SeqRange, wholeLog } from "./events.ts";
-import { markWords, searchedCharsMax, searchWords } from "./search-words.ts";
+import { markWords, searchedCharsMax, searchWords, wordParts } from "./search-words.ts";
 
 // Full text over the messages of people and agents. Turns do not pay for it: a thread's row says how far its log is indexed,
 // and the rest is fetched before a search, and now and then. On SQLite the index is FTS5 without the texts, on Postgres a
@@ -24,8 +25,12 @@ export interface SearchHit {
 
 /** Words of one search; the rest is ignored. */
 const queryWordsMax = 32;
-/** Events of one indexing batch, and threads that they are taken from. */
-const batchEvents = 64;
+/**
+ * What one indexing batch takes: it ends with the message that goes beyond one of these. In the index a character of Chinese is a word
+ * of 16 characters, so that bytes alone say little.
+ */
+const batch = { messages: 64, bytes: 256 * 1024, words: 20_000 } as const;
+/** Threads that the messages of a batch are taken from. */
 const batchThreads = 16;
 /** Batches that a search waits for. A backlog beyond them is left to the timer. */
 const batchesBeforeSearch = 32;
@@ -44,9 +49,14 @@ const selectUnindexedOfTenant = tenantSql(
 );
 const selectMessages = tenantSql(
   "search_messages_to_index",
-  `SELECT event_key, substr(content, 1, ${searchedCharsMax}) AS content FROM events
-   WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? AND kind = 'message' AND role IN ('user', 'assistant')
-   ORDER BY event_key LIMIT ?`,
+  // Lengths are known without reading what is long.
+  `SELECT e.event_key, found.bytes, CASE WHEN found.upto - found.bytes < ? THEN substr(e.content, 1, ${searchedCharsMax}) END AS content
+   FROM (SELECT event_key, bytes, SUM(bytes) OVER (ORDER BY event_key) AS upto
+     FROM (SELECT event_key, OCTET_LENGTH(content) AS bytes FROM events
+       WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? AND kind = 'message' AND role IN ('user', 'assistant')
+       ORDER BY event_key LIMIT ?) sizes) found
+   JOIN events e ON e.event_key = found.event_key
+   WHERE e.tenant_id = :tenant ORDER BY e.event_key`,
 );
 // The guard of an indexing batch: whoever moves the mark first does the work.
 const moveMark = tenantSql(
@@ -93,10 +103,10 @@ function fewFrom(matches: string): string {
 }
 
 /** The messages of a tenant that have every word of `query`, the best first. A query without words has no hits. */
-export async function searchEvents(store: TenantStore, query: string, limit: number): Promise<SearchHit[]> {
+export async function searchEvents(store: TenantStore, query: string, limit: number, env: Env): Promise<SearchHit[]> {
   const wanted = [...new Set(searchWords(query))].slice(0, queryWordsMax);
   if (wanted.length === 0) return [];
-  await indexTenant(store, batchesBeforeSearch);
+  await indexTenant(store, batchesBeforeSearch, env);
   const marked = markWords(store.tenantId, wanted);
   const text = marked.map((word) => `"${word}"`).join(" ");
   // What several words have in common is not bounded by what there is of each.
@@ -115,22 +125,24 @@ export async function searchEvents(store: TenantStore, query: string, limit: num
 }
 
 /** Indexes what is new in all threads, at most `batchesMax` batches of it. Answers whether nothing was left. */
-export function indexEvents(store: Store, batchesMax: number): Promise<boolean> {
+export function indexEvents(store: Store, batchesMax: number, env: Env): Promise<boolean> {
   return indexBatches(
     () => store.system.read(selectUnindexed, batchThreads),
     (tenantId) => store.tenant(tenantId),
     store.system,
     batchesMax,
+    env,
   );
 }
 
 /** The same for one tenant. */
-function indexTenant(store: TenantStore, batchesMax: number): Promise<boolean> {
+function indexTenant(store: TenantStore, batchesMax: number, env: Env): Promise<boolean> {
   return indexBatches(
     () => store.read(selectUnindexedOfTenant, batchThreads),
     () => store,
     store,
     batchesMax,
+    env,
   );
 }
 
@@ -147,17 +159,16 @@ async function indexBatches(
   tenant: (tenantId: string) => TenantStore,
   writer: Scope,
   batchesMax: number,
+  env: Env,
 ): Promise<boolean> {
-  for (let batch = 0; batch < batchesMax; batch++) {
+  for (let done = 0; done < batchesMax; done++) {
     const threads = await unindexed();
     if (threads.length === 0) return true;
     const ops: WriteOp[] = [];
-    let room = batchEvents;
+    const room = { ...batch };
     for (const thread of threads) {
-      const found = await indexOps(tenant(thread.tenant_id as string), thread, room);
-      ops.push(...found.ops);
-      room -= found.events;
-      if (room <= 0) break;
+      if (isFull(room)) break;
+      ops.push(...(await indexOps(tenant(thread.tenant_id as string), thread, room, env)));
     }
     try {
       await writer.write(ops);
@@ -169,19 +180,36 @@ async function indexBatches(
   return (await unindexed()).length === 0;
 }
 
-/** What moves one thread's mark forward, by at most `limit` messages. */
-async function indexOps(store: TenantStore, thread: Row, limit: number): Promise<{ ops: WriteOp[]; events: number }> {
+/** What a batch still takes. */
+type Room = Record<keyof typeof batch, number>;
+
+function isFull({ messages, bytes, words }: Room): boolean {
+  return messages <= 0 || bytes <= 0 || words <= 0;
+}
+
+/** What moves one thread's mark forward, by one message at least and as many as there is room for. */
+async function indexOps(store: TenantStore, thread: Row, room: Room, env: Env): Promise<WriteOp[]> {
   const key = thread.thread_key as number;
   const from = thread.indexed_seq as number;
-  const end = thread.next_seq as number;
   const base = key * eventsMax;
-  const messages = await store.read(selectMessages, base + from, base + end, limit);
-  const last = messages.at(-1);
-  const to = last && messages.length === limit ? (last.event_key as number) - base + 1 : end;
-  const ops = [store.op(moveMark, [to, key, from], 1)];
-  for (const message of messages) {
-    const words = markWords(store.tenantId, searchWords(message.content as string));
-    ops.push(store.op(insertWords, [words.join(" "), message.event_key as number]));
+  let to = thread.next_seq as number;
+  const inserts: WriteOp[] = [];
+  for (const message of await store.read(selectMessages, room.bytes, base + from, base + to, room.messages)) {
+    const event = message.event_key as number;
+    const marked: string[] = [];
+    for (const part of wordParts(message.content as string)) {
+      marked.push(markWords(store.tenantId, part).join(" "));
+      room.words -= part.length;
+      // Who else is served by this thread has a turn.
+      await new Promise<void>((resolve) => env.defer(resolve));
+    }
+    inserts.push(store.op(insertWords, [marked.join(" "), event]));
+    room.messages--;
+    room.bytes -= message.bytes as number;
+    if (isFull(room)) {
+      to = event - base + 1;
+      break;
+    }
   }
-  return { ops, events: messages.length };
+  return [store.op(moveMark, [to, key, from], 1), ...inserts];
 }

@@ -1,6 +1,7 @@
 // What a database of the release before has, after 0023: its usage is in the sums, its words are found, its manifests are counted.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { systemEnv } from "../../bus/env.ts";
 import { migrate } from "../../storage/migrate.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import type { Store } from "../../storage/store/store.ts";
@@ -79,9 +80,9 @@ for (const dialect of dialects) {
         await migrate(config, head);
         await withStore(config, async (store) => {
           const acme = store.tenant("acme");
-          await indexEvents(store, 10);
+          await indexEvents(store, 10, systemEnv());
           const { items, totals } = await usageSummary(acme, window, null);
-          const hits = await searchEvents(acme, "pelican", 10);
+          const hits = await searchEvents(acme, "pelican", 10, systemEnv());
 
           assert.deepEqual(
             items.map(({ model_id, calls, cache_read }) => [model_id, calls, cache_read]),

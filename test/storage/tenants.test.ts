@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import fc from "fast-check";
+import { systemEnv } from "../../bus/env.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import { allStatements, type Param, type Statement } from "../../storage/store/statements.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
@@ -279,7 +280,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     );
   await tenant.write([endJobRunOp(tenant, "run", { status: "ok", outcome: "completed", error: text, answer: text })]);
   await new StoredKeyValue(tenant).push("k", text);
-  await searchEvents(tenant, "anything", 1);
+  await searchEvents(tenant, "anything", 1, systemEnv());
   for (const [source, endpoint] of [
     ["tool", "call"],
     ["run", "m"],
@@ -457,7 +458,7 @@ for (const dialect of dialects) {
         const attacker = store.tenant("attacker");
         const victim = store.tenant("victim");
         const rowsBefore = await victimRows(config);
-        const hitsBefore = await searchEvents(victim, "canary victim", 10);
+        const hitsBefore = await searchEvents(victim, "canary victim", 10, systemEnv());
 
         await fc.assert(
           fc.asyncProperty(params(statement), async (values) => {
@@ -471,7 +472,7 @@ for (const dialect of dialects) {
         );
 
         assert.equal(await victimRows(config), rowsBefore);
-        assert.deepEqual(await searchEvents(victim, "canary victim", 10), hitsBefore);
+        assert.deepEqual(await searchEvents(victim, "canary victim", 10, systemEnv()), hitsBefore);
         assert.equal(hitsBefore.length, 2);
       });
     }

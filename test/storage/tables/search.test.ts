@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
+import { type Env, systemEnv } from "../../../bus/env.ts";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { appendOp, deleteEventsOp, type EventKind, type EventRole } from "../../../storage/tables/events.ts";
 import { deleteWordsOp, indexEvents, searchEvents } from "../../../storage/tables/search.ts";
@@ -9,6 +10,8 @@ import { deleteThreadOp, insertThreadOp, progressOp, reserveThreadKeys } from ".
 import { threadRow } from "../../support/rows.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
+
+const env = systemEnv();
 
 type Line = string | { readonly content: string; readonly kind?: EventKind; readonly role?: EventRole };
 
@@ -59,14 +62,14 @@ for (const dialect of dialects) {
 
     const freshTenant = (): string => `search ${++count}: it's a "tenant"`;
     const find = async (tenantId: string, query: string, limit = 20): Promise<string[]> =>
-      (await searchEvents(store.tenant(tenantId), query, limit)).map(({ content }) => content);
+      (await searchEvents(store.tenant(tenantId), query, limit, env)).map(({ content }) => content);
 
     test("SESS-020 a hit names its thread and event, and the best comes first", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t1", "nothing here", { content: "the zebra and the zebra", role: "assistant" });
       await say(store, tenant, "t2", `a zebra ${"among many other words ".repeat(30)}`);
 
-      const hits = await searchEvents(store.tenant(tenant), "zebra", 20);
+      const hits = await searchEvents(store.tenant(tenant), "zebra", 20, env);
 
       assert.deepEqual(
         hits.map(({ suffix, uid, seq, ts, role }) => ({ suffix, uid, seq, ts, role })),
@@ -162,10 +165,10 @@ for (const dialect of dialects) {
     test("a tenant finds its own words only, and its ranks say nothing of others", async () => {
       const [mine, theirs] = [freshTenant(), freshTenant()];
       await say(store, mine, "t", "our giraffe");
-      const alone = await searchEvents(store.tenant(mine), "giraffe", 20);
+      const alone = await searchEvents(store.tenant(mine), "giraffe", 20, env);
       for (let i = 0; i < 5; i++) await say(store, theirs, `t${i}`, "their giraffe", "their secret giraffe plan");
 
-      const hits = await searchEvents(store.tenant(mine), "giraffe", 20);
+      const hits = await searchEvents(store.tenant(mine), "giraffe", 20, env);
 
       assert.deepEqual(hits, alone);
       assert.deepEqual(await find(mine, "secret"), []);
@@ -193,7 +196,7 @@ for (const dialect of dialects) {
     test("a word that few messages have keeps nobody waiting, and one that many have is read elsewhere", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", "one rare crane", ...Array.from({ length: 70 }, (_, i) => `common ${i}`));
-      await indexEvents(store, 1000);
+      await indexEvents(store, 1000, env);
       const long: string[] = [];
       const scope = store.tenant(tenant);
       const seen: TenantStore = {
@@ -209,11 +212,11 @@ for (const dialect of dialects) {
         },
       };
 
-      assert.equal((await searchEvents(seen, "crane", 20)).length, 1);
-      assert.equal((await searchEvents(seen, "absent", 20)).length, 0);
+      assert.equal((await searchEvents(seen, "crane", 20, env)).length, 1);
+      assert.equal((await searchEvents(seen, "absent", 20, env)).length, 0);
       assert.deepEqual(long, []);
-      assert.equal((await searchEvents(seen, "common", 100)).length, 70);
-      assert.equal((await searchEvents(seen, "rare crane", 20)).length, 1);
+      assert.equal((await searchEvents(seen, "common", 100, env)).length, 70);
+      assert.equal((await searchEvents(seen, "rare crane", 20, env)).length, 1);
       assert.deepEqual(long, ["search_hits", "search_hits"]);
     });
 
@@ -240,7 +243,7 @@ for (const dialect of dialects) {
       for (let i = 0; i < 40; i++) await say(store, tenant, `short-${i}`, `badger in thread ${i}`);
 
       const others = [running.another(), running.another(), store];
-      const finished = await Promise.all(others.map((each) => indexEvents(each, 1000)));
+      const finished = await Promise.all(others.map((each) => indexEvents(each, 1000, env)));
 
       assert.deepEqual(finished, [true, true, true]);
       const found = await find(tenant, "badger", 1000);
@@ -250,12 +253,57 @@ for (const dialect of dialects) {
 
     test("indexing stops at its number of batches and says that something is left", async () => {
       const tenant = freshTenant();
-      await indexEvents(store, 1000);
+      await indexEvents(store, 1000, env);
       await say(store, tenant, "t", ...Array.from({ length: 100 }, (_, i) => `heron ${i}`));
 
-      assert.equal(await indexEvents(store, 1), false);
-      assert.equal(await indexEvents(store, 1), true);
-      assert.equal(await indexEvents(store, 1), true);
+      assert.equal(await indexEvents(store, 1, env), false);
+      assert.equal(await indexEvents(store, 1, env), true);
+      assert.equal(await indexEvents(store, 1, env), true);
+    });
+
+    test("a batch ends with the message that makes it long, in words or in bytes, and takes one at least", async () => {
+      await indexEvents(store, 1000, env);
+
+      for (const long of ["東".repeat(20_000), "x".repeat(256 * 1024)]) {
+        const tenant = freshTenant();
+        await say(store, tenant, "t1", `stork 1 ${long}`, `stork 2 ${long}`);
+        await say(store, tenant, "t2", "stork 3");
+
+        assert.equal(await indexEvents(store, 1, env), false);
+        assert.equal(await indexEvents(store, 1, env), false);
+        assert.equal(await indexEvents(store, 1, env), true);
+        assert.deepEqual((await find(tenant, "stork")).map((content) => content.slice(0, 7)).toSorted(), [
+          "stork 1",
+          "stork 2",
+          "stork 3",
+        ]);
+      }
+    });
+
+    test("a search waits for 32 batches, however long they are, and what is left is found later", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", ...Array.from({ length: 33 }, (_, i) => `plover ${i} ${"東".repeat(20_000)}`));
+
+      const [atOnce, withNext] = [await find(tenant, "plover", 100), await find(tenant, "plover", 100)];
+
+      assert.deepEqual([atOnce.length, withNext.length], [32, 33]);
+    });
+
+    test("while a long message is made into words, others have turns", async () => {
+      await indexEvents(store, 1000, env);
+      await say(store, freshTenant(), "t", "東".repeat(100_000));
+      let turns = 0;
+      const counting: Env = {
+        ...env,
+        defer(work) {
+          turns++;
+          env.defer(work);
+        },
+      };
+
+      await indexEvents(store, 1, counting);
+
+      assert.ok(turns >= 20, `${turns} turns`);
     });
 
     test("a thread that is deleted is not found any more, and its neighbours are", async () => {
@@ -302,6 +350,7 @@ test("words are letters and digits without case and accents, and nothing else", 
   assert.deepEqual(searchWords("Crème BRÛLÉE—№5, it’s x2!"), ["creme", "brulee", "no5", "it", "s", "x2"]);
   assert.deepEqual(searchWords("東京 is 大きい"), ["東", "京", "is", "大", "き", "い"]);
   assert.deepEqual(searchWords(`e${"\u0301\u0316".repeat(50_000)}`), ["e"]);
+  assert.equal(searchWords("㌀".repeat(100_000)).length, 100_000);
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 200 }), (text) => {
       for (const word of searchWords(text)) assert.match(word, /^[\p{L}\p{N}]{1,200}$/u);
