@@ -32,6 +32,7 @@ import { migration as queuedWaits } from "./0055_queued_waits.ts";
 import { migration as uploadsByAge } from "./0056_uploads_by_age.ts";
 import { migration as runRates } from "./0057_run_rates.ts";
 import { migration as unsaidThreads } from "./0058_unsaid_threads.ts";
+import { migration as shortWords } from "./0059_short_words.ts";
 import { migration as underWay } from "./0060_under_way.ts";
 
 /** Every migration, in the order of their revisions. */
@@ -69,5 +70,6 @@ export const migrations: readonly Migration[] = [
   uploadsByAge,
   runRates,
   unsaidThreads,
+  shortWords,
   underWay,
 ];

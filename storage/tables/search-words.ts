@@ -51,11 +51,13 @@ const markChars = 14;
 
 /**
  * The words as they stand in the index: behind their tenant's mark, so that they are no words of any other tenant. SQLite's stemmer
- * leaves words of one or two letters alone, and so it must find them with a digit at the end.
+ * leaves words of one or two letters alone, and so it must find them with a digit at the end. Their mark is another, so that
+ * the digit does not make a longer word of them: "10" is not "100".
  */
 export function markWords(tenantId: string, words: readonly string[]): string[] {
   const bytes = createHash("sha256").update(tenantId).digest();
   let mark = "";
   for (let at = 0; at < markChars; at++) mark += markLetters[bytes.readUInt16BE(2 * at) % markLetters.length];
-  return words.map((word) => (word.length < 3 ? `${mark}${word}0` : `${mark}${word}`));
+  const shortMark = mark.slice(0, -1) + (mark.endsWith("b") ? "c" : "b");
+  return words.map((word) => (word.length < 3 ? `${shortMark}${word}0` : `${mark}${word}`));
 }

@@ -1,12 +1,15 @@
-// What a database of the release before has, after 0023: its usage is in the sums, its words are found, its manifests are counted.
+// What a database of the release before has, after 0023: its usage is in the sums, its words are found, its manifests are counted; and after
+// 0059: its short words are found.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
 import { migrate } from "../../storage/migrate.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
+import { statementNamed } from "../../storage/store/statements.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { appendOp } from "../../storage/tables/events.ts";
 import { indexEvents, searchEvents } from "../../storage/tables/search.ts";
+import { markWords } from "../../storage/tables/search-words.ts";
 import { storedBytes } from "../../storage/tables/stored-bytes.ts";
 import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { insertUsageOp, usageSummary } from "../../storage/tables/usage.ts";
@@ -102,6 +105,31 @@ for (const dialect of dialects) {
         });
         await migrate(config, { target: "0021", downgrade: true });
       }
+    });
+
+    test("finds short words as themselves after 0059, when its logs were indexed again", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, { target: "0057", downgrade: false });
+      const find = async (store: Store, query: string) =>
+        (await searchEvents(store.tenant("acme"), query, 10, systemEnv())).map(({ content }) => content);
+      await withStore(config, async (store) => {
+        const tenant = store.tenant("acme");
+        await fill(store, "acme", 1);
+        // As the release before has indexed "ox 10".
+        await tenant.write([
+          tenant.op(statementNamed("search_insert_words"), [markWords("acme", ["ox0", "100"]).join(" "), 2 ** 24]),
+          tenant.op(statementNamed("search_move_mark"), [1, 1, 0], 1),
+        ]);
+        assert.deepEqual(await find(store, "100"), ["an old pelican"]);
+      });
+
+      await migrate(config, head);
+
+      await withStore(config, async (store) => {
+        assert.equal(await indexEvents(store, 10, systemEnv()), true);
+        assert.deepEqual(await find(store, "100"), []);
+        assert.deepEqual(await find(store, "an"), ["an old pelican"]);
+      });
     });
   });
 }

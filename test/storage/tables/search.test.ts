@@ -193,6 +193,16 @@ for (const dialect of dialects) {
       assert.deepEqual(await find(tenant, "u"), ["a u turn"]);
     });
 
+    test("a short word is not a longer one that begins with it", async () => {
+      const tenant = freshTenant();
+      await say(store, tenant, "t", "100 apples", "version v1", "10 pears", "i0 and a00");
+
+      assert.deepEqual(await find(tenant, "10"), ["10 pears"]);
+      assert.deepEqual(await find(tenant, "100"), ["100 apples"]);
+      assert.deepEqual(await find(tenant, "v1"), ["version v1"]);
+      for (const absent of ["v10", "i", "i00", "a0", "a000"]) assert.deepEqual(await find(tenant, absent), [], absent);
+    });
+
     test("a word that few messages have keeps nobody waiting, and one that many have is read elsewhere", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", "one rare crane", ...Array.from({ length: 70 }, (_, i) => `common ${i}`));
