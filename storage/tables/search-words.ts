@@ -4,6 +4,14 @@ import { createHash } from "node:crypto";
 export const searchedCharsMax = 100_000;
 /** Some characters are several words: in so many characters there are no more of any language. */
 const searchedWordsMax = 100_000;
+/**
+ * Bytes that the words of one text take in the index of Postgres, about; it refuses more than 1,048,575. Only a text that is made for it
+ * has so many different words.
+ */
+const entryBytesMax = 1_000_000;
+/** What each word takes beside its letters, once: its mark, its end, and the count of its places. And each of its places. */
+const wordBytes = 18;
+const placeBytes = 2;
 
 /** Words that are made in one go: a few milliseconds. */
 const partWords = 4_096;
@@ -25,13 +33,19 @@ export function searchWords(text: string): string[] {
 
 /** The same, some words at a time: all of a long text take tens of milliseconds. There is one part at least. */
 export function* wordParts(text: string): Generator<string[]> {
+  const different = new Set<string>();
   let part: string[] = [];
-  for (const [word] of plainText(text).matchAll(words).take(searchedWordsMax)) {
+  let room = entryBytesMax;
+  for (const [whole] of plainText(text).matchAll(words).take(searchedWordsMax)) {
+    const word = whole.slice(0, wordCharsMax);
+    room -= different.has(word) ? placeBytes : placeBytes + wordBytes + Buffer.byteLength(word);
+    if (room < 0) break;
+    different.add(word);
     if (part.length === partWords) {
       yield part;
       part = [];
     }
-    part.push(word.slice(0, wordCharsMax));
+    part.push(word);
   }
   yield part;
 }

@@ -299,6 +299,17 @@ for (const dialect of dialects) {
       assert.deepEqual([atOnce.length, withNext.length], [32, 33]);
     });
 
+    test("a text of as many different words as there can be is indexed by its beginning, and keeps none from it", async () => {
+      const tenant = freshTenant();
+      const signs = [0x4e00, 0x3400, 0x20000].flatMap((from) => Array.from({ length: 20_000 }, (_, i) => from + i));
+      const every = signs.map((sign) => String.fromCodePoint(sign)).join("");
+      await say(store, tenant, "t", `gannet ${every}`, "gannet");
+
+      assert.equal(await indexEvents(store, 1000, env), true);
+      assert.equal((await find(tenant, "gannet")).length, 2);
+      assert.equal((await find(tenant, "一")).length, 1);
+    });
+
     test("while a long message is made into words, others have turns", async () => {
       await indexEvents(store, 1000, env);
       await say(store, freshTenant(), "t", "東".repeat(100_000));
