@@ -1,5 +1,5 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
-import { ChunkError, errorText, stopReasonOf } from "./chunk.ts";
+import { ChunkError, count, errorText, stopReasonOf } from "./chunk.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelEvents, ModelReply, RequestedCall, SignedThought } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
@@ -51,6 +51,9 @@ interface MessageUsage {
   readonly cache_creation_input_tokens?: unknown;
 }
 
+/** What a body has said of its tokens by now. */
+type Reported = { readonly [part in keyof TokenCount]?: number | undefined };
+
 /** One block of the answer, with where it stands in the text and in the reasoning. */
 interface Block {
   readonly began: ContentBlock;
@@ -64,6 +67,8 @@ interface Block {
   signature: string;
   isOpen: boolean;
 }
+
+const none: TokenCount = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 
 /** The HTTP status that each error would have had outside a stream. */
 const errorStatuses: Readonly<Record<string, number>> = {
@@ -88,9 +93,9 @@ export class AnthropicReader extends EventStream {
   #calls = 0;
   #stop: string | null = null;
   #done = false;
-  /** Of the bodies before this one, and of this one; null while it has said nothing of it. */
-  #before: TokenCount | null = null;
-  #usage: TokenCount | null = null;
+  /** Of the bodies before this one; null when one of them has not said it. */
+  #before: TokenCount | null = none;
+  #usage: Reported = {};
 
   constructor(events: ModelEvents, by: string) {
     super(events);
@@ -106,8 +111,8 @@ export class AnthropicReader extends EventStream {
   goOn(): void {
     this.reopen();
     this.#open = new Map();
-    this.#before = sum(this.#before, this.#usage);
-    this.#usage = null;
+    this.#before = sum(this.#before, tokensOf(this.#usage));
+    this.#usage = {};
     this.#stop = null;
     this.#done = false;
   }
@@ -125,7 +130,8 @@ export class AnthropicReader extends EventStream {
         this.#close(this.#open.get(event.index));
         break;
       case "message_start":
-        this.#count(event.message?.usage);
+        // What it says of the output is what has been written by then.
+        this.#count({ ...event.message?.usage, output_tokens: null });
         break;
       case "message_delta":
         this.#stopFor(event.delta?.stop_reason);
@@ -155,7 +161,7 @@ export class AnthropicReader extends EventStream {
       // What is asked for in an answer that is taken back is not asked for.
       tool_calls: stop_reason === "refusal" ? [] : this.#blocks.flatMap(callOf),
       stop_reason,
-      usage: sum(this.#before, this.#usage),
+      usage: sum(this.#before, tokensOf(this.#usage)),
     };
   }
 
@@ -240,12 +246,12 @@ export class AnthropicReader extends EventStream {
   /** What is said later of the same body goes before what was said earlier. */
   #count(usage: MessageUsage | null | undefined): void {
     if (typeof usage !== "object" || usage === null) return;
-    const before = this.#usage;
+    const { input, output, cacheRead, cacheWrite } = this.#usage;
     this.#usage = {
-      input: count(usage.input_tokens) ?? before?.input ?? 0,
-      output: count(usage.output_tokens) ?? before?.output ?? 0,
-      cacheRead: count(usage.cache_read_input_tokens) ?? before?.cacheRead ?? 0,
-      cacheWrite: count(usage.cache_creation_input_tokens) ?? before?.cacheWrite ?? 0,
+      input: count(usage.input_tokens) ?? input,
+      output: count(usage.output_tokens) ?? output,
+      cacheRead: count(usage.cache_read_input_tokens) ?? cacheRead,
+      cacheWrite: count(usage.cache_creation_input_tokens) ?? cacheWrite,
     };
   }
 
@@ -308,18 +314,21 @@ function failureOf(error: NonNullable<MessageEvent["error"]>): ChunkError {
   return new ChunkError(errorText(error), errorStatuses[type] ?? 0);
 }
 
+/** Null where the prompt's or the answer's were not said, and where there are none at all. */
+function tokensOf({ input, output, cacheRead = 0, cacheWrite = 0 }: Reported): TokenCount | null {
+  if (input === undefined || output === undefined || input + output + cacheRead + cacheWrite === 0) return null;
+  return { input, output, cacheRead, cacheWrite };
+}
+
+/** Null where one is: what is known of a part only is not known. */
 function sum(a: TokenCount | null, b: TokenCount | null): TokenCount | null {
-  if (a === null || b === null) return a ?? b;
+  if (a === null || b === null) return null;
   return {
     input: a.input + b.input,
     output: a.output + b.output,
     cacheRead: a.cacheRead + b.cacheRead,
     cacheWrite: a.cacheWrite + b.cacheWrite,
   };
-}
-
-function count(value: unknown): number | null {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
 function textOf(value: unknown): string {

@@ -84,24 +84,27 @@ export function stopReasonOf(finish: string | null, hasCalls: boolean): StopReas
   return hasCalls && reason === "end_turn" ? "tool_use" : reason;
 }
 
-/** Tokens in the service's own terms: input without cached ones, output with those of the model's reasoning. */
-export function tokenCount(usage: ChunkUsage): TokenCount {
-  const details = usage.prompt_tokens_details;
+/**
+ * Tokens in the service's own terms: input without cached ones, output with those of the model's reasoning. Null where those of the prompt
+ * or of the answer cannot be read, or there are none at all: no call is of none.
+ */
+export function tokenCount(usage: ChunkUsage): TokenCount | null {
   const prompt = count(usage.prompt_tokens);
-  const cacheRead = count(details?.cached_tokens ?? usage.cache_read_input_tokens ?? usage.prompt_cache_hit_tokens);
-  const cacheWrite = count(details?.cache_creation_tokens ?? usage.cache_creation_input_tokens);
-  return {
-    input: Math.max(0, prompt - cacheRead - cacheWrite),
-    // xAI and Google bill reasoning that they leave out of completion_tokens; the total has it.
-    output: Math.max(count(usage.completion_tokens), count(usage.total_tokens) - prompt),
-    cacheRead,
-    cacheWrite,
-  };
+  if (prompt === null) return null;
+  const completion = count(usage.completion_tokens);
+  const details = usage.prompt_tokens_details;
+  const cacheRead =
+    count(details?.cached_tokens ?? usage.cache_read_input_tokens ?? usage.prompt_cache_hit_tokens) ?? 0;
+  const cacheWrite = count(details?.cache_creation_tokens ?? usage.cache_creation_input_tokens) ?? 0;
+  // xAI and Google bill reasoning that they leave out of completion_tokens; the total has it.
+  const output = Math.max(completion ?? 0, (count(usage.total_tokens) ?? 0) - prompt);
+  if (output === 0 && (completion === null || prompt === 0)) return null;
+  return { input: Math.max(0, prompt - cacheRead - cacheWrite), output, cacheRead, cacheWrite };
 }
 
-/** Numbers of a provider are not to be trusted either. */
-function count(value: unknown): number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+/** A count as a provider gives it; null for what is none. */
+export function count(value: unknown): number | null {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
 /** An error's words as the provider put them, wherever it did. */

@@ -1,5 +1,5 @@
 import type { AnswerReader } from "./answer-reader.ts";
-import { ChunkError, type ChunkUsage, errorStatus, errorText, tokenCount } from "./chunk.ts";
+import { ChunkError, type ChunkUsage, count, errorStatus, errorText } from "./chunk.ts";
 import { dimensionsMax, type EmbeddingReply, type EmbeddingRequest, floatBytes } from "./embedder.ts";
 
 /** A call asks for no more than a third of it. */
@@ -123,7 +123,5 @@ function writeFloats(into: Uint8Array, from: number, vector: Float32Array): void
 /** Null where nothing that can be believed was reported: no text is no tokens. */
 function tokensOf(usage: unknown): number | null {
   if (typeof usage !== "object" || usage === null) return null;
-  const { input, cacheRead, cacheWrite } = tokenCount(usage as ChunkUsage);
-  const tokens = input + cacheRead + cacheWrite;
-  return tokens === 0 ? null : tokens;
+  return count((usage as ChunkUsage).prompt_tokens) || null;
 }

@@ -278,6 +278,28 @@ describe("caps", () => {
     assert.equal(done.usage.output, 2, "the answer has what was reported");
   });
 
+  for (const usage of [
+    {},
+    { prompt_tokens: 50, completion_tokens: "30" },
+    { prompt_tokens: 0.5, completion_tokens: -1 },
+  ])
+    test(`GOV-025 USAGE-001 a cap holds over calls of which ${JSON.stringify(usage)} is reported`, async () => {
+      let written = 0;
+      const { done, rows, requests } = await run("fifty", ({ body }) => {
+        const words = Math.min(30, Number(body.max_tokens));
+        written += words;
+        return {
+          ...calls(["calculator", { expression: "1+1" }]),
+          text: Array.from({ length: words }, () => word),
+          usage: usage as ReturnType<typeof reported>,
+        };
+      });
+
+      assert.match(done.final.content, /run limit reached: max_output_tokens$/);
+      assert.ok(written <= 50 && requests.length === 2, `${written} in ${requests.length}`);
+      assert.deepEqual(new Set(rows.map(({ estimated }) => estimated)), new Set([true]));
+    });
+
   test("USAGE-001 a provider that breaks off is estimated for what it said, and one that refuses is not counted", async () => {
     const broken = await run("open", { steps: [{ send: chunk({ content: "Hello, " }, null) }, { cut: "end" }] });
     const refused = await run("open", { status: 400, steps: [{ send: "{}" }] });

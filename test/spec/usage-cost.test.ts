@@ -254,17 +254,16 @@ describe("what a turn costs", () => {
     assert.equal(await count(), before + 1);
   });
 
-  test("USAGE-001 counts that are no counts are zero, and never money back", async () => {
+  test("USAGE-001 counts that are no counts are as none: the call is estimated, and never money back", async () => {
     const usage = { prompt_tokens: -5_000, completion_tokens: 1.5, total_tokens: "many" } as unknown as typeof plain;
-    mock.answer("odd", { text: "Odd.", usage });
+    mock.answer("odd", { text: ["Odd", "."], usage });
 
     const { json } = await server.post("/chat", turn("agent", "go", { thread_id: "odd", model: "odd" }));
 
-    assert.deepEqual([json.usage.input, json.usage.output, json.usage.cost.total], [0, 0, 0]);
-    assert.deepEqual(
-      (await rowsOf("odd")).map(({ cost_usd }) => cost_usd),
-      [0],
-    );
+    assert.ok(!("usage" in json));
+    const [row, ...more] = await rowsOf("odd");
+    assert.deepEqual([row?.tokens_output, row?.estimated, more], [2, true, []]);
+    assert.ok((row?.tokens_input ?? 0) > 0 && (row?.cost_usd ?? 0) > 0);
   });
 
   test("SPEC-020 the manifest's own prices go before the route's, for the manifest's own model alone", async () => {

@@ -204,6 +204,38 @@ describe("hostile streams", () => {
     assert.deepEqual(reply.usage, { input: 25, output: 12, cacheRead: 1800, cacheWrite: 4 });
   });
 
+  test("what a message begins with says nothing of its output, and what is not said is not known", () => {
+    const delta = (usage: string) => `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}${usage}}\n\n`;
+    const unsaid = ["", ',"usage":null', ',"usage":{}', ',"usage":"12"', ',"usage":{"output_tokens":"12"}'];
+    const withoutInput = 'data: {"type":"message_start","message":{"usage":{"output_tokens":1}}}\n\n';
+
+    for (const usage of unsaid) assert.equal(read(start + textBlock + delta(usage)).reply.usage, null, usage);
+    assert.equal(read(withoutInput + textBlock + delta(',"usage":{"output_tokens":12}')).reply.usage, null);
+    assert.equal(read(withoutInput + delta(',"usage":{"input_tokens":0,"output_tokens":0}')).reply.usage, null);
+    assert.deepEqual(read(withoutInput + delta(',"usage":{"input_tokens":9,"output_tokens":12}')).reply.usage, {
+      input: 9,
+      output: 12,
+      cacheRead: 0,
+      cacheWrite: 0,
+    });
+  });
+
+  test("of an answer in several bodies nothing is known where one of them does not say it", () => {
+    const silent = start + stop("pause_turn").replace(',"usage":{"output_tokens":12}', "");
+    const usageOf = (...bodies: string[]) => {
+      const reader = new AnthropicReader(listen().events, by);
+      return bodies.map((body, at) => {
+        if (at > 0) reader.goOn();
+        reader.push(Buffer.from(body));
+        return reader.end().usage;
+      });
+    };
+    const counted = { input: 25, output: 12, cacheRead: 1800, cacheWrite: 4 };
+
+    assert.deepEqual(usageOf(silent, start + stop("end_turn")), [null, null]);
+    assert.deepEqual(usageOf(start + stop("pause_turn"), silent), [counted, null]);
+  });
+
   test("signatures, arguments and blocks without end are refused", () => {
     const long = "x".repeat(1024 * 1024);
     const begun = (type: string) =>

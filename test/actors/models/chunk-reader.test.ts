@@ -280,12 +280,42 @@ test("reasoning that a provider leaves out of completion_tokens is output all th
   assert.equal(reply.usage?.output, 533);
 });
 
-test("counts that are no counts are zero", () => {
-  const usage = { prompt_tokens: -5, completion_tokens: "many", total_tokens: 1e300, prompt_tokens_details: 7 };
+test("an answer that nothing was left for but reasoning has only the total, and that is read", () => {
+  const usage = { prompt_tokens: 20, total_tokens: 553 };
 
-  const { reply } = read(choice({}, "stop"), event({ choices: [], usage }), done);
+  const { reply } = read(choice({}, "length"), event({ choices: [], usage }), done);
 
-  assert.deepEqual(reply.usage, { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 });
+  assert.deepEqual(reply.usage, { input: 20, output: 533, cacheRead: 0, cacheWrite: 0 });
+});
+
+for (const usage of [
+  {},
+  [],
+  { prompt_tokens: "50", completion_tokens: "250", total_tokens: "300" },
+  { prompt_tokens: 50, completion_tokens: null },
+  { prompt_tokens: 50, completion_tokens: "250", total_tokens: 50 },
+  { prompt_tokens: null, completion_tokens: 250, total_tokens: 300 },
+  { prompt_tokens: 50.5, completion_tokens: 250.5 },
+  { prompt_tokens: -5, completion_tokens: "many", total_tokens: 1e300, prompt_tokens_details: 7 },
+  { prompt_tokens: 50, completion_tokens: 1e300 },
+  { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+])
+  test(`usage that cannot be is none: ${JSON.stringify(usage)}`, () => {
+    const earlier = { prompt_tokens: 50, completion_tokens: 1 };
+    const { reply } = read(event({ choices: [], usage: earlier }), choice({}, "stop"), event({ choices: [], usage }));
+
+    assert.equal(reply.usage, null);
+  });
+
+test("counts that are no counts beside those of prompt and answer are zero", () => {
+  const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 1e300, prompt_tokens_details: 7 };
+  const odd = { ...usage, prompt_tokens_details: { cached_tokens: "40" }, cache_creation_input_tokens: -8 };
+
+  for (const reported of [usage, odd]) {
+    const { reply } = read(choice({}, "stop"), event({ choices: [], usage: reported }), done);
+
+    assert.deepEqual(reply.usage, { input: 50, output: 5, cacheRead: 0, cacheWrite: 0 });
+  }
 });
 
 test("an event that is not JSON breaks the stream, and what was said before it is kept", () => {
