@@ -62,13 +62,24 @@ export class DurableSteps {
     this.tell("waiting", this.#fiber.attempts + 1, { kind: "retry", id: plan.run_id, until });
   }
 
+  /** Whether the run is to leave, and nothing of its step is written any more. */
+  get isCut(): boolean {
+    return this.#fiber.isCut;
+  }
+
+  /** Leaves a step that was cut off: what it has used is on its way to the store when the run is gone, and nobody waits for it. */
+  leave(): "lost" {
+    this.#scope.journal.cutOff?.([...this.#fiber.cutOps(), ...this.#scope.used()]);
+    return "lost";
+  }
+
   /**
    * The run has met what nobody has foreseen, or has lost its store. `suspended` when it tries again, `lost` when that could not be
    * written: then its thread goes on with it.
    */
   async failed(error: unknown): Promise<"finished" | "suspended" | "lost"> {
     const { deps, plan, journal, meter, store } = this.#scope;
-    if (this.#fiber.isCut) return "lost";
+    if (this.isCut) return this.leave();
     deps.log.error({ err: error, run_id: plan.run_id }, "the step of a durable run failed");
     const { code } = SvcError.from(error);
     try {

@@ -163,7 +163,7 @@ export class Run implements LiveRun {
       const tools = new ToolRunner(this.#scope);
       for (;;) {
         const ending = await loop(this.#scope, tools);
-        if (plan.fiber?.isCut) return "lost";
+        if (this.#durable?.isCut) return this.#durable.leave();
         if (ending.kind === "suspended") await this.#park();
         else if (this.#durable !== null && (await this.#triesAgain(this.#durable, ending))) return "suspended";
         else if (!(await this.#finish(ending))) continue;

@@ -41,6 +41,8 @@ export interface Journal {
     ending: RunEnding,
     unless: AtEnd | null,
   ): Promise<boolean>;
+  /** Sends the last batch of a run that is cut off, which is written as long as the run is still its own. Only for a durable run. */
+  cutOff?(ops: readonly WriteOp[]): void;
   /** Writes what the run has used so far, where that would wait for its end. */
   writeUsage?(): Promise<void>;
   /** Frames for those who listen to the thread without having started the turn; made only when somebody does. */

@@ -228,6 +228,10 @@ export class ThreadLink implements RunLog {
     await this.#bus.ask(this.#address, "park", { ...this.#claim, spent, ops }, written);
   }
 
+  cutOff(ops: readonly WriteOp[]): void {
+    this.#bus.ask(this.#address, "append", { ...this.#claim, entries: [], ops }, written).catch(() => {});
+  }
+
   /** The run is a durable one: what it writes says where it is, until it is cut off. */
   follow(fiber: Fiber): void {
     this.#fiber = fiber;

@@ -46,6 +46,8 @@ export class Fiber {
   readonly #env: Env;
   /** Null for a run that ends before it goes on. */
   #spent: (() => RunSpent) | null = null;
+  /** What the run had used as that was last written; null for nothing. */
+  #written: RunSpent | null;
   #isCut = false;
   #isDraining = false;
   #hasSlot: boolean;
@@ -64,6 +66,7 @@ export class Fiber {
     this.#row = row;
     this.#stored = stored;
     this.#activeBefore = row.spent?.active_ms ?? 0;
+    this.#written = row.spent ?? row.asked.requeued?.spent ?? null;
     this.#env = deps.env;
     this.#takenAt = deps.env.monotonic();
     this.#store = deps.store;
@@ -86,7 +89,7 @@ export class Fiber {
     return Math.round(this.#activeBefore + this.#env.monotonic() - this.#takenAt);
   }
 
-  /** The process is about to end, or has lost its claim: nothing is written any more, and another goes on. */
+  /** The process is about to end, or has lost its claim: nothing is written any more but what was used, and another goes on. */
   get isCut(): boolean {
     return this.#isCut;
   }
@@ -121,7 +124,17 @@ export class Fiber {
   }
 
   #spentOps(): WriteOp[] {
-    return this.#spent === null ? [] : [spentOp(this.#store, this.#row.run_key, this.#spent())];
+    if (this.#spent === null) return [];
+    this.#written = this.#spent();
+    return [spentOp(this.#store, this.#row.run_key, this.#written)];
+  }
+
+  /** What says of a step that was cut off what it has used; all else is as it was before the step, which is made again. */
+  cutOps(): WriteOp[] {
+    if (this.#spent === null) return [];
+    const { input_tokens, output_tokens, cost_usd, usage } = this.#spent();
+    const used = { input_tokens, output_tokens, cost_usd, usage, active_ms: this.activeMs };
+    return [spentOp(this.#store, this.#row.run_key, { tool_calls: 0, ...this.#written, ...used })];
   }
 
   /** Whether another step may be begun now. */

@@ -351,7 +351,15 @@ export class RunScope {
 
   /** What is to be written with what the model has said: the rows of what it has used and was asked, and what that is of a budget that is shared. */
   billing(): WriteOp[] {
-    const rows = [...this.meter.takeOps(this.store), ...this.run.calls.takeOps(this.store, this.deps.frames)];
+    // It would be refused with what it belongs to.
+    if (this.plan.fiber?.isCut) return [];
+    const calls = this.run.calls.takeOps(this.store, this.deps.frames);
+    return [...calls, ...this.used()];
+  }
+
+  /** Of that what was used. What was asked is asked anew by who makes a step again, and goes on record then. */
+  used(): WriteOp[] {
+    const rows = this.meter.takeOps(this.store);
     return this.tree === null ? rows : [...rows, ...this.tree.takeOps()];
   }
 

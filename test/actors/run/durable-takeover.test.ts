@@ -63,7 +63,7 @@ describe("durable runs that change hands", () => {
       const events = await sim.until(readEvents(tenant, head?.thread_key ?? 0, 0, 100));
       return { status: run?.status, error: run?.result?.error, next_seq: head?.next_seq, events };
     };
-    return { sim, made, boot, look };
+    return { sim, disk, made, boot, look };
   }
 
   test("DUR-008 a thread is not taken at a place behind which the one before was still writing", async () => {
@@ -125,6 +125,35 @@ describe("durable runs that change hands", () => {
     const { status, events } = await look(turn.runId, "t");
     assert.equal(status, "completed");
     assert.ok(!events.some(({ content }) => content === "forged"));
+  });
+
+  test("DUR-008 what a drain has cut off waits for no store, and writes nothing of a run that another has taken", async () => {
+    const { sim, disk, boot, look } = await world();
+    const says = { text: Array.from({ length: 50 }, () => "w "), usage };
+    const first = boot("first", says, "usage_insert");
+    const turn = first.process.submit({ manifest: "agent", thread_suffix: "t", surface: "chat" });
+    await sim.until(turn.accepted);
+    await sim.advance(200);
+    const { liveRuns } = first.process.deps;
+    first.process.bus.tell(fibersAddress("first"), "drain", {});
+
+    for (const run of liveRuns) run.abort("shutdown");
+    await sim.until(first.reached);
+    const left = liveRuns.size;
+    const second = boot("second", says);
+    await sim.until(second.recover());
+    second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+    await sim.advance(100);
+    first.release();
+    await sim.advance(60_000);
+
+    assert.equal(left, 0);
+    assert.equal((await look(turn.runId, "t")).status, "completed");
+    const rows = await disk.query("SELECT tokens_output FROM usage");
+    assert.deepEqual(
+      rows.map((row) => row.tokens_output),
+      [usage.output],
+    );
   });
 
   test("DUR-008 of a call that was begun before the process ended and the run was stopped, the log says that it may have run", async () => {

@@ -76,6 +76,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     {
       agent: { tools: ["calculator"], execution },
       gated: { tools: ["calculator"], execution, approvals: [gate] },
+      capped: { execution, limits: { max_output_tokens: 300 } },
       timed: { tools: ["calculator"], execution, approvals: [gate], limits: { max_wall_clock_seconds: 5 } },
     },
     { SVC_AUDIT_FLUSH_SECONDS: "3600", ...env },
@@ -163,6 +164,10 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     /** The process takes up nothing more. */
     drains() {
       now.process.bus.tell(fibersAddress(now.bootId), "drain", {});
+    },
+    /** The process stops what it has at work, as a drain does whose time is over. */
+    stops() {
+      for (const run of now.process.deps.liveRuns) run.abort("shutdown");
     },
     /** The process ends without a word. */
     crash() {
@@ -293,6 +298,60 @@ describe("durable runs in time", () => {
 
     await it.sim.advance(5_000);
 
+    assert.equal((await it.look(runId)).run.status, "completed");
+  });
+
+  test("DUR-008 USAGE-001 what a step has used that a drain cuts off counts in /usage, and in the limits of the run", async () => {
+    const it = await world(atEnd, 30);
+    it.says(() => ({ text: Array.from({ length: 1_000 }, () => "w ") }));
+    const rows = async () => {
+      const all = await it.query("SELECT tokens_output, meta_json FROM usage ORDER BY ts");
+      return all.map((row) => [row.tokens_output, JSON.parse(String(row.meta_json)).estimated]);
+    };
+    const runId = await it.accept("capped");
+    await it.sim.advance(500);
+    it.drains();
+    it.stops();
+    await it.sim.advance(20);
+    const { run } = await it.look(runId);
+    const first = await rows();
+    it.crash();
+    it.boot();
+
+    await it.sim.advance(10_000);
+
+    const [[tokens] = []] = first;
+    assert.ok(Number(tokens) > 50 && Number(tokens) < 200, String(tokens));
+    assert.deepEqual(first, [[tokens, true]]);
+    assert.deepEqual([run.spent?.output_tokens, run.spent?.tool_calls], [tokens, 0]);
+    assert.ok((run.spent?.active_ms ?? 0) >= 500);
+    assert.deepEqual(await rows(), [
+      [tokens, true],
+      [300 - Number(tokens), true],
+    ]);
+    const end = await it.look(runId);
+    assert.match(end.fiber.final ?? "", /run limit reached: max_output_tokens$/);
+  });
+
+  test("DUR-008 a run that a drain cuts off is gone at once, whether its store takes what it has used or not", async () => {
+    const it = await world(atEnd, 31);
+    it.says(() => ({ text: Array.from({ length: 1_000 }, () => "w ") }));
+    const runId = await it.accept("capped", { thread_suffix: "cut" });
+    await it.sim.advance(500);
+    it.refuses("usage_insert");
+    it.drains();
+    it.stops();
+    await it.sim.advance(20);
+    const { size } = it.process.deps.liveRuns;
+    it.refuses(null);
+    it.crash();
+    it.boot();
+    // As a server does at its start.
+    it.process.bus.tell(threadAddress(tenantId, "cut"), "recover", {});
+
+    await it.sim.advance(10_000);
+
+    assert.equal(size, 0);
     assert.equal((await it.look(runId)).run.status, "completed");
   });
 
