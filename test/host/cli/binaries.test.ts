@@ -69,7 +69,10 @@ describe("the table of binaries", () => {
     );
     assert.match(musl?.[2] ?? "", /linuxmusl-x64\.node$/);
     const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
-    assert.equal(runsOnMusl(process.platform), process.platform === "linux" && header.glibcVersionRuntime === undefined);
+    assert.equal(
+      runsOnMusl(process.platform),
+      process.platform === "linux" && header.glibcVersionRuntime === undefined,
+    );
   });
 
   test("has those that this process runs on", async () => {
