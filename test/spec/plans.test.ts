@@ -1,6 +1,7 @@
 // Plans: what agents of the pattern deep write down, and what people make of it by /plans.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import { notesMax } from "../../storage/tables/queued-inputs.ts";
 import { calls, chunk, framesUntil, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
@@ -205,6 +206,8 @@ describe("plans", () => {
     await eventually("the plan", async () => (await get(`/plans/${id}`)).status === 200);
 
     await remove(id);
+    // A plan is told from another one under its id by when it was made, to the millisecond.
+    await setTimeout(5);
     await put(id, { plan: { title: "By hand" } });
     open();
     await turned;
