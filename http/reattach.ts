@@ -25,8 +25,11 @@ export interface OneRun {
   span(): Promise<{ readonly first: number; readonly behind: number | null }>;
   /** What of the frames of the conversation is for the stream. */
   heard(frames: string): string;
-  /** Called when all that was said has been sent, and when frames were heard. */
-  caughtUp(): void;
+  /**
+   * Called when all that was said has been sent, and when frames were heard, with the sequence number of the next event that the client has
+   * not seen.
+   */
+  caughtUp(cursor: number | null): void;
 }
 
 /** How long a reader waits before it asks the successor of an actor that is gone. */
@@ -97,8 +100,8 @@ export class Reattachment implements ThreadListener, Member {
 
   frames(text: string, cursor: number | null): void {
     if (this.#held === null) {
-      this.#pass(text);
       if (cursor !== null) this.#cursor = cursor;
+      this.#pass(text);
     } else {
       this.#held += text;
       this.#heldBytes += Buffer.byteLength(text);
@@ -111,7 +114,7 @@ export class Reattachment implements ThreadListener, Member {
   #pass(text: string): void {
     const heard = this.#asked.heard(text);
     this.#stream.write(this.#oneRun?.heard(heard) ?? heard);
-    this.#oneRun?.caughtUp();
+    this.#oneRun?.caughtUp(this.#cursor);
   }
 
   forget(): void {
@@ -186,8 +189,8 @@ export class Reattachment implements ThreadListener, Member {
       if (this.#stale) return this.#followLater();
       this.#stream.write(this.#asked.open(asked, position.next_seq));
       this.#stream.hold(0);
-      this.#pass(this.#held ?? "");
       this.#cursor = this.#heldCursor ?? this.#cursor;
+      this.#pass(this.#held ?? "");
       this.#held = null;
       this.#heldCursor = null;
     } catch (error) {

@@ -112,6 +112,11 @@ class RunStream implements OneRun {
   #isStale: boolean;
   /** What the store knows of it, where nothing was heard since. */
   #known: DurableRun | null = null;
+  /** The sequence number of the next event that the client has not seen. */
+  #cursor: number | null = null;
+  /** Its last words are waited for; and they were for long enough. */
+  #isBehind = false;
+  #hasWaited = false;
   /** What was said last by one that is over: it leaves together with how it has ended where that is known at once. */
   #last = "";
 
@@ -152,7 +157,8 @@ class RunStream implements OneRun {
     return "";
   }
 
-  caughtUp(): void {
+  caughtUp(cursor: number | null): void {
+    this.#cursor = cursor;
     if (this.#isStale && !this.#isLooking) void this.#look();
   }
 
@@ -184,6 +190,7 @@ class RunStream implements OneRun {
           return this.#stream.end(this.#takeLast() + runErrorFrame(`run_not_found:${this.#token}`) + doneMark);
         const standing = await standingOf(this.#store, found);
         if (this.#stream.closed) return;
+        if (this.#waitsForLastWords(found)) return;
         const status = this.#tell(standing);
         const text = this.#takeLast() + status;
         if (found.fiber.ended_at !== null) return this.#stream.end(text + endOf(found) + doneMark);
@@ -192,10 +199,24 @@ class RunStream implements OneRun {
     } catch (error) {
       log.warn({ err: error, run_id: this.#token }, "a durable run could not be looked at");
       this.#isStale = true;
-      env.timer(againMs, () => this.caughtUp());
+      env.timer(againMs, () => this.caughtUp(this.#cursor));
     } finally {
       this.#isLooking = false;
     }
+  }
+
+  /** The store knows that a run is over before its last events have come to those who listen. They come in a moment, or never. */
+  #waitsForLastWords({ run, fiber }: DurableRun): boolean {
+    const isSaid = run.last_seq === null || this.#cursor === null || this.#cursor > run.last_seq;
+    if (fiber.ended_at === null || isSaid || this.#hasWaited) return false;
+    this.#isStale = true;
+    if (!this.#isBehind)
+      this.#context.env.timer(againMs, () => {
+        this.#hasWaited = true;
+        this.caughtUp(this.#cursor);
+      });
+    this.#isBehind = true;
+    return true;
   }
 }
 

@@ -125,7 +125,8 @@ async function streamed(t: TestContext, meanwhile: (listener: ThreadListener, te
       endFiberOp(tenant, "r1", { final: "Done.", error: null, expires_at: 10 }),
     ]);
   };
-  return { events, end, isOver: () => isOver, hears: (frames: string) => listener?.frames(frames, null) };
+  const hears = (frames: string, cursor: number | null = null): void => listener?.frames(frames, cursor);
+  return { events, end, isOver: () => isOver, hears };
 }
 
 test("DUR-005 a run that ends while its stream begins ends that, and is told of once", async (t) => {
@@ -156,4 +157,42 @@ test("DUR-005 a stream says nothing of where other runs of the conversation stan
 
   assert.deepEqual(before, [["run_accepted", "run_status running", "text_delta"], false]);
   assert.deepEqual(it.events().slice(3), ["run_status completed", "final completed"]);
+});
+
+test("DUR-014 a run that is over in the store before its last words are heard is not over for its stream, which waits for them", async (t) => {
+  let it: Awaited<ReturnType<typeof streamed>> | undefined;
+  const { promise: made, resolve } = Promise.withResolvers<void>();
+  const { promise: ended, resolve: ends } = Promise.withResolvers<void>();
+  it = await streamed(t, async (listener) => {
+    await made;
+    await it?.end();
+    // What is heard of it sends the stream to the store, which knows more by now.
+    listener.frames(statusFrame(standing("r1", "running")), null);
+    ends();
+  });
+  resolve();
+  await ended;
+  for (let turns = 0; turns < 50; turns++) await turn();
+  const before = [it.events(), it.isOver()];
+
+  it.hears(`id: 1\n${text("its last")}`, 1);
+  await eventually("the end of the stream", async () => it.isOver() || undefined);
+
+  assert.deepEqual(before, [["run_accepted", "run_status running"], false]);
+  assert.deepEqual(it.events().slice(2), ["text_delta", "run_status completed", "final completed"]);
+});
+
+test("DUR-014 last words that never come end the stream all the same, a second later", async (t) => {
+  let it: Awaited<ReturnType<typeof streamed>> | undefined;
+  const { promise: made, resolve } = Promise.withResolvers<void>();
+  it = await streamed(t, async (listener) => {
+    await made;
+    await it?.end();
+    listener.frames(statusFrame(standing("r1", "running")), null);
+  });
+  resolve();
+
+  await eventually("the end of the stream", async () => it.isOver() || undefined);
+
+  assert.deepEqual(it.events().slice(2), ["run_status completed", "final completed"]);
 });
