@@ -95,13 +95,13 @@ export class Reattachment implements ThreadListener, Member {
     this.#context.hubs.join(this.#address, this);
     this.#cursor = cursor;
     this.#held = null;
-    this.#pass(text);
+    this.#pass(text, cursor);
   }
 
   frames(text: string, cursor: number | null): void {
     if (this.#held === null) {
+      this.#pass(text, cursor ?? this.#cursor);
       if (cursor !== null) this.#cursor = cursor;
-      this.#pass(text);
     } else {
       this.#held += text;
       this.#heldBytes += Buffer.byteLength(text);
@@ -111,10 +111,10 @@ export class Reattachment implements ThreadListener, Member {
     }
   }
 
-  #pass(text: string): void {
+  #pass(text: string, cursor: number | null): void {
     const heard = this.#asked.heard(text);
     this.#stream.write(this.#oneRun?.heard(heard) ?? heard);
-    this.#oneRun?.caughtUp(this.#cursor);
+    this.#oneRun?.caughtUp(cursor);
   }
 
   forget(): void {
@@ -189,8 +189,9 @@ export class Reattachment implements ThreadListener, Member {
       if (this.#stale) return this.#followLater();
       this.#stream.write(this.#asked.open(asked, position.next_seq));
       this.#stream.hold(0);
-      this.#cursor = this.#heldCursor ?? this.#cursor;
-      this.#pass(this.#held ?? "");
+      const cursor = this.#heldCursor ?? this.#cursor;
+      this.#pass(this.#held ?? "", cursor);
+      this.#cursor = cursor;
       this.#held = null;
       this.#heldCursor = null;
     } catch (error) {

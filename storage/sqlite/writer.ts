@@ -22,9 +22,10 @@ const logBytesKept = 64 * 1024 * 1024;
  * flush costs as much as fifty inserts.
  *
  * A group is first run without savepoints and with the rows of its logs added together, which is the common case and half as
- * expensive. When one of its batches is refused, the group is undone and run again with a savepoint around each batch, so that only that one is refused. When the disk or
- * the file fails, the whole group is refused and nothing of it is kept; nor is anything acknowledged when the database, its log
- * or the process's lock is not where it was. `clock` tells statements the time, in epoch milliseconds, in the place of the machine's.
+ * expensive. When one of its batches is refused, the group is undone and run again with a savepoint around each batch, so that only
+ * that one is refused. When the disk or the file fails, the whole group is refused and nothing of it is kept; nor is anything
+ * acknowledged when the database, its log or the process's lock is not where it was. `clock` tells statements the time, in epoch
+ * milliseconds, in the place of the machine's.
  */
 export function openSqliteWriter(
   { path, lockPath }: SqliteConfig,
@@ -43,8 +44,6 @@ export function openSqliteWriter(
   const files = new OwnFiles([path, `${path}-wal`, ...(lockPath === undefined ? [] : [lockPath])]);
 
   const prepared = new Map<string, Database.Statement<unknown[], Row>>();
-  /** By the number of rows that one adds. */
-  const preparedForRows = new Map<Statement, Record<number, Database.Statement<unknown[], Row>>>();
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
@@ -54,21 +53,14 @@ export function openSqliteWriter(
 
   let failure: SvcError | null = null;
 
-  function prepare({ name, text }: Statement): Database.Statement<unknown[], Row> {
+  /** A statement; one that adds a row, for so many of them. */
+  function prepare(statement: Statement, rows = 1): Database.Statement<unknown[], Row> {
+    const name = rows === 1 ? statement.name : `${statement.name} of ${rows}`;
     const known = prepared.get(name);
     if (known) return known;
-    const made = db.prepare<unknown[], Row>(text.sqlite);
+    const text = rows === 1 ? statement.text.sqlite : textForRows(statement, rows);
+    const made = db.prepare<unknown[], Row>(text);
     prepared.set(name, made);
-    return made;
-  }
-
-  function prepareForRows(statement: Statement, rows: number): Database.Statement<unknown[], Row> {
-    if (rows === 1) return prepare(statement);
-    const known = preparedForRows.get(statement)?.[rows];
-    if (known) return known;
-    const made = db.prepare<unknown[], Row>(textForRows(statement, rows));
-    const others = preparedForRows.get(statement) ?? {};
-    preparedForRows.set(statement, { ...others, [rows]: made });
     return made;
   }
 
@@ -114,7 +106,7 @@ export function openSqliteWriter(
   }
 
   function applyTogether(batches: readonly (readonly WriteOp[])[]): WriteOutcome[] {
-    const added = batches.length > 1 ? new AddedRows(prepareForRows) : null;
+    const added = batches.length > 1 ? new AddedRows(prepare) : null;
     const outcomes = batches.map((batch) => apply(batch, added));
     added?.write();
     return outcomes;

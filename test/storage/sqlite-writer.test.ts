@@ -33,6 +33,16 @@ async function migratedPath(atEnd: Cleanup): Promise<string> {
   return config.path;
 }
 
+/** A writer, and another connection that sees what it has written. */
+async function opened(atEnd: Cleanup): Promise<{ writer: Writer; other: Database.Database }> {
+  const path = await migratedPath(atEnd);
+  const writer = openSqliteWriter({ path });
+  atEnd.after(() => writer.close());
+  const other = new Database(path, { readonly: true });
+  atEnd.after(() => void other.close());
+  return { writer, other };
+}
+
 function batch(key: string, value: string): readonly [WriteOp] {
   return [kvSetOp(tenant, { key, value, expires_at: null }, 1)];
 }
@@ -211,12 +221,7 @@ describe("the SQLite writer", () => {
   });
 
   test("rows of logs that wait together are added together: all of them, in their order, and with what follows from them", async (t) => {
-    const atEnd = cleanup(t);
-    const path = await migratedPath(atEnd);
-    const writer = openSqliteWriter({ path });
-    atEnd.after(() => writer.close());
-    const other = new Database(path, { readonly: true });
-    atEnd.after(() => void other.close());
+    const { writer, other } = await opened(cleanup(t));
     const turns = Array.from({ length: 39 }, (_, n) => n);
 
     const outcomes = writeAll(
@@ -244,12 +249,7 @@ describe("the SQLite writer", () => {
   });
 
   test("of rows that are added together, the batch whose key is taken is refused, and its neighbours are kept", async (t) => {
-    const atEnd = cleanup(t);
-    const path = await migratedPath(atEnd);
-    const writer = openSqliteWriter({ path });
-    atEnd.after(() => writer.close());
-    const other = new Database(path, { readonly: true });
-    atEnd.after(() => void other.close());
+    const { writer, other } = await opened(cleanup(t));
     const turns = Array.from({ length: 20 }, (_, n) => n);
     writeAll(writer, [[event(7)]]);
 
@@ -275,12 +275,7 @@ describe("the SQLite writer", () => {
   });
 
   test("what names a log finds the rows of batches before it, and not those of batches behind it", async (t) => {
-    const atEnd = cleanup(t);
-    const path = await migratedPath(atEnd);
-    const writer = openSqliteWriter({ path });
-    atEnd.after(() => writer.close());
-    const other = new Database(path, { readonly: true });
-    atEnd.after(() => void other.close());
+    const { writer, other } = await opened(cleanup(t));
     const erase = deleteEventsOp(tenant, 1);
 
     const outcomes = writeAll(writer, [
