@@ -25,6 +25,7 @@ import { type Cleanup, cleanup } from "../../support/temp.ts";
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
+const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
 const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
 const done: ScriptedReply = { text: ["Done."], usage };
 const broken: ScriptedReply = { failure: "the provider is gone" };
@@ -216,7 +217,6 @@ describe("durable runs in time", () => {
 
   test("DUR-012 five failures in a row are the end, and a step that succeeds begins the count anew", async () => {
     const it = await world(atEnd, 2);
-    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
     const from = it.sim.now;
     // Four failures, a call, and then failures only.
     it.says((messages) => {
@@ -256,7 +256,6 @@ describe("durable runs in time", () => {
 
   test("DUR-009 DUR-006 a run whose person does not answer goes on at the deadline; one that nobody could carry on expires", async () => {
     const it = await world(atEnd, 4);
-    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const served = await it.accept("gated", { thread_suffix: "served" });
     await it.sim.advance(5_000);
@@ -284,7 +283,6 @@ describe("durable runs in time", () => {
 
   test("DUR-009 a run that was answered in time goes on however late its process comes", async () => {
     const it = await world(atEnd, 5);
-    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const runId = await it.accept("gated", { thread_suffix: "answered" });
     await it.sim.advance(5_000);
@@ -333,6 +331,23 @@ describe("durable runs in time", () => {
     assert.match(end.fiber.final ?? "", /run limit reached: max_output_tokens$/);
   });
 
+  test("DUR-008 what was counted before a step that a drain cuts off is counted behind it: the calls of tools", async () => {
+    const it = await world(atEnd, 32);
+    it.says((messages) =>
+      messages.at(-1)?.role === "tool" ? { text: Array.from({ length: 1_000 }, () => "w ") } : { calls: [call], usage },
+    );
+    const runId = await it.accept("agent");
+    await it.sim.advance(1_000);
+    const before = await it.look(runId);
+    it.drains();
+    it.stops();
+    await it.sim.advance(20);
+
+    const after = await it.look(runId);
+    assert.deepEqual([before.run.spent?.tool_calls, after.run.spent?.tool_calls], [1, 1]);
+    assert.ok(Number(after.run.spent?.output_tokens) > usage.output);
+  });
+
   test("DUR-008 a run that a drain cuts off is gone at once, whether its store takes what it has used or not", async () => {
     const it = await world(atEnd, 31);
     it.says(() => ({ text: Array.from({ length: 1_000 }, () => "w ") }));
@@ -377,7 +392,6 @@ describe("durable runs in time", () => {
 
   test("DUR-009 the wall clock of a run counts what it works, and not what it waits", async () => {
     const it = await world(atEnd, 7);
-    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const runId = await it.accept("timed", { thread_suffix: "timed" });
     await it.sim.advance(60_000);
@@ -417,7 +431,6 @@ describe("durable runs in time", () => {
 
   test("DUR-008 a continued run that the next process begins says to its model that it goes on, at its first call alone", async () => {
     const it = await world(atEnd, 12);
-    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
     const asked: string[][] = [];
     const asks = Promise.withResolvers<void>();
     it.says((messages) => {
@@ -497,7 +510,6 @@ describe("durable runs in time", () => {
   test("DUR-010 TASK-004 with SVC_FIBER_POLL_SECONDS=0 nothing wakes a run but the look that is taken each minute", async () => {
     const it = await world(atEnd, 8, { SVC_FIBER_POLL_SECONDS: "0" });
     await it.sim.advance(5_000);
-    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const runId = await it.accept("gated", { thread_suffix: "swept" });
     await it.sim.advance(50_000);
@@ -574,7 +586,6 @@ describe("durable runs in time", () => {
 
   test("DUR-010 a take-up that the store carries out late is taken up once more", async () => {
     const it = await world(atEnd, 15, { SVC_FIBER_CONCURRENCY: "1" });
-    const call = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const runId = await it.accept("gated", { thread_suffix: "asks" });
     await it.sim.advance(5_000);
