@@ -32,7 +32,7 @@ function say(server: TestServer, words: string, thread_id = "t") {
 /** What a server says that has lost its files: on every way to them, and on /ready. */
 async function assertLost(server: TestServer): Promise<void> {
   // One look at the files counts for a moment.
-  await eventually("a look", async () => ((await server.get("/chat/history/t")).status === 503 ? true : undefined));
+  await eventually("a look", async () => (await server.get("/chat/history/t")).status === 503);
   const reads = [await server.get("/chat/history/t"), await server.get("/chat/sessions/search?q=kept")];
 
   for (const { status, json } of reads) assert.deepEqual([status, json], [503, unavailable]);
@@ -136,7 +136,7 @@ describe("a server whose data directory is", () => {
     await assertLost(server);
     renameSync(aside, server.dataDir);
 
-    await eventually("ready", async () => ((await server.get("/ready")).status === 200 ? true : undefined));
+    await eventually("ready", async () => (await server.get("/ready")).status === 200);
     assert.equal((await say(server, "again")).status, 200);
     assert.deepEqual(await transcriptOf(server, "t"), [
       "user: say kept",
@@ -191,7 +191,7 @@ describe("a server whose data directory is", () => {
     );
     await eventually("the end of the run", async () => {
       const [run] = await rows("SELECT status FROM runs", server.dataDir);
-      return run?.status === "failed" ? true : undefined;
+      return run?.status === "failed";
     });
     const results = (await snapshotOf(server, "t")).transcript.filter(({ kind }) => kind === "tool_result");
     assert.deepEqual(

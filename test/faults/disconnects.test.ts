@@ -76,7 +76,7 @@ describe("clients that leave", () => {
     await eventually("a quiet server", async () => {
       const { text } = await server.get("/metrics");
       const value = (name: string): number => Number(text.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1]);
-      return value("svc_open_streams") === 0 && value("svc_live_runs") === 0 ? true : undefined;
+      return value("svc_open_streams") === 0 && value("svc_live_runs") === 0;
     });
     assert.deepEqual(
       server.logs.filter(({ level }) => level === "error" || level === "fatal"),

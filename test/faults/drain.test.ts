@@ -66,7 +66,7 @@ for (const dialect of dialects) {
         // Each thread says how many it waits for, and its line may come after an answer of another.
         await eventually("the log says that it waits for six turns", async () => {
           const waiting = server.logs.filter(({ msg }) => msg.startsWith("waiting for turns"));
-          return waiting.reduce((sum, { turns }) => sum + Number(turns), 0) === 6 ? true : undefined;
+          return waiting.reduce((sum, { turns }) => sum + Number(turns), 0) === 6;
         });
         held.open();
 

@@ -25,9 +25,7 @@ async function readiness(server: TestServer) {
 }
 
 async function untilReady(server: TestServer): Promise<void> {
-  await eventually("a store that works again", async () =>
-    (await readiness(server)).status === 200 ? true : undefined,
-  );
+  await eventually("a store that works again", async () => (await readiness(server)).status === 200);
 }
 
 /** What the log has said about the store's health. */
@@ -39,7 +37,7 @@ function healthWords({ logs }: TestServer): string[] {
 async function untilTold(server: TestServer, word: string): Promise<void> {
   await eventually(word, async () => {
     await server.get("/live");
-    return healthWords(server).at(-1) === word ? true : undefined;
+    return healthWords(server).at(-1) === word;
   });
 }
 
@@ -61,7 +59,7 @@ describe("a store thread that dies", () => {
     for (const thread of ["two", "three"])
       await eventually(`the first event of ${thread}`, async () => {
         const { transcript } = await snapshotOf(server, thread);
-        return transcript.length === 1 ? true : undefined;
+        return transcript.length === 1;
       });
 
     process.kill(server.pid, "SIGUSR2");

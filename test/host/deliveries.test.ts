@@ -35,7 +35,7 @@ async function outbox(source: string, body: string): Promise<string> {
 async function reached(dataDir: string, source: string, state: DeliveryState): Promise<void> {
   const { store } = await runStore(configOf(dataDir), atEnd);
   const acme = store.tenant("acme");
-  await eventually(state, async () => ((await deliveryStates(acme, source)).ops === state ? true : undefined));
+  await eventually(state, async () => (await deliveryStates(acme, source)).ops === state);
 }
 
 test("OPS-018 a server that is killed while it sends sends the same again when it is started, at once", async () => {

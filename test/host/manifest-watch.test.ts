@@ -17,8 +17,7 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
   const logged = () => server.logs.filter(({ msg }) => msg === "a manifest of SVC_MANIFEST_DIR is invalid");
   const files = () => logged().map(({ file }) => file);
-  const untilLogged = (count: number) =>
-    eventually(`${count} lines`, async () => (logged().length >= count ? true : undefined));
+  const untilLogged = (count: number) => eventually(`${count} lines`, async () => logged().length >= count);
   const rowOf = async (wanted: string) => {
     const { json } = await server.get("/manifests");
     assert.deepEqual(json.items, json.manifests);

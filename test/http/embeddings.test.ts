@@ -365,7 +365,7 @@ describe("POST /v1/embeddings", () => {
       return answer;
     });
     await eventually("one that is refused", async () => answered[0]);
-    await eventually("eight at once", async () => (ofCrowd().length >= 8 ? true : undefined));
+    await eventually("eight at once", async () => ofCrowd().length >= 8);
     const mine = await ask("crowded", "mine");
     const atOnce = ofCrowd().length;
     open();

@@ -13,7 +13,7 @@ for (const threads of ["1", "3"]) {
     await server.post("/chat", turn("agent", "a needle", { thread_id: "found" }));
     await eventually("the audit rows of the turn", async () => {
       const { json } = await server.get("/audit");
-      return json.items.length >= 2 ? true : undefined;
+      return json.items.length >= 2;
     });
 
     const round = (number: number) =>

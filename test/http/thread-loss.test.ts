@@ -26,7 +26,7 @@ describe("an actor thread that dies", () => {
     const startedAt = performance.now();
     await eventually("a thread of some age", async () => {
       await server.get("/ready");
-      return performance.now() - startedAt > livesAtLeastMs ? true : undefined;
+      return performance.now() - startedAt > livesAtLeastMs;
     });
   });
 

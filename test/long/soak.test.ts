@@ -68,8 +68,9 @@ class Soak {
       assert.equal(stream.status, 200);
       await stream.until("session_progress");
       stream.close();
-      await eventually(`the end of ${text}`, async () =>
-        (await server.get(`/chat/sessions/${thread_id}`)).json.phase === "idle" ? true : undefined,
+      await eventually(
+        `the end of ${text}`,
+        async () => (await server.get(`/chat/sessions/${thread_id}`)).json.phase === "idle",
       );
     } else if (kind === "keyed") {
       const { status } = await server.post("/chat", body, { headers: { "idempotency-key": text } });

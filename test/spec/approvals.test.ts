@@ -358,7 +358,7 @@ describe("approvals", () => {
       const opened = snapshot.json.transcript.filter(
         (e: { metadata: { type?: string } }) => e.metadata.type === "wait_opened",
       );
-      return opened.length === 2 ? true : undefined;
+      return opened.length === 2;
     });
     await decide(row.approval_id, { decision: "approved" });
     const again = await eventually("a second request", async () => {
@@ -504,7 +504,7 @@ describe("approvals", () => {
     const second = ask("other", two, "bob");
     await eventually("a second who waits", async () => {
       const { transcript } = (await server.get(`/chat/sessions/${two}`, as("alice"))).json;
-      return transcript.at(-1)?.metadata.type === "wait_opened" ? true : undefined;
+      return transcript.at(-1)?.metadata.type === "wait_opened";
     });
 
     for (const who of ["alice", "bob"] as const) {

@@ -252,7 +252,7 @@ describe("ask_user", () => {
     await eventually("a run that is put aside", async () => {
       const { json } = await server.get(`/chat/sessions/${thread}`, as("reader"));
       const isOpen = json.transcript.some((e: { metadata: { type?: string } }) => e.metadata.type === "wait_opened");
-      return isOpen ? true : undefined;
+      return isOpen;
     });
     await server.kill();
     await server.restart();

@@ -110,7 +110,7 @@ describe("tasks in the background", () => {
   const over = (taskId: string) =>
     eventually(`the end of ${taskId}`, async () => ((await runOf(taskId))?.ended_at ? runOf(taskId) : undefined));
   const standsAs = (taskId: string, status: string) =>
-    eventually(`${taskId} as ${status}`, async () => ((await runOf(taskId))?.status === status ? true : undefined));
+    eventually(`${taskId} as ${status}`, async () => (await runOf(taskId))?.status === status);
   /** What a later turn is told by task_result. */
   async function told(thread: string, taskId: string, wait?: number, manifest = "lead"): Promise<string> {
     mock.answer("boss", inTurn(calls(resultOf(taskId, wait)), { text: "So it is." }));
@@ -130,9 +130,7 @@ describe("tasks in the background", () => {
     return found;
   }
   const noBudgets = () =>
-    eventually("budgets that are gone", async () =>
-      rows("run_budgets").length + rows("budget_shares").length === 0 ? true : undefined,
-    );
+    eventually("budgets that are gone", async () => rows("run_budgets").length + rows("budget_shares").length === 0);
 
   test("STREAM-040 DEL-003 DEL-006 the run goes on at once, and the task's answer is asked for later", async () => {
     const thread = fresh();
@@ -280,7 +278,7 @@ describe("tasks in the background", () => {
     mock.answer("other", inTurn(calls(task("gated")), { text: "Middle." }));
     const all = await frames("lead", thread);
     const ids = begun(all).map(({ task_id }) => task_id);
-    await eventually("three questions", async () => ((await asked(thread)).length === 3 ? true : undefined));
+    await eventually("three questions", async () => (await asked(thread)).length === 3);
     for (const id of ids) await standsAs(id, "waiting");
     mock.answer("boss", { text: "Yes?" });
     const between = await server.post("/chat", turn("lead", "still there?", { thread_id: thread }), as());
@@ -325,7 +323,7 @@ describe("tasks in the background", () => {
     await standsAs(task_id, "waiting");
 
     await eventually("a run that is put aside", async () =>
-      rows("runs").some(({ manifest, status }) => manifest === "lead" && status === "waiting") ? true : undefined,
+      rows("runs").some(({ manifest, status }) => manifest === "lead" && status === "waiting"),
     );
     await server.post("/chat/steer", { thread_id: thread, text: "Hurry." }, as());
     await stream.until("text_delta");
@@ -378,7 +376,7 @@ describe("tasks in the background", () => {
     mock.answer("worker", says("Helped", held.opened, "."));
     const { json } = await server.post("/chat", turn("lasting", "go", { thread_id: thread }), as());
     const record = async () => (await server.get(`/runs/${json.resume_token}`, as())).json;
-    await eventually("a run that waits", async () => ((await record()).status === "waiting" ? true : undefined));
+    await eventually("a run that waits", async () => (await record()).status === "waiting");
     const { waiting_on } = await record();
     await server.kill();
     await server.restart();

@@ -379,7 +379,7 @@ describe("deciders", () => {
     const stream = await server.stream("/chat/stream", turn("clef", "go", { thread_id: "abort" }), as);
     await eventually("an abort", async () => {
       const { json } = await server.post("/chat/abort", { thread_id: "abort" }, as);
-      return json.aborted === true ? true : undefined;
+      return json.aborted === true;
     });
 
     assert.ok((await stream.rest()).some(({ name }) => name === "aborted"));

@@ -94,7 +94,7 @@ describe("tasks that wait", () => {
     eventually("runs that are put aside", async () => {
       const rows = live();
       const waiting = Object.values(rows).filter((status) => status === "waiting").length;
-      return rows[thread] === "waiting" && waiting === tasks + 1 ? true : undefined;
+      return rows[thread] === "waiting" && waiting === tasks + 1;
     });
   const over = (thread: string) =>
     eventually("the end of all runs", async () => {
@@ -190,7 +190,7 @@ describe("tasks that wait", () => {
     assert.equal(foreign.json.signaled, false);
     assert.equal((await server.post("/chat/ui", answer, as("bob"))).json.signaled, true);
     assert.equal((await server.post("/chat/ui", answer, as("bob"))).json.signaled, false);
-    await eventually("the end of one", async () => ((await asked(thread)).length === 1 ? true : undefined));
+    await eventually("the end of one", async () => (await asked(thread)).length === 1);
     await decide(told.find(({ event }) => event === "approval_required")?.data.approval_id, "denied");
     const all = await stream.rest();
     assert.deepEqual(outputs(all).toSorted(), ["Counted.", "That."]);
@@ -268,7 +268,7 @@ describe("tasks that wait", () => {
     const done = answerOf(await stream.rest());
     mock.answer("worker", inTurn(counted(calls(unique())), counted({ text: "Counted." })));
     const json = server.post("/chat", turn("lead", "go", { thread_id: whole }), as("alice"));
-    await eventually("a gate", async () => ((await asked(whole)).length > 0 ? true : undefined));
+    await eventually("a gate", async () => (await asked(whole)).length > 0);
     await decide((await asked(whole))[0]?.data.approval_id);
     const answer = (await json).json;
 
@@ -388,7 +388,7 @@ describe("tasks that wait", () => {
     mock.answer("worker", inTurn(calls(unique()), { text: "Never." }));
     mock.answer("other", says("I am at", held.opened));
     await start("wide", thread);
-    await eventually("a task that waits", async () => (Object.values(live()).includes("waiting") ? true : undefined));
+    await eventually("a task that waits", async () => Object.values(live()).includes("waiting"));
     const [question] = await asked(thread);
 
     await restart();

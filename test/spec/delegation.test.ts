@@ -61,8 +61,7 @@ describe("tasks", () => {
     }));
   });
 
-  const seen = (holds: () => boolean | Promise<boolean>) =>
-    eventually("what a task does", async () => ((await holds()) ? true : undefined));
+  const seen = (holds: () => boolean | Promise<boolean>) => eventually("what a task does", async () => await holds());
   const fresh = (): string => `d${++count}`;
   const as = (who: keyof typeof keys) => ({ key: keys[who] });
   const requestsOf = (model: string) => mock.requests.filter((request) => request.model === model);

@@ -264,7 +264,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     await eventually("an abort", async () => {
       if (askedOf("strong").length === 0) return undefined;
       const { json } = await server.post("/chat/abort", { thread_id: "abort" }, as);
-      return json.aborted === true ? true : undefined;
+      return json.aborted === true;
     });
 
     const frames = await stream.rest();
@@ -292,7 +292,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     await server.post(`/approvals/${id}/decide`, { decision: "approved" }, as);
     await eventually("the answer", async () => {
       const last = (await transcript("killed")).at(-1);
-      return last.role === "assistant" && last.content === "No." ? true : undefined;
+      return last.role === "assistant" && last.content === "No.";
     });
 
     assert.deepEqual(count(), [1, 2]);

@@ -332,7 +332,7 @@ describe("jobs", () => {
     later(name, minuteMs);
     const skipped = await eventually("a skipped time", async () => {
       const { text } = await server.get("/metrics", as("operator"));
-      return /svc_job_firings_total\{trigger="schedule",outcome="skipped"\} [1-9]/.test(text) ? true : undefined;
+      return /svc_job_firings_total\{trigger="schedule",outcome="skipped"\} [1-9]/.test(text);
     });
     const during = await runsOf(name);
     const { json: approvals } = await get("/approvals", "operator");
@@ -493,9 +493,7 @@ describe("jobs", () => {
     await put(lost);
     later(held, minuteMs);
     const [begun] = await eventually("its run", () => runsWhere(held, () => true));
-    await eventually("the model is asked", async () =>
-      mock.requests.some(({ body }) => body.model === "held") ? true : undefined,
-    );
+    await eventually("the model is asked", async () => mock.requests.some(({ body }) => body.model === "held"));
 
     await server.kill();
     // What a process leaves that ends between the batch of a firing and the run.

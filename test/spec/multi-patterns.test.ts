@@ -127,7 +127,7 @@ describe("agents made of others", () => {
       boss: [{ text: ["Both ", "say."] }],
     });
     const reading = streamed("parallel", { thread_id: "beside" });
-    await eventually("both are asked", async () => (count()[1] === 1 && count()[2] === 1 ? true : undefined));
+    await eventually("both are asked", async () => count()[1] === 1 && count()[2] === 1);
     for (const { open } of both) open();
 
     const frames = await reading;
@@ -209,14 +209,14 @@ describe("agents made of others", () => {
     const never = new Promise<never>(() => {});
     const count = script({ a: [says("A", never)], b: [says("B", never)] });
     const stream = await server.stream("/chat/stream", turn("parallel", "go", { thread_id: "abort" }), as());
-    await eventually("both are asked", async () => (count()[1] === 1 && count()[2] === 1 ? true : undefined));
+    await eventually("both are asked", async () => count()[1] === 1 && count()[2] === 1);
 
     await server.post("/chat/abort", { thread_id: "abort" }, as());
     const frames = await stream.rest();
 
     assert.equal(wordsOf(frames), "");
     assert.ok(frames.some(({ name }) => name === "aborted"));
-    await eventually("no calls", async () => (mock.requests.length > 0 && mock.connections >= 0 ? true : undefined));
+    await eventually("no calls", async () => mock.requests.length > 0 && mock.connections >= 0);
     script({ a: [{ text: ["A."] }], b: [{ text: ["B."] }], boss: [{ text: ["After."] }] });
     assert.equal((await ask("parallel", { thread_id: "abort" })).json.final.content, "After.");
   });
@@ -241,7 +241,7 @@ describe("agents made of others", () => {
         boss: asks.boss,
       });
       const stream = await server.stream("/chat/stream", turn(pattern, "go", { thread_id }), as());
-      await eventually("the first is asked", async () => (count()[1] === 1 ? true : undefined));
+      await eventually("the first is asked", async () => count()[1] === 1);
       const said = await server.post("/chat/steer", { thread_id, text: "And then?", kind: "follow_up" }, as());
       assert.equal(said.json.queued, "follow_up", said.text);
       open();
@@ -267,7 +267,7 @@ describe("agents made of others", () => {
     const { opened, open } = gate();
     const count = script({ a: [says("A.", opened)], b: [{ text: ["B."] }], boss: [{ text: ["Short."] }] });
     const stream = await server.stream("/chat/stream", turn("parallel", "go", { thread_id }), as());
-    await eventually("both are asked", async () => (count()[1] === 1 && count()[2] === 1 ? true : undefined));
+    await eventually("both are asked", async () => count()[1] === 1 && count()[2] === 1);
     await server.post("/chat/steer", { thread_id, text: "Be short.", kind: "steer" }, as());
     open();
 

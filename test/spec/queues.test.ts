@@ -101,8 +101,7 @@ describe("queues", () => {
       db.close();
     }
   };
-  const ready = () =>
-    eventually("Redis is back", async () => ((await server.get("/ready")).status === 200 ? true : undefined));
+  const ready = () => eventually("Redis is back", async () => (await server.get("/ready")).status === 200);
 
   check("QUEUE-001 SPEC-050 a call is pushed as a job, and what the consumer says is its result", async (client) => {
     say(asks, "rendered");
@@ -189,7 +188,7 @@ describe("queues", () => {
     say(asks, "rendered");
     const sure = chat("again");
     const first = await taken(client, "again");
-    await eventually("nothing is kept", async () => (kept(first.tool_call_id) === null ? true : undefined));
+    await eventually("nothing is kept", async () => kept(first.tool_call_id) === null);
     await answer(first, { content: "x" });
     await sure;
 

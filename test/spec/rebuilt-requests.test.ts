@@ -215,14 +215,14 @@ describe("requests made again from the log", () => {
     const cut = say("asked", "Go.").catch(() => null);
     const row = await eventually("a request", async () => (await server.get("/approvals")).json.requests[0]);
     await eventually("a run that is put aside", async () =>
-      /^svc_live_runs 0$/m.test((await server.get("/metrics")).text) ? true : undefined,
+      /^svc_live_runs 0$/m.test((await server.get("/metrics")).text),
     );
     await server.kill();
     await cut;
     await server.restart();
 
     await server.post(`/approvals/${row.approval_id}/decide`, { status: "approved" });
-    await eventually("the answer", async () => ((await logOf("asked")).at(-1)?.content === "Done." ? true : undefined));
+    await eventually("the answer", async () => (await logOf("asked")).at(-1)?.content === "Done.");
 
     assert.equal(await checkRequests("asked"), 2);
   });

@@ -177,7 +177,7 @@ describe("patterns of one agent", () => {
 
       await eventually("an abort", async () => {
         const { json } = await server.post("/chat/abort", { thread_id: `abort-${slow}` }, as);
-        return json.aborted === true ? true : undefined;
+        return json.aborted === true;
       });
       const frames = await stream.rest();
 

@@ -138,7 +138,7 @@ describe("tasks", () => {
 
     assert.deepEqual(waiting, { ops: "pending" });
     assert.equal(again.headers["webhook-id"], receiver.received[first]?.headers["webhook-id"]);
-    await eventually("delivered", async () => ((await record()).ops === "delivered" ? true : undefined));
+    await eventually("delivered", async () => (await record()).ops === "delivered");
   });
 
   test("TASK-012 retention_sweep deletes what is kept for longer than the settings say, of each tenant its own", async () => {

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Cleanup, tempDir } from "./temp.ts";
 
@@ -25,8 +25,9 @@ export interface Typed {
 
 /** Programs that the documents call. */
 const programs = ["curl", "svc", "node", "npm", "docker", "git", "ollama", "vllm", "lms", "llama-server"];
+/** A call is written at once under a name of its own: the programs of a pipe run beside one another. */
 const stub = `#!/bin/bash
-{ printf '%s\\0' "\${0##*/}" "$@"; printf '\\1\\0'; env -0; printf '\\2\\0'; } >> "$RECORD"
+{ printf '%s\\0' "\${0##*/}" "$@"; printf '\\1\\0'; env -0; } > "$RECORD/$EPOCHREALTIME-$$"
 `;
 
 /** Types these lines. */
@@ -35,6 +36,7 @@ export function typeDry(code: string, atEnd: Cleanup): Typed {
   const bin = join(directory, "bin");
   const record = join(directory, "record");
   mkdirSync(bin);
+  mkdirSync(record);
   for (const program of programs) {
     writeFileSync(join(bin, program), stub);
     chmodSync(join(bin, program), 0o755);
@@ -47,12 +49,10 @@ export function typeDry(code: string, atEnd: Cleanup): Typed {
     input: `${prelude}${code}\nenv -0 > ended\n`,
     encoding: "utf8",
   });
-  const recorded = existsSync(record) ? readFileSync(record, "utf8") : "";
-  const calls = recorded
-    .split("\u0002\0")
-    .slice(0, -1)
-    .map((text): Call => {
-      const [words = "", env = ""] = text.split("\u0001\0");
+  const calls = readdirSync(record)
+    .sort()
+    .map((name): Call => {
+      const [words = "", env = ""] = readFileSync(join(record, name), "utf8").split("\u0001\0");
       const [program = "", ...args] = words.split("\0").slice(0, -1);
       return { program, args, env: settingsIn(env) };
     });

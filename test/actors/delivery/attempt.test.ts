@@ -29,8 +29,7 @@ function attempt(
   return new Attempt(systemEnv(), egresses[policy], sending);
 }
 
-const allClosed = () =>
-  eventually("no connection is open", async () => (receiver.connections() === 0 ? true : undefined));
+const allClosed = () => eventually("no connection is open", async () => receiver.connections() === 0);
 
 for (const [answer, failure] of [
   [200, null],

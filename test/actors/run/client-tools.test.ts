@@ -81,7 +81,7 @@ for (const dialect of dialects)
       let idle = 0;
       await eventually("an idle host", async () => {
         idle = process.host.busyCount() === 0 ? idle + 1 : 0;
-        return idle > 5 ? true : undefined;
+        return idle > 5;
       });
       process.close();
     }
@@ -101,7 +101,7 @@ for (const dialect of dialects)
         const said = await Promise.all(["A", "B"].map((content) => say(second.process, suffix, id, content)));
         await eventually("the result", async () => {
           await wakeDueRuns(store, second.process.bus);
-          return (await results(suffix)).length > 0 ? true : undefined;
+          return (await results(suffix)).length > 0;
         });
 
         assert.match(id, /^call_[0-9a-f]{32}$/);
@@ -112,7 +112,7 @@ for (const dialect of dialects)
           await openWaitAs(tenant(), wait?.thread_key ?? 0, { kind: "client_tool", asked_as: id }),
           undefined,
         );
-        await eventually("the end", async () => (second.process.deps.liveRuns.size === 0 ? true : undefined));
+        await eventually("the end", async () => second.process.deps.liveRuns.size === 0);
         assert.equal(second.model.requests.length, 1);
       }
     });
@@ -124,11 +124,11 @@ for (const dialect of dialects)
       const second = start();
       await eventually("the result", async () => {
         await wakeDueRuns(store, second.process.bus);
-        return (await results("overdue")).length > 0 ? true : undefined;
+        return (await results("overdue")).length > 0;
       });
 
       assert.deepEqual(await results("overdue"), ["[tool error/timeout] client tool timed out"]);
-      await eventually("the end", async () => (second.process.deps.liveRuns.size === 0 ? true : undefined));
+      await eventually("the end", async () => second.process.deps.liveRuns.size === 0);
       assert.equal(await wakeDueRuns(store, second.process.bus), 0);
     });
 

@@ -282,7 +282,7 @@ for (const dialect of dialects)
           });
           // It looks at the run once more when it has put it aside.
           process.bus.tell(runAddress(tenantId, suffix, runId), "detach", {});
-          await eventually("an idle host", async () => (process.host.busyCount() === 0 ? true : undefined));
+          await eventually("an idle host", async () => process.host.busyCount() === 0);
           process.close();
           ({ process } = start(store, made, told));
           const [wait] = (await waitsOfRun(tenant(), runId)).filter(({ state }) => state === "open");

@@ -130,7 +130,7 @@ for (const dialect of dialects) {
 
       const { wake_at, updated_at, lost } = (await fiberById(tenant, runId)) as FiberRow;
       assert.deepEqual([lost, (wake_at ?? 0) - updated_at], [7, 8_000]);
-      await eventually("an idle host", async () => (process.host.busyCount() === 0 ? true : undefined));
+      await eventually("an idle host", async () => process.host.busyCount() === 0);
       assert.equal((await fiberById(tenant, runId))?.wake_at, wake_at, "nobody takes it up before");
       assert.equal(model.requests.length, 0);
       process.close();

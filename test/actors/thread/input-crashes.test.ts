@@ -189,7 +189,7 @@ for (const dialect of dialects)
           await eventually("the end of the run", async () => {
             const log = await logOf(suffix);
             const isOver = log.at(-1)?.role === "assistant" || log.at(-1)?.extra?.metadata?.type === "run_interrupted";
-            return isOver && log.some(({ kind }) => kind === "tool_result") ? true : undefined;
+            return isOver && log.some(({ kind }) => kind === "tool_result");
           });
           await second.process.submit({ manifest: "agent", thread_suffix: suffix }).ended;
 

@@ -92,7 +92,7 @@ for (const dialect of dialects)
       const [wait] = await waitsOfRun(store.tenant(tenantId), runId);
       const answer = { wait_id: wait?.wait_id ?? "", value: 1, principal };
       await second.process.bus.ask(runAddress(tenantId, "aside", runId), "answer", answer);
-      await eventually("its end", async () => (second.model.requests.length > 0 ? true : undefined));
+      await eventually("its end", async () => second.model.requests.length > 0);
       const resumed = second.told();
       await eventually("a free thread", async () => {
         const turn = second.process.submit({ manifest: "agent", thread_suffix: "aside" });

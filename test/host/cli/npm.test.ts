@@ -34,7 +34,7 @@ function passes(ms: number, hold = () => new Promise<void>(setImmediate)): Promi
   const since = performance.now();
   return eventually("some time has passed", async () => {
     await hold();
-    return performance.now() - since > ms ? true : undefined;
+    return performance.now() - since > ms;
   });
 }
 

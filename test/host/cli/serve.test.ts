@@ -87,7 +87,7 @@ for (const node of nodes) {
         await eventually("nobody answers the port", () =>
           other.get("/live").then(
             () => undefined,
-            ({ code }) => (code === "ECONNREFUSED" ? true : undefined),
+            ({ code }) => code === "ECONNREFUSED",
           ),
         );
         held.open();
@@ -124,7 +124,7 @@ for (const node of nodes) {
       const drainingSince = performance.now();
       await eventually("the first Ctrl-C is some time ago", async () => {
         await new Promise((resolve) => setImmediate(resolve));
-        return performance.now() - drainingSince > sameSignalMs ? true : undefined;
+        return performance.now() - drainingSince > sameSignalMs;
       });
       assert.ok(svc.child.exitCode === null, "it waits for the turn");
       svc.signal("SIGINT");

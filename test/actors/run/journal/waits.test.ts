@@ -217,9 +217,9 @@ for (const dialect of dialects)
       const { process } = start([asks(call("a", "echo"))]);
       const turn = process.submit({ manifest: "agent", thread_suffix: "unwatched" });
       const runId = await parked("unwatched");
-      await eventually("nothing live", async () => (process.deps.liveRuns.size === 0 ? true : undefined));
+      await eventually("nothing live", async () => process.deps.liveRuns.size === 0);
       process.bus.tell(runAddress(tenantId, "unwatched", runId), "detach", {});
-      await eventually("an idle host", async () => (process.host.busyCount() === 0 ? true : undefined));
+      await eventually("an idle host", async () => process.host.busyCount() === 0);
 
       const [id = ""] = await waitIds(runId);
       await answer(process, "unwatched", runId, id, { ok: true });
@@ -239,8 +239,8 @@ for (const dialect of dialects)
         const early = (await logged(`batch-${manifest}`)).filter((line) => line.startsWith("tool "));
         for (let left = await waitIds(runId); left.length > 0; left = await waitIds(runId)) {
           await answer(process, `batch-${manifest}`, runId, left[0] ?? "", "x");
-          await eventually("the next look", async () => ((await waitIds(runId))[0] !== left[0] ? true : undefined));
-          await eventually("rest", async () => (process.deps.liveRuns.size === 0 ? true : undefined));
+          await eventually("the next look", async () => (await waitIds(runId))[0] !== left[0]);
+          await eventually("rest", async () => process.deps.liveRuns.size === 0);
         }
         await over(`batch-${manifest}`);
 
@@ -288,7 +288,7 @@ for (const dialect of dialects)
         await parked(`late-${manifest}`);
         await eventually("the deadline", async () => {
           await wakeDueRuns(store, process.bus);
-          return turn.outline.includes("done") ? true : undefined;
+          return turn.outline.includes("done");
         });
         process.close();
       }
@@ -358,7 +358,7 @@ for (const dialect of dialects)
       const runId = await parked("crowd");
       process.bus.tell(runAddress(tenantId, "crowd", runId), "resume", { due: true });
       await process.bus.ask(runAddress(tenantId, "crowd", runId), "status", {});
-      await eventually("rest", async () => (process.host.busyCount() <= 1 ? true : undefined));
+      await eventually("rest", async () => process.host.busyCount() <= 1);
 
       assert.equal((await waitIds(runId)).length, 64);
       const log = await logged("crowd");
@@ -408,7 +408,7 @@ for (const dialect of dialects)
       };
       for (const _ of [0, 1]) {
         turns.push(process.submit(asked));
-        await eventually("the question", async () => (made.asked === turns.length ? true : undefined));
+        await eventually("the question", async () => made.asked === turns.length);
       }
       const [answered, left] = turns as [TestTurn, TestTurn];
       // The question has its id a moment after its tool has asked it.
@@ -453,7 +453,7 @@ for (const dialect of dialects)
       const first = start([asks(call("a", "ask", { q: "?" }))]);
       const turns = suffixes.map((thread_suffix) => first.process.submit({ manifest: "agent", thread_suffix }));
       await Promise.all(turns.map((turn) => turn.accepted));
-      await eventually("all of them waiting", async () => (first.process.deps.liveRuns.size === 0 ? true : undefined));
+      await eventually("all of them waiting", async () => first.process.deps.liveRuns.size === 0);
       const runs = await Promise.all(suffixes.map(parked));
       first.process.close();
 
@@ -470,7 +470,7 @@ for (const dialect of dialects)
       );
       await eventually("all of them ended", async () => {
         const due = await wakeDueRuns(store, second.process.bus);
-        return due === 0 && second.process.deps.liveRuns.size === 0 && second.made.resumed >= many ? true : undefined;
+        return due === 0 && second.process.deps.liveRuns.size === 0 && second.made.resumed >= many;
       });
       const logs = await Promise.all(suffixes.map(over));
 
