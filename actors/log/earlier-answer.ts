@@ -30,8 +30,8 @@ export function askedKey(turn: SubmitTurn): AskedKey | null {
   if (turn.idempotency === null) return null;
   const stream = turn.surface === "chat_stream";
   const place = stream ? ["stream", turn.thread_suffix] : [turn.surface === "trigger" ? "trigger" : "chat"];
-  const { key, fingerprint } = turn.idempotency;
-  return { scope: keyScope(place, turn.principal, key), fingerprint, stream };
+  const { key, ...once } = turn.idempotency;
+  return { scope: keyScope(place, turn.principal, key), ...once, stream };
 }
 
 /**

@@ -58,6 +58,8 @@ export interface AskedKey {
   readonly scope: string;
   readonly fingerprint: string;
   readonly stream: boolean;
+  /** As in AskedOnce. */
+  readonly until?: number;
 }
 
 /** What becomes of an attempt to open a log. */

@@ -132,7 +132,7 @@ export interface SubmitTurn {
   readonly options?: TurnOptions;
   /** Of POST /v1/responses, null on other surfaces. */
   readonly response: AskedResponse | null;
-  readonly idempotency: { readonly key: string; readonly fingerprint: string } | null;
+  readonly idempotency: AskedOnce | null;
   /** What the client has shown to drive the conversation; null where nothing is to be checked. */
   readonly lease: LeaseProof | null;
   /** Where frames and the outcome go, but for a task, which tells its parent. */
@@ -181,6 +181,14 @@ export interface SharedBudgets {
   readonly budgets: readonly string[];
   /** Money is bounded in one of them: a model without a price may use nothing. */
   readonly priced: boolean;
+}
+
+/** By what a request is known that may be sent again. */
+export interface AskedOnce {
+  readonly key: string;
+  readonly fingerprint: string;
+  /** Epoch milliseconds up to which it is remembered, however short that is otherwise. */
+  readonly until?: number;
 }
 
 /** What a trigger was told. */

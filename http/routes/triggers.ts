@@ -127,7 +127,7 @@ async function take(
         request_id: requestId,
         manifest: trigger.manifest,
         text: promptOf(trigger, event, signed.delivery),
-        idempotency: { key: signed.key, fingerprint: signed.digest },
+        idempotency: { key: signed.key, fingerprint: signed.digest, until: key.until },
         trigger: deliveryOf(event, signed),
       },
       rawBody.length,

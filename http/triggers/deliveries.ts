@@ -13,6 +13,8 @@ import type { SignedDelivery } from "./signature.ts";
 export interface DeliveryKey {
   readonly scope: string;
   readonly fingerprint: string;
+  /** Up to when it is remembered at least: who has seen it could send it again. */
+  readonly until: number;
 }
 
 /** What a delivery was answered. */
@@ -22,9 +24,9 @@ export interface DeliveryAnswer {
 }
 
 /** The key of a delivery: as `askedKey` makes it for the run. */
-export function keyOf({ id }: Pick<Trigger, "id">, { key, digest }: SignedDelivery): DeliveryKey {
+export function keyOf({ id }: Pick<Trigger, "id">, { key, digest, staleAt }: SignedDelivery): DeliveryKey {
   const sender = { scheme: "trigger", issuer: "", sub: `trigger:${id}` };
-  return { scope: keyScope(["trigger"], sender, key), fingerprint: digest };
+  return { scope: keyScope(["trigger"], sender, key), fingerprint: digest, until: staleAt ?? 0 };
 }
 
 /** What an earlier delivery with this key was answered; null when there was none. Refuses with delivery_id_reused and delivery_in_progress. */
@@ -45,13 +47,13 @@ export async function earlierDelivery(
 /** Remembers what was not run like what was. Refuses with delivery_in_progress when another thread is taking it. */
 export async function rememberIgnored(
   store: TenantStore,
-  { scope, fingerprint }: DeliveryKey,
+  { scope, fingerprint, until }: DeliveryKey,
   { status, body }: DeliveryAnswer,
   { env, settings }: Pick<HttpContext, "env" | "settings">,
 ): Promise<void> {
   const now = env.now();
   const run_id = orderedId(env);
-  const expires_at = now + settings.idempotencyTtlSeconds * 1_000;
+  const expires_at = Math.max(until, now + settings.idempotencyTtlSeconds * 1_000);
   const claim = claimKeyOp(store, { scope, fingerprint, owner: "", run_id, answer: null, expires_at }, now);
   const answer = JSON.stringify({ status, body: JSON.stringify(body) });
   try {

@@ -14,6 +14,8 @@ export interface SignedDelivery {
   readonly digest: string;
   /** What has happened, where a header says so; null where the body does. */
   readonly event: string | null;
+  /** Epoch milliseconds behind which it is stale; null where nothing says when it was signed. */
+  readonly staleAt: number | null;
 }
 
 type Headers = Readonly<Record<string, string | undefined>>;
@@ -55,7 +57,8 @@ function readStandard(keys: readonly Buffer[], headers: Headers, body: Buffer, n
     const right = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
     return shown.some((signature) => isSame(signature, right));
   });
-  return isSigned ? { delivery: id, key: id, digest: digestOf(body), event: null } : null;
+  const staleAt = (Number(timestamp) + skewSecondsMax + 1) * 1000;
+  return isSigned ? { delivery: id, key: id, digest: digestOf(body), event: null, staleAt } : null;
 }
 
 function readGithub(keys: readonly Buffer[], headers: Headers, body: Buffer): SignedDelivery | null {
@@ -66,7 +69,7 @@ function readGithub(keys: readonly Buffer[], headers: Headers, body: Buffer): Si
   const isSigned = keys.some((key) => isSame(shown, createHmac("sha256", key).update(body).digest()));
   const digest = digestOf(body);
   // It signs no id, so that one could be made up: the body is what was sent.
-  return isSigned ? { delivery, key: digest, digest, event } : null;
+  return isSigned ? { delivery, key: digest, digest, event, staleAt: null } : null;
 }
 
 function isSame(left: Buffer, right: Buffer): boolean {

@@ -7,7 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
   reader: { scopes: ["*"] },
@@ -171,6 +171,22 @@ describe("triggers", () => {
     const pushed = await send("all", fromGithub("push", body), body);
     const sentAgain = await send("all", fromGithub("push", body, "another-delivery"), body);
     assert.deepEqual([sentAgain.text, sentAgain.headers["idempotent-replayed"]], [pushed.text, "true"]);
+  });
+
+  test("TRIG-005 TRIG-007 a delivery is remembered for as long as its signature is good, however short keys are", async () => {
+    const short = await startServer({
+      atEnd,
+      env: { ...server.environment, SVC_DATA_DIR: tempDir(atEnd), SVC_IDEMPOTENCY_TTL_SECONDS: "0.001" },
+    });
+    const body = JSON.stringify({ type: "seen by others" });
+    // Of a sender whose clock is ahead.
+    const headers = signed(fresh(), body, secret, Math.floor(Date.now() / 1000) + 200);
+
+    const first = await send("deploys", headers, body, short);
+    const again = await send("deploys", headers, body, short);
+
+    assert.equal(first.status, 202);
+    assert.deepEqual([again.text, again.headers["idempotent-replayed"]], [first.text, "true"]);
   });
 
   test("TRIG-005 TRIG-008 many at once make one run; who is not answered like the first is told to come back", async () => {

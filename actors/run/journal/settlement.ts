@@ -16,9 +16,9 @@ export function claimOps(
   facts: { owner: string; now: number; ttlSeconds: number; fromSeq: number },
 ): WriteOp[] {
   if (key === null) return [];
-  const { scope, fingerprint } = key;
+  const { scope, fingerprint, until = 0 } = key;
   const provisional: StreamAnswer = { from_seq: facts.fromSeq, to_seq: -1, error: null };
-  const expires_at = facts.now + facts.ttlSeconds * 1000;
+  const expires_at = Math.max(until, facts.now + facts.ttlSeconds * 1000);
   const answer = JSON.stringify(provisional);
   return [claimKeyOp(store, { scope, fingerprint, owner: facts.owner, run_id, answer, expires_at }, facts.now)];
 }

@@ -100,7 +100,7 @@ describe("signed deliveries", () => {
 });
 
 describe("events", () => {
-  const signed = { delivery: "d", key: "d", digest: "", event: null };
+  const signed = { delivery: "d", key: "d", digest: "", event: null, staleAt: null };
   const trigger = { id: "t1", prompt: "{trigger} {event} {delivery} {other}", events: [] } as unknown as Trigger;
 
   test("TRIG-010 a signed body that is not UTF-8 JSON is invalid_payload", () => {
