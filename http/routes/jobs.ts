@@ -10,7 +10,7 @@ import {
   jobRunsOf,
 } from "../../storage/tables/job-runs.ts";
 import { type JobRow, jobsOf, storedJob } from "../../storage/tables/jobs.ts";
-import type { HttpContext } from "../context.ts";
+import type { HttpContext, LiveTurn } from "../context.ts";
 import type { Exchange } from "../engines/exchange.ts";
 import { json, jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
@@ -188,11 +188,18 @@ const runJob = route({
     if (!namePattern.test(name)) throw new SvcError("not_found");
     const { run_id } = await context.bus.ask(jobsAddress(tenant_id), "run", { name, principal });
     const store = context.store.tenant(tenant_id);
-    await ended(store, run_id, exchange, context);
-    await context.bus.ask(jobsAddress(tenant_id), "settle", {});
-    const run = await jobRunById(store, run_id);
-    if (run === undefined) throw new SvcError("not_found");
-    return jsonText(runText(tenant_id, run, context));
+    // Who waits is answered before the process ends.
+    const waiting: LiveTurn = { place: -1, lost() {}, fail() {} };
+    context.turns.add(waiting);
+    try {
+      await ended(store, run_id, exchange, context);
+      if (!context.closing()) await context.bus.ask(jobsAddress(tenant_id), "settle", {});
+      const run = await jobRunById(store, run_id);
+      if (run === undefined) throw new SvcError("not_found");
+      return jsonText(runText(tenant_id, run, context));
+    } finally {
+      context.turns.delete(waiting);
+    }
   },
 });
 
@@ -230,7 +237,7 @@ async function ended(store: TenantStore, runId: string, exchange: Exchange, cont
     if (record?.status !== "running") return;
     const standing = await jobRunStanding(store, runId);
     if (standing && (standing.ended_at !== null || isPutAside(standing, env.now() + nextTryMs))) return;
-    // It goes on without us.
+    // It goes on in another process.
     if (context.closing()) return;
     await new Promise<void>((resolve) => void env.timer(pauseMs, resolve));
   }

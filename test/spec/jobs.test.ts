@@ -322,6 +322,31 @@ describe("jobs", () => {
     assert.deepEqual((await get(`/jobs/${name}`)).json.last_error, dead.error);
   });
 
+  test("JOB-006 whoever waits for a run is answered as running when the server is asked to end", async () => {
+    const gated = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] };
+    const own = await startChat(atEnd, { models: ["scripted"], manifests: { gated }, env });
+    own.mock.answer("scripted", calls(["calculator", { expression: "6*7" }]));
+    const body = { manifest_id: "gated", payload: { prompt: "Report." } };
+    const ask = (method: string, path: string) =>
+      own.server.request(method, `/jobs/${path}`, { ...as("writer"), body });
+    await ask("PUT", "report");
+    await ask("POST", "report/run");
+    // The run that waits for a person keeps its conversation, so that the next one does not come to its end.
+    await ask("DELETE", "report");
+    await ask("PUT", "report");
+    const answering = ask("POST", "report/run");
+    const begun = await eventually("its record", async () => {
+      const { items } = (await own.server.get("/jobs/report/runs", as("writer"))).json;
+      return items[0];
+    });
+
+    process.kill(own.server.pid, "SIGTERM");
+    const [answer, exit] = await Promise.all([answering, own.server.exited]);
+
+    assert.equal(exit.code, 0);
+    assert.deepEqual([answer.status, answer.json.status, answer.json.run_id], [200, "running", begun.run_id]);
+  });
+
   test("JOB-006 a run that waits for a person is answered as running, and another does not begin beside it", async () => {
     const name = fresh();
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "It is 42." }));
