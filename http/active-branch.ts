@@ -4,6 +4,7 @@ import { branchRanges } from "../storage/tables/branches.ts";
 import { type LogEvent, readEvents, type SeqRange } from "../storage/tables/events.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
+import { pieceBytes } from "./past/shared-pages.ts";
 
 /**
  * The active branch as it is stored; `thread` is null for one that does not exist. The thread's actor is asked first, so that what a
@@ -21,15 +22,22 @@ export async function activeBranch(
   return { thread, branch: thread === null ? [] : await branchRanges(tenant, thread, thread.leaf_seq) };
 }
 
-/** Events in the ranges, oldest first, in pages. */
+/**
+ * Events in the ranges, oldest first, in pages. Each is read in a turn of the event loop of its own: where a read is answered at once,
+ * as on SQLite, a long log would otherwise keep everybody else waiting.
+ */
 export async function* eventPages(
+  { env }: Pick<HttpContext, "env">,
   store: TenantStore,
   threadKey: number,
   ranges: readonly SeqRange[],
 ): AsyncGenerator<LogEvent[], void, void> {
+  let isFirst = true;
   for (const { from, to } of ranges) {
     for (let seq = from; seq < to; ) {
-      const page = await readEvents(store, threadKey, seq, to);
+      if (!isFirst) await new Promise<void>((resolve) => env.defer(resolve));
+      isFirst = false;
+      const page = await readEvents(store, threadKey, seq, to, pieceBytes);
       const last = page.at(-1);
       // It is being deleted.
       if (!last) return;

@@ -2,14 +2,14 @@ import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { readCursor, writeCursor } from "../../storage/store/cursor.ts";
-import type { TenantStore } from "../../storage/store/store.ts";
 import { branchBefore } from "../../storage/tables/branches.ts";
-import { eventId, type LogEvent, type SeqRange, windowStart } from "../../storage/tables/events.ts";
+import { eventId } from "../../storage/tables/events.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { recentThreads, type ThreadRow } from "../../storage/tables/threads.ts";
 import { activeBranch, eventPages } from "../active-branch.ts";
 import { json } from "../exchange/reply.ts";
 import { snapshotExample } from "../field-examples.ts";
+import { historyPieces, historyWindow } from "../history.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
@@ -20,7 +20,6 @@ const tag = "Sessions";
 /** How long a long log may take to be copied or deleted. */
 const longMs = 600_000;
 const historyMax = 5000;
-const historyBytesMax = 16 * 1024 * 1024;
 
 const HistoryItem = Type.Object(
   { role: nullable(Type.String()), content: Type.String(), seq: Type.Integer(), kind: Type.String() },
@@ -60,41 +59,20 @@ const history = route({
     const { thread, branch } = await activeBranch(context, threadAddress(principal.tenant_id, suffix));
     if (!thread) return json({ thread_id, messages: [], events: [], oldest_seq: 0, has_more: false });
     const tenant = store.tenant(principal.tenant_id);
-    const window = await windowOf(tenant, thread.thread_key, branchBefore(branch, before), Math.min(limit, historyMax));
-    const events: LogEvent[] = [];
-    for await (const page of eventPages(tenant, thread.thread_key, window)) events.push(...page);
-    const items = events.filter(isTranscript).map(historyItem);
+    const window = await historyWindow(
+      tenant,
+      thread.thread_key,
+      branchBefore(branch, before),
+      Math.min(limit, historyMax),
+    );
     const oldest = window[0]?.from ?? Math.min(before, branch.at(-1)?.to ?? 0);
-    return json({
-      thread_id,
-      messages: items,
-      events: items,
-      oldest_seq: oldest,
-      has_more: branch.some(({ from }) => from < oldest),
-    });
+    const pieces = historyPieces(
+      { thread_id, oldest_seq: oldest, has_more: branch.some(({ from }) => from < oldest) },
+      () => eventPages(context, tenant, thread.thread_key, window),
+    );
+    return { kind: "pieces", contentType: "application/json", pieces };
   },
 });
-
-/** The newest events of a branch, at most so many, and about as many bytes as an answer may have. */
-async function windowOf(
-  tenant: TenantStore,
-  threadKey: number,
-  branch: readonly SeqRange[],
-  countMax: number,
-): Promise<SeqRange[]> {
-  const newestFirst: SeqRange[] = [];
-  let left = countMax;
-  let bytesLeft = historyBytesMax;
-  for (const range of branch.toReversed()) {
-    if (left === 0 || bytesLeft <= 0) break;
-    const { start, bytes } = await windowStart(tenant, threadKey, range, left, bytesLeft);
-    newestFirst.push({ from: start, to: range.to });
-    left -= range.to - start;
-    bytesLeft -= bytes;
-    if (start > range.from) break;
-  }
-  return newestFirst.reverse();
-}
 
 const eraseHistory = route({
   method: "DELETE",
@@ -233,24 +211,6 @@ const searchSessions = route({
     });
   },
 });
-
-/** Intents of tool calls are for recovery, and marks such as run_interrupted for people who look into the snapshot. */
-function isTranscript(event: LogEvent): boolean {
-  return event.kind !== "tool_call" && event.kind !== "audit";
-}
-
-function historyItem({ role, content, seq, kind, extra }: LogEvent) {
-  return {
-    role,
-    content,
-    seq,
-    kind,
-    ...(extra?.tool_calls === undefined ? {} : { tool_calls: extra.tool_calls }),
-    ...(extra?.tool_call_id === undefined ? {} : { tool_call_id: extra.tool_call_id }),
-    ...(extra?.name === undefined ? {} : { name: extra.name }),
-    ...(extra?.metadata?.attachments === undefined ? {} : { metadata: { attachments: extra.metadata.attachments } }),
-  };
-}
 
 function sessionItem(tenantId: string, row: ThreadRow) {
   return {

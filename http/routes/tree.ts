@@ -7,6 +7,7 @@ import type { SeqRange } from "../../storage/tables/events.ts";
 import { eventId, type LogEvent } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { activeBranch, eventPages } from "../active-branch.ts";
+import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";
 import { LaterAnswer } from "../later-answer.ts";
 import { actorFails, route } from "../route.ts";
@@ -171,14 +172,19 @@ const exportSession = route({
     const suffix = checkReadSuffix(params.thread_id);
     const { thread, branch } = await activeBranch(context, threadAddress(principal.tenant_id, suffix));
     const headers = { "content-disposition": `attachment; filename="${fileName(suffix)}.jsonl"` };
-    const pieces = exportLines(context.store.tenant(principal.tenant_id), thread, branch);
+    const pieces = exportLines(context, context.store.tenant(principal.tenant_id), thread, branch);
     return { kind: "pieces", contentType: "application/x-ndjson", headers, pieces };
   },
 });
 
-async function* exportLines(tenant: TenantStore, thread: ThreadRow | null, branch: readonly SeqRange[]) {
+async function* exportLines(
+  context: HttpContext,
+  tenant: TenantStore,
+  thread: ThreadRow | null,
+  branch: readonly SeqRange[],
+) {
   if (thread === null) return;
-  for await (const page of eventPages(tenant, thread.thread_key, branch))
+  for await (const page of eventPages(context, tenant, thread.thread_key, branch))
     yield page.map((event) => `${JSON.stringify(exportedEvent(thread.uid, event))}\n`).join("");
 }
 

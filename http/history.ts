@@ -1,0 +1,84 @@
+import type { TenantStore } from "../storage/store/store.ts";
+import { type LogEvent, type SeqRange, windowStart } from "../storage/tables/events.ts";
+
+// The answer of GET /chat/history: events of a branch as clients read them. It may have many megabytes, and is made a page at a time.
+
+const historyBytesMax = 16 * 1024 * 1024;
+
+/** The newest events of a branch, at most so many, and about as many bytes as an answer may have. */
+export async function historyWindow(
+  tenant: TenantStore,
+  threadKey: number,
+  branch: readonly SeqRange[],
+  countMax: number,
+): Promise<SeqRange[]> {
+  const newestFirst: SeqRange[] = [];
+  let left = countMax;
+  let bytesLeft = historyBytesMax;
+  for (const range of branch.toReversed()) {
+    if (left === 0 || bytesLeft <= 0) break;
+    const { start, bytes } = await windowStart(tenant, threadKey, range, left, bytesLeft);
+    newestFirst.push({ from: start, to: range.to });
+    left -= range.to - start;
+    bytesLeft -= bytes;
+    if (start > range.from) break;
+  }
+  return newestFirst.reverse();
+}
+
+/** What an answer says beside its events. */
+export interface HistoryHead {
+  readonly thread_id: string;
+  readonly oldest_seq: number;
+  readonly has_more: boolean;
+}
+
+/** The JSON of an answer. A list of more than a page is read again where it stands a second time, so that no more than a page is kept. */
+export async function* historyPieces(
+  { thread_id, ...rest }: HistoryHead,
+  pages: () => AsyncIterable<readonly LogEvent[]>,
+): AsyncGenerator<string, void, undefined> {
+  const after = `],${JSON.stringify(rest).slice(1)}`;
+  const all = itemsOf(pages());
+  const { value: first = "" } = await all.next();
+  const second = await all.next();
+  yield `{"thread_id":${JSON.stringify(thread_id)},"messages":[${first}`;
+  if (second.done) {
+    yield `],"events":[${first}${after}`;
+    return;
+  }
+  yield second.value;
+  yield* all;
+  yield '],"events":[';
+  yield* itemsOf(pages());
+  yield after;
+}
+
+/** The items of each page, as they stand one behind the other in a list. */
+async function* itemsOf(pages: AsyncIterable<readonly LogEvent[]>): AsyncGenerator<string, void, undefined> {
+  let comma = "";
+  for await (const page of pages) {
+    const items = page.filter(isTranscript).map((event) => JSON.stringify(historyItem(event)));
+    if (items.length === 0) continue;
+    yield comma + items.join(",");
+    comma = ",";
+  }
+}
+
+/** Intents of tool calls are for recovery, and marks such as run_interrupted for people who look into the snapshot. */
+function isTranscript(event: LogEvent): boolean {
+  return event.kind !== "tool_call" && event.kind !== "audit";
+}
+
+function historyItem({ role, content, seq, kind, extra }: LogEvent) {
+  return {
+    role,
+    content,
+    seq,
+    kind,
+    ...(extra?.tool_calls === undefined ? {} : { tool_calls: extra.tool_calls }),
+    ...(extra?.tool_call_id === undefined ? {} : { tool_call_id: extra.tool_call_id }),
+    ...(extra?.name === undefined ? {} : { name: extra.name }),
+    ...(extra?.metadata?.attachments === undefined ? {} : { metadata: { attachments: extra.metadata.attachments } }),
+  };
+}
