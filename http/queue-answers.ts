@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { runAddress, runOfOnceSuffix, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
+import { toJsonText } from "../bus/protocol/json-text.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { requestMs, type TenantStore } from "../storage/store/store.ts";
 import { keepLateAnswerOp, type QueuedWait, queuedWait } from "../storage/tables/queued-waits.ts";
@@ -85,7 +86,7 @@ async function afterOthers(
     content: typeof content === "string" ? content : JSON.stringify(content),
     role: "system",
     in_context: false,
-    metadata: { source: "queue", tool, error, late: true },
+    metadata: toJsonText({ source: "queue", tool, error, late: true }),
   });
   return { signaled: false, event_id };
 }

@@ -2,7 +2,9 @@ import { fiberSuffix, runAddress, splitRunKey, threadAddress } from "../../bus/a
 import { SvcError } from "../../bus/errors.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
+import { fromJsonText } from "../../bus/protocol/json-text.ts";
 import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
+import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
@@ -81,7 +83,8 @@ export async function startRun(
   const named = withManifest(sent, store);
   const turn = named instanceof Promise ? await named : named;
   const admitted = admitCaller(turn, deps);
-  const agent = agentFor(admitted instanceof Promise ? await admitted : admitted, turn.options);
+  const options = turn.options === undefined ? null : fromJsonText(turn.options);
+  const agent = agentFor(admitted instanceof Promise ? await admitted : admitted, options);
   const durable = durableAsked(agent, turn, deps.settings);
   // A durable run always has a log; without a conversation it is one that is nobody else's.
   if (durable !== null && turn.thread_suffix === null) return bus.ask(...elsewhere(turn));
@@ -100,7 +103,12 @@ export async function startRun(
   if (opened.kind === "open") {
     try {
       const { thread } = opened;
-      answer = await begin(state, withoutAnswered(turn, thread), { agent, key, log, link, thread, durable }, context);
+      answer = await begin(
+        state,
+        withoutAnswered(turn, thread),
+        { agent, options, key, log, link, thread, durable },
+        context,
+      );
     } catch (error) {
       log.release(key);
       throw error;
@@ -123,6 +131,8 @@ function elsewhere(turn: SubmitTurn) {
 /** What is known of a turn when its log is open. */
 interface Admitted {
   readonly agent: CompiledAgent;
+  /** What its request asks for beside messages; null for nothing. */
+  readonly options: TurnOptions | null;
   readonly key: AskedKey | null;
   readonly log: RunLog;
   /** The same where it is that of a conversation. */
@@ -135,7 +145,7 @@ interface Admitted {
 async function begin(
   state: RunState,
   turn: SubmitTurn,
-  { agent, key, log, link, thread, durable }: Admitted,
+  { agent, options, key, log, link, thread, durable }: Admitted,
   context: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
   const { deps, env, bus } = context;
@@ -190,7 +200,7 @@ async function begin(
     parent: turn.parent ?? null,
     isShared: false,
     response: turn.response,
-    options: turn.options ?? null,
+    options,
     trigger: turn.trigger ?? null,
     userText,
     startedAt,

@@ -1,4 +1,5 @@
 import { SvcError } from "../../bus/errors.ts";
+import { fromJsonText } from "../../bus/protocol/json-text.ts";
 import type { CustomEntry, RateReply } from "../../bus/protocol/thread.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { type Feedback, feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
@@ -57,7 +58,7 @@ export async function labelEvent(
 export async function addCustom(state: ThreadState, entry: CustomEntry, context: Context) {
   const { content, role, in_context } = entry;
   const { uid } = await existing(state);
-  const metadata: Record<string, unknown> = { ...entry.metadata, in_context, type: "custom" };
+  const metadata: Record<string, unknown> = { ...fromJsonText(entry.metadata), in_context, type: "custom" };
   for (const key of ownKeys) delete metadata[key];
   const { seq } = await append(state, { kind: "custom", role, content, extra: { metadata } }, [], context);
   return { event_id: eventId(uid, seq) };

@@ -1,4 +1,5 @@
 import type { Channel } from "../protocol/channel.ts";
+import { fromJsonText } from "../protocol/json-text.ts";
 import type { SubmitTurn } from "../protocol/run.ts";
 import { jsonAnswer } from "./answer.ts";
 import { asideAnswer } from "./aside-answer.ts";
@@ -63,6 +64,6 @@ function responseHead(
     created_at,
     model,
     asked: response,
-    options: options ?? null,
+    options: options === undefined ? null : fromJsonText(options),
   };
 }

@@ -1,4 +1,5 @@
 import type { ChannelRef } from "./channel.ts";
+import type { JsonText } from "./json-text.ts";
 import type { LeaseProof } from "./lease.ts";
 import type { TurnUsage } from "./model-reply.ts";
 import type { Principal } from "./principal.ts";
@@ -129,7 +130,7 @@ export interface SubmitTurn {
   readonly temperature: number | null;
   readonly include_usage: boolean;
   /** Of the OpenAI surface, where the request has some. */
-  readonly options?: TurnOptions;
+  readonly options?: JsonText<TurnOptions>;
   /** Of POST /v1/responses, null on other surfaces. */
   readonly response: AskedResponse | null;
   readonly idempotency: AskedOnce | null;

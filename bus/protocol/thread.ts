@@ -1,4 +1,5 @@
 import type { ChannelRef } from "./channel.ts";
+import type { JsonText } from "./json-text.ts";
 import type { EndLease, TakeLease, TakenLease } from "./lease.ts";
 import type { PermissionMode } from "./permission-mode.ts";
 import type { Principal } from "./principal.ts";
@@ -201,5 +202,5 @@ export interface CustomEntry {
   readonly role: "user" | "assistant" | "system";
   /** Whether the model gets to see it. */
   readonly in_context: boolean;
-  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly metadata: JsonText<Readonly<Record<string, unknown>>>;
 }

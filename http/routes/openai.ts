@@ -1,5 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import { offered } from "../../bus/nearest.ts";
+import { toJsonText } from "../../bus/protocol/json-text.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { isAnonymous } from "../../governance/auth/anonymous.ts";
@@ -141,7 +142,7 @@ const completions = route({
       temperature: body.temperature ?? null,
       include_usage: body.stream_options?.include_usage === true,
       response: null,
-      ...(options && { options }),
+      ...(options && { options: toJsonText(options) }),
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
     const reply = await (stream ? streamTurn(plain, fields, context) : answerTurn(plain, fields, context));

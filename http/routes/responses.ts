@@ -1,6 +1,7 @@
 import { runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { responseId, responseThread } from "../../bus/frames/response-object.ts";
+import { toJsonText } from "../../bus/protocol/json-text.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import type { HttpContext } from "../context.ts";
@@ -83,7 +84,7 @@ const create = route({
         ...(body.background === true && { background: true as const }),
         follows: before?.follows ?? null,
       },
-      ...(options && { options }),
+      ...(options && { options: toJsonText(options) }),
     };
     const plain = request as RouteRequest<unknown, unknown, unknown>;
     const answer = async (asked: TurnFields): Promise<Reply> => {

@@ -1,4 +1,5 @@
 import { threadAddress } from "../../bus/address.ts";
+import { toJsonText } from "../../bus/protocol/json-text.ts";
 import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
@@ -131,9 +132,9 @@ const custom = route({
   },
   fails: ["invalid_thread_id", "unknown_thread", "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {
-    const { thread_id, ...entry } = body;
+    const { thread_id, metadata, ...entry } = body;
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(thread_id));
-    const { event_id } = await bus.ask(address, "custom", entry);
+    const { event_id } = await bus.ask(address, "custom", { ...entry, metadata: toJsonText(metadata) });
     return json({ ok: true, thread_id: address.key, event_id, in_context: entry.in_context });
   },
 });

@@ -304,7 +304,7 @@ export class SimConversation {
 
   async #custom(): Promise<void> {
     const words = `${this.#suffix} adds ${this.#said++}`;
-    const body = { content: words, role: "user", in_context: true, metadata: {} } as const;
+    const body = { content: words, role: "user", in_context: true, metadata: "{}" } as const;
     this.#promise(words, this.#process.bus.ask(threadAddress(tenantId, this.#suffix), "custom", body));
   }
 

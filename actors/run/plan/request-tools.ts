@@ -17,8 +17,8 @@ import type { Tool } from "../../tools/tool.ts";
  * The agent with what a request brings along. Refuses with invalid_request where a name is one of the manifest's tools, where the choice
  * names a tool that is not there, and where the schema of the answer cannot be held.
  */
-export function agentFor(agent: CompiledAgent, options: TurnOptions | undefined | null): CompiledAgent {
-  if (options === undefined || options === null) return agent;
+export function agentFor(agent: CompiledAgent, options: TurnOptions | null): CompiledAgent {
+  if (options === null) return agent;
   const { tools, tool_choice: choice } = options;
   const own = new Set(agent.tools.map(({ name }) => name));
   for (const [at, { name }] of tools.entries())

@@ -1,10 +1,12 @@
 // A process that dies after each batch of a turn which hands a call to its client, on both engines: the call is open in the log when
 // the client can know of it, and closed otherwise.
+
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
 import { threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
+import { toJsonText } from "../../../bus/protocol/json-text.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
@@ -59,7 +61,7 @@ for (const dialect of dialects) {
       return head ? readEvents(tenant, head.thread_key, 0, 1_000) : [];
     }
     const turn = (thread_suffix: string) =>
-      ({ manifest: "agent", thread_suffix, surface: "openai_stream", options }) as const;
+      ({ manifest: "agent", thread_suffix, surface: "openai_stream", options: toJsonText(options) }) as const;
 
     test("each call has one result in the end, and the client's word counts only for what it was told", async () => {
       const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);

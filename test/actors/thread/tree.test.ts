@@ -56,7 +56,7 @@ describe("the tree below HTTP", () => {
       };
       const say = () => made.submit({ manifest: "agent", thread_suffix: suffix });
       const custom = (content: string) => {
-        const entry = { content, role: "user" as const, in_context: true, metadata: {} };
+        const entry = { content, role: "user" as const, in_context: true, metadata: "{}" };
         return made.bus.ask(threadAddress(tenantId, suffix), "custom", entry);
       };
       return { env, store, model, made, rewind, say, custom };
