@@ -48,6 +48,7 @@ export class BranchCopy {
   readonly #seqs: number[] = [];
   #next = 0;
   #ops: WriteOp[] = [];
+  #chars = 0;
 
   /** With `keepsHanded` the copy says which calls a client was handed. */
   constructor(store: TenantStore, into: CopyPlace, fromUid: string, keepsHanded: boolean) {
@@ -72,9 +73,15 @@ export class BranchCopy {
     return this.#ops.length;
   }
 
+  /** Characters of the events in them. */
+  get waitingChars(): number {
+    return this.#chars;
+  }
+
   takeOps(): WriteOp[] {
     const ops = this.#ops;
     this.#ops = [];
+    this.#chars = 0;
     return ops;
   }
 
@@ -100,7 +107,9 @@ export class BranchCopy {
 
   #append(event: LogEvent): void {
     const seq = this.#next++;
-    this.#ops.push(appendOp(this.#store, this.into.thread_key, { ...event, seq, parent_seq: seq - 1 }));
+    const op = appendOp(this.#store, this.into.thread_key, { ...event, seq, parent_seq: seq - 1 });
+    for (const param of op.params) if (typeof param === "string") this.#chars += param.length;
+    this.#ops.push(op);
   }
 
   /** What its metadata says of other events, as these are now; null for a label of an event that was not copied. */

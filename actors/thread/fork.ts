@@ -13,8 +13,9 @@ import type { ThreadDeps } from "./deps.ts";
 import { dropState } from "./open.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
 
-/** Statements of one batch, about. */
+/** Statements of one batch, about, and characters of what they write: the store does nothing else while it writes one. */
 const batchOps = 500;
+const batchChars = 1024 * 1024;
 
 /**
  * Copies a branch of another conversation into this one (decision 96). The copy is written in pages and belongs to nobody until the last
@@ -89,7 +90,7 @@ async function copyBranch(store: TenantStore, fromKey: number, branch: readonly 
       if (!last) throw new SvcError("unknown_thread");
       for (const event of page) copy.take(event);
       seq = last.seq + 1;
-      if (copy.waiting < batchOps) continue;
+      if (copy.waiting < batchOps && copy.waitingChars < batchChars) continue;
       const { thread_key } = copy.into;
       const mark: WriteOp = copy.isBegun
         ? touchOp(store, thread_key)

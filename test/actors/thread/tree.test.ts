@@ -185,16 +185,19 @@ for (const dialect of dialects)
     });
 
     /** A thread with these events; each is [parent, kind], a user's message unless it says otherwise. */
-    async function threadOf(suffix: string, steps: readonly { parent: number; kind?: EventKind; metadata?: object }[]) {
+    async function threadOf(
+      suffix: string,
+      steps: readonly { parent: number; kind?: EventKind; metadata?: object; content?: string }[],
+    ) {
       const thread_key = await reserveThreadKeys(store.system, 1);
-      const ops: WriteOp[] = steps.map(({ parent, kind = "message", metadata }, seq) =>
+      const ops: WriteOp[] = steps.map(({ parent, kind = "message", metadata, content }, seq) =>
         appendOp(tenant, thread_key, {
           seq,
           parent_seq: parent,
           ts: seq,
           kind,
           role: "user",
-          content: `m${seq}`,
+          content: content ?? `m${seq}`,
           extra: metadata ? { metadata: metadata as Record<string, unknown> } : null,
         }),
       );
@@ -240,6 +243,33 @@ for (const dialect of dialects)
       assert.equal((await readAll(copy?.thread_key ?? 0)).length, 900);
       await assert.rejects(tenant.write([touchOp(tenant, source.thread_key)]), { code: "conflict" });
       await assert.rejects(tenant.write([touchOp(tenant, copy?.thread_key ?? 0)]), { code: "conflict" });
+    });
+
+    test("a branch of a few long events is copied in pages too: no batch has more than some of them", async () => {
+      const settings = processSettings(atEnd, { agent: {} });
+      const env = systemEnv();
+      const batches: number[] = [];
+      const watched: Store = {
+        tenant: (id) => watching(store.tenant(id), batches),
+        system: store.system,
+        check: () => store.check(),
+        close: () => store.close(),
+      };
+      const model = new ScriptedModel(env, () => ({ text: ["Said."] }));
+      const process = new ActorProcess({ env, store: watched, settings, model, bootId: env.id() });
+      atEnd.after(() => process.close());
+      const content = "x".repeat(400_000);
+      await threadOf(
+        "few-long",
+        Array.from({ length: 20 }, (_, seq) => ({ parent: seq - 1, content })),
+      );
+
+      const asked = { source: "few-long", event_id: null };
+      const { copied } = await process.bus.ask(threadAddress(tenantId, "few-long-copy"), "fork", asked);
+
+      assert.equal(copied, 20);
+      assert.ok(batches.length >= 5, `characters of the batches: ${batches}`);
+      assert.ok(Math.max(...batches) <= 6 * content.length, `characters of the batches: ${batches}`);
     });
 
     test("a branch is found as ranges, however often it was left, over pages of any size", async () => {
@@ -319,3 +349,18 @@ for (const dialect of dialects)
         await assert.rejects(tenant.write([op]), { code: "conflict" });
     });
   });
+
+/** The store of a tenant, with how many characters each batch that is written has. */
+function watching(tenant: TenantStore, batches: number[]): TenantStore {
+  const write: TenantStore["write"] = (ops, ...rest) => {
+    batches.push(ops.flatMap(({ params }) => params).join("").length);
+    return tenant.write(ops, ...rest);
+  };
+  return new Proxy(tenant, {
+    get(target, property) {
+      if (property === "write") return write;
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
