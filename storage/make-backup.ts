@@ -30,6 +30,8 @@ export class TargetTaken extends Error {
 /** Objects that are copied side by side. */
 const objectsAtOnce = 8;
 const keysAtOnce = 1_000;
+/** Comes after the keys of all files, whatever their tenants are called: it ends in what is in no key, and behind all that is. */
+const afterFiles = `${filesFolder}\x7f`;
 
 /**
  * Copies a database, at one moment, and then the objects that it names, while a server may go on with both. Until all is on the disk it lies
@@ -129,7 +131,7 @@ async function copyObjects(draft: string, store: ObjectStore | null, snapshot: D
     await sideBySide(keys, async (key) => (key.startsWith(filesFolder) ? undefined : copy(key, false)));
     const last = keys.at(-1);
     if (last === undefined) break;
-    after = last.startsWith(filesFolder) ? `${filesFolder}~` : last;
+    after = last.startsWith(filesFolder) ? afterFiles : last;
   }
   return { objects, missing };
 }

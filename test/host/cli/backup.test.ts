@@ -11,7 +11,7 @@ import { storeConfig } from "../../../storage/store/config.ts";
 import { eventually } from "../../support/eventually.ts";
 import { png } from "../../support/image-bytes.ts";
 import { testPool } from "../../support/postgres.ts";
-import { type Env, startServer, type TestServer } from "../../support/server.ts";
+import { apiKeys, type Env, startServer, type TestServer } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { ask, auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
 import { said } from "./chat/talking.ts";
@@ -104,6 +104,27 @@ describe("svc backup and svc restore", () => {
       assert.equal(status, 200);
       return (await objects.list("files/", 10)).some((key) => key.endsWith(id)) ? undefined : true;
     });
+  });
+
+  test("a tenant whose id begins with another sign than a letter or a digit is backed up like the others", async () => {
+    const { env: odd, keys: own } = apiKeys({ odd: { tenant_id: "_acme", scopes: ["admin"] } });
+    const other = await startServer({ atEnd, env: odd });
+    const upload = { data: png(3_000).toString("base64"), media_type: "image/png" };
+    await other.post("/files", upload, { key: own.odd });
+    const objects = openObjectStore({ kind: "fs", path: join(other.dataDir, "objects") }, systemEnv());
+    let lists = 0;
+    const listed = {
+      ...objects,
+      async list(prefix: string, limit: number, after?: string) {
+        assert.ok(++lists < 10, "the list of objects has no end");
+        return objects.list(prefix, limit, after);
+      },
+    };
+
+    const config = storeConfig("", other.dataDir, pool);
+    const contents = await makeBackup({ config, objects: listed, env: systemEnv(), version: "0", target: place() });
+
+    assert.equal(contents.objects.length, 1);
   });
 
   test("without room a backup leaves nothing that looks whole, and says why", async (context) => {
