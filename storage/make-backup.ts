@@ -14,7 +14,7 @@ import { holdMs, holdRenewMs } from "./store/object-hold.ts";
 /** What is backed up, and where to. */
 export interface BackupOf {
   readonly config: StoreConfig;
-  /** Null where objects are kept in memory only. */
+  /** Null where there are none: they are kept in memory only, or their directory is not there. */
   readonly objects: ObjectStore | null;
   readonly env: Env;
   readonly version: string;
@@ -107,10 +107,9 @@ function keepHeld(snapshot: DatabaseSnapshot, env: Env) {
 async function copyObjects(draft: string, store: ObjectStore | null, snapshot: DatabaseSnapshot, check: () => void) {
   const objects: SavedFile[] = [];
   const missing: string[] = [];
-  if (store === null) return { objects, missing };
   const copy = async (key: string, isNamed: boolean): Promise<void> => {
     check();
-    const bytes = await store.get(key);
+    const bytes = store === null ? null : await store.get(key);
     if (bytes === null) {
       // What the operator has taken away meanwhile is no loss.
       if (isNamed) missing.push(key);
@@ -125,6 +124,7 @@ async function copyObjects(draft: string, store: ObjectStore | null, snapshot: D
   };
   for await (const page of snapshot.keptFiles())
     await sideBySide(page, ({ tenant_id, file_id }) => copy(fileKey(tenant_id, file_id), true));
+  if (store === null) return { objects, missing };
   // Those of the operator. Of files the snapshot says which there are: others were made later, or are to be deleted.
   for (let after = ""; ; ) {
     const keys = await store.list("", keysAtOnce, after);

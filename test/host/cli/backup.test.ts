@@ -127,6 +127,13 @@ describe("svc backup and svc restore", () => {
     assert.equal(contents.objects.length, 1);
   });
 
+  test("files whose bytes are not there are named, also where the whole object store is not", async () => {
+    const saved = await svc(["backup", place(), "--json"], server.dataDir, { SVC_OBJECT_STORE_PATH: place() });
+
+    assert.equal(saved.code, 0, saved.stderr);
+    assert.deepEqual(JSON.parse(saved.stdout).missing, [`files/acme/${fileId}`]);
+  });
+
   test("without room a backup leaves nothing that looks whole, and says why", async (context) => {
     const target = place();
     const disk = tempDir(atEnd);
