@@ -104,7 +104,11 @@ export function openFsStore(path: string, env: Env): ObjectStore {
     },
     async put(key, bytes) {
       checkKey(key);
-      cleaning ??= removeOldDrafts(drafts, env.now());
+      cleaning ??= removeOldDrafts(drafts, env.now()).catch((error: unknown) => {
+        // The next put tries again.
+        cleaning = null;
+        throw error;
+      });
       await cleaning;
       const draft = join(drafts, env.id());
       try {

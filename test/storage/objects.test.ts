@@ -6,6 +6,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -281,6 +282,19 @@ describe("the object store in files", () => {
 
     assert.deepEqual(readdirSync(drafts), ["fresh"]);
     assert.deepEqual(await store.list("", 10), ["a"]);
+  });
+
+  test("a first put that fails keeps no later one from being made", async (t) => {
+    const root = tempDir(cleanup(t));
+    const store = openFsStore(root, systemEnv());
+    const [drafts, away] = [join(root, "+drafts"), join(root, "+away")];
+    renameSync(drafts, away);
+    await assert.rejects(store.put("a", bytes("one")), { code: "storage_unavailable" });
+    renameSync(away, drafts);
+
+    await store.put("a", bytes("two"));
+
+    assert.equal(text(await store.get("a")), "two");
   });
 
   test("a disk without room is storage_unavailable, the old object stays, and no draft is left", async (t) => {
