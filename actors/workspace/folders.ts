@@ -49,6 +49,7 @@ export async function renameFolder(place: Place, { path, to_path }: AskFile & { 
   await aloneWith(place, [from, to], () =>
     inParent(place, from, false, async (directory, name) => {
       const stats = await folderStats(directory, name);
+      if (to.length > from.length) await refuseTooDeep(directory, name, to.length, { names: 0 }, place);
       await moveTo(place, { directory, name, stats }, to);
     }),
   );
@@ -63,6 +64,27 @@ async function folderStats(directory: Directory, name: string) {
   if (stats.isSymbolicLink()) throw new SvcError("invalid_path");
   if (!stats.isDirectory()) throw new SvcError("not_a_folder");
   return stats;
+}
+
+/** Refuses a folder at a depth where what is in it would lie deeper than any path leads: nobody could read it, or delete it. */
+async function refuseTooDeep(
+  parent: Directory,
+  name: string,
+  depth: number,
+  counts: { names: number },
+  place: Place,
+): Promise<void> {
+  const folder = await parent.directory(name);
+  try {
+    await folder.each(async (below, isFile) => {
+      if (depth === depthMax) throw new ToolRefusal("invalid_arguments", `${folder.labelOf(below)}: would be too deep`);
+      if (++counts.names % namesPerTurn === 0) await breathe(place.env);
+      if (!isFile && (await folder.look(below))?.isDirectory())
+        await refuseTooDeep(folder, below, depth + 1, counts, place);
+    });
+  } finally {
+    await folder.close();
+  }
 }
 
 async function empty(

@@ -233,7 +233,8 @@ const rename = route({
 const renameFolder = route({
   method: "POST",
   path: "/chat/workspace/rename_folder",
-  summary: "Moves a folder of a thread's workspace to a path that nothing has.",
+  summary:
+    "Moves a folder of a thread's workspace to a path that nothing has, and where a path still leads to all that is in it.",
   tag,
   access: "chat:write",
   drives: "thread",

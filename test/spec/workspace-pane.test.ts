@@ -405,6 +405,23 @@ describe("the workspace pane", () => {
       assert.deepEqual(code(await change("rename_folder", "shifts", fields)), refusal, JSON.stringify(fields));
   });
 
+  test("WS-007 a folder is not moved to where what is in it would lie deeper than any path leads", async () => {
+    const chain = (names: number) => Array.from({ length: names }, () => "d").join("/");
+    put("depths", chain(64), "x");
+    const deeper = { path: "d", to_path: "e/d" };
+
+    const refused = await change("rename_folder", "depths", deeper);
+    const sideways = await change("rename_folder", "depths", { path: "d", to_path: "c" });
+    const up = await change("rename_folder", "depths", { path: "c/d", to_path: "d" });
+    const down = await change("rename_folder", "depths", deeper);
+
+    assert.deepEqual(code(refused), [400, "invalid_path"]);
+    assert.deepEqual([sideways.status, up.status, down.status], [200, 200, 200]);
+    assert.deepEqual((await file("depths", `e/${chain(63)}`)).json.content, "x");
+    assert.deepEqual((await change("delete_folder", "depths", { path: "e" })).status, 200);
+    assert.deepEqual(await pathsOf("depths"), ["c/"]);
+  });
+
   test("WS-003 WS-004 WS-006 the agent is told of each change: at once in the log, or before its next call while a run has the thread", async () => {
     const say = (model: string) => server.post("/chat", turn("agent", "hi", { thread_id: "told", model }), as());
     await say("plain");

@@ -219,10 +219,14 @@ export class Directory {
     });
   }
 
-  /** Shows every name here to `work`, also those that no path can name; which ones are made meanwhile it may not see. */
-  async each(work: (name: string) => Promise<void>): Promise<void> {
+  /**
+   * Shows every name here to `work`, also those that no path can name, and whether it is known to be a file's; which ones are made
+   * meanwhile it may not see.
+   */
+  async each(work: (name: string, isFile: boolean) => Promise<void>): Promise<void> {
     try {
-      for await (const { name } of await opendir(this.#pin.path, { bufferSize: 256 })) await work(name);
+      for await (const found of await opendir(this.#pin.path, { bufferSize: 256 }))
+        await work(found.name, found.isFile());
       await this.#pin.check();
     } catch (error) {
       throw explainFileError(error, this.label || ".");
