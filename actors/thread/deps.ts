@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { AuditLog } from "../../governance/audit.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import type { ThreadKeys } from "../../storage/tables/thread-keys.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
@@ -13,6 +14,7 @@ import type { UntoldEvents } from "./untold-events.ts";
 /** What conversations need beside their state. */
 export interface ThreadDeps {
   readonly store: Store;
+  readonly settings: Pick<Settings, "workspaceRoot">;
   readonly threadKeys: ThreadKeys;
   readonly manifests: ManifestLibrary;
   readonly models: Models;

@@ -1,4 +1,4 @@
-import { isJobSuffix, isTaskSuffix, threadAddress } from "../../bus/address.ts";
+import { isJobSuffix, isTaskSuffix, threadAddress, workspaceAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
@@ -19,11 +19,13 @@ import { holderOf, type ThreadState } from "./thread-state.ts";
 
 /** How long a task that is stopped gets to write its last batch. */
 const abortMs = 30_000;
+/** How long a task may take, and the files of a conversation: there may be many. */
+const longMs = 600_000;
 /** Tasks that are looked for at once. */
 const taskPage = 64;
 
 /**
- * Deletes the conversation with everything in it (decision 105). It is gone with the first batch; the log of a long one follows in
+ * Deletes the conversation with everything in it (decision 105), the files of its workspace first. It is gone with the first batch; the log of a long one follows in
  * pages, and what a crash leaves of it is deleted later.
  */
 export async function eraseThread(
@@ -35,9 +37,13 @@ export async function eraseThread(
   const { head, store } = state;
   const run_id = holderOf(state);
   if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
-  if (head === null || (idle_since !== undefined && (await isUsedSince(store, head, idle_since))))
+  if (head !== null && idle_since !== undefined && (await isUsedSince(store, head, idle_since)))
     return { deleted: false };
-  if (!isTaskSuffix(state.suffix)) await eraseTasks(state, bus);
+  if (head !== null && !isTaskSuffix(state.suffix)) await eraseTasks(state, bus);
+  // Before the rows: what is left of them is deleted when this is asked for again.
+  if (context.deps.settings.workspaceRoot !== null)
+    await bus.ask(workspaceAddress(state.tenantId, state.suffix), "erase", {}, { deadlineMs: longMs });
+  if (head === null) return { deleted: false };
   state.summary?.cancel();
   const { thread_key, next_seq, epoch } = head;
   const log: UnownedLog = { thread_key, events: next_seq, runs: epoch + 1 };
@@ -81,7 +87,7 @@ async function eraseTasks({ store, threadId, tenantId }: ThreadState, bus: Bus):
       for (const suffix of page) {
         const address = threadAddress(tenantId, suffix);
         await bus.ask(address, "abort", { reason: "client" }, { deadlineMs: abortMs });
-        if (isLast) await bus.ask(address, "erase", {});
+        if (isLast) await bus.ask(address, "erase", {}, { deadlineMs: longMs });
       }
       after = page.length < taskPage ? undefined : page.at(-1);
     }

@@ -1,12 +1,14 @@
+import { splitThreadId } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskFile } from "../../bus/protocol/workspace.ts";
+import type { ActorContext } from "../runtime/define.ts";
 import type { Directory } from "../tools/workspace/directory.ts";
 import { breathe } from "../tools/workspace/file-content.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
-import { inParent } from "../tools/workspace/workspace.ts";
+import { besideRoot, inParent } from "../tools/workspace/workspace.ts";
 import { depthMax } from "../tools/workspace/workspace-path.ts";
 import { aloneWith, changeable, moveTo } from "./files.ts";
-import type { Place } from "./place.ts";
+import type { Place, WorkspaceDeps } from "./place.ts";
 
 /** Names that are removed before others have a turn. */
 const namesPerTurn = 100;
@@ -38,6 +40,37 @@ export async function deleteFolder(place: Place, { path }: AskFile): Promise<{ f
     if (complete || counts.files > 0) place.audit("workspace_delete", { path, folder: true, files: counts.files });
   }
   return { files: counts.files };
+}
+
+/**
+ * Deletes the files that are the conversation's alone, whatever its manifest says of it now, with the folder that they are in: before a
+ * conversation is deleted, so that what a failure leaves is deleted when that is asked for again. Refuses with workspace_io_error.
+ */
+export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>): Promise<Record<string, never>> {
+  const { workspaceRoot: root, workspaceDeploymentTenants: deploymentTenants } = deps.settings;
+  if (root === null) return {};
+  const { tenantId, suffix: threadSuffix } = splitThreadId(key);
+  const place = { tenantId, threadSuffix, workspaceScope: "thread", workspace: { root, deploymentTenants } } as const;
+  try {
+    await deps.workspaceGates.run(tenantId, () =>
+      besideRoot(place, async (parent, name) => {
+        const stats = await parent.look(name);
+        if (stats === null) return;
+        const folder = await parent.directory(name, "");
+        try {
+          await empty(folder, 0, { names: 0, files: 0 }, { env });
+        } finally {
+          await folder.close();
+        }
+        await parent.remove(name, stats, true);
+      }),
+    );
+  } catch (error) {
+    if (!(error instanceof ToolRefusal)) throw error;
+    deps.log.warn({ thread_id: key, err: error }, "the files of a conversation could not be deleted");
+    throw new SvcError("workspace_io_error");
+  }
+  return {};
 }
 
 /** Moves a folder to a path that nothing has. */
@@ -91,7 +124,7 @@ async function empty(
   directory: Directory,
   depth: number,
   counts: { names: number; files: number },
-  place: Place,
+  place: Pick<Place, "env">,
 ): Promise<void> {
   // Each level holds a descriptor; deeper than this nothing that came by the service can be.
   if (depth > depthMax) throw new ToolRefusal("invalid_arguments", `${directory.label}: is too deep`);

@@ -1,7 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import { defineActor } from "../runtime/define.ts";
 import { deleteFile, readFile, renameFile, writeFile } from "./files.ts";
-import { deleteFolder, renameFolder } from "./folders.ts";
+import { deleteFolder, eraseFiles, renameFolder } from "./folders.ts";
 import { inPlace, type WorkspaceDeps } from "./place.ts";
 import { readTree } from "./tree.ts";
 
@@ -21,6 +21,7 @@ export const workspaceActor = defineActor<"workspace", null, WorkspaceDeps & { r
     write: (_state, asked, context) => inPlace(asked, context, (place) => writeFile(place, asked)),
     delete: (_state, asked, context) => inPlace(asked, context, (place) => deleteFile(place, asked)),
     delete_folder: (_state, asked, context) => inPlace(asked, context, (place) => deleteFolder(place, asked)),
+    erase: (_state, _asked, context) => eraseFiles(context),
     rename: (_state, asked, context) => inPlace(asked, context, (place) => renameFile(place, asked)),
     rename_folder: (_state, asked, context) => inPlace(asked, context, (place) => renameFolder(place, asked)),
   },

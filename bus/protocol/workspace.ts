@@ -19,6 +19,8 @@ export interface WorkspaceMessages {
   delete: { body: ChangeFile; reply: Record<string, never> };
   /** Deletes a folder with everything in it, and says how many files that were. Refuses with not_a_folder and workspace_changed. */
   delete_folder: { body: AskFile; reply: { readonly files: number } };
+  /** Deletes all files that are the conversation's alone: it is about to be deleted. Refuses with workspace_io_error and nothing else. */
+  erase: { body: Record<string, never>; reply: Record<string, never> };
   /** Moves a file. Refuses with not_a_file, target_exists and workspace_changed. */
   rename: { body: ChangeFile & { readonly to_path: string }; reply: { readonly sha256: string | null } };
   /** Moves a folder. Refuses with not_a_folder and target_exists. */

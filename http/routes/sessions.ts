@@ -77,7 +77,7 @@ const history = route({
 const eraseHistory = route({
   method: "DELETE",
   path: "/chat/history/{thread_id}",
-  summary: "Deletes a thread with everything in it.",
+  summary: "Deletes a thread with everything in it, and the files of a workspace that is its alone.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -87,7 +87,7 @@ const eraseHistory = route({
     example: { status: "deleted" },
     schema: Type.Object({ status: Type.String(), thread_id: Type.String() }),
   },
-  fails: ["invalid_thread_id", "run_in_progress", ...actorFails],
+  fails: ["invalid_thread_id", "run_in_progress", "workspace_io_error", ...actorFails],
   async handle({ params, principal }, { bus, files, store, log }) {
     const address = threadAddress(principal.tenant_id, checkErasedSuffix(params.thread_id));
     // A long one goes in pages, and is answered when the last of them is gone.

@@ -11,6 +11,7 @@ import {
   renameSync,
   statSync,
   symlinkSync,
+  unlinkSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -600,6 +601,46 @@ describe("the workspace pane", () => {
     assert.equal((await file("doors", "a")).json.content, "secret");
     for (const thread of ["a:b", "a/b", ""]) assert.deepEqual(code(await tree(thread)), [400, "invalid_thread_id"]);
     assert.deepEqual(code(await write("a%2fb", "x", "x")), [400, "invalid_thread_id"]);
+  });
+
+  test("with a conversation go the files that are its alone, and a new one of its id has none", async () => {
+    const outside = put("outside", "kept", "x");
+    for (const path of ["a", "deep/.git/config", ".svc-tmp-0"]) put("ended", path, "x");
+    symlinkSync(dirname(outside), join(dirOf("ended"), "link"));
+    await write("ended", "b", "x");
+    await server.post("/chat/workspace/write", { thread_id: "ended", path: "c", content: "theirs" }, as("other"));
+    await write("ended-shared", "ours", "x", { manifest: "shared" });
+    const erase = (thread: string) => server.request("DELETE", `/chat/history/${thread}`, as());
+
+    const done = [await erase("ended"), await erase("ended-shared"), await erase("never")];
+
+    assert.deepEqual(
+      done.map(({ status }) => status),
+      [200, 200, 200],
+    );
+    assert.deepEqual([existsSync(dirOf("ended")), existsSync(outside)], [false, true]);
+    assert.deepEqual(await pathsOf("ended"), []);
+    assert.deepEqual((await file("ended", "c", "other")).json.content, "theirs");
+    assert.ok((await pathsOf("ended-shared", { manifest: "shared" })).includes("ours"));
+  });
+
+  test("a conversation whose files cannot be deleted stays until they can", async () => {
+    put("stuck-place", "a", "x");
+    await write("stuck", "a", "x");
+    renameSync(dirOf("stuck"), dirOf("stuck-real"));
+    symlinkSync(dirOf("stuck-place"), dirOf("stuck"));
+    const erase = () => server.request("DELETE", "/chat/history/stuck", as());
+    const eventsOf = async () => (await server.get("/chat/history/stuck", as())).json.events.length;
+
+    const refused = await erase();
+    const left = await eventsOf();
+    unlinkSync(dirOf("stuck"));
+    renameSync(dirOf("stuck-real"), dirOf("stuck"));
+    const again = await erase();
+
+    assert.deepEqual([code(refused), left], [[500, "workspace_io_error"], 1]);
+    assert.deepEqual([again.status, await eventsOf(), existsSync(dirOf("stuck"))], [200, 0, false]);
+    assert.ok(existsSync(join(dirOf("stuck-place"), "a")));
   });
 
   test("what was written is there after a restart, and only what fits the shape is taken", async () => {

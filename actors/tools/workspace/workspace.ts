@@ -54,6 +54,21 @@ export async function inParent<T>(
   });
 }
 
+/** Runs `work` in the directory that the root of the call's workspace is in, given its name there; not when nothing is there. */
+export async function besideRoot(
+  place: Workspace,
+  work: (directory: Directory, name: string) => Promise<void>,
+): Promise<void> {
+  const names = scopeNames(place);
+  const directory = await openBelow(place.workspace.root, names.slice(0, -1), false);
+  if (directory === null) return;
+  try {
+    await work(directory, names.at(-1) as string);
+  } finally {
+    await directory.close();
+  }
+}
+
 /**
  * Runs `work` when all earlier work on the same file of the same workspace is done, so that calls side by side do not undo one
  * another. Holds within one thread of the process; `Directory.replace` notices the others.
@@ -76,9 +91,13 @@ const lastWork = new Map<string, Promise<void>>();
 function ignore(): void {}
 
 /** The root of the call's workspace; null when nothing was written to it yet and `create` is false. */
-async function openScope(place: Workspace, create: boolean): Promise<Directory | null> {
-  const names = scopeNames(place);
-  let directory = await openConfiguredRoot(place.workspace.root);
+function openScope(place: Workspace, create: boolean): Promise<Directory | null> {
+  return openBelow(place.workspace.root, scopeNames(place), create);
+}
+
+/** What is below the configured root; null when it is not there and `create` is false. */
+async function openBelow(root: string | null, names: readonly string[], create: boolean): Promise<Directory | null> {
+  let directory = await openConfiguredRoot(root);
   try {
     for (const name of names) {
       if (!create && (await directory.look(name)) === null) {
