@@ -18,6 +18,13 @@ export interface RestoreInto {
   readonly known: readonly Migration[];
 }
 
+/** What was restored. */
+export interface Restored {
+  readonly contents: Contents;
+  /** Tables of the backup that are not svc's, and stayed out. */
+  readonly leftOut: readonly string[];
+}
+
 /** There is something where the backup would go. Nothing has changed. */
 export class TargetNotEmpty extends Error {
   override readonly name = "TargetNotEmpty";
@@ -36,7 +43,7 @@ export async function checkBackup(directory: string): Promise<Contents> {
  * Puts a backup into an empty deployment, once all of it has been held against its digests. When it is cut, the target says of itself that it
  * is not whole; the same backup can then be restored again. Throws NoBackup and TargetNotEmpty.
  */
-export async function restoreBackup({ directory, config, objects, known }: RestoreInto): Promise<Contents> {
+export async function restoreBackup({ directory, config, objects, known }: RestoreInto): Promise<Restored> {
   const contents = await readContents(directory);
   refuseUnfit(contents, config, objects, known);
   const target = await openTarget(config, known);
@@ -48,10 +55,10 @@ export async function restoreBackup({ directory, config, objects, known }: Resto
     await checkBackup(directory);
 
     await target.begin(contents.id);
-    await target.restore(directory, contents);
+    const leftOut = await target.restore(directory, contents);
     if (objects !== null) await restoreObjects(directory, contents, objects);
     await target.finish();
-    return contents;
+    return { contents, leftOut };
   } finally {
     await target.close();
   }

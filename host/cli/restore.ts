@@ -30,9 +30,9 @@ export const restoreCommand: Command = {
         }
       }
       const store = objectStoreConfigOf(settings);
-      const contents =
+      const { contents, leftOut } =
         options.check === true
-          ? await checkBackup(directory)
+          ? { contents: await checkBackup(directory), leftOut: [] }
           : await restoreBackup({
               directory,
               config,
@@ -56,9 +56,10 @@ export const restoreCommand: Command = {
           objects: objects.length,
           bytes,
           missing,
+          left_out: leftOut,
           ms: Math.round(ms),
         },
-        text: `${done}: ${what}, in ${secondsOf(ms)}.`,
+        text: `${done}: ${what}, in ${secondsOf(ms)}.${toldLeftOut(leftOut)}`,
       };
     } catch (error) {
       if (error instanceof TargetNotEmpty) return failed(2, "target_not_empty", error.message);
@@ -74,3 +75,7 @@ Nothing starts on what it has left: run it again with the same backup.`,
     }
   },
 };
+
+function toldLeftOut(tables: readonly string[]): string {
+  return tables.length === 0 ? "" : `\nLeft out, for svc does not make them: the tables ${tables.join(", ")}.`;
+}

@@ -30,8 +30,11 @@ export interface RestoreTarget {
   state(id: string): Promise<"empty" | "ours" | { readonly reason: string }>;
   /** From now until `finish` it is recognised as not whole, and no server starts on it. */
   begin(id: string): Promise<void>;
-  /** Puts the backup into it. Throws when what is then there is not what was saved. */
-  restore(directory: string, contents: Contents): Promise<void>;
+  /**
+   * Puts the backup into it. Answers the tables that were left out: somebody else's, which no revision of the backup makes. Throws when what
+   * is then there is not what was saved.
+   */
+  restore(directory: string, contents: Contents): Promise<readonly string[]>;
   /** It is whole. */
   finish(): Promise<void>;
   close(): Promise<void>;

@@ -35,8 +35,9 @@ export async function openPostgresTarget(
       await client.query("BEGIN");
       try {
         await client.query(patience);
-        await fill(client, directory, contents);
+        const leftOut = await fill(client, directory, contents);
         await client.query("COMMIT");
+        return leftOut;
       } catch (error) {
         await client.query("ROLLBACK").catch(() => {});
         throw error;
@@ -49,11 +50,10 @@ export async function openPostgresTarget(
   };
 }
 
-async function fill(client: Client, directory: string, { tables, sequences = {} }: Contents): Promise<void> {
+/** Answers the tables that are not there, and so nobody's whose revisions the backup has: others may use the schema too. */
+async function fill(client: Client, directory: string, { tables, sequences = {} }: Contents): Promise<string[]> {
   const there = await tablesOf(client);
-  const absent = tables.find(({ name }) => !there.includes(name));
-  if (absent) throw new NoBackup(`the backup has the table ${absent.name}, which its revisions do not make.`);
-  for (const table of tables) {
+  for (const table of tables.filter(({ name }) => there.includes(name))) {
     const name = quoted(table.name);
     // What a trigger adds up is among the rows that were saved; so are the revisions that the migrations have just written.
     await client.query(`ALTER TABLE ${name} DISABLE TRIGGER USER`);
@@ -67,7 +67,8 @@ async function fill(client: Client, directory: string, { tables, sequences = {} 
     if (found !== table.rows) throw new NoBackup(`${table.name} has ${found} rows, and had ${table.rows}.`);
   }
   for (const [name, last] of Object.entries(sequences))
-    await client.query("SELECT setval(quote_ident($1)::regclass, $2::bigint)", [name, last]);
+    await client.query("SELECT setval(to_regclass(quote_ident($1)), $2::bigint)", [name, last]);
+  return tables.map(({ name }) => name).filter((name) => !there.includes(name));
 }
 
 async function fillTable(client: Client, directory: string, { name, file }: SavedTable): Promise<void> {

@@ -52,6 +52,7 @@ export function openSqliteTarget(path: string): RestoreTarget {
         db.close();
       }
       await flush(draft);
+      return [];
     },
     async finish() {
       renameSync(draft, path);

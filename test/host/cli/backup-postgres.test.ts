@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { hasPostgresServer, needsServer, testDatabase } from "../../support/postgres.ts";
+import { hasPostgresServer, needsServer, onServer, testDatabase } from "../../support/postgres.ts";
 import { type Env, startServer, type TestServer } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
@@ -43,4 +43,26 @@ test("a schema of Postgres is saved while a server runs on it, and restored into
   await checkRestored(second, id, before);
   const usage = (server: TestServer) => server.get("/usage/summary", { key: keys.alice });
   assert.equal((await usage(second)).json.totals.calls, (await usage(running)).json.totals.calls + 2);
+});
+
+test("tables and sequences of somebody else in the schema keep no backup from being restored, and stay out", async (context) => {
+  const atEnd = cleanup(context);
+  if (!(await hasPostgresServer())) return context.skip(needsServer);
+  const [from, to] = [await testDatabase(atEnd), await testDatabase(atEnd)];
+  const svc = (argv: readonly string[], SVC_DATABASE_URL: string) =>
+    said(argv, { atEnd, env: { SVC_DATA_DIR: join(tempDir(atEnd), "data"), SVC_DATABASE_URL } });
+  const directory = join(tempDir(atEnd), "place");
+  await svc(["migrate"], from.url);
+  await onServer(from.url, (client) =>
+    client.query("CREATE TABLE visitors (id SERIAL); INSERT INTO visitors DEFAULT VALUES"),
+  );
+
+  const saved = await svc(["backup", directory], from.url);
+  const restored = await svc(["restore", directory], to.url);
+
+  assert.equal(saved.code, 0, saved.stderr);
+  assert.equal(restored.code, 0, restored.stderr);
+  assert.match(restored.stdout, /\nLeft out, for svc does not make them: the tables visitors\.$/m);
+  const { rows } = await onServer(to.url, (client) => client.query("SELECT to_regclass('visitors') AS found"));
+  assert.deepEqual(rows, [{ found: null }]);
 });
