@@ -27,7 +27,7 @@ export async function deleteFolder(place: Place, { path }: AskFile): Promise<{ f
         const stats = await folderStats(parent, name);
         const folder = await parent.directory(name);
         try {
-          await empty(folder, names.length, counts, place);
+          await empty(folder, counts, place);
         } finally {
           await folder.close();
         }
@@ -58,7 +58,7 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
         if (stats === null) return;
         const folder = await parent.directory(name, "");
         try {
-          await empty(folder, 0, { names: 0, files: 0 }, { env });
+          await empty(folder, { names: 0, files: 0 }, { env });
         } finally {
           await folder.close();
         }
@@ -99,7 +99,7 @@ async function folderStats(directory: Directory, name: string) {
   return stats;
 }
 
-/** Refuses a folder at a depth where what is in it would lie deeper than any path leads: nobody could read it, or delete it. */
+/** Refuses a folder at a depth where what is in it would lie deeper than any path leads: nobody could read it. */
 async function refuseTooDeep(
   parent: Directory,
   name: string,
@@ -120,26 +120,42 @@ async function refuseTooDeep(
   }
 }
 
-async function empty(
-  directory: Directory,
-  depth: number,
-  counts: { names: number; files: number },
-  place: Pick<Place, "env">,
-): Promise<void> {
-  // Each level holds a descriptor; deeper than this nothing that came by the service can be.
-  if (depth > depthMax) throw new ToolRefusal("invalid_arguments", `${directory.label}: is too deep`);
-  await directory.each(async (name) => {
-    if (++counts.names % namesPerTurn === 0) await breathe(place.env);
-    const stats = await directory.look(name);
-    if (stats === null) return;
-    if (stats.isDirectory()) {
-      const below = await directory.directory(name);
-      try {
-        await empty(below, depth + 1, counts, place);
-      } finally {
-        await below.close();
+/**
+ * Deletes what is in a folder. Each level of it holds a descriptor: what lies deeper than any path leads, as somebody else has made it, is
+ * moved up before.
+ */
+async function empty(folder: Directory, counts: Counts, place: Pick<Place, "env">): Promise<void> {
+  let raised: number;
+
+  async function emptyBelow(directory: Directory, depth: number): Promise<void> {
+    await directory.each(async (name) => {
+      if (++counts.names % namesPerTurn === 0) await breathe(place.env);
+      const stats = await directory.look(name);
+      if (stats === null) return;
+      if (stats.isDirectory() && depth === depthMax) {
+        if (await directory.move(name, stats, folder, place.env.id())) raised++;
+        return;
       }
-    } else counts.files++;
-    await directory.remove(name, stats, false);
-  });
+      if (stats.isDirectory()) {
+        const below = await directory.directory(name);
+        try {
+          await emptyBelow(below, depth + 1);
+        } finally {
+          await below.close();
+        }
+      } else counts.files++;
+      await directory.remove(name, stats, false);
+    });
+  }
+
+  do {
+    raised = 0;
+    await emptyBelow(folder, 1);
+  } while (raised > 0);
+}
+
+/** What was deleted so far. */
+interface Counts {
+  names: number;
+  files: number;
 }

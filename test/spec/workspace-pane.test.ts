@@ -406,6 +406,16 @@ describe("the workspace pane", () => {
       assert.deepEqual(code(await change("rename_folder", "shifts", fields)), refusal, JSON.stringify(fields));
   });
 
+  test("WS-005 a folder is deleted however deep somebody has made it", async () => {
+    for (const name of ["a", "b"]) put("deepest", `top/${name}/${"d/".repeat(200)}f`, "x");
+    put("deepest", "other", "x");
+
+    const done = await change("delete_folder", "deepest", { path: "top" });
+
+    assert.deepEqual([done.status, done.json.files], [200, 2]);
+    assert.deepEqual(await pathsOf("deepest"), ["other"]);
+  });
+
   test("WS-007 a folder is not moved to where what is in it would lie deeper than any path leads", async () => {
     const chain = (names: number) => Array.from({ length: names }, () => "d").join("/");
     put("depths", chain(64), "x");
@@ -605,7 +615,7 @@ describe("the workspace pane", () => {
 
   test("with a conversation go the files that are its alone, and a new one of its id has none", async () => {
     const outside = put("outside", "kept", "x");
-    for (const path of ["a", "deep/.git/config", ".svc-tmp-0"]) put("ended", path, "x");
+    for (const path of ["a", "deep/.git/config", ".svc-tmp-0", `${"d/".repeat(300)}f`]) put("ended", path, "x");
     symlinkSync(dirname(outside), join(dirOf("ended"), "link"));
     await write("ended", "b", "x");
     await server.post("/chat/workspace/write", { thread_id: "ended", path: "c", content: "theirs" }, as("other"));
