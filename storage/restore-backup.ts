@@ -66,7 +66,13 @@ export async function restoreBackup({ directory, config, objects, known }: Resto
 
 async function openTarget(config: StoreConfig, known: readonly Migration[]): Promise<RestoreTarget> {
   if (config.engine === "sqlite") return (await import("./sqlite/restore.ts")).openSqliteTarget(config.path);
-  const migrateTo = (target: string) => migrate(config, { target, downgrade: false, isRestore: true }, known);
+  // Those of the backup alone: what has come since, of svc or of a plugin, is for `svc migrate`.
+  const migrateTo = (revisions: readonly string[]) =>
+    migrate(
+      config,
+      { target: "head", downgrade: false, isRestore: true },
+      known.filter(({ revision }) => revisions.includes(revision)),
+    );
   return (await import("./postgres/restore.ts")).openPostgresTarget(config.postgres, migrateTo);
 }
 

@@ -11,10 +11,10 @@ import { connected, patience, quoted, tablesOf } from "./snapshot.ts";
 const rowsAtOnce = 500;
 const charactersAtOnce = 4 * 1024 * 1024;
 
-/** The schema of Postgres that a backup is put into. `migrateTo` brings it to a revision. */
+/** The schema of Postgres that a backup is put into. `migrateTo` gives it these revisions, and no others. */
 export async function openPostgresTarget(
   config: PostgresConfig,
-  migrateTo: (revision: string) => Promise<unknown>,
+  migrateTo: (revisions: readonly string[]) => Promise<unknown>,
 ): Promise<RestoreTarget> {
   const client = await connected(config);
   return {
@@ -31,7 +31,7 @@ export async function openPostgresTarget(
       await client.query(`INSERT INTO ${restoringTable} VALUES ($1) ON CONFLICT DO NOTHING`, [id]);
     },
     async restore(directory, contents) {
-      await migrateTo(contents.revisions.at(-1) ?? "base");
+      await migrateTo(contents.revisions);
       await client.query("BEGIN");
       try {
         await client.query(patience);

@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { hasPostgresServer, needsServer, onServer, testDatabase } from "../../support/postgres.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { makeBackup } from "../../../storage/make-backup.ts";
+import { migrate } from "../../../storage/migrate.ts";
+import { migrations } from "../../../storage/migrations/list.ts";
+import { restoreBackup } from "../../../storage/restore-backup.ts";
+import { storeConfig } from "../../../storage/store/config.ts";
+import type { Migration } from "../../../storage/store/migration.ts";
+import { hasPostgresServer, needsServer, onServer, testDatabase, testPool } from "../../support/postgres.ts";
 import { type Env, startServer, type TestServer } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
@@ -65,4 +72,27 @@ test("tables and sequences of somebody else in the schema keep no backup from be
   assert.match(restored.stdout, /\nLeft out, for svc does not make them: the tables visitors\.$/m);
   const { rows } = await onServer(to.url, (client) => client.query("SELECT to_regclass('visitors') AS found"));
   assert.deepEqual(rows, [{ found: null }]);
+});
+
+test("a backup with a plugin's tables is restored by a later version, whose migrations come afterwards", async (context) => {
+  const atEnd = cleanup(context);
+  if (!(await hasPostgresServer())) return context.skip(needsServer);
+  const [from, to] = [await testDatabase(atEnd), await testDatabase(atEnd)];
+  const configOf = (url: string) => storeConfig(url, "", testPool(url));
+  const plugin = (name: string): Migration => ({
+    ...{ revision: `${name}_0001`, name },
+    ...{ up: [`CREATE TABLE ${name} (id BIGINT)`], down: [`DROP TABLE ${name}`] },
+  });
+  const [newest] = migrations.slice(-1) as [Migration];
+  const head = { target: "head", downgrade: false };
+  await migrate(configOf(from.url), head, [...migrations.slice(0, -1), plugin("notes")]);
+  const directory = join(tempDir(atEnd), "place");
+  const env = systemEnv();
+  await makeBackup({ config: configOf(from.url), objects: null, env, version: "0", target: directory });
+  const known = [...migrations, plugin("cards"), plugin("notes")];
+
+  await restoreBackup({ directory, config: configOf(to.url), objects: null, known });
+  const { applied } = await migrate(configOf(to.url), head, known);
+
+  assert.deepEqual(applied, [newest.revision, "cards_0001"]);
 });
