@@ -39,6 +39,8 @@ export interface CallPlan {
   readonly observer: CallObserver;
   /** Whether the call was ended on purpose: then it is not made again. */
   isCut(): boolean;
+  /** What has to be there before each try but the first. What it rejects with ends the call. */
+  again?(): Promise<void>;
   /** Whether a prompt that is too long for one model is for the caller to shorten, and not for the next model to be asked with. */
   readonly mendsOverflow?: boolean;
   /** Told of the call under way, so that reading can be paused; null when none is. */
@@ -61,13 +63,18 @@ export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
   let failure: ModelFailure | null = null;
   let previous: ModelRoute | null = null;
   for (const route of plan.routes) {
+    if (failure !== null) {
+      await plan.again?.();
+      if (isStopped(plan)) throw failure;
+    }
     try {
       const provider = plan.provider(route);
       if (previous) observer.switched(previous, route);
       previous = route;
       const start = (): ModelCall => provider.start(plan.request(route), plan.events);
-      const { isCut, onCall } = plan;
-      return { reply: await callRoute({ start, cancellation, observer, isCut, onCall }, route, env), route };
+      const { isCut, onCall, again } = plan;
+      const asked = { start, cancellation, observer, isCut, onCall, ...(again && { again }) };
+      return { reply: await callRoute(asked, route, env), route };
     } catch (error) {
       if (error instanceof ModelFailure) failure = error;
       else if (failure === null || !(error instanceof SvcError)) throw error;
@@ -85,7 +92,7 @@ interface StartedCall {
 }
 
 /** What a call of one route needs. */
-export interface RouteCallPlan<Call> extends Pick<CallPlan, "cancellation" | "observer" | "isCut"> {
+export interface RouteCallPlan<Call> extends Pick<CallPlan, "cancellation" | "observer" | "isCut" | "again"> {
   start(): Call;
   onCall(call: Call | null): void;
 }
@@ -121,6 +128,7 @@ export async function callRoute<Call extends StartedCall>(
     if (!again || pauseMs > patienceMs) throw failure;
     observer.retried(route, failure.status);
     await pause(pauseMs, cancellation, env);
+    if (!cancellation.cancelled) await plan.again?.();
     if (cancellation.cancelled) throw failure;
   }
 }

@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import { compileProblems, compileSpec } from "../manifests/support.ts";
-import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, chunk, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import type { Script } from "../support/mock-model/script.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
@@ -40,7 +41,7 @@ describe("tasks", () => {
   let count = 0;
   before(async () => {
     ({ server, mock } = await startChat(atEnd, {
-      models: ["boss", "worker", "other"],
+      models: ["boss", "worker", "other", "third"],
       manifests: {
         lead: {
           ...to("helper", "second", "guarded", "gated", "gone", "middle", "looping"),
@@ -48,7 +49,7 @@ describe("tasks", () => {
         },
         side: { ...to("helper", "second"), execution: { tools: "parallel" }, tools: ["calculator"] },
         helper: { model: { id: "worker" }, tools: ["calculator"], system_prompt: { inline: "You help." } },
-        second: { model: { id: "other" } },
+        second: { model: { id: "other", fallbacks: ["third"] } },
         guarded: { model: { id: "worker" }, auth: { inbound: { required_scopes: ["secrets:read"] } } },
         gated: { model: { id: "worker" }, tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
         middle: { model: { id: "worker" }, ...to("lead", "second") },
@@ -252,6 +253,21 @@ describe("tasks", () => {
       }),
       { numRuns: 12 },
     );
+  });
+
+  test("DEL-005 a task's call that is lost while its model thinks is made again, and of a fallback, with a loan for each try", async () => {
+    const lost = (): Script => ({
+      steps: [{ send: chunk({ reasoning_content: "Let me see." }, null) }, { cut: "reset" }],
+    });
+    let tries = 0;
+    mock.answer("boss", inTurn(calls(task("helper"), task("second")), { text: "Both have." }));
+    mock.answer("worker", () => (++tries === 1 ? lost() : { text: "The second time." }));
+    mock.answer("other", lost);
+    mock.answer("third", { text: "In its place." });
+
+    const all = await frames("lead", fresh());
+
+    assert.deepEqual(outputs(all), ["The second time.", "In its place."]);
   });
 
   test("DEL-005 a task that goes round in circles ends by the limits of the run above", async () => {

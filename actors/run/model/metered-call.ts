@@ -90,6 +90,20 @@ export class MeteredCall {
     if (breach !== null) throw new LimitReached(breach);
   }
 
+  /**
+   * Before another try: what was lent covers one prompt, so that a try which was paid for has used it up. Throws LimitReached. With nobody
+   * there to ask, the run is being stopped.
+   */
+  async again(): Promise<void> {
+    this.#endTry();
+    if (this.#borrowed === null || this.#borrowed.input === 0) return;
+    this.repay();
+    const breach = await this.borrow();
+    if (breach === null || breach === "gone") return;
+    this.#record.end(null, true);
+    throw new LimitReached(breach);
+  }
+
   /** Begins a try, and answers the bound that the provider is to be told, null for none. Throws LimitReached. */
   begin(route: ModelRoute): number | null {
     this.#endTry();

@@ -115,6 +115,7 @@ async function callOnce(
         cancellation: scope.cancellation,
         observer: metered.observer,
         isCut: () => metered.breach !== null,
+        ...(scope.budget.lender !== null && { again: () => metered.again() }),
         mendsOverflow: mend !== null,
         onCall: (call) => {
           scope.call = call;

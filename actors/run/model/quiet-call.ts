@@ -88,6 +88,7 @@ export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<st
         cancellation: until ?? cancellation,
         observer: metered.observer,
         isCut: () => metered.breach !== null,
+        ...(budget.lender !== null && { again: () => metered.again() }),
         onCall: (call) => {
           scope.call = call;
           if (metered.breach !== null) call?.abort();
