@@ -1,6 +1,6 @@
 import { SvcError } from "../../../bus/errors.ts";
-import type { AskedLoan, LentOrNot, LoanUsed } from "../../../bus/protocol/run.ts";
-import { isBreach, type Reservation } from "../../../governance/budget.ts";
+import type { AskedLoan, LentOrNot, Loan, LoanUsed } from "../../../bus/protocol/run.ts";
+import { type Breach, isBreach, type Lender, type Reservation } from "../../../governance/budget.ts";
 import type { RunScope } from "../scope/scope.ts";
 
 /** Output that is worth a model call: with less one waits for what others may give back. */
@@ -78,21 +78,15 @@ export class TaskLoans {
   /** The loan, when the run above lends it too. */
   async #lent(task_id: string, reserved: Reservation): Promise<LentOrNot> {
     const { budget, deps } = this.#scope;
-    const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd, price } = reserved;
+    const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd } = reserved;
     const loan = { loan_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
     if (budget.lender === null) {
       this.#loans.set(loan.loan_id, { task_id, reserved, upstream: null });
       return { loan };
     }
-    this.#asking++;
-    const above = await budget.lender.lend({ input_tokens, output_tokens }, price);
-    this.#asking--;
-    if (above === null || "limit" in above) {
-      budget.settle(reserved, null, null);
-      this.wake();
-      if (above === null) throw new SvcError("actor_lost");
-      return { breach: above };
-    }
+    const above = await this.#askAbove(budget.lender, reserved);
+    if (above === null) throw new SvcError("actor_lost");
+    if ("limit" in above) return { breach: above };
     this.#loans.set(loan.loan_id, { task_id, reserved, upstream: above.loan_id });
     return {
       loan: {
@@ -101,5 +95,22 @@ export class TaskLoans {
         cost_usd: Math.min(cost_usd, above.cost_usd),
       },
     };
+  }
+
+  /** What is not lent is free again here, also where the store has not said. */
+  async #askAbove(lender: Lender, reserved: Reservation): Promise<Loan | Breach | null> {
+    const { inputTokens: input_tokens, outputTokens: output_tokens, price } = reserved;
+    let above: Loan | Breach | null = null;
+    this.#asking++;
+    try {
+      above = await lender.lend({ input_tokens, output_tokens }, price);
+      return above;
+    } finally {
+      this.#asking--;
+      if (above === null || "limit" in above) {
+        this.#scope.budget.settle(reserved, null, null);
+        this.wake();
+      }
+    }
   }
 }
