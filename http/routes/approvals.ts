@@ -191,12 +191,13 @@ const decide = route({
   async handle({ params, body, principal }, context) {
     const { store, env, bus } = context;
     const tenant = store.tenant(principal.tenant_id);
-    const decision = readDecision(body);
+    const said = readDecision(body);
     const row = await currentApproval(tenant, params.approval_id, env.now());
     refuseDecided(row);
-    refuseUnfit(row, decision);
+    refuseUnfit(row, said);
     await refuseAsker(tenant, row, principal);
-    const parameters = JSON.parse(row.parameters) as Record<string, unknown>;
+    const parameters = JSON.parse(row.parameters) as Parameters;
+    const decision = { ...said, edited_args: said.edited_args && ownArguments(said.edited_args, parameters) };
     const problem = decision.edited_args === null ? null : argumentsProblem({ parameters }, decision.edited_args);
     if (problem !== null) throw new SvcError("invalid_edited_args", { detail: problem });
     try {
@@ -248,9 +249,15 @@ function readDecision({ decision, status, note, edited_args = null, result = nul
     if (edited_args !== null) throw invalid("edited_args", "edited_args are for a call that is approved");
     return { decision: said, note, edited_args: null, ...(result !== null && { result }) };
   }
-  // What was shown with the arguments is none of them.
-  const { preview: _preview, ...args } = edited_args as Record<string, unknown>;
-  return { decision: said, note, edited_args: args };
+  return { decision: said, note, edited_args: edited_args as Record<string, unknown> };
+}
+
+type Parameters = Readonly<Record<string, unknown>> & { readonly properties?: object };
+
+/** What was shown with the arguments is none of them, unless the tool has one of this name. */
+function ownArguments(edited: Readonly<Record<string, unknown>>, { properties = {} }: Parameters) {
+  const { preview: _preview, ...args } = edited;
+  return Object.hasOwn(properties, "preview") ? edited : args;
 }
 
 function invalid(field: string, msg: string, type = "conflict"): SvcError {

@@ -55,6 +55,19 @@ describe("approvals", () => {
           ...gate({ ttl_seconds: 600 }),
           policies: [{ id: "writes", required_scopes: ["approvals:write"], tools: ["calculator"] }],
         },
+        publishing: {
+          client_tools: [
+            {
+              name: "publish",
+              args_schema: {
+                type: "object",
+                properties: { text: { type: "string" }, preview: { type: "boolean" } },
+                required: ["text", "preview"],
+              },
+            },
+          ],
+          approvals: [{ id: "publishes", tools: ["publish"] }],
+        },
         waived: { tools, approvals: [{ id: "sums", tools: ["calculator"] }], limits: { max_wall_clock_seconds: 2 } },
       },
       env: { ...env, SVC_WORKSPACE_ROOT: workspace },
@@ -288,6 +301,22 @@ describe("approvals", () => {
       "--- a/notes.txt\n+++ b/notes.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
     ]);
     assert.deepEqual(results(told), ["wrote notes.txt (14 bytes)", "wrote notes.txt (15 bytes)"]);
+  });
+
+  test("APPR-008 APPR-021 a tool's own argument of that name is shown, edited and given to the tool like any other", async () => {
+    say(calls(["publish", { text: "draft", preview: true }]), { text: "Done." });
+    const asking = await stream("publishing", fresh(), "admin");
+    const { json } = await asking.until("approval_required");
+
+    const edited_args = { text: "final", preview: false };
+    const decided = await decide(json.data.approval_id, { decision: "approved", edited_args });
+    assert.equal(decided.status, 200, decided.text);
+    const request = await asking.until("tool_request");
+
+    assert.equal(json.data.args.preview, true);
+    assert.deepEqual(decided.json.edited_args, edited_args);
+    assert.deepEqual(request.json.data.args, edited_args);
+    asking.close();
   });
 
   test("APPR-009 equal calls of two threads share a request, and one decision serves both", async () => {
