@@ -163,6 +163,7 @@ export class Run implements LiveRun {
       const tools = new ToolRunner(this.#scope);
       for (;;) {
         const ending = await loop(this.#scope, tools);
+        await this.#settleTasks();
         if (this.#durable?.isCut) return this.#durable.leave();
         if (ending.kind === "suspended") await this.#park();
         else if (this.#durable !== null && (await this.#triesAgain(this.#durable, ending))) return "suspended";
@@ -170,6 +171,7 @@ export class Run implements LiveRun {
         return ending.kind;
       }
     } catch (error) {
+      await this.#settleTasks();
       if (this.#durable !== null) return this.#durable.failed(error);
       const refusal = SvcError.from(error);
       deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
@@ -183,6 +185,11 @@ export class Run implements LiveRun {
       this.#scope.run.tasks?.close();
       deps.liveRuns.delete(this);
     }
+  }
+
+  /** With the process its tasks end too. What they had used by then they say in a moment, and who goes on is to know no more than that. */
+  async #settleTasks(): Promise<void> {
+    if (this.#scope.abortReason === "shutdown") await this.#scope.run.tasks?.settled();
   }
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */

@@ -30,7 +30,7 @@ describe("tasks that wait", () => {
       models: ["boss", "worker", "other", "third"],
       manifests: {
         lead: to("gated", "asker", "clicker", "middle", "helper"),
-        lasting: { ...to("gated", "helper"), execution: { mode: "durable" } },
+        lasting: { ...to("gated", "helper", "middle"), execution: { mode: "durable" } },
         wide: { ...to("gated", "asker", "helper"), execution: { tools: "parallel" } },
         short: { ...to("gated"), limits: { max_wall_clock_seconds: 3 } },
         middle: { model: { id: "other" }, ...to("gated") },
@@ -47,7 +47,7 @@ describe("tasks that wait", () => {
         member: { model: { id: "other" }, ...to("gated") },
         plain: { model: { id: "third" } },
       },
-      env,
+      env: { ...env, SVC_GRACEFUL_SHUTDOWN_SECONDS: "1" },
     }));
   });
 
@@ -88,6 +88,19 @@ describe("tasks that wait", () => {
       .all();
     db.close();
     return Object.fromEntries(rows.map(({ suffix, status }) => [suffix, status]));
+  }
+  /** What the run of a thread has used of its limits, as who goes on with it reads it. */
+  function spentOn(suffix: string): Record<string, number> {
+    const config = sqliteIn(server.dataDir);
+    assert.ok(config.engine === "sqlite");
+    const db = new Database(config.path, { readonly: true });
+    const row = db
+      .prepare<[string], { spent: string }>(
+        "SELECT r.spent FROM runs r JOIN threads t ON t.thread_key = r.thread_key WHERE t.suffix = ?",
+      )
+      .get(suffix);
+    db.close();
+    return JSON.parse(row?.spent ?? "{}");
   }
   /** Waits until the run of a thread and so many tasks are put aside. */
   const aside = (thread: string, tasks = 1) =>
@@ -131,6 +144,30 @@ describe("tasks that wait", () => {
     await over(thread);
     const child = await server.get(`/chat/history/${childOf(stream)}`, as("alice"));
     assert.match(JSON.stringify(child.json.messages), /Counted/);
+  });
+
+  test("DEL-005 DUR-008 a drain that cuts a tree of tasks in mid-stream leaves what each has used, and not all that it was lent", async () => {
+    const thread = fresh();
+    const held = gate();
+    mock.answer("boss", inTurn(calls(task("middle")), { text: "It lasted." }));
+    mock.answer("other", inTurn(calls(task("gated")), { text: "Never." }));
+    mock.answer("worker", says("one two three", held.opened));
+    await start("lasting", thread);
+    await eventually("the words of the task's task", async () =>
+      mock.requests.some(({ model, text }) => model === "worker" && text.includes("Do it.")),
+    );
+
+    await server.stop();
+    const { output_tokens, input_tokens } = spentOn(thread);
+    await server.restart();
+    held.open();
+    // What came of the task is a question to a person, which nobody answers here.
+    await aside(thread, 0);
+    await server.post("/chat/abort", { thread_id: thread }, as("alice"));
+    await over(thread);
+
+    assert.ok(output_tokens !== undefined && output_tokens < 100, `${output_tokens}`);
+    assert.ok(input_tokens !== undefined && input_tokens > 0);
   });
 
   test("DEL-004 DUR-008 a durable run whose task waits holds no slot, and both go on after a SIGKILL and the decision", async () => {

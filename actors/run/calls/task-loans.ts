@@ -6,6 +6,9 @@ import type { RunScope } from "../scope/scope.ts";
 /** Output that is worth a model call: with less one waits for what others may give back. */
 const outputMin = 256;
 
+/** How long those who are stopped with the run may take to say what they have used. */
+const settleMs = 1_000;
+
 interface OpenLoan {
   readonly task_id: string;
   readonly reserved: Reservation;
@@ -67,6 +70,17 @@ export class TaskLoans {
           cost_usd: reserved.costUsd,
         });
     this.wake();
+  }
+
+  /** Resolves when all is given back, or after a while. */
+  async settled(): Promise<void> {
+    let isLate = false;
+    const timer = this.#scope.deps.env.timer(settleMs, () => {
+      isLate = true;
+      this.wake();
+    });
+    while (this.#loans.size + this.#asking > 0 && !isLate) await this.#repaid.promise;
+    timer.cancel();
   }
 
   /** Lets those look again who wait for something to be given back. */

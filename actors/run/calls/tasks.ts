@@ -149,6 +149,10 @@ export class Tasks implements TaskFamily {
     this.#loans.repay(loanId, used);
   }
 
+  settled(): Promise<void> {
+    return this.#loans.settled();
+  }
+
   /** Whoever asks for something goes on. Refuses with actor_lost when nobody waits for it. */
   #admit(taskId: string): void {
     if (!this.#open.has(taskId)) throw new SvcError("actor_lost");

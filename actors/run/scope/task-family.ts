@@ -51,4 +51,6 @@ export interface TaskFamily {
   share(taskId: string): Promise<SharedBudgets>;
   /** Takes back a loan. */
   repay(loanId: string, used: LoanUsed): void;
+  /** Waits a while for tasks that are stopped to give back what they were lent. */
+  settled(): Promise<void>;
 }
