@@ -6,10 +6,10 @@ import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason, RunPlace } from "../../bus/protocol/run.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { leaveOps } from "../../storage/tables/approvals.ts";
+import { abandonOps } from "../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
-import { closeWaitOp, closeWaitsOp, expireWaitsOp, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
+import { closeWaitsOp, expireWaitsOp, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { lostMax } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -146,10 +146,7 @@ async function endDurable(
 ): Promise<null> {
   const { run_id } = fiber.place;
   const { usage = null, step = 0 } = row.spent ?? {};
-  const asked = (await waitsOfRun(store, run_id)).filter(({ state }) => state === "open");
-  const left = asked.flatMap(({ wait_id, approval_id }) =>
-    approval_id === null ? [] : leaveOps(store, approval_id, "aborted", closeWaitOp(store, wait_id)),
-  );
+  const left = abandonOps(store, await waitsOfRun(store, run_id));
   const ops = () => [
     ...left,
     closeWaitsOp(store, run_id),

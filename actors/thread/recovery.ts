@@ -2,6 +2,7 @@ import { fibersAddress, isTaskSuffix, runAddress, splitThreadId, taskIdOf } from
 import { publishStatus } from "../../bus/frames/run-status.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { abandonOps } from "../../storage/tables/approvals.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { fiberById, loseFiberOp } from "../../storage/tables/fibers.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
@@ -17,7 +18,7 @@ import {
 } from "../../storage/tables/runs.ts";
 import { answerTaskOp, tasksAside } from "../../storage/tables/task-waits.ts";
 import { progressOp, takeThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
-import { closeWaitsOp, noThread } from "../../storage/tables/waits.ts";
+import { closeWaitsOp, noThread, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedFrame, type StreamAnswer } from "../log/earlier-answer.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { lostBackOffMs } from "../log/lost-steps.ts";
@@ -92,6 +93,7 @@ export async function closeInterrupted(
   const task_id = taskIdOf(state.suffix);
   await store.write([
     endOp(store, thread_key, left, head.next_seq - 1, env.now()),
+    ...abandonOps(store, await waitsOfRun(store, left.run_id)),
     closeWaitsOp(store, left.run_id),
     ...events.map((event) => appendOp(store, thread_key, event, number)),
     progressOp(store, before, head),

@@ -2,7 +2,7 @@ import { list } from "../store/list.ts";
 import { type Param, tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, json, nullable, oneOf, type RowIn, real, selectOne, table, text } from "../store/table.ts";
-import { answerWaitsOfApprovalOp, type WaitAnswer } from "./waits.ts";
+import { answerWaitsOfApprovalOp, closeWaitOp, type WaitAnswer, type WaitRow } from "./waits.ts";
 
 // A request for approval is a row of its own, for it outlives the call that has asked: equal calls share it while it is pending, and
 // once it is approved it lets equal calls pass for a while. Each call that waits for it is a row of `waits`, which is answered in the
@@ -229,6 +229,15 @@ export type WhyLeft = "timeout" | "aborted" | "superseded";
 export function leaveOps(store: TenantStore, id: string, why: WhyLeft, close: WriteOp): WriteOp[] {
   const closed = why === "timeout" ? ["expired", timeout] : ["denied", why === "aborted" ? aborted : superseded];
   return [store.op(lockApproval, [id]), close, store.op(leaveApproval, [...closed, id, id])];
+}
+
+/** The same for all that a run has open which does not go on. */
+export function abandonOps(store: TenantStore, waits: readonly WaitRow[]): WriteOp[] {
+  return waits.flatMap(({ wait_id, approval_id, state }) =>
+    approval_id === null || state !== "open"
+      ? []
+      : leaveOps(store, approval_id, "aborted", closeWaitOp(store, wait_id)),
+  );
 }
 
 /** Takes a grant that is good for one call. Refuses with conflict when another call has it. */

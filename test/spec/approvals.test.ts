@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
-import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, never, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
@@ -34,7 +34,7 @@ describe("approvals", () => {
   before(async () => {
     workspace = tempDir(atEnd);
     ({ server, mock } = await startChat(atEnd, {
-      models: ["scripted"],
+      models: ["scripted", "slow"],
       manifests: {
         plain: gate({ description: "Sums cost money." }),
         timed: gate({ ttl_seconds: 600 }),
@@ -68,6 +68,12 @@ describe("approvals", () => {
           ],
           approvals: [{ id: "publishes", tools: ["publish"] }],
         },
+        beside: {
+          ...gate({ ttl_seconds: 600 }),
+          execution: { tools: "parallel" },
+          delegation: { agents: [{ name: "slow" }] },
+        },
+        slow: { model: { id: "slow" } },
         waived: { tools, approvals: [{ id: "sums", tools: ["calculator"] }], limits: { max_wall_clock_seconds: 2 } },
       },
       env: { ...env, SVC_WORKSPACE_ROOT: workspace },
@@ -664,6 +670,23 @@ describe("approvals", () => {
       eventually("the end", async () => ((await log(of)).at(-1) === "Done." ? log(of) : undefined));
     assert.deepEqual((await done(thread)).slice(-4), ["audit", "tool_call", "wrote kept.txt (4 bytes)", "Done."]);
     assert.deepEqual((await done(expired)).slice(-2), ["[approval timeout] tool=calculator rule=sums", "Done."]);
+  });
+
+  test("APPR-009 a request whose run is cut off in another call is closed with it: nothing would come of a decision", async () => {
+    const thread = fresh();
+    say(calls(sum(unique()), ["task", { agent: "slow", prompt: "Take your time." }]), { text: "Never." });
+    mock.answer("slow", says("I am at", never));
+    const asking = await stream("beside", thread, "admin");
+    const { json } = await asking.until("approval_required");
+    await eventually("the other call", async () => mock.requests.some(({ model }) => model === "slow"));
+
+    await server.kill();
+    await server.restart();
+    const history = await server.get(`/chat/history/${thread}`, as("admin"));
+    const request = await server.get(`/approvals/${json.data.approval_id}`, as("admin"));
+
+    assert.match(history.text, /an earlier run was interrupted/);
+    assert.deepEqual([request.json.status, request.json.decision_note], ["denied", "aborted"]);
   });
 
   test("OPS-014 gates are counted by manifest, tool and rule, and decisions are audited", async () => {
