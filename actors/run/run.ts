@@ -187,9 +187,10 @@ export class Run implements LiveRun {
     }
   }
 
-  /** With the process its tasks end too. What they had used by then they say in a moment, and who goes on is to know no more than that. */
+  /** With the run its tasks are stopped. What they had used by then they say in a moment, where it counts for who goes on. */
   async #settleTasks(): Promise<void> {
-    if (this.#scope.abortReason === "shutdown") await this.#scope.run.tasks?.settled();
+    const { abortReason, cancellation, tree, run } = this.#scope;
+    if (abortReason === "shutdown" || (cancellation.cancelled && tree?.isShared)) await run.tasks?.settled();
   }
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */

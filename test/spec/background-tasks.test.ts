@@ -4,7 +4,7 @@ import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { compileProblems, compileSpec } from "../manifests/support.ts";
-import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, never, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { sqliteIn } from "../support/seed.ts";
@@ -337,6 +337,29 @@ describe("tasks in the background", () => {
     assert.equal((await server.post(path, { decision: "approved" }, as())).status, 200);
     assert.equal((await over(task_id)).status, "completed");
     await noBudgets();
+  });
+
+  test("DEL-005 DEL-006 what a task has used that is stopped with its run counts for those that go on beside it", async () => {
+    const thread = fresh();
+    const sum = ["calculator", { expression: `${++count}+2000` }] as const;
+    mock.answer("boss", inTurn(calls(beside("gated")), calls(task("second")), { text: "Never." }));
+    mock.answer("worker", inTurn(calls(sum), { text: "Counted." }));
+    mock.answer("other", says("one two three four five", never));
+    const stream = await server.stream("/chat/stream", turn("lead", "go", { thread_id: thread }), as("alice"));
+    await stream.until("approval_required");
+    await eventually("the words of the task", async () => mock.requests.at(-1)?.model === "other");
+
+    await server.post("/chat/abort", { thread_id: thread }, as("alice"));
+    const used = await eventually("a budget that nobody holds anything of", async () => {
+      const [budget] = rows("run_budgets");
+      const isHeld = rows("budget_shares").some(({ output_tokens }) => Number(output_tokens) > 0);
+      return rows("budget_shares").length === 1 && !isHeld ? budget?.output_tokens : undefined;
+    });
+    const written = await tokensOf(thread);
+    assert.equal((await server.request("DELETE", `/chat/history/${thread}`, as("alice"))).status, 200);
+    await noBudgets();
+
+    assert.equal(used, written);
   });
 
   test("DEL-006 a run that was killed leaves its tasks, which are asked for by the next turn", async () => {
