@@ -92,7 +92,10 @@ export class HandedCalls {
   }
 }
 
-/** What the model has thought and said in the step that an event has; null for an event that is none of its. */
+/**
+ * What the model has thought and said in the step that an event has; null for an event that is none of its, and for the work on a
+ * subtask, which is told to nobody.
+ */
 export function saidIn({
   kind,
   role,
@@ -100,7 +103,8 @@ export function saidIn({
   extra,
 }: Pick<LogEvent, "kind" | "role" | "content" | "extra">): { readonly thought: string; readonly text: string } | null {
   const metadata = extra?.metadata;
-  if (kind !== "message" || role !== "assistant" || metadata?.source === "client") return null;
+  const isTold = metadata?.source !== "client" && metadata?.subtask === undefined;
+  if (kind !== "message" || role !== "assistant" || !isTold) return null;
   const thought = (readableThinking(metadata?.thinking) ?? []).map(({ thinking }) => thinking).join("");
   return { thought, text: content };
 }

@@ -16,7 +16,7 @@ const { env, keys } = apiKeys({
   bob: { tenant_id: "globex", scopes: ["*"] },
   watcher: { scopes: ["runs:read"] },
 });
-const models = ["plain", "tools", "held", "broken", "survives", "replayed"];
+const models = ["plain", "tools", "held", "broken", "survives", "replayed", "planner"];
 type Event = OpenAI.Responses.ResponseStreamEvent;
 
 describe("responses in the background", () => {
@@ -31,12 +31,24 @@ describe("responses in the background", () => {
       manifests: {
         ...Object.fromEntries(entries),
         durable: { model: { id: "plain" }, execution: { mode: "durable" } },
+        planner: { pattern: "plan_execute", model: { id: "planner" }, tools: ["calculator"] },
+        "durable-planner": {
+          ...{ pattern: "plan_execute", model: { id: "planner" }, tools: ["calculator"] },
+          execution: { mode: "durable" },
+        },
       },
       env: { ...env, SVC_FIBER_MAX_ATTEMPTS: "1" },
     }));
     mock.answer("plain", { text: "The answer." });
     mock.answer("tools", inTurn({ text: "First. ", ...calls(["calculator", { expression: "6*7" }]) }, { text: "42." }));
     mock.answer("broken", failure(400));
+    mock.answer("planner", ({ body }) => {
+      const text = JSON.stringify(body.messages);
+      if (text.includes("You plan the work")) return { text: '{"subtasks":[{"title":"Add","task":"Add them."}]}' };
+      if (text.includes("The parts of the work are over")) return { text: "It is 42." };
+      const adds = { text: "Let me add. ", ...calls(["calculator", { expression: "40+2" }]) };
+      return text.includes('"role":"tool"') ? { text: "Added: 42." } : adds;
+    });
   });
 
   type Fields = Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>;
@@ -106,6 +118,32 @@ describe("responses in the background", () => {
     const last = events.at(-1);
     assert.ok(last?.type === "response.completed");
     assert.deepEqual(last.response, JSON.parse(JSON.stringify(await rawResponse(id))));
+  });
+
+  test("the work on subtasks is no part of a response, streamed, polled, read again, or waited for", async () => {
+    const client = clientOf(keys.ann);
+    const messages = [{ role: "user" as const, content: "hi" }];
+
+    const live: Event[] = await Array.fromAsync(
+      await client.responses.create({ model: "planner", input: "hi", stream: true }),
+    );
+    const polled = await ended((await ask("planner")).id);
+    const replayed: Event[] = await Array.fromAsync(await client.responses.retrieve(polled.id, { stream: true }));
+    const chunks = await Array.fromAsync(
+      await client.chat.completions.create({ model: "durable-planner", messages, stream: true }),
+    );
+
+    const told = live.at(-1);
+    const again = replayed.at(-1);
+    assert.ok(told?.type === "response.completed" && again?.type === "response.completed");
+    const read = await client.responses.retrieve(told.response.id);
+    assert.deepEqual(read.output, told.response.output);
+    for (const { output } of [told.response, read, polled, again.response])
+      assert.deepEqual(
+        output.map((item) => item.type === "message" && item.content.map((part) => "text" in part && part.text)),
+        [["It is 42."]],
+      );
+    assert.equal(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join(""), "It is 42.");
   });
 
   test("DUR-014 who listens while it goes on is told each step as it comes, and the end", async () => {
