@@ -17,6 +17,8 @@ import type { ModelReply } from "./provider.ts";
 export class ChunkReader extends EventStream {
   readonly #calls = new CallDrafts();
   #finish: string | null = null;
+  /** The model has said that it will not, in the place that OpenAI has for that. */
+  #isRefused = false;
   #usage: TokenCount | null = null;
   #done = false;
 
@@ -44,6 +46,10 @@ export class ChunkReader extends EventStream {
     } else if (Array.isArray(delta.content)) {
       for (const part of delta.content) this.#takePart(part);
     }
+    if (typeof delta.refusal === "string" && delta.refusal !== "") {
+      this.#isRefused = true;
+      this.say(delta.refusal);
+    }
     if (Array.isArray(delta.tool_calls)) {
       let characters = 0;
       for (const part of delta.tool_calls) characters += this.#calls.take(part);
@@ -53,11 +59,13 @@ export class ChunkReader extends EventStream {
 
   protected override reply(): ModelReply {
     if (!this.#done && this.#finish === null) throw new ChunkError("the stream ended before the answer did");
+    const stop_reason = this.#isRefused ? "refusal" : stopReasonOf(this.#finish, this.#calls.size > 0);
     return {
       text: this.text,
       reasoning: this.reasoning,
-      tool_calls: this.#calls.finish(),
-      stop_reason: stopReasonOf(this.#finish, this.#calls.size > 0),
+      // What was asked for before it is not done.
+      tool_calls: stop_reason === "refusal" ? [] : this.#calls.finish(),
+      stop_reason,
       usage: this.#usage,
     };
   }
@@ -74,5 +82,5 @@ export class ChunkReader extends EventStream {
 
 function saysOnlyContent({ delta, finish_reason }: Choice): boolean {
   if (!delta || finish_reason) return false;
-  return !(delta.tool_calls?.length || delta.reasoning_content || delta.reasoning);
+  return !(delta.tool_calls?.length || delta.reasoning_content || delta.reasoning || delta.refusal);
 }

@@ -23,6 +23,8 @@ interface Delta {
   readonly content?: string | readonly ContentPart[] | null;
   readonly reasoning_content?: string | null;
   readonly reasoning?: string | null;
+  /** What OpenAI's models say in the place of an answer that was to fit a schema. */
+  readonly refusal?: string | null;
   readonly tool_calls?: readonly CallPart[];
 }
 

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIError, BadRequestError } from "openai";
-import { startChat } from "../support/chat.ts";
+import { chunk, startChat } from "../support/chat.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-const models = ["good", "bad", "mended", "plain"];
+const models = ["good", "bad", "mended", "plain", "refuses"];
 const schema = {
   type: "object",
   properties: { answer: { type: "integer" } },
@@ -36,6 +36,9 @@ describe("the form of an answer", () => {
     mock.answer("bad", { text: "It is 42." });
     mock.answer("mended", { text: '{"answer": "42"}' }, { text: '{"answer": 42}' });
     mock.answer("plain", { text: '{"own": true}' });
+    mock.answer("refuses", {
+      steps: [{ send: `${chunk({ refusal: "I will not." }, null)}${chunk({}, "stop")}data: [DONE]\n\n` }],
+    });
     client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
   });
 
@@ -66,6 +69,14 @@ describe("the form of an answer", () => {
     assert.deepEqual([told.json_schema.schema, told.json_schema.strict], [schema, true]);
     assert.equal(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join(""), '{"answer": 42}');
     assert.ok(bad instanceof APIError && bad.status === 502, String(bad));
+  });
+
+  test("a model that refuses is not asked again, and its words are shown for what they are", async () => {
+    const asked = mock.requests.length;
+    const { choices } = await ask("refuses", { response_format: format });
+
+    assert.deepEqual([choices[0]?.message.content, choices[0]?.finish_reason], ["I will not.", "content_filter"]);
+    assert.equal(mock.requests.length, asked + 1);
   });
 
   test("json_object is any object, and the manifest's own schema goes before", async () => {

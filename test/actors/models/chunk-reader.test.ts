@@ -231,6 +231,25 @@ for (const [finish, reason] of [
   });
 }
 
+test("STREAM-047 what OpenAI's models say in the place of an answer is the answer, and a refusal", () => {
+  const { reply, listener } = read(
+    choice({ role: "assistant", content: null, refusal: "" }) + choice({ content: "No. ", refusal: null }).repeat(2),
+    choice({ refusal: "I will " }) + choice({ refusal: "not." }),
+    choice({}, "stop") + done,
+  );
+
+  assert.deepEqual([reply.text, reply.stop_reason, reply.tool_calls], ["No. No. I will not.", "refusal", []]);
+  assert.equal(listener.text, "No. No. I will not.");
+});
+
+test("STREAM-047 what an answer has asked for that was refused is not done", () => {
+  const call = { index: 0, id: "x", function: { name: "f", arguments: "{}" } };
+
+  const { reply } = read(choice({ content: "Well" }), choice({ tool_calls: [call] }, "content_filter"), done);
+
+  assert.deepEqual([reply.text, reply.stop_reason, reply.tool_calls], ["Well", "refusal", []]);
+});
+
 test("STREAM-047 a stream that ends without a reason has stop reason unknown", () => {
   assert.equal(read(choice({ content: "a" }), done).reply.stop_reason, "unknown");
 });
