@@ -6,6 +6,8 @@ export interface AnswerReader<Reply> {
   readonly isStreamed: boolean;
   /** Of an answer that is one document. */
   readonly documentBytesMax: number;
+  /** The provider has said its last word: what still comes of the stream does not count. */
+  readonly isOver: boolean;
   /** Takes what the socket gave of a stream. */
   push(chunk: Buffer): void;
   /** The stream is over. */

@@ -18,6 +18,7 @@ interface EmbeddingDocument {
 export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
   readonly text = "";
   readonly isStreamed = false;
+  readonly isOver = false;
   readonly documentBytesMax = documentBytesMax;
   readonly #request: EmbeddingRequest;
 

@@ -83,6 +83,10 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     return this.#text;
   }
 
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
   /** Reads one event. Throws ChunkError. */
   protected abstract take(payload: string): void;
   /** The reply when the body is over. Throws ChunkError when it was cut off. */

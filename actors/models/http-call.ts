@@ -1,4 +1,4 @@
-import type { Env } from "../../bus/env.ts";
+import type { Env, Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { ResponseControl, ResponseHandler } from "../../governance/egress/connection.ts";
 import type { ResponseHead } from "../../governance/egress/response-head.ts";
@@ -9,6 +9,8 @@ import { ModelFailure } from "./provider.ts";
 
 /** Of an error body. */
 const errorBytesMax = 64 * 1024;
+/** How long an answer whose last word has come may take to end, so that its connection can be used again. */
+const endMs = 1_000;
 
 interface CallContext<Reply> {
   readonly env: Env;
@@ -37,6 +39,8 @@ export class HttpCall<Reply> implements ResponseHandler {
   /** Collects a body that is not an event stream. */
   #whole: Buffer[] | null = null;
   #wholeBytes = 0;
+  /** Runs while the end of an answer is waited for that has said its last word. */
+  #ending: Timer | null = null;
 
   constructor(context: CallContext<Reply>) {
     this.#context = context;
@@ -92,7 +96,10 @@ export class HttpCall<Reply> implements ResponseHandler {
       this.#reader.push(chunk);
     } catch (error) {
       this.#break(error);
+      return;
     }
+    // Nearly always the end comes with the last word.
+    if (this.#reader.isOver) this.#context.env.soon(() => this.#awaitEnd());
   }
 
   onResponseEnd(): void {
@@ -102,6 +109,26 @@ export class HttpCall<Reply> implements ResponseHandler {
       if (!this.#context.sendDifferently(failure)) this.#fail(failure);
       return;
     }
+    this.#finish();
+  }
+
+  onResponseError(error: Error): void {
+    if (this.#settled) return;
+    // Everything has been said: how the connection ends does not matter.
+    if (this.#whole === null && this.#reader.isOver) this.#finish();
+    else this.#break(error);
+  }
+
+  #awaitEnd(): void {
+    if (this.#settled || !this.#reader.isOver) return;
+    this.#ending ??= this.#context.env.timer(endMs, () => {
+      this.#controller?.abort();
+      this.#finish();
+    });
+  }
+
+  #finish(): void {
+    this.#stopEnding();
     try {
       const reply =
         this.#whole === null ? this.#reader.end() : this.#reader.whole(Buffer.concat(this.#whole).toString("utf8"));
@@ -115,8 +142,9 @@ export class HttpCall<Reply> implements ResponseHandler {
     }
   }
 
-  onResponseError(error: Error): void {
-    this.#break(error);
+  #stopEnding(): void {
+    this.#ending?.cancel();
+    this.#ending = null;
   }
 
   #collect(whole: Buffer[], chunk: Buffer): void {
@@ -143,6 +171,7 @@ export class HttpCall<Reply> implements ResponseHandler {
   #fail(failure: Error): void {
     if (this.#settled) return;
     this.#settled = true;
+    this.#stopEnding();
     this.#reject(failure);
     this.#controller?.abort();
   }

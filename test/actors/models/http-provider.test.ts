@@ -330,6 +330,21 @@ for (const [model, message, partial] of [
   });
 }
 
+for (const [name, step] of [
+  ["is lost", { cut: "reset" }],
+  ["stays open", { hold: "forever" }],
+] as const)
+  test(`an answer whose last word has come is whole, also when its connection ${name} then`, async () => {
+    const said = 'data: {"choices":[{"delta":{"content":"Hello"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+    mock.answer("ended", { steps: [{ send: said }, { waitMs: 20 }, step] });
+
+    const { reply } = await ask("ended");
+    const after = await ask("mock-text");
+
+    assert.deepEqual([reply.text, reply.stop_reason], ["Hello", "end_turn"]);
+    assert.equal(after.reply.stop_reason, "end_turn");
+  });
+
 test("a malformed event breaks the answer, with what was said before it", async () => {
   const failed = await failureOf("mock-malformed");
 
