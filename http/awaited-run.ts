@@ -6,6 +6,7 @@ import { type AcceptedRun, decodeAnswer, type SubmitTurn } from "../bus/protocol
 import { threadByKey } from "../storage/tables/threads.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
 import { jsonText, type Reply } from "./exchange/reply.ts";
+import { channelOf } from "./exchange/sse.ts";
 import { type FollowedRun, RunFollower } from "./run-follower.ts";
 import { durableRun } from "./run-record.ts";
 
@@ -42,7 +43,8 @@ export async function answerOfRun(
 ): Promise<Reply> {
   const found = await findRun(context, awaited);
   const { promise, resolve } = Promise.withResolvers<string>();
-  const awaiting = new AwaitedRun(context, awaited, found, (text, last) => last && resolve(text));
+  const atEnd: Channel = { writable: true, onWritable: (work) => work(), send: (text, last) => last && resolve(text) };
+  const awaiting = new AwaitedRun(context, awaited, found, atEnd);
   onGone(() => awaiting.close());
   const { status, body } = decodeAnswer(await promise);
   return jsonText(body, status, status < 400 ? undefined : once);
@@ -54,10 +56,7 @@ export async function streamOfRun(context: HttpContext, awaited: Awaited): Promi
   return {
     kind: "stream",
     open(stream) {
-      const awaiting = new AwaitedRun(context, awaited, found, (text, last) => {
-        if (last) stream.end(text);
-        else stream.write(text);
-      });
+      const awaiting = new AwaitedRun(context, awaited, found, channelOf(stream));
       stream.onClose(() => awaiting.close());
     },
   };
@@ -81,17 +80,19 @@ class AwaitedRun implements LiveTurn {
   readonly #follower: RunFollower;
   readonly #limit: Timer;
 
-  constructor(context: HttpContext, awaited: Awaited, { run, thread }: FollowedRun, send: Channel["send"]) {
+  constructor(context: HttpContext, awaited: Awaited, { run, thread }: FollowedRun, client: Channel) {
     const { turn, wait_ms } = awaited;
     this.#context = context;
     context.turns.add(this);
     this.#limit = context.env.timer(wait_ms, () => this.fail(new SvcError("run_goes_on", { subject: run.run_id })));
     const channel: Channel = {
-      writable: true,
-      onWritable: (work) => work(),
+      get writable() {
+        return client.writable;
+      },
+      onWritable: (work) => client.onWritable(work),
       send: (text, last) => {
         if (last) this.close();
-        send(text, last);
+        client.send(text, last);
       },
     };
     this.#follower = new RunFollower(context, {

@@ -2,7 +2,7 @@ import { responseStream } from "../bus/frames/responses.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import type { HttpContext } from "./context.ts";
 import type { Reply } from "./exchange/reply.ts";
-import type { EventStream } from "./exchange/sse.ts";
+import { channelOf, type EventStream } from "./exchange/sse.ts";
 import { RunFollower } from "./run-follower.ts";
 import { findResponse, headOf, type StoredResponse } from "./stored-response.ts";
 
@@ -29,19 +29,12 @@ function tellResponse(
   startingAfter: number,
   stream: EventStream,
 ): void {
-  let number = 0;
-  const send = (text: string, last: boolean): void => {
-    const isSeen = number++ <= startingAfter;
-    if (last) stream.end(isSeen ? "" : text);
-    else if (!isSeen) stream.write(text);
-  };
-  const channel = { writable: true, onWritable: (work: () => void) => work(), send };
   const follower = new RunFollower(context, {
     store,
     suffix: found.thread.suffix,
     firstSeq: found.firstSeq,
     find: async () => ({ ...(await findResponse(store, found.id)), final: null, failure: "the turn has failed" }),
-    output: responseStream(channel, headOf(found), "", 0),
+    output: responseStream(channelOf(stream), headOf(found), "", 0, startingAfter),
     tellsBegin: true,
   });
   stream.onClose(() => follower.close());

@@ -144,13 +144,20 @@ export class RunFollower implements ThreadListener {
         const said = saidIn(event);
         if (said === null) continue;
         // What was said before is a step of its own.
-        output.frame("tool_start", {}, -1);
-        if (said.thought !== "") output.thinking(said.thought);
-        if (said.text !== "") output.text(said.text);
+        if (await this.#room()) output.frame("tool_start", {}, -1);
+        if (said.thought !== "" && (await this.#room())) output.thinking(said.thought);
+        if (said.text !== "" && (await this.#room())) output.text(said.text);
         this.#lastWords = said.text === "" ? null : said.text;
       }
     }
-    if (isOver && !this.#isClosed) this.#end(found);
+    if (isOver && (await this.#room())) this.#end(found);
+  }
+
+  /** Waits while the client has not taken what it was told; false when nobody is told any more. */
+  async #room(): Promise<boolean> {
+    const { output } = this.#of;
+    while (!this.#isClosed && !output.writable) await new Promise<void>((resolve) => output.onWritable(resolve));
+    return !this.#isClosed;
   }
 
   #end({ run, final, failure }: FollowedRun): void {

@@ -48,20 +48,30 @@ export function responseAnswer(channel: Channel, head: ResponseHead, requestId: 
   };
 }
 
-/** POST /v1/responses with `stream`. `firstNumber` is the sequence number of the first event. */
+/**
+ * POST /v1/responses with `stream`. `firstNumber` is the sequence number of the first event; those up to `startingAfter` were seen and are
+ * left out. Events that are told together leave in one piece: the end of an item repeats all its words, and several pieces of them would
+ * wait for a client that is not behind.
+ */
 export function responseStream(
   channel: Channel,
   head: ResponseHead,
   requestId: string,
   firstNumber: number,
+  startingAfter = -1,
 ): RunOutput {
   let sequence_number = firstNumber;
-  const event = (type: string, fields: object): string => {
-    const text = `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...fields })}\n\n`;
+  let piece = "";
+  const tell: Tell = (type, fields) => {
+    if (sequence_number > startingAfter)
+      piece += `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...fields })}\n\n`;
     sequence_number++;
-    return text;
   };
-  const tell: Tell = (type, fields) => channel.send(event(type, fields), false);
+  const pass = (last = false): void => {
+    const told = piece;
+    piece = "";
+    if (last || told !== "") channel.send(told, last);
+  };
   const items = new OutputItems(head.id, tell);
   const queued: ResponseState = { status: "queued", output: [], stop_reason: null, usage: null };
   const begun: ResponseState = { ...queued, status: "in_progress" };
@@ -75,24 +85,34 @@ export function responseStream(
       const response = responseObject(head, isQueued ? queued : begun);
       tell("response.created", { response });
       tell(isQueued ? "response.queued" : "response.in_progress", { response });
+      pass();
     },
-    text: (delta) => items.add("msg", delta),
-    thinking: (delta) => items.add("rs", delta),
-    frame: (name) => {
+    text(delta) {
+      items.add("msg", delta);
+      pass();
+    },
+    thinking(delta) {
+      items.add("rs", delta);
+      pass();
+    },
+    frame(name) {
       // One that has waited for its turn.
       if (name === "turn_started") tell("response.in_progress", { response: responseObject(head, begun) });
       else items.frame(name);
+      pass();
     },
     finished(result) {
       const state = endOf(result, items);
       const response = responseObject(head, state);
       if (result.failure !== null) response.error = { code: "server_error", message: result.failure };
       const ended = state.status === "completed" || state.status === "failed" ? state.status : "incomplete";
-      channel.send(event(`response.${ended}`, { response }), true);
+      tell(`response.${ended}`, { response });
+      pass(true);
     },
     failed(error: SvcError) {
       const { code } = error;
-      channel.send(event("error", { code, message: failureText(error, requestId), param: null }), true);
+      tell("error", { code, message: failureText(error, requestId), param: null });
+      pass(true);
     },
   };
 }

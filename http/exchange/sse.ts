@@ -1,4 +1,5 @@
 import { doneMark, keepAlive } from "../../bus/frames/frames.ts";
+import type { Channel } from "../../bus/protocol/channel.ts";
 import { type Member, TurnoverSet } from "../../bus/turnover.ts";
 
 // Event streams and their slow readers. What a client does not take waits here, at most 1 MiB behind the piece that is being
@@ -203,6 +204,20 @@ export class EventStream implements Member {
     this.#onDrained = null;
     onDrained?.();
   }
+}
+
+/** The stream as a channel: whoever asks whether it is writable holds back what its client has no room for. */
+export function channelOf(stream: EventStream): Channel {
+  return {
+    get writable() {
+      return stream.drained;
+    },
+    onWritable: (work) => stream.whenDrained(work),
+    send(text, last) {
+      if (last) stream.end(text);
+      else stream.write(text);
+    },
+  };
 }
 
 /** Every open stream of an http thread. */

@@ -96,6 +96,7 @@ describe("who waits for a durable run", () => {
     const { onGone, go } = connection();
     const heard = { text: "", ends: 0 };
     const stream = {
+      drained: true,
       write(text: string) {
         heard.text += text;
       },

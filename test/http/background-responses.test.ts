@@ -16,7 +16,7 @@ const { env, keys } = apiKeys({
   bob: { tenant_id: "globex", scopes: ["*"] },
   watcher: { scopes: ["runs:read"] },
 });
-const models = ["plain", "tools", "held", "broken", "survives", "replayed", "planner"];
+const models = ["plain", "tools", "held", "broken", "survives", "replayed", "planner", "long"];
 type Event = OpenAI.Responses.ResponseStreamEvent;
 
 describe("responses in the background", () => {
@@ -42,6 +42,9 @@ describe("responses in the background", () => {
     mock.answer("plain", { text: "The answer." });
     mock.answer("tools", inTurn({ text: "First. ", ...calls(["calculator", { expression: "6*7" }]) }, { text: "42." }));
     mock.answer("broken", failure(400));
+    // Each character is six on the wire, and an item has its words in it four times: more than a connection takes at once.
+    const words = "\u0001".repeat(190_000);
+    mock.answer("long", inTurn({ text: words, ...calls(["calculator", { expression: "1+1" }]) }, { text: words }));
     mock.answer("planner", ({ body }) => {
       const text = JSON.stringify(body.messages);
       if (text.includes("You plan the work")) return { text: '{"subtasks":[{"title":"Add","task":"Add them."}]}' };
@@ -118,6 +121,23 @@ describe("responses in the background", () => {
     const last = events.at(-1);
     assert.ok(last?.type === "response.completed");
     assert.deepEqual(last.response, JSON.parse(JSON.stringify(await rawResponse(id))));
+  });
+
+  test("a long response that is over comes whole to a client that reads it", async () => {
+    const { id } = await ended((await ask("long")).id);
+    const client = clientOf(keys.ann);
+
+    const events: Event[] = await Array.fromAsync(await client.responses.retrieve(id, { stream: true }));
+    const rest: Event[] = await Array.fromAsync(
+      await client.responses.retrieve(id, { stream: true, starting_after: 8 }),
+    );
+
+    assert.deepEqual(
+      events.map(({ sequence_number }) => sequence_number),
+      events.map((_, n) => n),
+    );
+    assert.equal(events.at(-1)?.type, "response.completed");
+    assert.deepEqual(rest, events.slice(9));
   });
 
   test("the work on subtasks is no part of a response, streamed, polled, read again, or waited for", async () => {
