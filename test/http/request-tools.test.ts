@@ -411,6 +411,40 @@ describe("tools of a request", () => {
     );
   });
 
+  test("a call whose arguments are an empty text has none, over both routes", async () => {
+    const bare = { name: "get_time", parameters: { type: "object", properties: {} } };
+    const called = { id: "call_1", type: "function" as const, function: { name: bare.name, arguments: "" } };
+    const given = () => {
+      const message = shown(last("plain")).find(({ role }) => role === "assistant");
+      return (message as { tool_calls?: (typeof called)[] } | undefined)?.tool_calls?.map((call) => call.function);
+    };
+
+    await client.chat.completions.create({
+      model: "plain",
+      tools: [{ type: "function", function: bare }],
+      messages: [
+        { role: "user", content: "go" },
+        { role: "assistant", content: null, tool_calls: [called] },
+        { role: "tool", tool_call_id: "call_1", content: "noon" },
+      ],
+    });
+    const completed = given();
+    await client.responses.create({
+      model: "plain",
+      tools: [{ type: "function", ...bare, strict: false }],
+      input: [
+        { role: "user", content: "go" },
+        { type: "function_call", call_id: "call_1", name: bare.name, arguments: "" },
+        { type: "function_call_output", call_id: "call_1", output: "noon" },
+      ],
+    });
+
+    assert.deepEqual(
+      [completed, given()],
+      [[{ name: bare.name, arguments: "{}" }], [{ name: bare.name, arguments: "{}" }]],
+    );
+  });
+
   test("arguments that are no JSON never leave the server", async () => {
     const completion = await ask("garbled", "go");
 

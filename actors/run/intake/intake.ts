@@ -224,7 +224,8 @@ function checkCalls(calls: unknown, index: number): void {
   if (!Array.isArray(calls)) throw malformed(index, "tool_calls", "must be a list");
   for (const [at, call] of calls.entries()) {
     const text: unknown = call?.function?.arguments;
-    if (text === undefined) continue;
+    // Some clients have no arguments for a function that takes none.
+    if (text === undefined || text === "") continue;
     try {
       JSON.parse(String(text));
     } catch {
