@@ -4,12 +4,16 @@ import { soundText } from "./sound-text.ts";
 
 /** More calls in one answer than this are an attack or a defect. */
 const callsMax = 1024;
+/** How often it is looked in vain whether a call is whole: each time all of its arguments are read. */
+const looksMax = 8;
 
 interface CallDraft {
   readonly index: number;
   id: string;
   name: string;
   arguments: string;
+  /** Whether they end as those of a whole call do. To ask them themselves makes one text of all their pieces each time. */
+  mayBeWhole: boolean;
 }
 
 /** Puts the tool calls of one answer together from the pieces in which they come. */
@@ -17,6 +21,7 @@ export class CallDrafts {
   readonly #drafts: CallDraft[] = [];
   /** The draft that a piece with this index goes on with. */
   readonly #open = new Map<number, CallDraft>();
+  #looks = 0;
 
   get size(): number {
     return this.#drafts.length;
@@ -27,13 +32,14 @@ export class CallDrafts {
     if (typeof part !== "object" || part === null) return 0;
     const id = text(part.id);
     const name = text(part.function?.name);
-    const words = text(part.function?.arguments);
-    const draft = this.#draftOf(part.index, id, name);
+    const words = argumentsOf(part.function?.arguments);
+    const draft = this.#draftOf(part.index, id, name, words);
     const before = draft.id.length + draft.name.length;
     if (id !== "") draft.id = id;
     // A name comes once, in pieces at some providers; others repeat it whole with every piece of the arguments.
     if (name !== draft.name) draft.name += name;
     draft.arguments += words;
+    if (words !== "") draft.mayBeWhole = words.endsWith("}");
     return Math.max(0, draft.id.length + draft.name.length - before) + words.length;
   }
 
@@ -47,18 +53,45 @@ export class CallDrafts {
     );
   }
 
-  #draftOf(index: unknown, id: string, name: string): CallDraft {
+  #draftOf(index: unknown, id: string, name: string, words: string): CallDraft {
     const numbered = typeof index === "number" && Number.isFinite(index);
     const open = numbered ? this.#open.get(index) : this.#drafts.at(-1);
     // Some providers number all calls alike, or not at all: then another id is another call.
-    const another = open === undefined || (id !== "" && open.id !== "" && id !== open.id);
+    const another =
+      open === undefined ||
+      (id !== "" && open.id !== "" && id !== open.id) ||
+      (id === "" && this.#isBehind(open, name, words));
     if (!another && (numbered || id !== "" || name === "")) return open;
     if (this.#drafts.length >= callsMax) throw new ChunkError("the answer asks for too many tool calls");
-    const draft: CallDraft = { index: numbered ? index : this.#drafts.length, id: "", name: "", arguments: "" };
+    const draft: CallDraft = {
+      index: numbered ? index : this.#drafts.length,
+      id: "",
+      name: "",
+      arguments: "",
+      mayBeWhole: false,
+    };
     this.#drafts.push(draft);
     this.#open.set(draft.index, draft);
     return draft;
   }
+
+  /** Whether a piece without an id begins a call behind a whole one: Google's come so, each in one piece. */
+  #isBehind(open: CallDraft, name: string, words: string): boolean {
+    if (name === "" || open.name === "" || (name === open.name && !words.startsWith("{"))) return false;
+    if (!open.mayBeWhole || this.#looks >= looksMax) return false;
+    try {
+      JSON.parse(open.arguments);
+      return true;
+    } catch {
+      this.#looks++;
+      return false;
+    }
+  }
+}
+
+/** Some servers send the arguments themselves, and not their text. */
+function argumentsOf(value: unknown): string {
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : text(value);
 }
 
 function text(value: unknown): string {

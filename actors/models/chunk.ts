@@ -39,7 +39,7 @@ export interface ContentPart {
 export interface CallPart {
   readonly index?: number;
   readonly id?: string;
-  readonly function?: { readonly name?: string; readonly arguments?: string };
+  readonly function?: { readonly name?: string; readonly arguments?: string | object };
 }
 
 /** Token counts under all the names that providers give them. */

@@ -176,6 +176,44 @@ test("calls that a provider numbers alike, or not at all, are told apart by thei
   assert.deepEqual(unnumbered.reply.tool_calls, wanted);
 });
 
+test("whole calls that are numbered alike and have no ids are told apart", () => {
+  const call = (name: string, words: string) =>
+    choice({ tool_calls: [{ index: 0, id: "", function: { name, arguments: words } }] });
+
+  const { reply } = read(
+    call("f", '{"a":{"b":1}}') + call("f", '{"a":2}') + call("g", "{}"),
+    // In pieces, with the name in each of them.
+    call("h", '{"a":') + call("h", '{"b":1}') + call("h", "}"),
+    done,
+  );
+
+  assert.deepEqual(
+    reply.tool_calls.map(({ name, arguments: words }) => [name, words]),
+    [
+      ["f", '{"a":{"b":1}}'],
+      ["f", '{"a":2}'],
+      ["g", "{}"],
+      ["h", '{"a":{"b":1}}'],
+    ],
+  );
+});
+
+test("many pieces that each look like a whole call are one call", () => {
+  const piece = choice({ tool_calls: [{ index: 0, function: { name: "f", arguments: `{"a":"${"x".repeat(200)}}` } }] });
+
+  const { reply } = read(piece.repeat(20_000), done);
+
+  assert.equal(reply.tool_calls.length, 1);
+});
+
+test("arguments that come themselves, and not as a text, are read", () => {
+  const call = { id: "x", index: 0, function: { name: "f", arguments: { city: "Riga" } } };
+
+  const { reply } = read(choice({ tool_calls: [call] }), done);
+
+  assert.deepEqual(reply.tool_calls, [{ id: "x", name: "f", arguments: '{"city":"Riga"}' }]);
+});
+
 test("a fragment without a number goes on with the call before it", () => {
   const { reply } = read(
     choice({ tool_calls: [{ id: "x", function: { name: "f", arguments: '{"a"' } }] }),
