@@ -37,7 +37,7 @@ const CompletionRequest = Type.Object(
     max_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
     max_completion_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "As max_tokens." }))),
     temperature: Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 2 }))),
-    n: Type.Optional(nullable(Type.Integer({ description: "1 is accepted; more is refused." }))),
+    n: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "1 is accepted; more is refused." }))),
     seed: Type.Optional(Type.Unknown({ description: noEffect })),
     top_p: Type.Optional(Type.Unknown({ description: noEffect })),
     frequency_penalty: Type.Optional(Type.Unknown({ description: noEffect })),

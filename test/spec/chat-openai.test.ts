@@ -372,6 +372,7 @@ describe("the OpenAI surface", () => {
       [{ model: 7 }, "model"],
       [{ temperature: 3 }, "temperature"],
       [{ max_tokens: 0 }, "max_tokens"],
+      [{ n: 0 }, "n"],
       [{ user: 7 }, "user"],
       [
         { messages: [{ role: "assistant", tool_calls: [{ function: { name: "f", arguments: "{broken" } }] }, ...hi] },
