@@ -34,6 +34,9 @@ export function orderedId(env: Env): string {
   return env.now().toString(16).padStart(timeDigits, "0") + env.id().slice(timeDigits);
 }
 
+/** The longest time that the event loop's own timers know; what is longer would be due at once. */
+const delayMsMax = 2 ** 31 - 1;
+
 /** 256 ids are made from one call for random bytes, which costs as much as one id would. */
 const idBatchBytes = 4096;
 
@@ -54,8 +57,12 @@ export function systemEnv(): Env {
     },
     random: Math.random,
     timer(delayMs, work) {
-      const handle = setTimeout(work, delayMs);
-      handle.unref();
+      let handle: NodeJS.Timeout;
+      const wait = (leftMs: number): void => {
+        handle = leftMs > delayMsMax ? setTimeout(wait, delayMsMax, leftMs - delayMsMax) : setTimeout(work, leftMs);
+        handle.unref();
+      };
+      wait(delayMs);
       return { cancel: () => clearTimeout(handle) };
     },
     defer: (work) => void setImmediate(work),

@@ -32,6 +32,12 @@ export interface RunningTasks {
 
 const afterFailureMs = 60_000;
 
+/** A task may be a plugin's, in JavaScript: what is no time would be now, again and again. */
+function checkedPause(pauseMs: unknown): number {
+  if (typeof pauseMs === "number" && pauseMs >= 0 && pauseMs < Number.POSITIVE_INFINITY) return pauseMs;
+  throw new Error("the task has not answered how many milliseconds later it is due again");
+}
+
 /** One task, never twice at a time. */
 class TaskLine {
   readonly task: PeriodicTask;
@@ -86,10 +92,13 @@ export function startTasks(
   const repeat = async (line: TaskLine): Promise<void> => {
     const { task } = line;
     if (stopped && !task.whileDraining) return;
-    const pauseMs = await line.once("due").catch((error: unknown) => {
-      log.warn({ err: error, task: task.name }, "a periodic task failed");
-      return afterFailureMs;
-    });
+    const pauseMs = await line
+      .once("due")
+      .then(checkedPause)
+      .catch((error: unknown) => {
+        log.warn({ err: error, task: task.name }, "a periodic task failed");
+        return afterFailureMs;
+      });
     env.timer(pauseMs, () => void repeat(line));
   };
   for (const line of lines) if (isBegun(line.task)) void repeat(line);

@@ -189,3 +189,19 @@ test("a simulation does what is to happen soon before any other event, and not o
   assert.deepEqual(done, ["event", "soon", "later", "stuck"]);
   await assert.rejects(sim.run(), /soon/);
 });
+
+test("what is due in more days than timers of the event loop know comes then, and not before; cancelled it does not come", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const env = systemEnv();
+  const dayMs = 86_400_000;
+  const came: string[] = [];
+
+  env.timer(60 * dayMs, () => came.push("kept"));
+  const cancelled = env.timer(60 * dayMs, () => came.push("cancelled"));
+  for (let day = 0; day < 59; day++) t.mock.timers.tick(dayMs);
+  cancelled.cancel();
+  assert.deepEqual(came, []);
+  for (let day = 59; day < 61; day++) t.mock.timers.tick(dayMs);
+
+  assert.deepEqual(came, ["kept"]);
+});

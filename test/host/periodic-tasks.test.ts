@@ -47,6 +47,18 @@ test("a task is done at once, and again so long after it has ended: never twice 
   assert.deepEqual(began, [0, 170, 340]);
 });
 
+test("a task that does not answer when it is due again has failed", async () => {
+  for (const pauseMs of [Number.POSITIVE_INFINITY, undefined, null, Number.NaN, -1, "100"]) {
+    const sim = new Sim(2);
+    const { task, began, env } = noted(sim);
+
+    startTasks([{ ...task, run: (why) => task.run(why).then(() => pauseMs as number) }], env, log, everything);
+    await sim.advance(130_000);
+
+    assert.deepEqual(began, [0, 60_000, 120_000], String(pauseMs));
+  }
+});
+
 test("a task that fails is tried again in a minute, and keeps no other from its work", async () => {
   const sim = new Sim(2);
   const failing = noted(sim, { fails: true });
