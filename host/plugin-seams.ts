@@ -8,6 +8,7 @@ import { hookControl } from "../governance/controls/hook.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { MoreRoutes } from "../http/routes/all.ts";
 import type { Plugin, PluginServices, PluginTool } from "../plugins/plugin.ts";
+import { withCheckedReplies } from "./plugin-replies.ts";
 import type { PeriodicTask } from "./task-runner.ts";
 
 // What plugins bring, as the lists that the seams take.
@@ -28,7 +29,7 @@ export function pluginSettings(plugins: Plugins): readonly Setting<unknown>[] {
 /** Their routes, listed under their names in the reference. */
 export function pluginRoutes(plugins: Plugins): MoreRoutes {
   return {
-    routes: plugins.flatMap(({ plugin }) => plugin.routes ?? []),
+    routes: plugins.flatMap(({ plugin }) => plugin.routes ?? []).map(withCheckedReplies),
     tags: Object.fromEntries(plugins.map(({ plugin: { name, description } }) => [name, description])),
   };
 }

@@ -1,0 +1,65 @@
+import type { HttpContext } from "../http/context.ts";
+import type { Reply } from "../http/exchange/reply.ts";
+import type { EventStream } from "../http/exchange/sse.ts";
+import type { Route } from "../http/route.ts";
+
+// What a handler of a plugin answers nobody has held against the types. An engine that is given something else throws when it writes
+// it, where no request can be blamed for it any more: the process would end.
+
+/** The route of a plugin, whose answers are looked at before they are written. One that is none is a defect of the handler, and a 500. */
+export function withCheckedReplies(route: Route): Route {
+  return {
+    ...route,
+    async handle(request, context) {
+      const reply = await route.handle(request, context);
+      const problem = replyProblem(reply);
+      if (problem !== null) throw new Error(`the handler has answered no reply: ${problem}`);
+      return reply.kind === "stream" ? guarded(reply, `${route.method} ${route.path}`, context) : reply;
+    },
+  };
+}
+
+const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
+/** A line break would begin a header of its own. */
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** Why the value cannot be written as a reply; null when it can. */
+function replyProblem(value: unknown): string | null {
+  if (typeof value !== "object" || value === null) return "it must be an object";
+  const { kind, status, body, contentType, headers, open, pieces } = value as Partial<Record<string, unknown>>;
+  if (typeof headers === "object" && headers !== null) {
+    const odd = Object.entries(headers).find(([name, text]) => !headerName.test(name) || !isHeaderValue(text));
+    if (odd !== undefined) return `no header can be ${JSON.stringify(odd[0])} or have its value`;
+  } else if (headers !== undefined) return "headers must be an object";
+  if (kind === "stream") return typeof open === "function" ? null : "open must be a function";
+  if (kind === "text" || kind === "pieces") {
+    if (!isHeaderValue(contentType)) return "contentType must be the text of a header";
+  } else if (kind !== "json") return "kind must be json, text, stream or pieces";
+  if (kind === "pieces") {
+    const { next, return: end } = (pieces ?? {}) as Partial<Record<string, unknown>>;
+    return typeof next === "function" && typeof end === "function" ? null : "pieces must have next and return";
+  }
+  if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599)
+    return "status must be a whole number from 200 to 599";
+  if (typeof body === "string" || (kind === "text" && body instanceof Uint8Array)) return null;
+  return kind === "json" ? "body must be a text" : "body must be a text or bytes";
+}
+
+function isHeaderValue(value: unknown): boolean {
+  return typeof value === "string" && headerValue.test(value);
+}
+
+/** Its head is written when it is opened: what fails then can only be cut off. */
+function guarded(reply: Extract<Reply, { kind: "stream" }>, route: string, { log }: HttpContext): Reply {
+  return {
+    ...reply,
+    open(stream: EventStream) {
+      try {
+        reply.open(stream);
+      } catch (err) {
+        log.error({ err, route }, "a stream could not be opened");
+        stream.end("");
+      }
+    },
+  };
+}
