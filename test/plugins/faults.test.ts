@@ -1,7 +1,8 @@
 // Plugins with faults in them: what is wrong with one costs the request or the call that has met it, and nobody else.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { startChat } from "../support/chat.ts";
+import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import type { MockModel } from "../support/mock-model.ts";
 import { httpEngine, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { file } from "./support.ts";
@@ -25,9 +26,24 @@ const replies: Readonly<Record<string, string>> = {
   null: "{ throw null; }",
 };
 
+const results: Readonly<Record<string, string>> = {
+  nothing: "undefined",
+  null: "null",
+  text: '"hello"',
+  number: "({ text: 5 })",
+  error: '({ text: "x", error: 5 })',
+  images: '({ text: "x", images: "none" })',
+  wait: "({ wait: null })",
+  kind: '({ wait: { kind: "question" } })',
+  promise: "Promise.resolve({})",
+  getter: '({ get text() { throw new Error("no text today"); } })',
+};
+
 const faulty = file(`import { Type } from "typebox";
   import { json } from "svc/http/exchange/reply.ts";
   import { route } from "svc/http/route.ts";
+  import { defineTool } from "svc/actors/tools/tool.ts";
+  const tool = (name, execute) => defineTool({ name, description: "x", parameters: Type.Object({}), effect: "read", risk: "reads", execute });
   const get = (path, handle) => route({ method: "GET", path: "/faulty/" + path, summary: "x", tag: "faulty", access: "public",
     reply: { description: "x" }, handle });
   export const plugin = { name: "faulty", description: "x", routes: [
@@ -36,13 +52,23 @@ const faulty = file(`import { Type } from "typebox";
       .join(",\n")},
     get("opened", () => ({ kind: "stream", open() { throw new Error("nothing to open"); } })),
     get("sound", () => json({ fine: true }, 201, { "x-name": "a" })),
+  ], tools: [
+    ${Object.entries(results)
+      .map(([name, result]) => `tool("faulty_${name}", () => ${result})`)
+      .join(",\n")},
   ] };`);
 
 describe(`a plugin with faults, on ${httpEngine}`, () => {
   const atEnd = cleanup();
   let server: TestServer;
+  let mock: MockModel;
+  const tools = Object.keys(results).map((name) => `faulty_${name}`);
   before(async () => {
-    ({ server } = await startChat(atEnd, { models: ["scripted"], env: { SVC_PLUGINS: faulty } }));
+    ({ server, mock } = await startChat(atEnd, {
+      models: ["scripted"],
+      manifests: { agent: { tools } },
+      env: { SVC_PLUGINS: faulty },
+    }));
   });
 
   test("a handler that answers no reply is a 500, and the server goes on", async () => {
@@ -61,5 +87,18 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
 
     assert.deepEqual([status, text], [200, ""]);
     assert.equal((await server.get("/faulty/sound")).status, 201);
+  });
+
+  test("a tool that answers no result has failed, as one that throws, and its run goes on", async () => {
+    mock.answer("scripted", inTurn(calls(...tools.map((name) => [name, {}] as const)), { text: "So be it." }));
+
+    const { json } = await server.post("/chat", turn("agent", "Go on."));
+
+    const outputs = json.messages.filter(({ role }: { role: string }) => role === "tool");
+    assert.equal(json.final?.content, "So be it.");
+    assert.deepEqual(
+      outputs.map(({ content }: { content: string }) => content),
+      tools.map(() => "[tool error/internal] the tool failed"),
+    );
   });
 });

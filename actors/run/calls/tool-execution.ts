@@ -148,9 +148,9 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
 
 /**
  * Lets a tool work until it answers, its time is over, or the run, which goes on yet, is stopped. A throw is a defect of the tool,
- * and data here.
+ * and data here; so is an answer that is no result.
  */
-function timed<R>(
+function timed<R extends ToolResult | ToolWait>(
   scope: RunScope,
   tool: Tool,
   callId: string,
@@ -176,14 +176,33 @@ function timed<R>(
       deps.log.error({ err: error, tool: tool.name, run_id: plan.run_id }, "tool threw");
       finish({ error: "internal", text: "the tool failed" });
     };
+    const answered = (result: R): void => {
+      if (isAnswer(result)) finish(result);
+      else failed(new Error("the tool has answered what is no result"));
+    };
     try {
       const result = work(toolContext(scope, callId, controller.signal));
-      if (result instanceof Promise) result.then(finish, failed);
-      else finish(result);
+      if (result instanceof Promise) result.then(answered).catch(failed);
+      else answered(result);
     } catch (error) {
       failed(error);
     }
   });
+}
+
+/** A tool of a plugin in JavaScript answers whatever it likes. */
+function isAnswer(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { text, error, images, wait } = value as Partial<Record<string, unknown>>;
+  if ("wait" in value) return typeof wait === "object" && wait !== null && isWait(wait);
+  const isError = error === undefined || typeof error === "string";
+  return typeof text === "string" && isError && (images === undefined || Array.isArray(images));
+}
+
+function isWait({ kind, subject, deadline, may_answer }: Partial<Record<string, unknown>>): boolean {
+  const { scopes } = (may_answer ?? {}) as Partial<Record<string, unknown>>;
+  const isDeadline = deadline === null || Number.isFinite(deadline);
+  return typeof kind === "string" && typeof subject === "string" && isDeadline && Array.isArray(scopes);
 }
 
 /** The answer itself, of a tool that makes nothing else of it. */
