@@ -237,8 +237,12 @@ export class SvcError extends Error {
     return new SvcError(wire.code, wire.details);
   }
 
-  /** Any throw as a refusal: what is not one already becomes internal_error, its text kept as the cause and hidden from callers. */
+  /**
+   * Any throw as a refusal: what is not one already becomes internal_error, its text kept as the cause and hidden from callers. A plugin in
+   * JavaScript may have made one of a code that there is not.
+   */
   static from(error: unknown): SvcError {
-    return error instanceof SvcError ? error : new SvcError("internal_error", {}, { cause: error });
+    const isRefusal = error instanceof SvcError && Object.hasOwn(errorTable, error.code);
+    return isRefusal ? error : new SvcError("internal_error", {}, { cause: error });
   }
 }

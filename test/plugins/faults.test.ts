@@ -24,6 +24,7 @@ const replies: Readonly<Record<string, string>> = {
   stream: '({ kind: "stream" })',
   circle: "{ const a = {}; a.a = a; return json(a); }",
   null: "{ throw null; }",
+  code: '{ throw new SvcError("made_up"); }',
 };
 
 const results: Readonly<Record<string, string>> = {
@@ -40,6 +41,7 @@ const results: Readonly<Record<string, string>> = {
 };
 
 const faulty = file(`import { Type } from "typebox";
+  import { SvcError } from "svc/bus/errors.ts";
   import { json } from "svc/http/exchange/reply.ts";
   import { route } from "svc/http/route.ts";
   import { defineTool } from "svc/actors/tools/tool.ts";
