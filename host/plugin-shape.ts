@@ -1,3 +1,5 @@
+import { errorTable } from "../bus/errors.ts";
+import { isPlainData } from "../governance/settings/setting.ts";
 import { toolEffects, toolRisks } from "../manifests/registries.ts";
 import type { Plugin } from "../plugins/plugin.ts";
 
@@ -71,6 +73,7 @@ function object(fields: Readonly<Record<string, Check>>): Check {
 const setting = object({
   name: form(/^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$/),
   kind: text,
+  default: is("plain data, null for none", isPlainData),
   accepts: anyText,
   help: text,
   secret: flag,
@@ -105,7 +108,7 @@ const route = object({
   bodyMembersMax: count,
   reply,
   otherReplies: list(reply),
-  fails: list(text),
+  fails: list(is("a code of bus/errors.ts", (value) => Object.hasOwn(errorTable, String(value)))),
   refusal: callable,
   handle: callable,
 });

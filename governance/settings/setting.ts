@@ -20,6 +20,17 @@ export interface Setting<T> {
   read(text: string): T;
 }
 
+/** Whether a value can be that of a setting: it crosses to threads. */
+export function isPlainData(value: unknown): boolean {
+  if (value === undefined) return false;
+  try {
+    structuredClone(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 interface Options {
   readonly defaultWords?: string;
   readonly secret?: boolean;

@@ -9,7 +9,7 @@ import { providerKeyNames, readProviderKeys } from "./provider-keys.ts";
 import { queueSettings } from "./queue-settings.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
 import { limitSettings, serverSettings } from "./server-settings.ts";
-import type { Setting } from "./setting.ts";
+import { isPlainData, type Setting } from "./setting.ts";
 import { type SettingIssue, SettingsError } from "./settings-error.ts";
 import { refuseUnbuilt, unbuiltSettings } from "./unbuilt.ts";
 import { webhookSettings } from "./webhook-settings.ts";
@@ -105,7 +105,7 @@ export function readSettings(
   const values = Object.fromEntries(
     Object.entries(table).map(([key, setting]) => [key, read(setting)]),
   ) as unknown as Values;
-  const pluginSettings = Object.fromEntries(own.map((setting) => [setting.name, read(setting)]));
+  const pluginSettings = Object.fromEntries(own.map((setting) => [setting.name, read(plainly(setting))]));
 
   for (const setting of unbuiltSettings) {
     const value = environment[setting.name]?.trim() ?? "";
@@ -138,6 +138,29 @@ export function readSettings(
     ),
   };
   return { settings: freeze(settings), issues };
+}
+
+/** A setting of a plugin, which may be JavaScript: what it throws has words, and what it reads can cross to threads. */
+function plainly(setting: Setting<unknown>): Setting<unknown> {
+  return {
+    ...setting,
+    read(text) {
+      const value = readOrThrow(setting, text);
+      if (!isPlainData(value))
+        throw new Error("is read as something other than plain data, by the plugin that declares it");
+      return value;
+    },
+  };
+}
+
+function readOrThrow(setting: Setting<unknown>, text: string): unknown {
+  try {
+    return setting.read(text);
+  } catch (error) {
+    throw error instanceof Error && error.message !== ""
+      ? error
+      : new Error("cannot be read by the plugin that declares it");
+  }
 }
 
 /** The value of a setting that a plugin declares. Throws where the plugin was not loaded when the settings were read. */

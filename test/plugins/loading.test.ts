@@ -46,6 +46,24 @@ test("a setting of a plugin is held against its declaration", async () => {
   assert.deepEqual(await refusals([notes], { SVC_NOTES_MAX: "101" }), ["SVC_NOTES_MAX must be from 1 to 100"]);
 });
 
+test("a setting of a plugin that reads no plain data, or throws without words, is told of like any other", async () => {
+  const odd = pluginFile(
+    "odd",
+    `settings: [
+      { ...int("ODD_A", 1, [0, 1], "x"), read: () => () => 1 },
+      { ...int("ODD_B", 1, [0, 1], "x"), read: () => undefined },
+      { ...int("ODD_C", 1, [0, 1], "x"), read() { throw null; } },
+    ]`,
+  );
+
+  assert.deepEqual(await refusals([odd], { SVC_ODD_A: "1", SVC_ODD_B: "1", SVC_ODD_C: "1" }), [
+    "SVC_ODD_A is read as something other than plain data, by the plugin that declares it",
+    "SVC_ODD_B is read as something other than plain data, by the plugin that declares it",
+    "SVC_ODD_C cannot be read by the plugin that declares it",
+  ]);
+  assert.deepEqual(await refusals([odd]), []);
+});
+
 test("a file that is not there, throws, or exports nothing, and a package that is not installed, are named", async () => {
   const missing = join(directory, "missing.ts");
   const throwing = file(`throw new Error("no network on Sundays")`);
@@ -118,6 +136,15 @@ test("what a plugin exports is looked at, field by field", async () => {
       "settings: [int('SECRET_A', 1, [0, 1], 'x')]",
       "plugin.settings[0].name must be a text of the form ^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$",
     ],
+    [
+      "settings: [{ ...int('A', 1, [0, 1], 'x'), default: undefined }]",
+      "plugin.settings[0].default must be plain data, null for none",
+    ],
+    [
+      "settings: [{ ...int('A', 1, [0, 1], 'x'), default: () => 1 }]",
+      "plugin.settings[0].default must be plain data, null for none",
+    ],
+    ["routes: [{ ...get('/x'), fails: ['made_up'] }]", "plugin.routes[0].fails[0] must be a code of bus/errors.ts"],
     ["migrations: [making('0020')]", "the revision 0020 must be shaped_ and four digits"],
     [
       "migrations: [{ revision: 'shaped_0001', name: 'x', up: [1], down: [] }]",
