@@ -9,7 +9,7 @@ export function initCommand(schemaPath: string): Command {
     summary: "Write a first manifest, and say how to run it; nothing is overwritten.",
     options: { dir: { type: "string", value: "DIR", help: "The directory of manifests (agents)." } },
     positionals: ["[NAME]"],
-    async run(args) {
+    async run(args, { talk: { program } }) {
       const name = args.positionals[0] ?? "assistant";
       if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name))
         throw new UsageError(
@@ -22,14 +22,16 @@ export function initCommand(schemaPath: string): Command {
         await mkdir(directory, { recursive: true });
         await writeFile(path, manifestOf(name, relative(directory, schemaPath)), { flag: "wx" });
       } catch (error) {
-        const isThere = (error as NodeJS.ErrnoException).code === "EEXIST";
-        if (isThere) return failed(1, "exists", `${path} is there already, and stays as it is.`);
+        const { code, syscall } = error as NodeJS.ErrnoException;
+        // What is in the way may also stand where the directory would.
+        if (code === "EEXIST" && syscall === "open")
+          return failed(1, "exists", `${path} is there already, and stays as it is.`);
         return failed(1, "not_written", `${path} cannot be written: ${errorText(error)}`);
       }
       const next = [
-        `node svc.js validate-manifest ${quoted(path)}`,
-        `SVC_MANIFEST_DIR=${quoted(directory)} npm start`,
-        `node svc.js chat ${name}`,
+        `${program} validate-manifest ${quoted(path)}`,
+        `SVC_MANIFEST_DIR=${quoted(directory)} ${program === "svc" ? "svc serve" : "npm start"}`,
+        `${program} chat ${name}`,
       ];
       const text = `Wrote ${path}.
 
@@ -47,13 +49,18 @@ function quoted(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+/** A name as YAML has texts: one that would be read as a number or another word of YAML stands in quotes. */
+function yamlText(name: string): string {
+  return /^(?!(?:null|true|false)$)[a-z]/i.test(name) ? name : JSON.stringify(name);
+}
+
 function manifestOf(name: string, schema: string): string {
   return `# yaml-language-server: $schema=${schema}
 apiVersion: svc/v1
 kind: Agent
 metadata:
   # The file is named for it.
-  name: ${name}
+  name: ${yamlText(name)}
   description: A first agent.
 spec:
   system_prompt:

@@ -1,7 +1,7 @@
 // svc init and svc completion, as processes: what a newcomer's shell sees.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { has } from "../../support/needs.ts";
@@ -51,6 +51,49 @@ describe("svc init", () => {
     assert.match(answer.stderr, /^→ calculator \{"expression":"19 \* 21"\}$/m);
   });
 
+  test("writes a manifest that stands under every name that it takes", (context) => {
+    const cwd = temporaryDirectory(context);
+
+    for (const name of [
+      "7",
+      "1e3",
+      "0x1f",
+      "0o7",
+      "1.5",
+      "2026-11-25",
+      "null",
+      "TRUE",
+      "False",
+      "a.yaml",
+      "no",
+      "e-1_b",
+    ]) {
+      const made = svc(["init", name], cwd);
+      const valid = svc(["validate-manifest", `agents/${name}.yaml`], cwd);
+
+      assert.deepEqual([made.code, valid.code, valid.stderr], [0, 0, ""], name);
+      assert.match(valid.stdout, new RegExp(`^${name} is valid: `));
+    }
+  });
+
+  test("names the next commands as it was called itself, where svc is a program", (context) => {
+    const cwd = temporaryDirectory(context);
+    symlinkSync(join(root, "svc.js"), join(cwd, "svc"));
+
+    const { status, stdout } = spawnSync(process.execPath, [join(cwd, "svc"), "init", "helper", "--json"], {
+      encoding: "utf8",
+      cwd,
+      env: { PATH: process.env.PATH ?? "" },
+    });
+
+    assert.equal(status, 0);
+    assert.deepEqual(JSON.parse(stdout).next, [
+      "svc validate-manifest agents/helper.yaml",
+      "SVC_MANIFEST_DIR=agents svc serve",
+      "svc chat helper",
+    ]);
+  });
+
   test("overwrites nothing, and says what it cannot write", (context) => {
     const cwd = temporaryDirectory(context);
     mkdirSync(join(cwd, "mine"));
@@ -59,6 +102,7 @@ describe("svc init", () => {
 
     const there = svc(["init", "--dir", "mine"], cwd);
     const blocked = svc(["init", "--dir", "file/below", "--json"], cwd);
+    const file = svc(["init", "--dir", "file"], cwd);
     const wrong = ["../up", "a/b", "-x", "", "a b"].map((name) => svc(["init", "--", name], cwd).code);
 
     assert.deepEqual(there, {
@@ -67,6 +111,7 @@ describe("svc init", () => {
       stderr: "mine/assistant.yaml is there already, and stays as it is.\n",
     });
     assert.equal(readFileSync(join(cwd, "mine/assistant.yaml"), "utf8"), "mine");
+    assert.match(file.stderr, /^file\/assistant\.yaml cannot be written: EEXIST: file already exists, mkdir/);
     assert.deepEqual([blocked.code, JSON.parse(blocked.stdout).error], [1, "not_written"]);
     assert.deepEqual(wrong, [2, 2, 2, 2, 2]);
   });
