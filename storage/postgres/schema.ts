@@ -1,6 +1,6 @@
 import { Client } from "pg";
 import type { PostgresConfig } from "../store/config.ts";
-import { revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
+import { inRevision, revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { clientConfig } from "./connection.ts";
 
 /** Any number that nobody else takes: sessions that change the schema of one database go one after the other. */
@@ -47,7 +47,11 @@ export async function openPostgresSchema(config: PostgresConfig): Promise<Schema
         if ((await revisions()).length === 0) await client.query(revisionsTable);
         const changes = choose(await revisions());
         for (const { revision, name, direction, steps } of changes) {
-          for (const statement of statementsOf(steps, "postgres")) await client.query(statement);
+          try {
+            for (const statement of statementsOf(steps, "postgres")) await client.query(statement);
+          } catch (error) {
+            throw inRevision(revision, error);
+          }
           if (direction === "up")
             await client.query(
               "INSERT INTO schema_revisions VALUES ($1, $2, CAST(extract(epoch FROM now()) * 1000 AS BIGINT))",

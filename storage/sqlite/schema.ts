@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { makeDirectories } from "../store/directories.ts";
-import { revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
+import { inRevision, revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { closeToOthers, makePrivate } from "./private-files.ts";
 
 /** Opens the file for changing its schema; makes it, and its directory, when they are not there. A change also closes it to others. */
@@ -27,7 +27,11 @@ export async function openSqliteSchema(path: string): Promise<SchemaSession> {
         db.exec(revisionsTable);
         const changes = choose(revisions());
         for (const { revision, name, direction, steps } of changes) {
-          for (const statement of statementsOf(steps, "sqlite")) db.exec(statement);
+          try {
+            for (const statement of statementsOf(steps, "sqlite")) db.exec(statement);
+          } catch (error) {
+            throw inRevision(revision, error);
+          }
           if (direction === "up")
             db.prepare("INSERT INTO schema_revisions VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))").run(
               revision,

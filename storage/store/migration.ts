@@ -42,6 +42,12 @@ export function statementsOf(steps: readonly Step[], dialect: Dialect): string[]
   });
 }
 
+/** What the engine has said of a step, with the revision that it belongs to: it may be a plugin's, whose name it begins with. */
+export function inRevision(revision: string, error: unknown): unknown {
+  if (error instanceof Error) error.message = `migration ${revision}: ${error.message}`;
+  return error;
+}
+
 /** The tables that a migration makes. */
 export function createdTables({ up }: Migration): string[] {
   const text = [...statementsOf(up, "sqlite"), ...statementsOf(up, "postgres")].join("\n");

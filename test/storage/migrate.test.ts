@@ -95,6 +95,24 @@ for (const dialect of dialects) {
       assert.equal(await isSchemaBehind(store.system), true);
     });
 
+    test("a step that the database refuses is told with its revision, and nothing of it is kept", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      const broken: Migration = {
+        revision: "odd_0001",
+        name: "odd",
+        up: ["CREATE TABLE odd_a (id TEXT)", "CREATE TABLE odd_b (id TEXT"],
+        down: [],
+      };
+      await migrate(config, head);
+      const before = await dumpSchema(config);
+
+      await assert.rejects(migrate(config, head, [...migrations, broken]), ({ message }: Error) =>
+        message.startsWith("migration odd_0001: "),
+      );
+
+      assert.deepEqual(await dumpSchema(config), before);
+    });
+
     test("applying all again changes nothing", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
       await migrate(config, head);
