@@ -1,4 +1,4 @@
-import { inert } from "./terminal-text.ts";
+import { cutTo, inert, widthOf } from "./terminal-text.ts";
 
 /** A terminal that a command writes to. */
 export interface Terminal {
@@ -34,14 +34,15 @@ const plain = "\u001b[0m";
 /** Things as lines: none longer than the terminal is wide, and whole where they go elsewhere. The first column is an id and stays whole. */
 export function listTable({ heads, rows: given, statusAt }: TableOf, terminal: Terminal | null): string {
   const rows = [heads, ...given].map((row) => row.map(inert));
-  const widths = heads.map((_, at) => Math.max(...rows.map((row) => (row[at] ?? "").length)));
+  const widths = heads.map((_, at) => Math.max(...rows.map((row) => widthOf(row[at] ?? ""))));
   if (terminal !== null) fit(widths, Math.max(0, statusAt), terminal.columns);
   return rows
     .map((row, n) => {
       const cells = row.flatMap((cell, at) => {
         const width = widths[at] ?? 0;
         if (width === 0) return [];
-        const text = cut(cell, width).padEnd(width);
+        const cut = cutTo(cell, width);
+        const text = cut + " ".repeat(Math.max(0, width - widthOf(cut)));
         return [n > 0 && at === statusAt && terminal?.colours ? coloured(text, cell) : text];
       });
       return cells.join(gap).trimEnd();
@@ -66,10 +67,6 @@ function fit(widths: number[], lastWhole: number, columns: number): void {
     const left = width - (total() - columns);
     widths[at] = left >= Math.min(width, cellMin) ? left : 0;
   }
-}
-
-function cut(text: string, width: number): string {
-  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
 }
 
 function coloured(text: string, status: string): string {

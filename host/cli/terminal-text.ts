@@ -6,7 +6,7 @@ const unruly = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 const offLine = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
 /** What takes two columns of a terminal. */
 const wide =
-  /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\uff01-\uff60]/u;
+  /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\u3000-\u303e\uff01-\uff60]/u;
 /** What takes none. */
 const narrow = /[\p{Mn}\p{Me}\p{Cf}]/u;
 const deleted = 0x7f;
@@ -48,8 +48,8 @@ export function cutTo(line: string, columns: number): string {
   return `${kept}…`;
 }
 
-/** How many columns a line takes. */
-function widthOf(line: string): number {
+/** How many columns of a terminal a line takes. */
+export function widthOf(line: string): number {
   let width = 0;
   for (const character of line) width += narrow.test(character) ? 0 : wide.test(character) ? 2 : 1;
   return width;

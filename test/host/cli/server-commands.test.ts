@@ -154,3 +154,24 @@ test("a table is no wider than its terminal, and coloured only where that is wan
   assert.equal(coloured.split(esc).length, 3, "one colour, and its end");
   assert.equal(listTable({ ...of, statusAt: -1 }, { columns: 20, colours: true }), "ID\nan-id-that-is-long");
 });
+
+test("what takes two columns of a terminal is counted as two, and no character is cut in half", () => {
+  const rows = [
+    ["one", "今日の天気はどうですか、教えてください"],
+    ["two", "🎉🎉🎉🎉🎉🎉🎉🎉🎉🎉🎉🎉"],
+    ["three", "plain"],
+  ];
+  const of = { heads: ["ID", "NAME", "END"], rows: rows.map((row) => [...row, "."]), statusAt: -1 };
+
+  const narrow = listTable(of, { columns: 25, colours: false });
+  const whole = listTable(of, null).split("\n");
+
+  assert.deepEqual(narrow.split("\n"), [
+    "ID     NAME",
+    "one    今日の天気はどう…",
+    "two    🎉🎉🎉🎉🎉🎉🎉🎉…",
+    "three  plain",
+  ]);
+  assert.equal(whole[1], `one    ${rows[0]?.[1]}  .`);
+  assert.equal(whole[3], `three  plain${" ".repeat(33)}  .`);
+});
