@@ -3,6 +3,7 @@ import { Egress } from "../../governance/egress/egress.ts";
 import { egressFailure } from "../../governance/egress/failure.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
+import { readHttpUrl } from "../../governance/settings/setting.ts";
 import { type Environment, loadSettings } from "../../governance/settings/settings.ts";
 import { type CommandArgs, textOption, UsageError } from "./command.ts";
 
@@ -23,9 +24,12 @@ export const urlOption = {
 /** Where the server is that a command speaks to, without a slash at its end. */
 export function serverUrl(args: CommandArgs, environment: Environment): string {
   const given = textOption(args, "url", "");
-  const base = given === "" ? `http://127.0.0.1:${loadSettings(environment).port}` : given;
-  if (URL.parse(base) === null) throw new UsageError("--url is no URL.");
-  return base.replace(/\/+$/, "");
+  if (given === "") return `http://127.0.0.1:${loadSettings(environment).port}`;
+  try {
+    return readHttpUrl(given);
+  } catch (error) {
+    throw new UsageError(`--url ${(error as Error).message}, such as http://127.0.0.1:8080.`);
+  }
 }
 
 /** A query of those options that were given; a pair has the name of the option first, and then that in the query. */

@@ -229,7 +229,9 @@ describe("svc chat", () => {
 
   test("what cannot be done is told in a sentence, and is exit 1 or 2", async () => {
     mock.answer("scripted", failure(400));
-    const cases: [string[], string, string, number, RegExp][] = [
+    type Case = [string[], string, string, number, RegExp];
+    const noUrl = /^--url must .*, such as http:\/\/127\.0\.0\.1:8080\.$/m;
+    const cases: Case[] = [
       [words("nothing"), keys.alice, "hi", 1, /^There is no manifest of this name\./],
       [
         words("agent"),
@@ -248,7 +250,9 @@ describe("svc chat", () => {
       [words("agent"), keys.alice, " \n", 2, /^There is nothing to say: the input is empty\.$/m],
       [words("agent", "--thread", "a/b"), keys.alice, "hi", 2, /^--thread is the id of a conversation/],
       [words("agent", "--thread", ""), keys.alice, "hi", 2, /^--thread is the id of a conversation/],
-      [["chat", "--url", "no url"], keys.alice, "hi", 2, /^--url is no URL\.$/m],
+      ...["no url", "localhost:8080", "ftp://localhost", "http://a:b@localhost", "http://localhost/?a=1"].map(
+        (url): Case => [["chat", "--url", url], keys.alice, "hi", 2, noUrl],
+      ),
       [words("agent"), keys.alice, "hi", 1, /^The turn has failed: /m],
     ];
     const results = await Promise.all(
