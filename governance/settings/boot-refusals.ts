@@ -82,6 +82,10 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
       if (settings.allowedTenants.includes(tenant_id)) continue;
       refusals.push(`SVC_AUTH_API_KEYS: entry ${entry} names a tenant that is not in SVC_ALLOWED_TENANTS.`);
     }
+    for (const { id, tenant_id } of settings.triggers) {
+      if (settings.allowedTenants.includes(tenant_id)) continue;
+      refusals.push(`SVC_TRIGGERS: ${id} names a tenant that is not in SVC_ALLOWED_TENANTS.`);
+    }
   }
   return refusals;
 }

@@ -4,6 +4,9 @@ import { bootRefusals, bootWarnings } from "../../../governance/settings/boot-re
 import { type Environment, loadSettings } from "../../../governance/settings/settings.ts";
 
 const key = JSON.stringify({ "a-key-that-is-long-enough-01": { tenant_id: "acme", sub: "ci", scopes: ["admin"] } });
+const trigger = JSON.stringify({
+  deploys: { tenant: "acme", manifest: "quick", scheme: "github", secret: "a-secret-of-16-bytes", prompt: "Look." },
+});
 
 describe("boot refusals", () => {
   const refused: [string, Environment, RegExp][] = [
@@ -45,6 +48,11 @@ describe("boot refusals", () => {
     ],
     ["options of an unknown provider", { SVC_MODEL_PROVIDER_OPTIONS: '{"nobody": {}}' }, /SVC_MODEL_PROVIDER_OPTIONS/],
     [
+      "a trigger of a tenant that is not allowed",
+      { SVC_TRIGGERS: trigger, SVC_ALLOWED_TENANTS: "other" },
+      /SVC_TRIGGERS: deploys names a tenant that is not in SVC_ALLOWED_TENANTS/,
+    ],
+    [
       "a key of a tenant that is not allowed",
       { SVC_AUTH_API_KEYS: key, SVC_ALLOWED_TENANTS: "other" },
       /SVC_AUTH_API_KEYS: entry 1 names a tenant/,
@@ -72,6 +80,7 @@ describe("boot refusals", () => {
         SVC_MODEL_PROVIDER_OPTIONS: '{"openai": {"base_url": "http://127.0.0.1:1/v1"}}',
       },
     ],
+    ["a trigger of an allowed tenant", { SVC_TRIGGERS: trigger, SVC_ALLOWED_TENANTS: "acme" }],
     ["a key of an allowed tenant", { SVC_AUTH_API_KEYS: key, SVC_ALLOWED_TENANTS: "acme" }],
   ];
   for (const [name, environment] of accepted) {
