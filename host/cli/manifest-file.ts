@@ -50,7 +50,7 @@ export async function checkManifestDirectory(
     .filter(isManifestFile)
     .sort()
     .map((name) => join(directory, name))
-    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);
+    .filter((path) => !isDirectory(path));
   const invalid: InvalidFile[] = [];
   for (const path of paths) {
     try {
@@ -61,4 +61,13 @@ export async function checkManifestDirectory(
     }
   }
   return { files: paths.length, invalid };
+}
+
+/** What cannot even be looked at is none: it is told as the file that it is named as. */
+function isDirectory(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  } catch {
+    return false;
+  }
 }

@@ -44,8 +44,17 @@ export function openManifestDirectory(directory: string, now: () => number): Fil
       const read = file;
       return memory.get(file, now(), () => readBytes(directory, read));
     },
-    names: () => manifestNames(directory),
+    names: () => manifestNames(manifestFiles(directory).filter((file) => mayBeRead(directory, file))),
   };
+}
+
+/** Whether a manifest, or what is wrong with it, is found under this name: a directory, a pipe and a link to nothing are no files. */
+function mayBeRead(directory: string, name: string): boolean {
+  try {
+    return findFile(directory, name) !== null;
+  } catch {
+    return true;
+  }
 }
 
 /**
@@ -79,7 +88,7 @@ export function isManifestFile(fileName: string): boolean {
 
 /** The manifests that come with the service. Each is read once in a thread, by the first who asks: it changes with the service only. */
 export function bundledManifests(): FileLayer {
-  const names = manifestNames(bundledDirectory);
+  const names = manifestNames(manifestFiles(bundledDirectory));
   return {
     get(name) {
       let manifest = bundled.get(name);
@@ -124,8 +133,8 @@ function readBytes(directory: string, file: FoundFile): Uint8Array {
   }
 }
 
-function manifestNames(directory: string): string[] {
-  const names = manifestFiles(directory).map((file) => basename(file, extname(file)));
+function manifestNames(files: readonly string[]): string[] {
+  const names = files.map((file) => basename(file, extname(file)));
   return [...new Set(names.filter(isManifestName))];
 }
 

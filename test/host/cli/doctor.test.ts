@@ -237,6 +237,7 @@ describe("svc doctor checks", () => {
     write("Bad Name.yaml", "metadata: {name: bad}\n");
     write("lonely.yaml", "metadata: {name: lonely}\nspec: {model: {id: nowhere}}\n");
     symlinkSync(join(directory, "gone"), join(directory, "link.yml"));
+    symlinkSync("circle.yaml", join(directory, "circle.yaml"));
     mkdirSync(join(directory, "folder.yaml"));
     const environment = { ...healthy(context), SVC_MANIFEST_DIR: directory };
 
@@ -251,7 +252,7 @@ describe("svc doctor checks", () => {
     const of = (name: string) => problems.filter((line) => line.startsWith(`${join(directory, name)}: `));
     assert.equal(code, 0);
     assert.equal(check("manifest_directory")?.status, "warning");
-    assert.match(check("manifest_directory")?.detail ?? "", /5 of 6 invalid/);
+    assert.match(check("manifest_directory")?.detail ?? "", /6 of 7 invalid/);
     assert.equal(of("fine.yaml").length, 0);
     assert.equal(of("typo.yaml").length, 2);
     for (const line of of("typo.yaml")) {
@@ -262,6 +263,7 @@ describe("svc doctor checks", () => {
     assert.match(of("Bad Name.yaml").join(), /no manifest can have this name/);
     assert.match(of("lonely.yaml").join(), /nowhere/);
     assert.match(of("link.yml").join(), /leads to no file/);
+    assert.match(of("circle.yaml").join(), /circle\.yaml: it cannot be read/);
   });
 
   const models: [string, Record<string, string>, string, RegExp][] = [

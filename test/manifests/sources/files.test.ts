@@ -27,7 +27,7 @@ test("files of all three extensions are found by the name of the manifest", (t) 
 
   for (const name of ["a", "b", "c.d"]) assert.equal(layer.get(name)?.metadata.name, name);
   for (const name of ["d", "notes", "folder"]) assert.equal(layer.get(name), null);
-  assert.deepEqual([...layer.names()].toSorted(), ["a", "b", "c.d", "folder"]);
+  assert.deepEqual([...layer.names()].toSorted(), ["a", "b", "c.d"]);
 });
 
 test("an unchanged file is parsed once, and a changed one is seen at once", (t) => {
@@ -100,13 +100,18 @@ test("a directory that is not there is empty until it is made", (t) => {
   assert.equal(layer.get("a")?.metadata.name, "a");
 });
 
-test("what is no file is not waited for, and a circle of links is refused", (t) => {
+test("what is no file is neither listed nor waited for, and a circle of links is refused", (t) => {
   const directory = tempDir(t);
   execFileSync("mkfifo", [join(directory, "pipe.yaml")]);
   symlinkSync("loop.yaml", join(directory, "loop.yaml"));
+  symlinkSync("gone.yaml", join(directory, "link.yaml"));
+  mkdirSync(join(directory, "folder.yaml"));
+  writeFileSync(join(directory, "a.json"), text("a"));
+  symlinkSync("a.json", join(directory, "b.json"));
   const layer = openManifestDirectory(directory, Date.now);
 
   assert.equal(layer.get("pipe"), null);
+  assert.deepEqual([...layer.names()].sort(), ["a", "b", "loop"]);
   assert.equal(problemsOf(() => layer.get("loop"))[0]?.msg, "loop.yaml: it cannot be read.");
 });
 
