@@ -64,13 +64,18 @@ export interface HttpNode {
   announceEnd(): void;
   /** Takes no more connections, and refuses turns on those that are open. */
   stopAccepting(): void;
-  /** Ends what is still open, when what runs have said last has reached those who wait for it. */
-  close(): Promise<void>;
+  /**
+   * Resolves when what runs have said last has reached those who wait for it, and every request that was under way has its answer; those
+   * that are no turns get `graceMs`.
+   */
+  answerAll(graceMs: number): Promise<void>;
+  /** Ends what is still open. */
+  close(): void;
 }
 
 /** How often silent and idle streams are looked for. */
 const streamLookMs = 1_000;
-/** How long the last words of runs that are over may be on their way from their threads, and how often that is looked for. */
+/** How long the last words of runs that are over, and answers, may be on their way at least, and how often that is looked for. */
 const lastWordsMs = 2_000;
 const lastWordsLookMs = 5;
 
@@ -174,6 +179,11 @@ export function createHttpNode(
   }
   env.timer(streamLookMs, lookAtStreams);
 
+  async function settled(limitMs: number, isSettled: () => boolean): Promise<void> {
+    for (const until = env.monotonic() + limitMs; !isSettled() && env.monotonic() < until; )
+      await new Promise<void>((resolve) => env.timer(lastWordsLookMs, resolve));
+  }
+
   return {
     bus,
     context,
@@ -205,12 +215,14 @@ export function createHttpNode(
       closing = true;
       listener?.stopAccepting();
     },
-    async close() {
-      for (const until = env.monotonic() + lastWordsMs; context.turns.size > 0 && env.monotonic() < until; )
-        await new Promise<void>((resolve) => env.timer(lastWordsLookMs, resolve));
+    async answerAll(graceMs) {
+      await settled(lastWordsMs, () => context.turns.size === 0);
       for (const turn of context.turns) turn.fail(new SvcError("shutting_down"));
+      await settled(Math.max(lastWordsMs, graceMs), () => (listener?.unanswered() ?? 0) === 0);
       // Answers leave before their connections are closed.
       await new Promise<void>((resolve) => env.defer(resolve));
+    },
+    close() {
       closed = true;
       streams.endAll();
       listener?.close();

@@ -10,7 +10,7 @@ import { importPlugins } from "./plugins.ts";
 /** What the main thread asks of an http thread. */
 export type HttpControl = Pick<
   HttpNode,
-  "connect" | "lost" | "listen" | "metrics" | "announceEnd" | "stopAccepting" | "close"
+  "connect" | "lost" | "listen" | "metrics" | "announceEnd" | "stopAccepting" | "answerAll" | "close"
 >;
 
 const { config, storePort, mainPort } = workerData as {
@@ -23,7 +23,7 @@ if (parentPort) {
   const main: Remote<MainControl> = wrap<MainControl>(nodeEndpoint(mainPort));
   const asked: MainControl = { allMetrics: () => main.allMetrics(), runTask: (name) => main.runTask(name) };
   const node = createHttpNode(config, systemEnv(), storePort, plugins, asked);
-  const { connect, lost, listen, metrics, announceEnd, stopAccepting, close } = node;
-  const control: HttpControl = { connect, lost, listen, metrics, announceEnd, stopAccepting, close };
+  const { connect, lost, listen, metrics, announceEnd, stopAccepting, answerAll, close } = node;
+  const control: HttpControl = { connect, lost, listen, metrics, announceEnd, stopAccepting, answerAll, close };
   expose(control, nodeEndpoint(parentPort));
 }

@@ -239,11 +239,17 @@ async function run(
   main.stopAccepting();
   for (const worker of workers) await worker.control.stopAccepting();
   const graceMs = settings.gracefulShutdownSeconds * 1000;
+  const graceUntil = env.monotonic() + graceMs;
   await system.stop(graceMs, async () => {
     await actors?.drain(graceMs);
+    const leftMs = graceUntil - env.monotonic();
+    await Promise.all([main.answerAll(leftMs), ...workers.map((worker) => worker.control.answerAll(leftMs))]);
+    // Requests that are no turns have rows of the audit too.
+    await Promise.all([actors?.flush("audit"), system.flush("audit")]);
     actors?.close();
     await lease.leave();
-    await Promise.all([main.close(), ...workers.map((worker) => worker.control.close())]);
+    main.close();
+    await Promise.all(workers.map((worker) => worker.control.close()));
   });
   for (const worker of workers) await worker.worker.terminate();
   log.info("stopped");

@@ -140,6 +140,8 @@ class Turn implements LiveTurn {
   readonly #early: EarlyListener | null;
 
   constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
+    // Its body may have come when nobody looks any more whether turns begin.
+    if (context.closing()) throw new SvcError("shutting_down");
     admitAnonymousTurn(request.principal, fields.thread_suffix, request.exchange.head.headers["idempotency-key"]);
     this.#context = context;
     this.#bytes = request.rawBody.length + 512;

@@ -22,6 +22,8 @@ export interface Listener {
   readonly port: number;
   /** Takes no more connections; those that are open go on. */
   stopAccepting(): void;
+  /** How many of the requests that came before that have no answer yet that was written to its end, nor an open stream. */
+  unanswered(): number;
   /** Drops every connection. */
   close(): void;
 }

@@ -16,6 +16,8 @@ export interface ExchangeContext {
   readonly env: Env;
   readonly streams: StreamRegistry;
   readonly slowBodies: SlowBodies;
+  /** Counts the requests that come from now on, for as long as they have no answer that was written to its end, or an open stream. */
+  unanswered: { count: number };
 }
 
 /** A request and its answer. */
@@ -29,6 +31,8 @@ export class Exchange implements StreamSink {
   readonly #context: ExchangeContext;
   #aborted = false;
   #answered = false;
+  /** Where it is counted; null when it is no more. */
+  #countedIn: { count: number } | null;
   #onAborted: (() => void) | null = null;
   #body: BodyReader | null;
   #lingering: Lingering | null = null;
@@ -40,6 +44,8 @@ export class Exchange implements StreamSink {
     this.#wire = wire;
     this.#context = context;
     this.#body = hasBody ? new BodyReader() : null;
+    this.#countedIn = context.unanswered;
+    this.#countedIn.count++;
   }
 
   /** What was asked. Nothing is left of it once a stream is open. */
@@ -186,6 +192,7 @@ export class Exchange implements StreamSink {
         this.#over();
         return;
       }
+      this.#uncount();
       // Streams are many and stay long: what was asked is not kept with them.
       this.#head = forgottenHead;
       this.#body = null;
@@ -257,5 +264,11 @@ export class Exchange implements StreamSink {
 
   #over(): void {
     this.#onAborted = null;
+    this.#uncount();
+  }
+
+  #uncount(): void {
+    if (this.#countedIn !== null) this.#countedIn.count--;
+    this.#countedIn = null;
   }
 }

@@ -15,10 +15,12 @@ const lookMs = 1_000;
 
 /** Listens on a port. */
 export const listenWithNode: Listen = (options, env, streams, onRequest) => {
+  const unanswered = { count: 0 };
   const context: ConnectionContext = {
     env,
     streams,
     slowBodies: new SlowBodies(env),
+    unanswered,
     copied: copiedHeaders(options.trustedHeader),
     onRequest,
   };
@@ -63,7 +65,11 @@ export const listenWithNode: Listen = (options, env, streams, onRequest) => {
       resolve({
         port: (server.address() as AddressInfo).port,
         // Node's own `close` would end the connections that are idle as well.
-        stopAccepting: () => void NetServer.prototype.close.call(server),
+        stopAccepting() {
+          context.unanswered = { count: 0 };
+          NetServer.prototype.close.call(server);
+        },
+        unanswered: () => unanswered.count,
         close() {
           server.close();
           for (const connection of connections.values()) connection.close();

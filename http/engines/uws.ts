@@ -24,7 +24,8 @@ const securityValues = [firstSecurityValue, ...otherSecurityHeaders.map(([name, 
 export const listenWithUws: Listen = (options, env, streams, onRequest) => {
   const app = App();
   const copied = copiedHeaders(options.trustedHeader);
-  const context: ExchangeContext = { env, streams, slowBodies: new SlowBodies(env) };
+  const unanswered = { count: 0 };
+  const context: ExchangeContext = { env, streams, slowBodies: new SlowBodies(env), unanswered };
   app.any("/*", (response, request) => {
     const head = readHead(request, copied);
     const hasBody = head.method !== "GET" && head.method !== "HEAD" && head.method !== "OPTIONS";
@@ -43,9 +44,11 @@ export const listenWithUws: Listen = (options, env, streams, onRequest) => {
       resolve({
         port: us_socket_local_port(socket as never),
         stopAccepting() {
+          context.unanswered = { count: 0 };
           if (open) us_listen_socket_close(socket);
           open = false;
         },
+        unanswered: () => unanswered.count,
         close() {
           open = false;
           app.close();

@@ -4,6 +4,7 @@ import { describe, test } from "node:test";
 import { gate, never, says, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { RawConnection, rawRequest } from "../support/raw-http.ts";
 import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
@@ -96,6 +97,36 @@ for (const dialect of dialects) {
           assert.deepEqual([transcript.map(brief), phase], [["user: go", "assistant: first and last"], "idle"], thread);
         }
         assert.deepEqual((await snapshotOf(server, "late")).transcript, []);
+      });
+
+      test("a request under way is answered, and a turn whose words come too late is refused", async (t) => {
+        const atEnd = cleanup(t);
+        const database = await databaseOf(dialect, atEnd);
+        const { server } = await start(atEnd, never, { ...threadsEnv, ...database.env });
+        const manifest = { metadata: { name: "kept" }, spec: { model: { id: "slow" } } };
+        const put = rawRequest("PUT", "/manifests/kept", [], JSON.stringify({ manifest }));
+        const chat = rawRequest("POST", "/chat", [], JSON.stringify(turn("agent", "late", { thread_id: "late" })));
+        const [other, late] = [new RawConnection(server.url), new RawConnection(server.url)];
+        await Promise.all([other.send(put.slice(0, -1)), late.send(chat.slice(0, -1))]);
+        await server.get("/live");
+
+        process.kill(server.pid, "SIGTERM");
+        await eventually("draining", async () => server.logs.some(({ msg }) => msg === "draining"));
+        // By then nothing else is left to be done.
+        for (let asked = 0; asked < 100; asked++) await server.get("/live");
+        await Promise.all([other.send(put.slice(-1)), late.send(chat.slice(-1))]);
+
+        const answers = await Promise.all([other.answer(), late.answer()]);
+        assert.deepEqual(
+          answers.map((answer) => answer?.status),
+          [200, 503],
+        );
+        assert.deepEqual(await server.exited, { code: 0, signal: null });
+
+        await server.restart();
+
+        const { items } = (await server.get("/audit?event_type=manifest_published")).json;
+        assert.equal(items.length, 1);
       });
 
       test("what is not over in time is marked interrupted, its clients are told, and it can be taken on", async (t) => {

@@ -109,7 +109,8 @@ test("threat 24: what no turn reads is left behind before the messages cross to 
     actorNodes: [nodeId("here", 0)],
     deliver: (one) => void delivered.push(one),
   });
-  const context = { bus, env, turns: new TurnoverSet(), durableAgents: new DurableAgents() } as unknown as HttpContext;
+  const live = { turns: new TurnoverSet(), durableAgents: new DurableAgents(), closing: () => false };
+  const context = { bus, env, ...live } as unknown as HttpContext;
   const messages: ClientMessage[] = [
     {
       role: "user",

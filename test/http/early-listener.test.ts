@@ -63,6 +63,7 @@ describe("the stream of a durable run that was listened to before it was accepte
         turns: new TurnoverSet(),
         hubs: new ThreadHubs(bus),
         durableAgents: new DurableAgents(),
+        closing: () => false,
       },
       ...{ pasts: new Pasts(env, 2 ** 20), reattached: new Set(), log: process.deps.log },
       store: { tenant: (id: string) => counting(store.tenant(id)) },

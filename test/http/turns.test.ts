@@ -60,7 +60,9 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
   const turns = new TurnoverSet();
   const exchange = { onAborted() {}, head: { headers: {} } };
   const request = { exchange, rawBody: Buffer.from("{}"), principal, requestId: "r", params: {}, query: {}, body: {} };
-  const outcome = await sim.until(outcomeOf(answerTurn(request as never, fields, { bus, env, turns } as never)));
+  const outcome = await sim.until(
+    outcomeOf(answerTurn(request as never, fields, { bus, env, turns, closing: () => false } as never)),
+  );
   return { asks, outcome, left: turns.size };
 }
 
