@@ -33,7 +33,14 @@ for (const [of, body] of [
         throw new SvcError("mailbox_full");
       },
     };
-    const context = { bus, env: systemEnv(), turns: new Set(), durableAgents: new Set(), store: { tenant() {} } };
+    const context = {
+      bus,
+      env: systemEnv(),
+      turns: new Set(),
+      durableAgents: new Set(),
+      store: { tenant() {} },
+      closing: () => false,
+    };
     const exchange = { head: { headers: {} }, onAborted() {} };
     const request = { body, principal, requestId: "r", rawBody: Buffer.alloc(0), lease: null, exchange };
     const route = routes.find((each) => nameOf(each) === of);
