@@ -174,12 +174,19 @@ describe("durable runs", () => {
   });
 
   test("DUR-014 a stream begins with run_accepted, tells what is said and where the run stands, and ends with final", async () => {
-    mock.answer("scripted", inTurn(calls(sum("6*7")), says("It is 42.")));
+    // One that is over at once may be told as completed alone.
+    const held = gate();
+    mock.answer("scripted", inTurn(calls(sum("6*7")), says(held.opened, "It is 42.")));
 
     const stream = await server.stream("/chat/stream", turn("agent", "sum", { thread_id: "streamed" }), {
       key: keys.alice,
     });
-    const frames = await stream.rest();
+    const begun = await framesUntil(
+      stream,
+      ({ name, json }) => name === "run_status" && json.data.status === "running",
+    );
+    held.open();
+    const frames = [...begun, ...(await stream.rest())];
 
     assert.equal(frames[0]?.name, "run_accepted");
     assert.deepEqual(Object.keys(frames[0]?.json.data).sort(), [
