@@ -1,5 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Env } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
 import { LongReads } from "./sqlite/long-reads.ts";
 import { OwnFiles } from "./sqlite/own-files.ts";
 import { SqliteReader } from "./sqlite/reader.ts";
@@ -9,6 +10,12 @@ import { createStore, type Store } from "./store/store.ts";
 
 /** How long a look at the files counts for reads: a turn makes several, and each commit looks for itself. */
 const lookMs = 100;
+
+/**
+ * How long a turn of the event loop may have taken when a read is still made in it. Reads are made at once, so that a log read page
+ * by page would be one turn, however long it is: the next page waits until others had theirs.
+ */
+const turnMs = 8;
 
 /**
  * A thread's own store over its port to the store thread. Writes always go there; on SQLite reads are made here, on a connection
@@ -24,25 +31,41 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
   const longReads = new LongReads(path, reader);
   const files = new OwnFiles(lockPath === undefined ? [path] : [path, lockPath]);
   let lookAt = Number.NEGATIVE_INFINITY;
-  function look(): void {
-    const now = env.monotonic();
+  function look(now: number): void {
     if (now < lookAt) return;
     files.check();
     lookAt = now + lookMs;
+  }
+  /** When the turn's first read was made. */
+  let turnAt: number | null = null;
+  let closed = false;
+  function endTurn(): void {
+    turnAt = null;
   }
   return createStore({
     inOrder: true,
     write: (ops, deadlineMs, onLate) => remote.write(ops, deadlineMs, onLate),
     async read(statement, params) {
-      look();
+      let now = env.monotonic();
+      while (turnAt !== null && now - turnAt > turnMs) {
+        await new Promise<void>((resolve) => env.defer(resolve));
+        if (closed) throw new SvcError("storage_unavailable");
+        now = env.monotonic();
+      }
+      if (turnAt === null) {
+        turnAt = now;
+        env.defer(endTurn);
+      }
+      look(now);
       return reader.read(statement, params);
     },
     async readLong(statement, params) {
-      look();
+      look(env.monotonic());
       return longReads.read(statement, params);
     },
     check: () => remote.check(),
     close() {
+      closed = true;
       remote.close();
       reader.close();
       longReads.close();

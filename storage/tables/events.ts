@@ -217,7 +217,7 @@ export async function windowStart(
   return { start, bytes };
 }
 
-/** Events with sequence numbers below `before`, newest first, at most `limit` and at most a page. */
+/** Events with sequence numbers below `before`, newest first, at most `limit` and at most a page in number and in length: one at least. */
 export async function readEventsBefore(
   store: TenantStore,
   threadKey: number,
@@ -225,7 +225,10 @@ export async function readEventsBefore(
   limit: number = pageRows,
 ): Promise<LogEvent[]> {
   const base = threadKey * eventsMax;
-  const rows = await store.read(selectBackward, base, base + Math.min(before, eventsMax), Math.min(limit, pageRows));
+  const to = Math.min(before, eventsMax);
+  const most = Math.min(limit, pageRows);
+  const { start } = await windowStart(store, threadKey, { from: 0, to }, most, pageBytes);
+  const rows = await store.read(selectBackward, base + start, base + to, most);
   return rows.map((row) => toEvent(row, base));
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
-import { appendOp, type LogEvent, readEvents, windowStart } from "../../storage/tables/events.ts";
+import { appendOp, type LogEvent, readEvents, readEventsBefore, windowStart } from "../../storage/tables/events.ts";
 import { reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
@@ -49,6 +49,29 @@ for (const dialect of dialects) {
 
       assert.deepEqual(await pagesOf(long, 20), [3, 3, 3, 3, 3, 3, 2]);
       assert.deepEqual(await pagesOf(mixed, 10), [4, 6]);
+    });
+
+    test("pages from the end are as long at most, have one event at least, and together have every event once", async () => {
+      const long = await threadOf(...Array.from({ length: 20 }, () => "x".repeat(200 * kiB)));
+      const mixed = await threadOf("a", "b", "x".repeat(900 * kiB), "c", "d", "e", "f", "g", "h");
+      const pagesBefore = async (key: number, to: number): Promise<number[][]> => {
+        const pages: number[][] = [];
+        for (let before = to; before > 0; before = pages.at(-1)?.at(-1) ?? 0)
+          pages.push((await readEventsBefore(tenant, key, before)).map(({ seq }) => seq));
+        return pages;
+      };
+
+      const pages = await pagesBefore(long, 20);
+      assert.deepEqual(
+        pages.map(({ length }) => length),
+        [2, 2, 2, 2, 2, 2, 2, 2, 2, 2],
+      );
+      assert.deepEqual(
+        pages.flat(),
+        Array.from({ length: 20 }, (_, at) => 19 - at),
+      );
+      assert.deepEqual(await pagesBefore(mixed, 9), [[8, 7, 6, 5, 4, 3], [2], [1, 0]]);
+      assert.equal((await readEventsBefore(tenant, mixed, 9, 2)).length, 2);
     });
 
     test("length is counted in bytes, and what comes with the content counts as well", async () => {

@@ -1,0 +1,48 @@
+// On SQLite a read is made at once, in the thread that asks: reading page by page must not be one long turn of its event loop.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { type Env, systemEnv } from "../../bus/env.ts";
+import { openStore } from "../../storage/client.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { readParents } from "../../storage/tables/events.ts";
+import { type TestStore, testStore } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+
+const reads = 12;
+
+describe("reads of one turn of the event loop", () => {
+  const atEnd = cleanup();
+  let running: TestStore;
+  before(async () => {
+    running = await testStore("sqlite", atEnd);
+  });
+
+  /** How many turns of the loop others have while reads follow one another on a clock that goes on by `stepMs` with each of them. */
+  async function turnsDuringReads(stepMs: number): Promise<number> {
+    let nowMs = 0;
+    const env: Env = { ...systemEnv(), monotonic: () => nowMs };
+    const store: Store = openStore(env, running.config, running.thread.attach());
+    let turns = 0;
+    let isReading = true;
+    const look = () => {
+      turns++;
+      if (isReading) setImmediate(look);
+    };
+    setImmediate(look);
+    for (let read = 0; read < reads; read++) {
+      await readParents(store.tenant("turns"), 1, 10, 10);
+      nowMs += stepMs;
+    }
+    isReading = false;
+    store.close();
+    return turns;
+  }
+
+  test("wait for the next one when the turn has taken long, and else are made in it", async () => {
+    assert.equal(await turnsDuringReads(0), 0);
+    // A read that comes 9 ms after the first of its turn waits: three of 3 ms fit.
+    const turns = await turnsDuringReads(3);
+    assert.ok(turns >= 3 && turns < reads, `${turns} turns`);
+    assert.ok((await turnsDuringReads(20)) >= reads - 2);
+  });
+});
