@@ -14,7 +14,7 @@ export interface PendingAsk {
   node: NodeId;
   /** How often the answer was that the actor lives elsewhere. */
   moves: number;
-  /** Epoch ms. */
+  /** On the monotonic clock: who sets the machine's clock ends nothing that is under way. */
   readonly deadline: number;
   readonly resolve: (value: never) => void;
   readonly reject: (error: SvcError) => void;
@@ -106,7 +106,7 @@ export class PendingAsks {
 
   #sweep = (): void => {
     this.#sweeping = false;
-    const now = this.#env.now();
+    const now = this.#env.monotonic();
     this.#reject(
       (ask) => ask.deadline <= now,
       () => new SvcError("deadline_exceeded"),

@@ -28,7 +28,7 @@ export interface Delivery {
   readonly key: string;
   readonly type: string;
   readonly body: unknown;
-  /** Epoch ms after which nobody waits for the answer; 0 for a tell. */
+  /** When nobody waits for the answer any more, on the monotonic clock; 0 for a tell. */
   readonly deadline: number;
   /** The node that asked, null for a tell. */
   readonly from: NodeId | null;
@@ -176,7 +176,7 @@ export class Bus {
     const { deadlineMs = defaultDeadlineMs, bytes = 256, onReply, prompt = false } = options;
     const home = this.nodeOf(to);
     const node = prompt && home === this.node ? this.#lane : home;
-    const deadline = this.env.now() + deadlineMs;
+    const deadline = this.env.monotonic() + deadlineMs;
     return new Promise<Reply<K, T>>((resolve, reject) =>
       this.#asks.ask({
         kind: to.kind,

@@ -10,7 +10,7 @@ export const protocolVersion = 1;
  *
  * `items` is a sequence of operations, each an opcode and its fields:
  *
- *   ask          correlation  kind  key  type  body  deadline (epoch ms)
+ *   ask          correlation  kind  key  type  body  deadline (on the monotonic clock, which all nodes of a host share)
  *   tell         kind  key  type  body
  *   reply        correlation  value
  *   refuse       correlation  WireError

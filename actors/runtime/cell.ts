@@ -18,6 +18,7 @@ export interface Cell extends Member {
   interleaved: number;
   /** It leaves memory as soon as it is idle. */
   isLeaving: boolean;
+  /** On the monotonic clock. */
   lastUsed: number;
 }
 

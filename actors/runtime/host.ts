@@ -65,7 +65,7 @@ export class ActorHost {
 
   /** Takes a message for an actor of this node. */
   deliver(delivery: Delivery): void {
-    const now = this.#env.now();
+    const now = this.#env.monotonic();
     if (isOverdue(delivery, now)) return;
     const home = this.#bus.nodeOf(delivery);
     if (home !== this.#bus.node) {
@@ -121,13 +121,13 @@ export class ActorHost {
     while (!cell.busy && cell.mailbox.size > 0) {
       if (cell.phase === "loading") return;
       if (cell.phase === "empty") {
-        if (this.#crashes.size > 0 && this.#crashes.isLooping(idOf(cell), this.#env.now()))
+        if (this.#crashes.size > 0 && this.#crashes.isLooping(idOf(cell), this.#env.monotonic()))
           this.#refuseWaiting(cell, new SvcError("actor_lost"));
         else this.#load(cell);
         continue;
       }
       const delivery = cell.mailbox.shift() as Delivery;
-      if (!isOverdue(delivery, this.#env.now())) this.#handle(cell, delivery);
+      if (!isOverdue(delivery, this.#env.monotonic())) this.#handle(cell, delivery);
     }
     this.#letGo(cell);
   }
@@ -258,6 +258,6 @@ export class ActorHost {
 
   #noteCrash(cell: Cell, error: unknown): void {
     this.#onCrash(cell.definition.kind, cell.key, error);
-    this.#crashes.note(idOf(cell), this.#env.now());
+    this.#crashes.note(idOf(cell), this.#env.monotonic());
   }
 }

@@ -39,7 +39,7 @@ export class IdleSweep {
 
   /** Looks at some actors each time and goes on from there the next time, so that many actors cost no long pause. */
   #sweep(): void {
-    const now = this.#env.now();
+    const now = this.#env.monotonic();
     const looks = this.#cells.size > cellsMax ? crowdCells : sweepCells;
     for (let looked = 0; looked < looks; looked++) {
       const cell = this.#cells.at(this.#at);

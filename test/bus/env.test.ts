@@ -100,6 +100,13 @@ test("the monotonic clock does not go back, and the epoch clock is in millisecon
   assert.ok(env.now() > 1_700_000_000_000 && env.now() < 10_000_000_000_000);
 });
 
+test("the monotonic clock is the host's, whenever a thread has begun", () => {
+  const env = systemEnv();
+
+  // Far more than a thread is held up for between two lines, and far less than a machine has run.
+  assert.ok(Math.abs(env.monotonic() - Number(process.hrtime.bigint()) / 1e6) < 5_000);
+});
+
 test("a simulation moves its clock only when told to, and does what is due in the order of time", async () => {
   const sim = new Sim(5);
   const env = sim.env();
