@@ -64,7 +64,7 @@ export interface Command {
   readonly options: Readonly<Record<string, CommandOption>>;
   /** In their order; those in brackets may be left out. */
   readonly positionals: readonly string[];
-  /** What the first of them may be, where that is one of some words. */
+  /** What the first of them may be, where that is one of some words; the first word where it may be left out. */
   readonly words?: readonly string[];
   run(args: CommandArgs, io: CommandIo): Promise<Outcome>;
 }

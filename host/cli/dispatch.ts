@@ -62,10 +62,10 @@ async function find(commands: Commands, name: string): Promise<Command> {
 async function help(commands: Commands, [name]: readonly string[]): Promise<Outcome> {
   if (name !== undefined) {
     const command = await find(commands, name);
-    const { summary, options, positionals } = command;
+    const { summary, options, positionals, words } = command;
     return {
       code: 0,
-      json: { ok: true, command: name, summary, positionals, options },
+      json: { ok: true, command: name, summary, positionals, ...(words && { words }), options },
       text: commandHelp(name, command),
     };
   }

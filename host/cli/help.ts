@@ -18,7 +18,15 @@ export function commandHelp(name: string, command: Command): string {
     help,
   ]);
   const options = rows.length === 0 ? "" : `\n\n${table(rows)}`;
-  return `Usage: svc ${usage(name, command)}${rows.length === 0 ? "" : " [options]"}\n\n${command.summary}${options}`;
+  const usageLine = `Usage: svc ${usage(name, command)}${rows.length === 0 ? "" : " [options]"}`;
+  return `${usageLine}\n\n${command.summary}${wordsLine(command)}${options}`;
+}
+
+/** What the first argument may be; the first word is meant where it is left out. */
+function wordsLine({ positionals: [first = ""], words = [] }: Command): string {
+  const stands = first.replaceAll(/[[\]]/g, "");
+  if (words.length === 0 || words.includes(stands)) return "";
+  return `\n${stands} is one of ${words.join(", ")}${stands === first ? "" : ` (${words[0]})`}.`;
 }
 
 function usage(name: string, { positionals }: Command): string {

@@ -155,6 +155,21 @@ describe("help and version", () => {
     }
   });
 
+  test("help of a command names the words that its first argument may be, and which one is meant without it", async () => {
+    const words = ["list", "show"];
+    const some: Commands = {
+      look: async () => ({ ...echo, positionals: ["[ACTION]", "[ID]"], words }),
+      act: async () => ({ ...echo, positionals: ["ACTION"], words }),
+      task: async () => ({ ...echo, positionals: ["run", "NAME"], words: ["run"] }),
+    };
+    const pageOf = async (name: string) => (await dispatch(["help", name], some, io)).stdout;
+
+    assert.match(await pageOf("look"), /^Say it again\.\nACTION is one of list, show \(list\)\.$/m);
+    assert.match(await pageOf("act"), /^Say it again\.\nACTION is one of list, show\.$/m);
+    assert.doesNotMatch(await pageOf("task"), / is one of /);
+    assert.deepEqual(JSON.parse((await dispatch(["help", "look", "--json"], some, io)).stdout).words, words);
+  });
+
   test("version prints the version", async () => {
     for (const argv of [["version"], ["--version"], ["-V"], ["-v"]])
       assert.equal((await run(...argv)).stdout, "1.2.3\n");
