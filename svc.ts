@@ -22,7 +22,13 @@ const roles = ["api", "worker", "scheduler", "all"];
 
 const serveCommand: Command = {
   summary: "Start the server.",
-  options: { role: { type: "string", value: "ROLE", help: `${roles.join(", ")} (all).` } },
+  options: {
+    role: {
+      type: "string",
+      value: "ROLE",
+      help: "all, which is what this version has; api, worker and scheduler are refused.",
+    },
+  },
   positionals: [],
   async run(args, { environment, stop }) {
     const role = textOption(args, "role", "all");
@@ -31,7 +37,9 @@ const serveCommand: Command = {
     const providers = pluginProviders(plugins).map(({ name }) => name);
     const refusals = [...bootRefusals(settings, providers)];
     if (role !== "all") {
-      refusals.push(`--role ${role} needs Postgres and Redis, and this version has no Redis; leave it out.`);
+      refusals.push(
+        `--role ${role} is for several processes of one deployment, which this version does not have; leave it out.`,
+      );
     }
     if (refusals.length > 0) {
       return { code: 1, json: { ok: false, error: "boot_refused", refusals }, text: refusals.join("\n") };

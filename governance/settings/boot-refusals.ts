@@ -37,7 +37,9 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
     refusals.push("SVC_DUTIES names no duty, and such a process does nothing; leave it unset for all of them.");
   }
   if (settings.workers > 1) {
-    refusals.push("SVC_WORKERS above 1 needs Postgres and Redis, and this version has no Redis; use 1.");
+    refusals.push(
+      "SVC_WORKERS above 1 is for several processes of one deployment, which this version does not have; use 1.",
+    );
   }
   for (const [id, { provider }] of Object.entries(settings.modelRoutes)) {
     if (!providers.includes(provider)) {

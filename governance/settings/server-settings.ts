@@ -89,7 +89,7 @@ export const serverSettings = {
     "Bytes of a request's line and headers together; of more than 100 headers (uws: 98) it is refused too.",
   ),
   actorThreads: int("ACTOR_THREADS", 0, [0, 64], "Threads that run turns; 0 is automatic."),
-  workers: int("WORKERS", 1, [1, 256], "Processes of this server; more than one needs Postgres and Redis."),
+  workers: int("WORKERS", 1, [1, 256], "Processes of this server; this version has one, and does not start with more."),
   allowedHosts: list("ALLOWED_HOSTS", [], "Host names that requests may be addressed to.", {
     defaultWords: "localhost, 127.0.0.1, [::1] and SVC_HOST",
     item: readHost,

@@ -95,7 +95,7 @@ test("LIM-008 SVC_DB_PREPARED_STATEMENTS is true by default and reaches the stor
   assert.equal(config.engine === "postgres" && config.postgres.preparedStatements, false);
 });
 
-test("LIM-009 SVC_WORKERS is 1 by default, and more stop the boot without Redis", () => {
+test("LIM-009 SVC_WORKERS is 1 by default, and more stop the boot", () => {
   assert.equal(loadSettings({}).workers, 1);
   assert.match(bootRefusals(loadSettings({ SVC_WORKERS: "2" })).join(), /SVC_WORKERS/);
 });

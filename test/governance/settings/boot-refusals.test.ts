@@ -34,7 +34,11 @@ describe("boot refusals", () => {
       { SVC_ENVIRONMENT: "production", SVC_AUTH_MODE: "jwt", SVC_DEFAULT_MODEL_ID: "demo" },
       /SVC_DEFAULT_MODEL_ID/,
     ],
-    ["several workers", { SVC_WORKERS: "2" }, /SVC_WORKERS.*Redis/],
+    [
+      "several workers",
+      { SVC_WORKERS: "2" },
+      /^SVC_WORKERS above 1 is for several processes .*which this version does not have; use 1\.$/,
+    ],
     ["no duty at all", { SVC_DUTIES: "," }, /SVC_DUTIES names no duty/],
     [
       "a route to an unknown provider",
