@@ -38,5 +38,5 @@ export function storeConfig(databaseUrl: string, dataDir: string, pool: Omit<Pos
   if (databaseUrl.startsWith("sqlite:///"))
     return { engine: "sqlite", path: resolve(databaseUrl.slice("sqlite://".length)), lockPath };
   if (/^postgres(ql)?:\/\//.test(databaseUrl)) return { engine: "postgres", postgres: { ...pool, url: databaseUrl } };
-  throw new Error("the URL must begin with postgres:// or sqlite:///");
+  throw new Error("must begin with postgres:// or sqlite:///");
 }

@@ -148,7 +148,7 @@ describe("values", () => {
     ["SVC_DUTIES", "api,workers", /must list some of api, worker, scheduler/],
     ["SVC_ALLOWED_TENANTS", "a:b", /tenant id/],
     ["SVC_WORKSPACE_DEPLOYMENT_TENANTS", "../../x", /tenant id/],
-    ["SVC_DATABASE_URL", "memory://", /postgres:\/\/ or sqlite:\/\/\//],
+    ["SVC_DATABASE_URL", "memory://", /^must begin with postgres:\/\/ or sqlite:\/\/\/$/],
     ["SVC_LITELLM_BASE_URL", "ftp://x", /http or https/],
     ["SVC_LITELLM_BASE_URL", "http://user:pw@localhost", /user name or password/],
     ["SVC_STREAM_BUFFER_BYTES", "10", /from 65536/],
