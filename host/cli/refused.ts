@@ -7,24 +7,36 @@ export type Sentences = Readonly<Record<string, (id: string, subject: string) =>
 
 /** Why a server has not done what it was asked for, in a sentence. */
 export function refused({ status, body }: ServerAnswer, sentences: Sentences = {}, id = ""): Outcome {
-  const { error, detail, message } = readRefusal(body);
+  const { error, reason, detail, message } = readRefusal(body);
   const [code = "", subject = ""] = error.split(/:(.*)/s);
   const said = Object.hasOwn(sentences, code) ? sentences[code]?.(id, inert(subject)) : undefined;
   if (said !== undefined) return failed(1, code, said);
-  if (status === 401) return failed(1, "unauthorized", "The server does not know the key: set SVC_KEY.");
+  if (status === 401) return failed(1, "unauthorized", unknownCaller(reason));
   if (status === 403) return failed(1, "forbidden", `The key may not do this: ${inert(detail || error)}.`);
   if (message !== "") return failed(1, inert(code) || "refused", inert(message));
   const told = detail === "" ? body : `${error}. ${detail}`;
   return failed(1, inert(code) || "refused", `The server has answered ${status}: ${inert(told.slice(0, 1000))}`);
 }
 
-function readRefusal(body: string): Readonly<Record<"error" | "detail" | "message", string>> {
+function unknownCaller(reason: string): string {
+  if (reason === "missing_credentials") return "The server asks for a key or a token: set SVC_KEY.";
+  if (reason === "invalid_token")
+    return "The server does not take the token in SVC_KEY: it has expired, or is signed for somebody else.";
+  return "The server does not know the key in SVC_KEY.";
+}
+
+function readRefusal(body: string): Readonly<Record<"error" | "reason" | "detail" | "message", string>> {
   try {
-    const { error = "", detail = "", message } = JSON.parse(body) as Readonly<Record<string, unknown>>;
+    const { error = "", reason = "", detail = "", message } = JSON.parse(body) as Readonly<Record<string, unknown>>;
     const words = typeof detail === "string" ? detail : wordsOf(detail);
-    return { error: String(error), detail: words, message: typeof message === "string" ? message : "" };
+    return {
+      error: String(error),
+      reason: String(reason),
+      detail: words,
+      message: typeof message === "string" ? message : "",
+    };
   } catch {
-    return { error: "", detail: "", message: "" };
+    return { error: "", reason: "", detail: "", message: "" };
   }
 }
 

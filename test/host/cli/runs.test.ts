@@ -113,7 +113,7 @@ describe("svc runs", () => {
     const words = [
       /^There is no run unknown\.$/,
       /^The key may not do this: missing scopes: runs:write\.$/,
-      /^The server does not know the key: set SVC_KEY\.$/,
+      /^The server does not know the key in SVC_KEY\.$/,
       /^--cursor is what a list/,
       /^no answer from http:\/\/127\.0\.0\.1:1 \(connect ECONNREFUSED 127\.0\.0\.1:1\): is svc running/,
     ];

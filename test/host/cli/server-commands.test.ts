@@ -113,7 +113,9 @@ describe("commands that look into a server", () => {
     for (const command of [threadsCommand, usageCommand, approvalsCommand]) {
       assert.match((await svc(command, [], keys.nobody)).stderr, /^The key may not do this: missing scopes: /);
       const stranger = await svc(command, [], "key-of-somebody-else-0123456789");
-      assert.equal(stranger.stderr, "The server does not know the key: set SVC_KEY.\n");
+      assert.equal(stranger.stderr, "The server does not know the key in SVC_KEY.\n");
+      const nobody = await run(command, ["--url", server.url]);
+      assert.equal(nobody.stderr, "The server asks for a key or a token: set SVC_KEY.\n");
       const away = await run(command, ["--url", "http://127.0.0.1:1"]);
       assert.equal(away.code, 1);
       assert.match(away.stderr, /^no answer from /);

@@ -233,13 +233,7 @@ describe("svc chat", () => {
     const noUrl = /^--url must .*, such as http:\/\/127\.0\.0\.1:8080\.$/m;
     const cases: Case[] = [
       [words("nothing"), keys.alice, "hi", 1, /^There is no manifest of this name\./],
-      [
-        words("agent"),
-        "key-of-somebody-else-0123456789",
-        "hi",
-        1,
-        /^The server does not know the key: set SVC_KEY\.$/m,
-      ],
+      [words("agent"), "key-of-somebody-else-0123456789", "hi", 1, /^The server does not know the key in SVC_KEY\.$/m],
       [
         ["chat", "agent", "--url", "http://127.0.0.1:1"],
         keys.alice,
