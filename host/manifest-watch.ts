@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Logger } from "pino";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
@@ -15,13 +15,22 @@ interface WatchDeps {
 }
 
 /**
- * Warns of the invalid files of SVC_MANIFEST_DIR: of each once at the start, and once after each change of it. Answers what ends that.
+ * Warns of the invalid files of SVC_MANIFEST_DIR: of each once at the start, and once after each change of it; and once when there is no
+ * such directory, at the start or later. Answers what ends that.
  * Whether a file is valid is asked of those who would run it, as a tenant that has stored nothing would.
  */
 export function watchManifests(directory: string, { env, bus, log }: WatchDeps): () => void {
   let told = new Map<string, string>();
   let stopped = false;
+  let missing = false;
   const look = async (): Promise<void> => {
+    const stats = await stat(directory).catch(() => null);
+    if (!stats?.isDirectory() && !missing)
+      log.warn(
+        { directory: resolve(directory) },
+        `SVC_MANIFEST_DIR ${stats ? "is no directory" : "is not there"}, so there are no manifests of yours; it is looked at again and again`,
+      );
+    missing = !stats?.isDirectory();
     const now = await stampsOf(directory);
     const changed = [...now].filter(([file, stamp]) => told.get(file) !== stamp).map(([file]) => file);
     if (changed.length > 0) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { eventually } from "../support/eventually.ts";
@@ -46,4 +46,21 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   assert.deepEqual(fine, { name: "fine", version: null, source: "directory" });
   assert.equal(broken.valid, false);
   assert.deepEqual(mended, { name: "typo", version: null, source: "directory" });
+});
+
+test("a SVC_MANIFEST_DIR that is not there is logged once, and its manifests are there once it is made", async () => {
+  const directory = join(tempDir(atEnd), "agents");
+  const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
+  const logged = () => server.logs.filter(({ msg }) => String(msg).startsWith("SVC_MANIFEST_DIR is not there"));
+  const warned = () => server.logs.some(({ msg }) => msg === "a manifest of SVC_MANIFEST_DIR is invalid");
+
+  await eventually("the line", async () => logged().length > 0);
+  mkdirSync(directory);
+  writeFileSync(join(directory, "typo.yaml"), "metadata: {name: typo}\nspec: {nonsense: 1}\n");
+  await eventually("a file that is seen", async () => warned());
+
+  assert.deepEqual(
+    logged().map(({ level, directory: named }) => [level, named]),
+    [["warn", directory]],
+  );
 });
