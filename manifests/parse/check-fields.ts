@@ -57,7 +57,10 @@ class Walk {
     if (typeof value === "number") this.#number(node, value);
     if (typeof value === "string") this.#text(node, value);
     if (node.enum && !(node.enum as readonly unknown[]).includes(value))
-      this.#add("enum", `must be one of ${node.enum.map((word) => word ?? "null").join(", ")}`);
+      this.#add(
+        "enum",
+        `must be ${node.enum.length > 1 ? "one of " : ""}${node.enum.map((word) => word ?? "null").join(", ")}`,
+      );
     if (Array.isArray(value)) this.#list(node, value);
     else if (isOf("object", value)) this.#object(node, value as Record<string, unknown>);
   }
@@ -81,7 +84,7 @@ class Walk {
     if (maxItems !== undefined && value.length > maxItems)
       this.#add("too_long", `must have at most ${maxItems} entries`);
     if (minItems !== undefined && value.length < minItems)
-      this.#add("too_short", `must have at least ${minItems} entries`);
+      this.#add("too_short", `must have at least ${minItems === 1 ? "one entry" : `${minItems} entries`}`);
     if (items) this.#each(value.keys(), (at) => this.#below(at, items, value[at]));
   }
 

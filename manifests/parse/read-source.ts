@@ -24,7 +24,8 @@ export function readText(text: string): unknown {
     const { line, col } = lines.linePos(offset ?? 0);
     problems.push({ loc: [], msg: `Line ${line}, column ${col}: ${what}.`, type: "syntax" });
   };
-  for (const { pos, message } of [...document.errors, ...document.warnings]) report(pos[0], message);
+  for (const { pos, message } of [...document.errors, ...document.warnings])
+    report(pos[0], plainWords.get(message) ?? message);
   if (problems.length === 0) checkNodes(document, report);
   refuseProblems(problems);
   try {
@@ -33,6 +34,14 @@ export function readText(text: string): unknown {
     return refuse("syntax", "repeats its anchors too often", cause);
   }
 }
+
+/** What the YAML library says of the commonest mistakes, in the words of somebody who has made one. */
+const plainWords: ReadonlyMap<string, string> = new Map([
+  [
+    "Nested mappings are not allowed in compact mappings",
+    "there is a second colon with a blank behind it in the line; a text that has one needs quotes",
+  ],
+]);
 
 /** A copy of `value` that holds JSON and nothing else. Throws invalid_manifest. */
 export function copyJson(value: unknown): unknown {

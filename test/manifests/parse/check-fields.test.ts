@@ -111,6 +111,19 @@ test("a list, a map and an object are looked at until they have as many problems
   assert.equal(linesOf(manifestSchema, agent(entries)).length, problemsMax);
 });
 
+test("a field that takes one word is told it, and a list that must not be empty to have one entry", () => {
+  const source = {
+    apiVersion: "v2",
+    metadata: { name: "x" },
+    spec: { policies: [{ id: "p", required_scopes: [], tools: ["*"] }] },
+  };
+
+  assert.deepEqual(
+    fieldProblems(manifestSchema, source).map(({ msg }) => msg),
+    ["apiVersion must be svc/v1.", "spec.policies[0].required_scopes must have at least one entry."],
+  );
+});
+
 test("what stands one level too high is told its place, and what stands in quotes to be taken out of them", () => {
   const said = (source: object) => fieldProblems(manifestSchema, structuredClone(source)).map(({ msg }) => msg);
 
