@@ -8,7 +8,7 @@ const directory = new URL("../../docs/", import.meta.url);
 export interface GuidePage {
   readonly name: string;
   readonly title: string;
-  /** Its first sentence. */
+  /** Its first sentence that is about its subject. */
   readonly about: string;
   readonly text: string;
 }
@@ -35,7 +35,8 @@ async function readPage(name: string): Promise<GuidePage> {
   const [, title = name] = /^# (.+)$/m.exec(text) ?? [];
   const [, first = ""] = /^# .+\n\n([^\n][\s\S]*?)\n\n/m.exec(text) ?? [];
   const about = first.replace(/\s+/g, " ").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
-  return { name, title, about: /^.*?[.:](?= |$)/.exec(about)?.[0] ?? about, text };
+  const [, sentence = about] = /^(?:Generated from .*? writes it again\. )?(.*?\.)(?= |$)/.exec(about) ?? [];
+  return { name, title, about: sentence, text };
 }
 
 /** The guide as one list with links, in the form of llmstxt.org. */

@@ -28,6 +28,16 @@ describe("the documents on a server", () => {
     }
   });
 
+  test("/llms.txt says of each page what it is about, in a whole sentence", async () => {
+    const { text } = await open.get("/llms.txt");
+    const abouts = [...text.matchAll(/^- \[.+\]\(.+?\): (.*)$/gm)].map(([, about = ""]) => about);
+
+    for (const about of abouts) {
+      assert.match(about, /^\D.{15,}\.$/);
+      assert.doesNotMatch(about, /npm run generate/);
+    }
+  });
+
   test("a page is the file of this version, and nothing else of the disk is one", async () => {
     const tools = await open.get("/docs/pages/tools.md");
 
