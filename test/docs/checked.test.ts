@@ -40,6 +40,21 @@ for (const path of documents) {
     });
 }
 
+test("svc is called as it is called in a clone, where no program has that name", () => {
+  const lines = documents.flatMap((path) =>
+    blocksOf(path)
+      // A shell completes programs by their names, and the text says how there comes to be one.
+      .filter(({ language, code }) => language === "sh" && !code.includes("svc completion") && !code.includes("docker"))
+      .flatMap(({ code }) => code.split("\n").map((line) => `${path}: ${line}`)),
+  );
+
+  assert.ok(lines.length > 200);
+  assert.deepEqual(
+    lines.filter((line) => /\ssvc [a-z]/.test(line.replace(/\s#.*/, ""))),
+    [],
+  );
+});
+
 /** Code of a language that something could run; a block without a language is one that nobody has looked at. */
 function isSnippet({ language }: Block): boolean {
   return [...runnable, "", "bash", "shell", "typescript", "javascript", "py", "yml"].includes(language);
