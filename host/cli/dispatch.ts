@@ -27,9 +27,9 @@ async function outcomeOf(argv: readonly string[], commands: Commands, io: Comman
   const [first, ...rest] = argv.filter((arg) => arg !== "--json");
   const name = aliases.get(first ?? "") ?? first;
   try {
-    if (name === undefined) return { ...(await help(commands, [])), code: 2 };
-    if (name === "help") return await help(commands, rest);
-    if (rest.includes("--help") || rest.includes("-h")) return await help(commands, [name]);
+    if (name === undefined) return { ...(await help(commands, [], io)), code: 2 };
+    if (name === "help") return await help(commands, rest, io);
+    if (rest.includes("--help") || rest.includes("-h")) return await help(commands, [name], io);
     const command = await find(commands, name);
     return await command.run({ ...parse(name, command, rest), json: argv.includes("--json") }, io);
   } catch (error) {
@@ -59,20 +59,20 @@ async function find(commands: Commands, name: string): Promise<Command> {
   return load();
 }
 
-async function help(commands: Commands, [name]: readonly string[]): Promise<Outcome> {
+async function help(commands: Commands, [name]: readonly string[], { terminal }: CommandIo): Promise<Outcome> {
   if (name !== undefined) {
     const command = await find(commands, name);
     const { summary, options, positionals, words } = command;
     return {
       code: 0,
       json: { ok: true, command: name, summary, positionals, ...(words && { words }), options },
-      text: commandHelp(name, command),
+      text: commandHelp(name, command, terminal?.columns),
     };
   }
   const all: [string, Command][] = [];
   for (const [each, load] of Object.entries(commands)) all.push([each, await load()]);
   const listed = all.map(([each, { summary }]) => ({ name: each, summary }));
-  return { code: 0, json: { ok: true, commands: listed }, text: overview(all) };
+  return { code: 0, json: { ok: true, commands: listed }, text: overview(all, terminal?.columns) };
 }
 
 function parse(name: string, command: Command, argv: readonly string[]): Omit<CommandArgs, "json"> {

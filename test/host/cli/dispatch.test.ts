@@ -170,6 +170,30 @@ describe("help and version", () => {
     assert.deepEqual(JSON.parse((await dispatch(["help", "look", "--json"], some, io)).stdout).words, words);
   });
 
+  test("help is as wide as the terminal: what stands at the right goes on below itself, and elsewhere lines are whole", async () => {
+    const long = "Look at what there is, and say of each thing what became of it since it was last looked at.";
+    const options = { deep: { type: "boolean" as const, help: long } };
+    const some: Commands = { look: async () => ({ ...echo, summary: long, options }) };
+    const on = (columns: number, argv: string[]) =>
+      dispatch(argv, some, { ...io, terminal: { columns, colours: false } }).then(({ stdout }) => stdout);
+
+    const [page, all, whole] = [
+      await on(50, ["help", "look"]),
+      await on(60, ["help"]),
+      await dispatch(["help"], some, io),
+    ];
+
+    assert.match(
+      page,
+      /\n\nLook at what there is, and say of each thing what\nbecame of it since it was last looked at\.\n\n/,
+    );
+    assert.match(page, /\n {2}--deep {2}Look at what there is, and say of each\n {10}thing what became of it/);
+    assert.match(all, /\n {2}look WORD \[OTHER\] {2}Look at what there is, and say of each\n {21}thing/);
+    assert.ok(whole.stdout.includes(long));
+    // There is no room for a second column.
+    assert.ok((await on(30, ["help"])).includes(long));
+  });
+
   test("version prints the version", async () => {
     for (const argv of [["version"], ["--version"], ["-V"], ["-v"]])
       assert.equal((await run(...argv)).stdout, "1.2.3\n");
