@@ -41,8 +41,14 @@ async function outcomeOf(argv: readonly string[], commands: Commands, io: Comman
       const { issues } = error;
       return { code: 1, json: { ok: false, error: "invalid_settings", issues }, text: error.message };
     }
-    return failed(1, "failed", errorText(error));
+    return failed(1, "failed", `${errorText(error)}${installHint(error)}`);
   }
+}
+
+/** What to do in a clone whose packages nobody has installed. */
+function installHint(error: unknown): string {
+  const isMissing = error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND";
+  return isMissing && error.message.startsWith("Cannot find package") ? '\nRun "npm ci" first.' : "";
 }
 
 const aliases: ReadonlyMap<string, string> = new Map([

@@ -85,6 +85,16 @@ describe("a command", () => {
     assert.deepEqual(await run("unload"), { code: 1, stdout: "", stderr: "no such module\n" });
   });
 
+  test("whose package is not installed says what to run", async () => {
+    const missing = Object.assign(new Error("Cannot find package 'yaml' imported from /x.ts"), {
+      code: "ERR_MODULE_NOT_FOUND",
+    });
+
+    const { code, stderr } = await dispatch(["read"], { read: () => Promise.reject(missing) }, io);
+
+    assert.deepEqual([code, stderr], [1, `${missing.message}\nRun "npm ci" first.\n`]);
+  });
+
   test("that meets bad settings is exit 1 and names them", async () => {
     assert.deepEqual(await run("settings"), { code: 1, stdout: "", stderr: "SVC_PORT must be an integer\n" });
     assert.deepEqual(JSON.parse((await run("settings", "--json")).stdout), {
