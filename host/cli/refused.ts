@@ -14,6 +14,7 @@ export function refused({ status, body }: ServerAnswer, sentences: Sentences = {
   if (status === 401) return failed(1, "unauthorized", unknownCaller(reason));
   if (status === 403) return failed(1, "forbidden", `The key may not do this: ${inert(detail || error)}.`);
   if (message !== "") return failed(1, inert(code) || "refused", inert(message));
+  if (code === "invalid_request") return failed(2, code, `The server does not take this: ${inert(detail)}`);
   const told = detail === "" ? body : `${error}. ${detail}`;
   return failed(1, inert(code) || "refused", `The server has answered ${status}: ${inert(told.slice(0, 1000))}`);
 }

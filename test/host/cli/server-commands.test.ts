@@ -116,6 +116,12 @@ describe("commands that look into a server", () => {
       assert.equal(stranger.stderr, "The server does not know the key in SVC_KEY.\n");
       const nobody = await run(command, ["--url", server.url]);
       assert.equal(nobody.stderr, "The server asks for a key or a token: set SVC_KEY.\n");
+      const wrong = await svc(command, [...(command === usageCommand ? ["threads"] : []), "--limit", "none"]);
+      assert.deepEqual(wrong, {
+        code: 2,
+        stdout: "",
+        stderr: "The server does not take this: limit must be an integer\n",
+      });
       const away = await run(command, ["--url", "http://127.0.0.1:1"]);
       assert.equal(away.code, 1);
       assert.match(away.stderr, /^no answer from /);
