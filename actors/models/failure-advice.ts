@@ -4,8 +4,11 @@ import type { RouteTarget } from "../../manifests/registries.ts";
 import type { ModelFailure } from "./provider.ts";
 
 /** What an operator does about a model call that has failed, in one sentence for the log: it names the setting that it is about. */
-export function failureAdvice({ id, provider, model }: RouteTarget, { status, timedOut }: ModelFailure): string {
+export function failureAdvice({ id, provider, model }: RouteTarget, failure: ModelFailure): string {
+  const { status, timedOut, unsendable } = failure;
   const elsewhere = "name another route in spec.model.fallbacks";
+  if (unsendable)
+    return `the key of ${provider} or a header of it has a character that no header can carry: look at ${keySetting(provider)}`;
   if (status === 401 || status === 403) return `${provider} does not take the key: look at ${keySetting(provider)}`;
   if (status === 404) return `${provider} has no model ${model}: look at ${id} in SVC_MODEL_ROUTES, or at its address`;
   if (status === 429) return `the rate or the credit of ${provider} is used up: wait, or ${elsewhere}`;

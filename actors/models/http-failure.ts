@@ -57,6 +57,7 @@ export function brokenCall(
     status: stated || answer.status,
     // A read that timed out is not made again: the provider may still be working on it.
     retryable: stated > 0 ? isRetryableStatus(stated) : !readTimedOut && kind !== "unsendable" && kind !== "blocked",
+    unsendable: kind === "unsendable",
     timedOut: readTimedOut || kind === "no_connection",
     overflow: error instanceof ChunkError && isOverflow(stated || 400, error.message),
     cause: error,

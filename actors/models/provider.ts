@@ -136,6 +136,8 @@ export class ModelFailure extends Error {
   /** All text that had been told before. Once something was said, the call is not made again. */
   readonly partial: string;
   readonly timedOut: boolean;
+  /** The key or a header has what no request can carry, so that nothing was sent. */
+  readonly unsendable: boolean;
   /** The prompt is longer than the model takes. */
   readonly overflow: boolean;
 
@@ -148,6 +150,7 @@ export class ModelFailure extends Error {
       retryAfterMs?: number | null;
       partial?: string;
       timedOut?: boolean;
+      unsendable?: boolean;
       overflow?: boolean;
       cause?: unknown;
     } = {},
@@ -160,6 +163,7 @@ export class ModelFailure extends Error {
     this.retryAfterMs = facts.retryAfterMs ?? null;
     this.partial = facts.partial ?? "";
     this.timedOut = facts.timedOut ?? false;
+    this.unsendable = facts.unsendable ?? false;
     this.overflow = facts.overflow ?? false;
   }
 }

@@ -15,6 +15,7 @@ test("what is advised names the provider and the setting that the failure is abo
   assert.match(advice({ status: 429 }), /spec\.model\.fallbacks$/);
   assert.match(advice({ status: 503 }), /failed by itself/);
   assert.match(advice({ status: 400 }), /does not take the request/);
+  assert.match(advice({ unsendable: true }), /no header can carry: look at SVC_GROQ_API_KEY or GROQ_API_KEY$/);
   assert.match(advice({ timedOut: true }), /SVC_MODEL_TIMEOUT_SECONDS$/);
   assert.match(advice({}), /base_url of groq in SVC_MODEL_PROVIDER_OPTIONS/);
   assert.match(advice({}, "mine"), /base_url of mine in SVC_MODEL_PROVIDERS /);

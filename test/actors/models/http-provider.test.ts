@@ -595,6 +595,7 @@ test("a credential that is no header value is a failure for good, which does not
   const failed = await failureOf("mock-text", {}, providerOf({ apiKey: "line\nbreak", mask: new SecretMask([]) }));
 
   assert.equal(failed.message, "the request cannot be sent: invalid authorization header");
+  assert.equal(failed.unsendable, true);
   assert.equal(failed.retryable, false);
 });
 
