@@ -322,6 +322,13 @@ function stopped(signal: AbortSignal): Promise<void> {
   });
 }
 
+/** Why nobody can be heard there, with the setting that it is about. */
+function unheard(error: NodeJS.ErrnoException, host: string, port: number): string {
+  if (error.code === "EADDRINUSE") return `port ${port} of ${host} is taken; SVC_PORT names another`;
+  if (error.code === "EACCES") return `port ${port} of ${host} is not for this user; SVC_PORT names another`;
+  return `SVC_HOST: ${error.message}; it must be an address of this machine, without a port`;
+}
+
 /**
  * The port, or a free one for 0. Sharing a port between threads means that the kernel would also let another process share it:
  * found out before.
@@ -330,9 +337,7 @@ function probePort(host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", (error: NodeJS.ErrnoException) =>
-      reject(
-        error.code === "EADDRINUSE" ? new Error(`port ${port} of ${host} is taken; SVC_PORT names another`) : error,
-      ),
+      reject(new Error(unheard(error, host, port), { cause: error })),
     );
     probe.listen({ host, port, exclusive: true }, () => {
       const free = (probe.address() as AddressInfo).port;

@@ -160,6 +160,19 @@ describe("svc serve that does not start", () => {
     });
   });
 
+  test("says that SVC_HOST is no address of this machine, and is exit 1", (t) => {
+    // An address for documents, which no machine has.
+    const env = { SVC_HOST: "192.0.2.1", SVC_PORT: "0", SVC_AUTH_MODE: "api_key", SVC_DATA_DIR: tempDir(cleanup(t)) };
+
+    const { code, stderr } = refused([], env);
+
+    assert.equal(code, 1);
+    assert.match(
+      stderr,
+      /^SVC_HOST: listen EADDRNOTAVAIL.* 192\.0\.2\.1; it must be an address of this machine, without a port$/m,
+    );
+  });
+
   test("says which settings do not stand, and why", (t) => {
     const env = { SVC_PORT: "70000", SVC_AUTH_MODE: "sometimes", SVC_DATA_DIR: join(tempDir(cleanup(t)), "data") };
 
