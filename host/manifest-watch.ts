@@ -1,9 +1,10 @@
 import { stat } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { basename, extname, join, resolve } from "node:path";
 import type { Logger } from "pino";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
-import { manifestFiles } from "../manifests/sources/files.ts";
+import { isManifestName } from "../manifests/fields/names.ts";
+import { manifestFiles, unnameable } from "../manifests/sources/files.ts";
 
 /** How often the directory is looked at. A manifest itself is read anew for each turn. */
 const lookMs = 1_000;
@@ -23,6 +24,8 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
   let told = new Map<string, string>();
   let stopped = false;
   let missing = false;
+  const warn = (file: string, problem: unknown): void =>
+    log.warn({ file, problem }, "a manifest of SVC_MANIFEST_DIR is invalid");
   const look = async (): Promise<void> => {
     const stats = await stat(directory).catch(() => null);
     if (!stats?.isDirectory() && !missing)
@@ -37,9 +40,11 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
       // Nobody is asked for the files alone: a name that this tenant had stored would hide its file.
       const { items } = await bus.ask({ kind: "manifests", key: "default" }, "list", { models: false });
       for (const { name, problems } of items) {
-        const file = problems && changed.find((each) => each.replace(/\.[^.]+$/, "") === name);
-        if (file) log.warn({ file, problem: problems?.[0] }, "a manifest of SVC_MANIFEST_DIR is invalid");
+        const file = problems && changed.find((each) => nameOf(each) === name);
+        if (file) warn(file, problems?.[0]);
       }
+      // Such a file is in no list.
+      for (const file of changed) if (!isManifestName(nameOf(file))) warn(file, `${file}: ${unnameable}.`);
     }
     told = now;
   };
@@ -52,6 +57,10 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
   return () => {
     stopped = true;
   };
+}
+
+function nameOf(file: string): string {
+  return basename(file, extname(file));
 }
 
 /** What differs after a change, by the name of the file. */

@@ -8,6 +8,9 @@ import { refuseProblems } from "../problems.ts";
 import type { Manifest } from "../schema/manifest.ts";
 import { FileMemory, type FileStats } from "./file-memory.ts";
 
+/** Why a file is never found, whatever is in it. */
+export const unnameable = "no manifest can have this name; it may hold letters, digits, . _ and - only";
+
 const extensions = [".yaml", ".yml", ".json"];
 
 /** Manifests as files, each named for the manifest that is in it. */
@@ -68,7 +71,7 @@ export function readManifestFile(path: string, now: () => number): Manifest | nu
   // It may also be a pipe.
   if (!extensions.includes(extension))
     return statSync(path).isDirectory() ? null : parseNamed(readFileSync(path), null, fileName);
-  if (!isManifestName(name)) refuseFile(fileName, "no manifest can have this name");
+  if (!isManifestName(name)) refuseFile(fileName, unnameable);
   return openManifestDirectory(dirname(path), now).get(name);
 }
 

@@ -14,6 +14,7 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   write("fine.yaml", "metadata: {name: fine}\n");
   write("typo.yaml", "metadata: {name: typo}\nspec: {a: 1, b: 2, c: 3, d: 4, e: 5}\n");
   write("lost.json", '{"metadata": {"name": "lost"}, "spec": {"model": {"id": "nowhere"}}}');
+  write("my agent.yaml", "metadata: {name: my agent}\n");
   const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
   const logged = () => server.logs.filter(({ msg }) => msg === "a manifest of SVC_MANIFEST_DIR is invalid");
   const files = () => logged().map(({ file }) => file);
@@ -24,21 +25,22 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
     return json.items.find(({ name }: { name: string }) => name === wanted);
   };
 
-  await untilLogged(2);
+  await untilLogged(3);
   const [typo, lost, fine] = [await rowOf("typo"), await rowOf("lost"), await rowOf("fine")];
   write("fine.yaml", "metadata: {name: fine}\nspec: {nonsense: 1}\n");
-  await untilLogged(3);
+  await untilLogged(4);
   const broken = await rowOf("fine");
   write("typo.yaml", "metadata: {name: typo}\n");
   const mended = await rowOf("typo");
   // A later change is seen after the mended one: nothing was logged of what has not changed, or is valid now.
   write("lost.json", '{"metadata": {"name": "lost"}, "spec": {"model": {"id": "elsewhere"}}}');
-  await untilLogged(4);
+  await untilLogged(5);
 
-  assert.deepEqual(files().slice(0, 2).sort(), ["lost.json", "typo.yaml"]);
-  assert.deepEqual(files().slice(2), ["fine.yaml", "lost.json"]);
-  assert.match(String(logged()[2]?.problem), /nonsense/);
-  assert.match(String(logged()[3]?.problem), /elsewhere/);
+  assert.deepEqual(files().slice(0, 3).sort(), ["lost.json", "my agent.yaml", "typo.yaml"]);
+  assert.deepEqual(files().slice(3), ["fine.yaml", "lost.json"]);
+  assert.match(String(logged()[3]?.problem), /nonsense/);
+  assert.match(String(logged()[4]?.problem), /elsewhere/);
+  assert.match(String(logged()[2]?.problem), /^my agent\.yaml: no manifest can have this name; /);
   for (const line of logged()) assert.equal(line.level, "warn");
   assert.deepEqual([typo.valid, typo.version, typo.source, typo.problems.length], [false, null, "directory", 3]);
   assert.equal(lost.valid, false);
