@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { missingSetting } from "../../actors/models/create-models.ts";
 import type { Env } from "../../bus/env.ts";
 import { Redis } from "../../governance/egress/redis.ts";
@@ -141,8 +141,14 @@ async function checkManifestDir(settings: Settings, registries: Registries, env:
   return {
     status: "warning",
     detail: `${directory}: ${invalid.length} of ${files} invalid`,
-    problems: invalid.flatMap(({ path, problems }) => problems.map((line) => `${path}: ${line}`)),
+    problems: invalid.flatMap(({ path, problems }) => problems.map((line) => inDirectory(path, line))),
   };
+}
+
+/** A problem of a file, which may begin with the name of the file, with its whole path in the place of that. */
+function inDirectory(path: string, line: string): string {
+  const named = `${basename(path)}: `;
+  return `${path}: ${line.startsWith(named) ? line.slice(named.length) : line}`;
 }
 
 async function checkDefaultManifest(settings: Settings, registries: Registries, env: Env): Promise<Finding> {

@@ -264,6 +264,8 @@ describe("svc doctor checks", () => {
     assert.match(of("lonely.yaml").join(), /nowhere/);
     assert.match(of("link.yml").join(), /leads to no file/);
     assert.match(of("circle.yaml").join(), /circle\.yaml: it cannot be read/);
+    // Each file is named once.
+    for (const line of problems) assert.doesNotMatch(line, /(\w+\.\w+): \1: /);
   });
 
   const models: [string, Record<string, string>, string, RegExp][] = [
