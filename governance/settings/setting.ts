@@ -219,7 +219,10 @@ export function json<T>(
     try {
       document = JSON.parse(value);
     } catch {
-      throw new Error(options.cure === undefined ? "is not JSON" : `is not JSON; ${options.cure}`);
+      const shape = /^\s*[{[]/.test(value)
+        ? ""
+        : ": it holds the text itself, no quotes around it and no name of a file";
+      throw new Error(`is not JSON${shape}${options.cure === undefined ? "" : `; ${options.cure}`}`);
     }
     return check(document);
   };

@@ -345,6 +345,8 @@ describe("registries in JSON", () => {
     ["SVC_MODEL_PROVIDER_OPTIONS", '{"openai": {"base_url": "nowhere"}}', /base_url must be an http or https URL/],
     ["SVC_MODEL_PROVIDER_OPTIONS", '{"openai": {"timeout": 0}}', /timeout must be a number/],
     ["SVC_MODEL_PROVIDER_OPTIONS", '{"openai": {"account_id": "x"}}', /key other than base_url, api_key, timeout$/],
+    ["SVC_JWKS_PUBLIC", "./public.json", /^is not JSON: it holds the text itself, .* no name of a file$/],
+    ["SVC_JWKS_PUBLIC", '{"keys": [', /^is not JSON$/],
     ["SVC_JWKS_PUBLIC", '{"keys": []}', /at least one key/],
     ["SVC_JWKS_PUBLIC", '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}', /RSA, EC P-256 or OKP Ed25519/],
     ["SVC_JWKS_PUBLIC", '{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "AA"}]}', /not a valid key/],
