@@ -25,7 +25,7 @@ export async function requestOf(
 ): Promise<NewApproval> {
   const { agent, budget, metrics } = run;
   const spec = agent.tools.find(({ name }) => name === call.tool);
-  const preview = await call.preview().catch(() => {
+  const preview = await call.preview(call.args).catch(() => {
     metrics.count("svc_approval_preview_failed_total", { tool: call.tool, rule: rule.id });
     return null;
   });

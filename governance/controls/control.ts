@@ -59,8 +59,8 @@ export interface GovernedCall {
   readonly args: unknown;
   /** Why a tool would not take these arguments, in words for the model; null when it would. */
   misfit(args: unknown): string | null;
-  /** What the call would change, for a person to read; null where its tool has nothing to show. */
-  preview(): Promise<string | null>;
+  /** What the call would change with these arguments, for a person to read; null where its tool has nothing to show. */
+  preview(args: unknown): Promise<string | null>;
   readonly agent: CompiledAgent;
   readonly principal: Principal;
   readonly now: number;

@@ -14,7 +14,8 @@ export function governedCall(scope: RunScope, call: ToolCall, tool: Tool, args: 
     asked: call.args,
     args,
     misfit: (other) => argumentsProblem(tool, other),
-    preview: async () => (tool.preview ? tool.preview(args as never, toolContext(scope, call.id, neverGivenUp)) : null),
+    preview: async (standing) =>
+      tool.preview ? tool.preview(standing as never, toolContext(scope, call.id, neverGivenUp)) : null,
     agent: plan.agent,
     principal: plan.principal,
     now: deps.env.now(),

@@ -94,6 +94,16 @@ describe("a control", () => {
     assert.deepEqual([audit[1]?.event_type, error_code, args], ["tool_call", "invalid_arguments", { file: "b.txt" }]);
   });
 
+  test("replaces arguments, and a person is asked: what is shown of the call is what it would do with the new ones", async () => {
+    const governed = chat({ name: "hook", before: () => ({ verdict: "replace", args: { path: "b.txt" } }) });
+    const turn = governed.submit("shown", [call, done], { manifest: "gated" });
+    await governed.sim.until(turn.accepted);
+    await governed.sim.advance(1_000);
+
+    const [asked] = framesOf(turn, "approval_required");
+    assert.deepEqual(asked.args, { path: "b.txt", preview: "looks into b.txt" });
+  });
+
   test("waits: the run is put aside, and the call is refused when nobody has answered in time", async () => {
     const may_answer = { scopes: [], principal: null, not_principal: null };
     const wait = { kind: "approval", subject: "May it?", deadline: 1, may_answer };

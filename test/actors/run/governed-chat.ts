@@ -16,6 +16,7 @@ const tools = ["calculator", "leaky", "failing"];
 const manifests = {
   agent: { tools },
   limited: { tools, limits: { max_tool_calls: 2 } },
+  gated: { tools, approvals: [{ id: "gate", tools: ["leaky"] }] },
   brief: { tools, limits: { max_output_tokens: 6 } },
 };
 
@@ -102,6 +103,7 @@ export class GovernedChat {
         parameters,
         effect: "read",
         risk: "reads",
+        preview: async ({ path }) => `looks into ${path}`,
         execute(args) {
           note(args);
           return { text: `found ${secret} in ${args.path ?? "nothing"}` };
