@@ -87,6 +87,7 @@ export async function resumedPlan(
       : {
           step: tail.steps,
           calls: tail.open(waits),
+          endedOnDenial: tail.endedOnDenial,
           callIds: tail.callIds,
           spent: row.spent ?? requeued?.spent ?? null,
           notes: tail.notes,

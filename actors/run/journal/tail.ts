@@ -21,7 +21,8 @@ export class Tail {
   /** Events of its members. */
   readonly ofMembers: LogEvent[] = [];
   #calls: readonly ToolCall[] = [];
-  readonly #ended = new Set<string | undefined>();
+  /** How calls have ended that have a result. */
+  readonly #ended = new Map<string | undefined, unknown>();
   /** Calls that were begun. */
   readonly #begun = new Map<string | undefined, BegunCall>();
   /** Of these, those that were to change a file while another was. */
@@ -45,7 +46,7 @@ export class Tail {
     if (kind === "tool_call" && extra?.metadata?.handed !== undefined)
       this.#handed.set(extra.tool_call_id, extra.metadata.args);
     else if (kind === "tool_call") this.#begin(extra?.tool_call_id, extra?.metadata);
-    if (event.kind === "tool_result") this.#ended.add(event.extra?.tool_call_id);
+    if (kind === "tool_result") this.#ended.set(extra?.tool_call_id, extra?.metadata?.status);
     const note = noteOf(event);
     if (note !== null) {
       this.notes.push(note);
@@ -58,6 +59,7 @@ export class Tail {
       this.steps = 0;
       this.notes.length = 0;
       this.ofMembers.length = 0;
+      this.#calls = [];
     }
     // An answer that something was said to before it was the last one.
     if (role === "assistant" && metadata?.stop_reason !== undefined) this.steps++;
@@ -77,6 +79,12 @@ export class Tail {
     const others = [...this.#begun].filter(([other]) => other !== id && !this.#ended.has(other));
     for (const [other, begun] of others)
       if (foreseen !== null && begun.foreseen?.file === foreseen.file) this.#beside.add(other).add(id);
+  }
+
+  /** Whether the last call of the last time was denied; null while it has no result, and where there was none. */
+  get endedOnDenial(): boolean | null {
+    const last = this.#calls.at(-1);
+    return last === undefined || !this.#ended.has(last.id) ? null : this.#ended.get(last.id) === "denied";
   }
 
   /** The calls of the last time that have no result, with what they wait for. */

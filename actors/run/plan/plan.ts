@@ -79,6 +79,8 @@ export interface Resumed {
   readonly step: number;
   /** The calls of the last time that have no result. */
   readonly calls: readonly PendingCall[];
+  /** Whether the last of the calls of the last time was denied; null while that has no result, and where there was none. */
+  readonly endedOnDenial: boolean | null;
   /** The ids of all its calls. */
   readonly callIds: readonly string[];
   readonly spent: RunSpent | null;

@@ -148,10 +148,10 @@ function takenUp(scope: RunScope, place: string): { messages: ContextMessage[]; 
     const message = messageOf(event);
     if (message !== null) messages.push(message);
   }
-  const { steps, callIds, notes, ofMembers } = tail;
+  const { steps, endedOnDenial, callIds, notes, ofMembers } = tail;
   const { waits } = resumed;
   return {
     messages: inCallOrder(messages, 0),
-    resumed: { ...resumed, step: steps, calls: tail.open(waits), callIds, notes, ofMembers },
+    resumed: { ...resumed, step: steps, calls: tail.open(waits), endedOnDenial, callIds, notes, ofMembers },
   };
 }

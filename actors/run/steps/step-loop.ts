@@ -42,6 +42,8 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
   if (resumed !== null) {
     const ending = await runTools(scope, tools, resumed.calls);
     if (ending !== null) return ending;
+    // Of calls side by side the last may have its result since before.
+    scope.endedOnDenial = resumed.endedOnDenial ?? scope.endedOnDenial;
   }
   const first = (resumed?.step ?? scope.stepsBefore) + 1;
   for (let step = first; ; step++) {

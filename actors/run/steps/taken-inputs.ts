@@ -40,7 +40,9 @@ export async function takeAtEnd(scope: RunScope, at: AtEnd): Promise<void> {
   const isTurn = taken.some(({ kind }) => kind === "follow_up");
   plan.nudge = null;
   scope.stepsBefore = isTurn ? 0 : scope.step;
-  if (isTurn) plan.turnStart = turnStart;
+  if (!isTurn) return;
+  plan.turnStart = turnStart;
+  scope.endedOnDenial = false;
 }
 
 /** Who says something to a run need not be who has started it. */

@@ -1,16 +1,20 @@
 // What controls say of calls and results, through a chat: what the model, the client, the log, audit and the tool are given.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { runAddress } from "../../../bus/address.ts";
+import { runAddress, threadAddress } from "../../../bus/address.ts";
 import type { Control, GovernedCall } from "../../../governance/controls/control.ts";
 import { pass } from "../../../governance/controls/verdicts.ts";
+import { decideOps } from "../../../storage/tables/approvals.ts";
 import { tenantId } from "../../support/actor-process.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { cleanup } from "../../support/temp.ts";
-import { asks, framesOf, GovernedChat, resultsOf, secret } from "./governed-chat.ts";
+import { asks, framesOf, GovernedChat, type GovernedTurn, resultsOf, secret } from "./governed-chat.ts";
 
 const done = { text: ["Done."] };
 const call = asks(["leaky", { path: "a.txt" }]);
+const no = { verdict: "deny", rule: "no-files", detail: "not today" } as const;
+const ends = (audit: GovernedTurn["audit"]) =>
+  audit.filter(({ event_type }) => event_type === "final_response").map(({ status }) => status);
 const intents = (events: { kind: string }[]) => events.filter(({ kind }) => kind === "tool_call");
 
 describe("a control", () => {
@@ -130,6 +134,50 @@ describe("a control", () => {
     assert.deepEqual([audit[1]?.event_type, audit[1]?.payload.control], ["policy_deny", "approvals"]);
     assert.deepEqual(framesOf(turn, "tool_start").length, 1);
     assert.deepEqual(intents([...events]), []);
+  });
+
+  test("denies the last call of a run that is put aside: it has not done what it set out to do, as if it had gone on at once", async () => {
+    const governed = chat({ name: "hook", before: ({ tool }) => (tool === "leaky" ? no : pass) });
+    const both = asks(["calculator", { expression: "6*7" }], ["leaky", { path: "a.txt" }]);
+    const turn = governed.submit("beside", [both, done], { manifest: "beside" });
+    await governed.sim.until(turn.accepted);
+    await governed.sim.advance(1_000);
+    const live = governed.process.deps.liveRuns.size;
+    const [{ approval_id }] = framesOf(turn, "approval_required");
+    const tenant = governed.process.deps.store.tenant(tenantId);
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    await governed.sim.until(tenant.write(decideOps(tenant, approval_id, decision, "bob")));
+    governed.process.bus.tell(runAddress(tenantId, "beside", turn.runId), "resume", { due: false });
+    await governed.sim.until(turn.ended);
+
+    const { audit } = await governed.left("beside", turn);
+    assert.equal(live, 0);
+    assert.deepEqual(ends(audit), ["error"]);
+  });
+
+  test("denies the last call of a step behind which a durable run is put off: the same", async () => {
+    const governed = chat({ name: "hook", before: () => no });
+    const turn = governed.submit("put-off", [call, { failure: "the provider is gone" }, done], { manifest: "durable" });
+    await governed.sim.until(turn.accepted);
+    await governed.sim.advance(2_000);
+    await governed.sim.until(governed.process.bus.ask(runAddress(tenantId, "put-off", turn.runId), "work", {}));
+
+    const { audit, events } = await governed.left("put-off", turn);
+    assert.equal(events.at(-1)?.content, "Done.");
+    assert.deepEqual(ends(audit), ["error"]);
+  });
+
+  test("denies the last call before somebody says something else: that turn is judged by itself", async () => {
+    const governed = chat({ name: "hook", before: () => no });
+    const turn = governed.submit("again", [call, done, done]);
+    await governed.sim.until(turn.accepted);
+    const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
+    const said = { text: "and now?", kind: "follow_up", principal } as const;
+    await governed.sim.until(governed.process.bus.ask(threadAddress(tenantId, "again"), "steer", said));
+    await governed.sim.until(turn.ended);
+
+    const { audit } = await governed.left("again", turn);
+    assert.deepEqual(ends(audit), ["ok"]);
   });
 
   test("replaces a result: everybody sees the new one, masked after it; error and all are the control's to say", async () => {

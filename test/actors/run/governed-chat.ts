@@ -17,6 +17,8 @@ const manifests = {
   agent: { tools },
   limited: { tools, limits: { max_tool_calls: 2 } },
   gated: { tools, approvals: [{ id: "gate", tools: ["leaky"] }] },
+  beside: { tools, execution: { tools: "parallel" }, approvals: [{ id: "gate", tools: ["calculator"] }] },
+  durable: { tools, execution: { mode: "durable", resume_token_ttl_seconds: 30 } },
   brief: { tools, limits: { max_output_tokens: 6 } },
 };
 
