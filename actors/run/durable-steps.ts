@@ -2,8 +2,8 @@ import { SvcError } from "../../bus/errors.ts";
 import { frame } from "../../bus/frames/frames.ts";
 import { statusFrame, type WaitingOn } from "../../bus/frames/run-status.ts";
 import type { RunSpent } from "../../storage/tables/runs.ts";
-import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
+import { leftWaits } from "./calls/left-waits.ts";
 import type { Fiber } from "./plan/fiber.ts";
 import type { RunScope } from "./scope/scope.ts";
 import type { Finished } from "./steps/endings.ts";
@@ -78,7 +78,7 @@ export class DurableSteps {
    * written: then its thread goes on with it.
    */
   async failed(error: unknown): Promise<"finished" | "suspended" | "lost"> {
-    const { deps, plan, journal, meter, store } = this.#scope;
+    const { deps, plan, journal, meter } = this.#scope;
     if (this.isCut) return this.leave();
     deps.log.error({ err: error, run_id: plan.run_id }, "the step of a durable run failed");
     const { code } = SvcError.from(error);
@@ -88,12 +88,14 @@ export class DurableSteps {
         return "suspended";
       }
       const ending = { status: "dead", stop_reason: null, error: code, usage: meter.total } as const;
+      const left = await leftWaits(this.#scope);
       const ops = () => [
-        closeWaitsOp(store, plan.run_id),
+        ...left.ops,
         ...this.#fiber.endOps({ status: "dead", final: null, error: code }),
         ...this.#fiber.leaveOps(),
       ];
       await journal.end([interruptedEntry(plan.run_id, code)], ops, ending, null);
+      left.stopTasks();
       this.tell("dead", this.#fiber.attempts + 1);
       this.#fiber.announceEnd();
       return "finished";

@@ -15,6 +15,7 @@ import { answerTaskOp } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import type { LiveRun } from "../runtime/live-runs.ts";
+import { leftWaits } from "./calls/left-waits.ts";
 import { familyOf } from "./calls/tool-execution.ts";
 import { ToolRunner } from "./calls/tool-runner.ts";
 import { compactThread } from "./compact-thread.ts";
@@ -200,11 +201,14 @@ export class Run implements LiveRun {
     const billed = this.#scope.billing();
     const settled = () => settleOps(this.#scope.store, plan, { kind: "failed", error }, journal.nextSeq + 1);
     try {
+      const left = await leftWaits(this.#scope);
       const task = plan.parent && { task: refusedTask(error.code, usage) };
       const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
       const entry = interruptedEntry(plan.run_id, error.code);
-      const ops = () => [...taskOps(this.#scope), ...billed, ...settled(), ...this.#scope.leaving()];
-      return await journal.end([entry], ops, ending, null);
+      const ops = () => [...left.ops, ...taskOps(this.#scope), ...billed, ...settled(), ...this.#scope.leaving()];
+      const isWritten = await journal.end([entry], ops, ending, null);
+      if (isWritten) left.stopTasks();
+      return isWritten;
     } catch {
       return false;
     }

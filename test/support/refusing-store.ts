@@ -6,6 +6,8 @@ export interface RefusingStore extends Store {
   refused: string | null;
   /** Refuses one batch only. */
   once: boolean;
+  /** The next read of a statement of this name fails. */
+  unread: string | null;
   /** How often each statement was read, by its name. */
   readonly reads: Map<string, number>;
 }
@@ -23,6 +25,10 @@ export function refusingStore(store: Store): RefusingStore {
     const read: Scope["read"] = (statement, ...params) => {
       const { reads } = refusingStore;
       reads.set(statement.name, (reads.get(statement.name) ?? 0) + 1);
+      if (statement.name === refusingStore.unread) {
+        refusingStore.unread = null;
+        return Promise.reject(new SvcError("storage_unavailable"));
+      }
       return scope.read(statement, ...params);
     };
     return new Proxy(scope, {
@@ -38,6 +44,7 @@ export function refusingStore(store: Store): RefusingStore {
   const refusingStore: RefusingStore = {
     refused: null,
     once: false,
+    unread: null,
     reads: new Map(),
     tenant: (tenantId) => refusing(store.tenant(tenantId)),
     system: refusing(store.system),

@@ -22,11 +22,25 @@ describe("a run beside its thread", () => {
   let settings: ReturnType<typeof processSettings>;
   let started = 0;
   before(async () => {
-    settings = processSettings(atEnd, {
-      agent: {},
-      calls: { tools: ["calculator"], execution: { tools: "parallel" } },
-      pulls: { tools: ["pull"], execution: { tools: "parallel" } },
-    });
+    settings = processSettings(
+      atEnd,
+      {
+        agent: {},
+        calls: { tools: ["calculator"], execution: { tools: "parallel" } },
+        asks: {
+          tools: ["calculator", "ask_late"],
+          execution: { tools: "parallel" },
+          approvals: [{ id: "sums", tools: ["calculator"] }],
+        },
+        dies: {
+          tools: ["calculator", "ask_late"],
+          execution: { tools: "parallel", mode: "durable", resume_token_ttl_seconds: 30 },
+          approvals: [{ id: "sums", tools: ["calculator"] }],
+        },
+        pulls: { tools: ["pull"], execution: { tools: "parallel" } },
+      },
+      { SVC_FIBER_MAX_ATTEMPTS: "1" },
+    );
     disk = await SimDisk.open(atEnd);
   });
 
@@ -47,7 +61,27 @@ describe("a run beside its thread", () => {
         return { text: "pulled" };
       },
     });
-    const process = new ActorProcess({ env, store, settings, model, tools: [pull], bootId: `boot-${started}` });
+    const ask_late = defineTool({
+      name: "ask_late",
+      description: "Asks a person when the store has just failed to answer.",
+      parameters: Type.Object({}, { additionalProperties: false }),
+      effect: "read",
+      risk: "reads",
+      async execute() {
+        await new Promise<void>((resolve) => void env.timer(500, resolve));
+        store.unread = "waits_open_nth";
+        const may_answer = { scopes: [], principal: null, not_principal: null };
+        return { wait: { kind: "question", subject: "And?", deadline: null, may_answer } };
+      },
+    });
+    const process = new ActorProcess({
+      env,
+      store,
+      settings,
+      model,
+      tools: [pull, ask_late],
+      bootId: `boot-${started}`,
+    });
     atEnd.after(() => process.close());
     const suffix = `thread-${started}`;
     const address = threadAddress(tenantId, suffix);
@@ -122,6 +156,28 @@ describe("a run beside its thread", () => {
 
     assert.deepEqual([before, status()], [[{ status: "running" }], [{ status: "failed" }]]);
   });
+
+  for (const [manifest, thread, status] of [
+    ["asks", true, "failed"],
+    ["asks", false, "failed"],
+    ["dies", true, "dead"],
+  ] as const)
+    test(`that ends for a read that has failed leaves nothing to be answered: ${status}, ${thread ? "on a" : "without a"} thread`, async () => {
+      const sum = { id: "sum", name: "calculator", arguments: `{"expression":"1+${started}"}` };
+      const { sim, submit } = start(() => ({ calls: [sum, { id: "late", name: "ask_late", arguments: "{}" }] }));
+      const turn = submit({ manifest, ...(!thread && { thread_suffix: null }) });
+      await sim.until(turn.accepted);
+      await sim.advance(5_000);
+
+      const rows = (sql: string) => disk.query(sql, turn.runId).map((row) => Object.values(row).join(" "));
+      assert.deepEqual(rows("SELECT status FROM runs WHERE run_id = ?"), [status]);
+      assert.deepEqual(rows("SELECT kind FROM waits WHERE run_id = ? AND state <> 'closed'"), []);
+      const asked = "SELECT status, tool_name FROM approvals WHERE instr(args, ?) > 0";
+      assert.deepEqual(
+        disk.query(asked, `1+${started - 1}`).map((row) => Object.values(row).join(" ")),
+        ["denied calculator"],
+      );
+    });
 
   test("leaves memory when it is over, and its thread still knows that it was", async () => {
     const { sim, process, model, submit } = start();
