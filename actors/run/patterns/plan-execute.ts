@@ -47,11 +47,13 @@ export const planExecute: Pattern = async (scope, tools) => {
   const { agent } = scope.plan;
   const progress = progressOf(scope.resumed?.notes ?? []);
   let ending = progress.plan === null ? await makePlan(scope, progress) : null;
-  while (ending === null && !isOver(progress)) {
-    ending = await carryOut(scope, tools, progress);
-    if (ending !== null || !hasFailed(progress) || progress.replans >= agent.planExecute.max_replans) continue;
-    progress.replans++;
-    ending = await makePlan(scope, progress);
+  while (ending === null) {
+    // Also behind what has failed before the run was put aside.
+    if (hasFailed(progress) && progress.replans < agent.planExecute.max_replans) {
+      progress.replans++;
+      ending = await makePlan(scope, progress);
+    } else if (isOver(progress)) break;
+    else ending = await carryOut(scope, tools, progress);
   }
   if (ending !== null) return ending;
   scope.voice = "aloud";

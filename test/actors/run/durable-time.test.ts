@@ -10,6 +10,7 @@ import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
+import { readEvents } from "../../../storage/tables/events.ts";
 import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
 import { manifestBody } from "../../../storage/tables/manifest-bodies.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
@@ -78,6 +79,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
       agent: { tools: ["calculator"], execution },
       gated: { tools: ["calculator"], execution, approvals: [gate] },
       capped: { execution, limits: { max_output_tokens: 300 } },
+      plans: { pattern: "plan_execute", plan_execute: { max_replans: 1 }, execution },
       timed: { tools: ["calculator"], execution, approvals: [gate], limits: { max_wall_clock_seconds: 5 } },
     },
     { SVC_AUDIT_FLUSH_SECONDS: "3600", ...env },
@@ -252,6 +254,47 @@ describe("durable runs in time", () => {
 
     assert.deepEqual([before.run.status, before.fiber.attempts], ["waiting", 1]);
     assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+  });
+
+  test("DUR-012 what has failed of a plan is planned anew although the planner fails first, and as often as it may", async () => {
+    const it = await world(atEnd, 31);
+    const plan = (title: string): ScriptedReply => ({ text: [JSON.stringify({ subtasks: [{ title, task: title }] })] });
+    let isAway = true;
+    it.says((messages) => {
+      const all = messages.map(({ content }) => content).join("\n");
+      const isPlanner = messages[0]?.content.startsWith("You plan");
+      if (isPlanner && !all.includes("FAILED")) return plan("one");
+      if (isPlanner && isAway) return broken;
+      if (isPlanner) return plan("two");
+      return { text: [all.includes("are over") ? "Sorry." : "FAILED."], usage };
+    });
+    const runId = await it.accept("plans");
+    await it.sim.advance(5_000);
+    const before = await it.look(runId);
+    isAway = false;
+    await it.sim.advance(2 * minuteMs);
+    const { run, fiber } = await it.look(runId);
+
+    assert.deepEqual([before.run.status, before.fiber.attempts], ["waiting", 1]);
+    assert.deepEqual([run.status, fiber.final], ["completed", "Sorry."]);
+    const events = await it.sim.until(readEvents(it.tenant, run.thread_key ?? -1, 0, 100));
+    const notes = events.map(({ extra }) => {
+      const { type, title, subtasks } = (extra?.metadata ?? {}) as {
+        type?: string;
+        title?: string;
+        subtasks?: { title: string }[];
+      };
+      return [type, title ?? subtasks?.[0]?.title];
+    });
+    assert.deepEqual(
+      notes.filter(([type]) => type === "plan" || type === "subtask"),
+      [
+        ["plan", "one"],
+        ["subtask", "one"],
+        ["plan", "two"],
+        ["subtask", "two"],
+      ],
+    );
   });
 
   test("DUR-009 DUR-006 a run whose person does not answer goes on at the deadline; one that nobody could carry on expires", async () => {
