@@ -188,10 +188,14 @@ export class Run implements LiveRun {
     }
   }
 
-  /** With the run its tasks are stopped. What they had used by then they say in a moment, where it counts for who goes on. */
+  /**
+   * With the run its tasks are stopped. What they had used by then they say in a moment, where it counts for who goes on: of a task it may
+   * be a run above that spends with others.
+   */
   async #settleTasks(): Promise<void> {
-    const { abortReason, cancellation, tree, run } = this.#scope;
-    if (abortReason === "shutdown" || (cancellation.cancelled && tree?.isShared)) await run.tasks?.settled();
+    const { abortReason, cancellation, tree, run, plan } = this.#scope;
+    const counts = tree?.isShared === true || plan.parent !== null;
+    if (abortReason === "shutdown" || (cancellation.cancelled && counts)) await run.tasks?.settled();
   }
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
