@@ -7,7 +7,7 @@ import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { fiberById, loseFiberOp } from "../../storage/tables/fibers.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { deleteLiveRunOp } from "../../storage/tables/live-runs.ts";
-import { leaveBudgetOps } from "../../storage/tables/run-budgets.ts";
+import { leaveBudgetOps, resetShareOps } from "../../storage/tables/run-budgets.ts";
 import {
   endRunOp,
   type InterruptedRun,
@@ -51,7 +51,9 @@ async function suspendLost(
   const take = takeThreadOp(store, head, taken.epoch);
   const before = await fiberById(store, left.run_id);
   const ms = lostBackOffMs(before?.lost ?? 0);
-  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id, ms), take]);
+  // What it had set aside is free at once: it may be long before the run goes on, and then it may wait for somebody first.
+  const freed = resetShareOps(store, left.run_id);
+  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id, ms), take, ...freed]);
   deps.metrics.count("svc_durable_lost_claims_total", {});
   state.head = taken;
   state.parked = (await waitingRun(store, head.thread_key)) ?? null;

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ModelProvider } from "../../../../actors/models/provider.ts";
-import { ActorProcess, processSettings } from "../../../support/actor-process.ts";
+import { runAddress, threadAddress } from "../../../../bus/address.ts";
+import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../../support/scripted-model.ts";
 import { SimDisk } from "../../../support/sim-disk.ts";
 import { Sim } from "../../../support/sim-env.ts";
@@ -24,39 +25,88 @@ const manifests = {
 
 const atEnd = cleanup();
 
-test("DEL-005 DEL-006 a task of a task that takes its time to stop has used what it has used, for who spends with its run", async () => {
+/** Processes one after the other, with a conversation whose task of a task speaks while another task is in the background. */
+async function world(durable: boolean) {
   const sim = new Sim(1);
   const disk = await SimDisk.open(atEnd);
-  const env = sim.env();
-  const model = new ScriptedModel(env, answer, () => 5);
-  // A connection to a provider is not over at once.
-  const slow: ModelProvider = {
-    ...model,
-    start(request, events) {
-      const call = model.start(request, events);
-      const later = { reply: call.reply, pause: () => call.pause(), resume: () => call.resume() };
-      return { ...later, abort: () => void env.timer(100, () => call.abort()) };
-    },
-  };
-  const settings = processSettings(atEnd, manifests);
-  const store = disk.store(sim, env, () => 1);
-  const process = new ActorProcess({ env, store, settings, model: slow, bootId: "boot" });
-  atEnd.after(() => process.close());
-  const turn = process.submit({ manifest: "lead", thread_suffix: "beside" });
+  const execution = durable ? { execution: { mode: "durable", resume_token_ttl_seconds: 30 } } : {};
+  const settings = processSettings(atEnd, { ...manifests, lead: { ...manifests.lead, ...execution } });
+  function boot(bootId: string, answer: (messages: readonly ShownMessage[]) => ScriptedReply) {
+    const env = sim.env();
+    const model = new ScriptedModel(env, answer, () => 5);
+    // A connection to a provider is not over at once.
+    const slow: ModelProvider = {
+      ...model,
+      start(request, events) {
+        const call = model.start(request, events);
+        const later = { reply: call.reply, pause: () => call.pause(), resume: () => call.resume() };
+        return { ...later, abort: () => void env.timer(100, () => call.abort()) };
+      },
+    };
+    const store = disk.store(sim, env, () => 1);
+    const process = new ActorProcess({ env, store, settings, model: slow, bootId });
+    atEnd.after(() => process.close());
+    return { env, process };
+  }
+  const { env, process } = boot("first", answer);
+  const turn = process.submit({ manifest: "lead", thread_suffix: "beside", ...(durable && { surface: "chat" }) });
   await sim.until(turn.accepted);
   await sim.advance(1_000);
+  const numbers = (sql: string) => disk.query(sql).map((row) => Number(Object.values(row)[0]));
+  return {
+    ...{ sim, disk, env, process, turn },
+    boot: () => boot("second", () => ({ text: ["Done."], usage })),
+    /** Output in the budget, what of it is set aside, and output in usage. */
+    look: () => ({
+      budget: numbers("SELECT output_tokens FROM run_budgets"),
+      aside: numbers("SELECT output_tokens FROM budget_shares"),
+      used: numbers("SELECT SUM(tokens_output) FROM usage"),
+    }),
+  };
+}
 
+test("DEL-005 DEL-006 a task of a task that takes its time to stop has used what it has used, for who spends with its run", async () => {
+  const { sim, process, turn, look } = await world(false);
   await sim.until(process.abort("beside"));
   await sim.until(turn.ended);
   await sim.advance(1_000);
 
-  const [budget] = disk.query("SELECT output_tokens FROM run_budgets");
-  const [used] = disk.query("SELECT SUM(tokens_output) AS output_tokens FROM usage");
+  const { budget, aside, used } = look();
   assert.deepEqual(process.crashes, []);
-  assert.equal(disk.query("SELECT 1 FROM budget_shares").length, 1, "one is in the background");
-  assert.ok(Number(used?.output_tokens) > 100);
-  assert.equal(budget?.output_tokens, used?.output_tokens);
+  assert.deepEqual(aside, [0], "one is in the background");
+  assert.ok(Number(used[0]) > 100);
+  assert.deepEqual(budget, used);
 });
+
+for (const durable of [false, true])
+  for (const reason of ["client", "shutdown"] as const)
+    test(`DEL-006 a ${durable ? "durable " : ""}run that is killed while it waits for what its tasks have used (${reason}) counts what is in usage, once`, async () => {
+      for (const afterMs of [50, 100, 101, 102, 104, 110, 150]) {
+        const { sim, disk, env, process, boot, look } = await world(durable);
+        if (reason === "client") process.abort("beside").catch(() => {});
+        else for (const run of process.deps.liveRuns) run.abort(reason);
+        await sim.advance(afterMs);
+        env.end();
+        await sim.advance(1_000);
+
+        const next = boot();
+        for (const { suffix } of disk.query("SELECT suffix FROM threads"))
+          await sim.until(next.process.bus.ask(threadAddress(tenantId, String(suffix)), "recover", {}));
+        const rows = disk.query("SELECT run_id FROM runs WHERE manifest = 'lead' AND status = 'waiting'");
+        for (const { run_id } of rows)
+          await sim.until(next.process.bus.ask(runAddress(tenantId, "beside", String(run_id)), "work", {}));
+        await sim.advance(1_000);
+
+        const { budget, aside, used } = look();
+        const where = `killed after ${afterMs} ms`;
+        assert.deepEqual(next.process.crashes, [], where);
+        assert.ok(
+          aside.every((tokens) => tokens === 0),
+          where,
+        );
+        assert.deepEqual(budget, used, where);
+      }
+    });
 
 function answer(messages: readonly ShownMessage[]): ScriptedReply {
   const results = messages.filter(({ role }) => role === "tool").length;
