@@ -172,7 +172,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const header = settings.trustedClientIpHeader.toLowerCase();
     // Of a list, what the proxy in front has added; what stands before it is the client's own word.
     const told = header === "" ? "" : trimBlanks(exchange.head.headers[header]?.split(",").at(-1) ?? "");
-    return addressCaller(told || exchange.remoteAddress());
+    return addressCaller(told, exchange.remoteAddress());
   }
 
   function admitTo(route: Route, principal: Principal): void {

@@ -213,7 +213,7 @@ const networkImports = [
   'http/engines/node-wire.ts: import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http"',
   'http/engines/node.ts: import { createServer, type IncomingMessage, type ServerResponse } from "node:http"',
   'http/engines/node.ts: import { type AddressInfo, Server as NetServer, type Socket } from "node:net"',
-  'http/middleware/address-caller.ts: import { isIPv6 } from "node:net"',
+  'http/middleware/address-caller.ts: import { isIP, isIPv4, isIPv6 } from "node:net"',
   'manifests/hosts.ts: import { isIP } from "node:net"',
 ];
 

@@ -1,12 +1,25 @@
-import { isIPv6 } from "node:net";
+import { isIP, isIPv4, isIPv6 } from "node:net";
 
 /**
- * Under what the requests of a client address are counted: an IPv4 address, in an IPv6 one too; of IPv6 the network of 64 bits, which
- * is the least that anybody is given; what is no address as it is.
+ * Under what the requests of a client are counted: an IPv4 address, in an IPv6 one too; of IPv6 the network of 64 bits, which is the
+ * least that anybody is given. `told` is what the proxy in front says, with a port or without one; it is empty where nobody says it. What
+ * is no address says nothing: it could be another one with each request, and the connection counts in its place.
  */
-export function addressCaller(address: string): string {
-  return `address/${isIPv6(address) ? ofIPv6(address) : address.slice(0, 64)}`;
+export function addressCaller(told: string, connection: string): string {
+  const address = addressIn(told) ?? connection;
+  return `address/${isIPv6(address) ? ofIPv6(address) : address}`;
 }
+
+/** An address without its brackets and its port, which is another one for each connection; null when there is none. */
+function addressIn(text: string): string | null {
+  // Without brackets what stands behind the last colon of an IPv6 address may be a part of it.
+  if (isIP(text) !== 0) return text;
+  const { bracketed = "", plain = "" } = hostAndPort.exec(text)?.groups ?? {};
+  if (isIPv6(bracketed)) return bracketed;
+  return isIPv4(plain) ? plain : null;
+}
+
+const hostAndPort = /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>[^:]+))(?::\d{1,5})?$/;
 
 function ofIPv6(address: string): string {
   const groups = groupsOf(address);

@@ -166,6 +166,22 @@ describe("the rate limit", () => {
     assert.equal(await knock("203.0.113.8"), 401);
   });
 
+  test("LIM-002 a port or another spelling in the trusted header does not make another caller", async () => {
+    const server = await startServer({ atEnd, env: { ...env, ...limit, SVC_TRUSTED_CLIENT_IP_HEADER: "X-Real-IP" } });
+    const knock = async (value: string) => (await server.get("/audit", { headers: { "x-real-ip": value } })).status;
+    for (let port = 51_230; port < 51_235; port++) await knock(`203.0.113.7:${port}`);
+    for (let host = 1; host < 6; host++) await knock(`[2001:db8::${host}]:${host}`);
+    for (let n = 0; n < 5; n++) await knock(`nonsense-${n}`);
+
+    const v4 = [await knock("203.0.113.7:51239"), await knock("203.0.113.7"), await knock("::FFFF:203.0.113.7")];
+    const v6 = [await knock("[2001:db8::9]:443"), await knock("2001:DB8::9"), await knock("2001:db8:0:1::9")];
+    const none = [await knock("nonsense-9"), await knock("")];
+
+    assert.deepEqual(v4, [429, 429, 429]);
+    assert.deepEqual(v6, [429, 429, 401]);
+    assert.deepEqual(none, [429, 429]);
+  });
+
   test("ERR-001 a body over the limit is refused before it is counted", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     const oversize = "POST /chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999999\r\n\r\n";

@@ -103,20 +103,54 @@ test("who gets no lease is refused, and told when to come back", async () => {
 
 for (const [address, caller] of [
   ["192.0.2.7", "192.0.2.7"],
+  ["192.0.2.7:51234", "192.0.2.7"],
   ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
   ["2001:0db8:0001:0002:0000:0000:0000:0009", "2001:db8:1:2::/64"],
   ["2001:DB8:1:2::9", "2001:db8:1:2::/64"],
+  ["[2001:DB8:1:2::9]:443", "2001:db8:1:2::/64"],
+  ["[2001:db8:1:2::9]", "2001:db8:1:2::/64"],
   ["2001:db8::9", "2001:db8:0:0::/64"],
+  ["2001:db8:1:2::9:443", "2001:db8:1:2::/64"],
   ["::1", "0:0:0:0::/64"],
   ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  ["[fe80::1%eth0]:65535", "fe80:0:0:0::/64"],
   ["64:ff9b::192.0.2.7", "64:ff9b:0:0::/64"],
   ["::ffff:192.0.2.7", "192.0.2.7"],
+  ["::FFFF:192.0.2.7", "192.0.2.7"],
+  ["[::ffff:192.0.2.7]:1", "192.0.2.7"],
+  ["::ffff:192.0.2.7%eth0", "192.0.2.7"],
   ["0000:0000:0000:0000:0000:ffff:192.0.2.7", "192.0.2.7"],
   ["0000:0000:0000:0000:0000:ffff:c000:0207", "192.0.2.7"],
   ["::ffff:c000:207", "192.0.2.7"],
-  ["not an address", "not an address"],
-  ["", ""],
 ] as const)
   test(`the address ${JSON.stringify(address)} counts as ${JSON.stringify(caller)}`, () => {
-    assert.equal(addressCaller(address), `address/${caller}`);
+    assert.equal(addressCaller(address, "198.51.100.1"), `address/${caller}`);
+  });
+
+for (const told of [
+  ...[
+    "",
+    "unknown",
+    "not an address",
+    "192.0.2",
+    "192.0.2.07",
+    "192.0.2.7:",
+    "192.0.2.7:123456",
+    "192.0.2.7:1:2",
+    "[192.0.2.7]:80",
+  ],
+  ...[
+    "[2001:db8::9",
+    "2001:db8::9]:443",
+    "[]",
+    "[]:443",
+    "[2001:db8::9]443",
+    "[2001:db8::9%]x",
+    ":443",
+    "[[::1]]",
+    "a".repeat(8_192),
+  ],
+])
+  test(`a proxy that says ${JSON.stringify(told.slice(0, 20))} has told no address: the connection counts`, () => {
+    assert.equal(addressCaller(told, "::ffff:198.51.100.1"), "address/198.51.100.1");
   });
