@@ -15,6 +15,7 @@ import {
   planPage,
   removePlan,
   storedPlan,
+  untilFirst,
   writePlan,
 } from "../../storage/tables/plans.ts";
 import type { HttpContext } from "../context.ts";
@@ -28,8 +29,6 @@ const readScopes = ["plans:read"];
 const writeScopes = ["plans:write"];
 /** Characters of the plans on a page, but for the first. */
 const pageCharsMax = 4 * 1024 * 1024;
-/** How often a write without `expected_updated_at` is made again when somebody else was faster. */
-const attemptsMax = 8;
 
 const planFields = {
   id: Type.String(),
@@ -186,12 +185,13 @@ const deletePlan = route({
   fails: ["not_found", "conflict", "storage_unavailable"],
   async handle({ params, principal }, context) {
     const store = context.store.tenant(principal.tenant_id);
-    for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+    const deleted = await untilFirst(context.env, async () => {
       const row = await currentPlan(store, params.plan_id, context);
       if (row === undefined) throw new SvcError("not_found");
-      if (await removePlan(store, row)) return json({ status: "deleted" });
-    }
-    throw new SvcError("conflict");
+      return (await removePlan(store, row)) || null;
+    });
+    if (deleted === null) throw new SvcError("conflict");
+    return json({ status: "deleted" });
   },
 });
 
@@ -212,7 +212,7 @@ async function edit(
 ): Promise<PlanRow> {
   const { env, settings } = context;
   const { expected_updated_at: expected = null } = asked;
-  for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+  const row = await untilFirst(env, async () => {
     const stored = await storedPlan(store, id);
     const now = env.now();
     const current = stored === undefined || isLapsed(stored, now) ? undefined : stored;
@@ -222,7 +222,7 @@ async function edit(
     const { manifest_id = current?.manifest_id ?? null, expires_at = current?.expires_at ?? null } = asked;
     const thread_id = current?.thread_id ?? "";
     const written = { id, manifest_id: manifest_id ?? "", thread_id, created_at: current?.created_at ?? now };
-    const row = await writePlan(
+    return await writePlan(
       store,
       stored,
       { ...written, expires_at, plan },
@@ -240,9 +240,9 @@ async function edit(
         ],
       },
     );
-    if (row !== null) return row;
-  }
-  throw new SvcError("conflict");
+  });
+  if (row === null) throw new SvcError("conflict");
+  return row;
 }
 
 /** Lets the agent of the plan's conversation know. The edit stands, whether it could be told or not. */

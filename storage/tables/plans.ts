@@ -1,3 +1,4 @@
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { list } from "../store/list.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
@@ -125,6 +126,26 @@ export function removePlan(
   const op = store.op(deletePlan, [id, ts], 1);
   return unlessChanged(() => writeStored(store, { kind: "plans", bytes: -bytes }, 0, [op]));
 }
+
+/**
+ * Makes a change anew, from what is there then, for as long as it answers null because somebody else was faster. Null when that has
+ * taken too long: of those who change a plan at the same time one is done at each try, so that a crowd has its turn in the end.
+ */
+export async function untilFirst<T>(env: Env, change: () => Promise<T | null>): Promise<T | null> {
+  const until = env.monotonic() + contendedMsMax;
+  for (let attempt = 1; ; attempt++) {
+    const done = await change();
+    if (done !== null || env.monotonic() >= until) return done;
+    const pauseMs = env.random() * Math.min(pauseMsMax, pauseMsFirst * 2 ** attempt);
+    await new Promise<void>((resolve) => void env.timer(pauseMs, resolve));
+  }
+}
+
+/** How long a change is made again. */
+const contendedMsMax = 10_000;
+/** They come apart by chance, over a time that doubles. */
+const pauseMsFirst = 2;
+const pauseMsMax = 256;
 
 /** Deletes the plans of a conversation, which then count for nothing. */
 export function deletePlansOps(store: TenantStore, threadId: string): WriteOp[] {

@@ -382,7 +382,7 @@ describe("plans", () => {
       Array.from({ length: 8 }, (_, n) => put(id, { plan: { n: n + 1 }, expected_updated_at })),
     );
     const gone = await put("never-was", { plan: {}, expected_updated_at: 1 });
-    const blind = await Promise.all(Array.from({ length: 4 }, (_, n) => put(id, { plan: { blind: n } })));
+    const blind = await Promise.all(Array.from({ length: 40 }, (_, n) => put(id, { plan: { blind: n } })));
 
     const taken = answers.filter(({ status }) => status === 200);
     assert.equal(taken.length, 1);
@@ -391,11 +391,8 @@ describe("plans", () => {
       assert.deepEqual({ ...json.detail.current, agent_told: null }, taken[0]?.json);
     }
     assert.deepEqual([gone.status, gone.json.detail], [409, { error: "plan_changed", current: null }]);
-    assert.deepEqual(
-      blind.map(({ status }) => status),
-      [200, 200, 200, 200],
-    );
-    assert.equal(new Set(blind.map(({ json }) => json.updated_at)).size, 4, "each change has a time of its own");
+    assert.deepEqual(new Set(blind.map(({ status }) => status)), new Set([200]));
+    assert.equal(new Set(blind.map(({ json }) => json.updated_at)).size, 40, "each change has a time of its own");
   });
 
   test("PLAN-008 an edit is on record, with who made it; one that was refused is not", async () => {

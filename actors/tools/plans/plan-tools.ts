@@ -8,6 +8,7 @@ import {
   type PlanWritten,
   planBytesMax,
   storedPlan,
+  untilFirst,
   writePlan,
 } from "../../../storage/tables/plans.ts";
 import { defineTool, type ToolContext, type ToolErrorCode, type ToolResult } from "../tool.ts";
@@ -19,8 +20,6 @@ import { type PlanDocument, type PlanStep, withStep } from "./plan-document.ts";
 
 /** Plans of one conversation. */
 const plansMax = 100;
-/** How often a change is made again when somebody else was faster. */
-const attemptsMax = 8;
 const idChars = 12;
 
 const PlanId = { pattern: "^[A-Za-z0-9_-]{1,64}$" } as const;
@@ -153,7 +152,7 @@ async function change(
   make: (current: PlanRow | undefined) => Promise<Made>,
 ): Promise<PlanRow | Refused> {
   const { store, tenantStoredBytes: limit } = context;
-  for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+  const changed = await untilFirst<PlanRow | Refused>(context.env, async () => {
     const stored = await storedPlan(store, id);
     const now = context.env.now();
     const current = stored === undefined || isLapsed(stored, now) ? undefined : stored;
@@ -170,14 +169,13 @@ async function change(
       plan,
     };
     try {
-      const row = await writePlan(store, stored, written, { now, limit });
-      if (row !== null) return row;
+      return await writePlan(store, stored, written, { now, limit });
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== "storage_quota_exceeded") throw error;
       return refused("rate_limited", "what may be stored is used up");
     }
-  }
-  return refused("rate_limited", "the plan is being changed by others; try again");
+  });
+  return changed ?? refused("rate_limited", "the plan is being changed by others; try again");
 }
 
 function refused(error: ToolErrorCode, text: string): Refused {
