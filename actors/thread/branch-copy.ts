@@ -1,3 +1,4 @@
+import { isFileId } from "../../storage/files/file-store.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { labelOp } from "../../storage/tables/event-marks.ts";
 import {
@@ -8,6 +9,8 @@ import {
   eventSeq,
   type LogEvent,
 } from "../../storage/tables/events.ts";
+import { shareFilesOps } from "../../storage/tables/files.ts";
+import { attachmentsOf, fileIdOf } from "../log/attachment.ts";
 import { firstKeptSeq, openingSeq } from "../log/compaction.ts";
 import { FileCalls } from "../log/file-calls.ts";
 
@@ -29,7 +32,7 @@ export function isHandedOver(kind: EventKind, extra: EventExtra | null): boolean
 const filesLeft =
   "[Files that this conversation's workspace had before this point stayed with the conversation that it was forked from.]";
 
-/** Where a copy is made. */
+/** Where a copy is made, and of what. */
 interface CopyPlace {
   readonly thread_key: number;
   readonly uid: string;
@@ -42,19 +45,21 @@ export class BranchCopy {
   /** A page is written. */
   isBegun = false;
   readonly #store: TenantStore;
-  readonly #fromUid: string;
+  readonly #from: CopyPlace;
   readonly #keepsHanded: boolean;
   /** By the new sequence number, the one that it was copied from. */
   readonly #seqs: number[] = [];
   #next = 0;
   #ops: WriteOp[] = [];
   #chars = 0;
+  /** Files that the events in `#ops` show. */
+  readonly #files = new Set<string>();
 
   /** With `keepsHanded` the copy says which calls a client was handed. */
-  constructor(store: TenantStore, into: CopyPlace, fromUid: string, keepsHanded: boolean) {
+  constructor(store: TenantStore, into: CopyPlace, from: CopyPlace, keepsHanded: boolean) {
     this.#store = store;
     this.into = into;
-    this.#fromUid = fromUid;
+    this.#from = from;
     this.#keepsHanded = keepsHanded;
   }
 
@@ -70,7 +75,7 @@ export class BranchCopy {
 
   /** Operations that are to be written. */
   get waiting(): number {
-    return this.#ops.length;
+    return this.#ops.length + this.#files.size;
   }
 
   /** Characters of the events in them. */
@@ -79,8 +84,10 @@ export class BranchCopy {
   }
 
   takeOps(): WriteOp[] {
-    const ops = this.#ops;
+    const { thread_key } = this.into;
+    const ops = [...this.#ops, ...shareFilesOps(this.#store, thread_key, this.#from.thread_key, [...this.#files])];
     this.#ops = [];
+    this.#files.clear();
     this.#chars = 0;
     return ops;
   }
@@ -91,11 +98,15 @@ export class BranchCopy {
     const moved = this.#moved(event);
     if (moved === null) return;
     if (kind === "message") this.files.take(extra?.tool_calls ?? []);
+    for (const { url } of attachmentsOf(extra) ?? []) {
+      const id = fileIdOf(url);
+      if (id !== null && isFileId(id)) this.#files.add(id);
+    }
     const { origin_request: _origin, ...metadata } = { ...extra?.metadata, ...moved };
     this.#seqs.push(event.seq);
     this.#append({
       ...event,
-      extra: { ...extra, metadata: { ...metadata, forked_from: eventId(this.#fromUid, event.seq) } },
+      extra: { ...extra, metadata: { ...metadata, forked_from: eventId(this.#from.uid, event.seq) } },
     });
   }
 
@@ -121,7 +132,7 @@ export class BranchCopy {
     }
     if (event.kind !== "label") return {};
     const { targetId, label } = event.extra?.metadata ?? {};
-    const target = typeof targetId === "string" ? eventSeq(this.#fromUid, targetId) : -1;
+    const target = typeof targetId === "string" ? eventSeq(this.#from.uid, targetId) : -1;
     const seq = this.#firstFrom(target);
     if (target < 0 || this.#seqs[seq] !== target) return null;
     this.#ops.push(labelOp(this.#store, this.into.thread_key, seq, typeof label === "string" ? label : null));

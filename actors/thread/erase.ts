@@ -4,7 +4,7 @@ import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
 import { requestMs, type TenantStore } from "../../storage/store/store.ts";
 import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
-import { dropFilesOfThreadOp } from "../../storage/tables/files.ts";
+import { dropFilesOfThreadOps } from "../../storage/tables/files.ts";
 import { deleteJobRunsOfThreadOp } from "../../storage/tables/job-runs.ts";
 import { deletePlansOps } from "../../storage/tables/plans.ts";
 import { deleteInputsOp } from "../../storage/tables/queued-inputs.ts";
@@ -52,7 +52,7 @@ export async function eraseThread(
     deleteWaitsOp(store, thread_key),
     ...deleteBudgetsOps(store, thread_key),
     deleteInputsOp(store, thread_key),
-    dropFilesOfThreadOp(store, thread_key),
+    ...dropFilesOfThreadOps(store, thread_key),
     deleteLeasesOp(store, thread_key),
     ...deletePlansOps(store, key),
     ...(isJobSuffix(state.suffix) ? [deleteJobRunsOfThreadOp(store, state.suffix)] : []),

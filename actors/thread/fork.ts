@@ -43,7 +43,7 @@ export async function forkThread(
   const now = env.now();
   const uid = threadUid(env.id());
   const thread_key = await deps.threadKeys.next();
-  const copy = new BranchCopy(store, { thread_key, uid }, from.uid, open_calls);
+  const copy = new BranchCopy(store, { thread_key, uid }, from, open_calls);
   await copyBranch(store, from.thread_key, branch, copy);
   if (await usesFilesOfThread(copy, from, deps, tenantId)) copy.noteFilesLeft(now);
   const { next_seq } = copy;

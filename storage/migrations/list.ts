@@ -34,6 +34,7 @@ import { migration as runRates } from "./0057_run_rates.ts";
 import { migration as unsaidThreads } from "./0058_unsaid_threads.ts";
 import { migration as shortWords } from "./0059_short_words.ts";
 import { migration as underWay } from "./0060_under_way.ts";
+import { migration as fileShares } from "./0061_file_shares.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -72,4 +73,5 @@ export const migrations: readonly Migration[] = [
   unsaidThreads,
   shortWords,
   underWay,
+  fileShares,
 ];

@@ -5,6 +5,8 @@ import { insertInto, integer, nullable, oneOf, type RowIn, selectOne, table, tex
 
 // Uploads, and images that tools have made. The bytes are in the object store. A row comes before them and goes after them: it is
 // `draft` while they are being stored, `kept` when they are, `gone` when they are to be deleted. Only what is kept is seen by anybody.
+//
+// What tools have made goes with the conversation that it was made in, unless a fork of it still shows it: then it is that one's.
 
 /** What a file may be. */
 export const imageTypes = ["image/gif", "image/jpeg", "image/png", "image/webp"] as const;
@@ -20,7 +22,7 @@ const fileTable = table("files", {
   created_at: integer,
   created_by: text,
   state: oneOf("draft", "kept", "gone"),
-  /** The conversation that it was made in and goes with; null for an upload. */
+  /** The conversation that it goes with: that it was made in, or a fork that is still there; null for an upload. */
   thread_key: nullable(integer),
 });
 
@@ -46,6 +48,30 @@ const keepFile = tenantSql(
 const dropFile = tenantSql(
   "file_drop",
   "UPDATE files SET state = 'gone' WHERE tenant_id = :tenant AND file_id = ? AND state = 'kept'",
+);
+const shareFile = tenantSql(
+  "file_share",
+  `INSERT INTO file_shares (tenant_id, thread_key, file_id)
+   SELECT :tenant, CAST(? AS BIGINT), file_id FROM files
+   WHERE tenant_id = :tenant AND file_id = ? AND state = 'kept' AND thread_key IS NOT NULL AND (thread_key = ? OR EXISTS
+     (SELECT 1 FROM file_shares s WHERE s.tenant_id = :tenant AND s.thread_key = ? AND s.file_id = files.file_id))
+   ON CONFLICT DO NOTHING`,
+);
+/** Whoever shares files of the tenant waits for who gives some up, and the other way round: each sees what the other has done. */
+const lockShares = tenantSql(
+  "file_shares_lock",
+  "UPDATE stored_bytes SET bytes = bytes WHERE tenant_id = :tenant AND kind = 'files'",
+);
+const unshareOfThread = tenantSql(
+  "file_shares_delete",
+  "DELETE FROM file_shares WHERE tenant_id = :tenant AND thread_key = ?",
+);
+const passOnFiles = tenantSql(
+  "files_pass_on",
+  `UPDATE files SET thread_key =
+     (SELECT MIN(s.thread_key) FROM file_shares s WHERE s.tenant_id = :tenant AND s.file_id = files.file_id)
+   WHERE tenant_id = :tenant AND thread_key = ? AND state = 'kept' AND EXISTS
+     (SELECT 1 FROM file_shares s WHERE s.tenant_id = :tenant AND s.file_id = files.file_id)`,
 );
 const dropFilesOfThread = tenantSql(
   "files_drop_of_thread",
@@ -93,9 +119,23 @@ export function dropFileOp(store: TenantStore, fileId: string): WriteOp {
   return store.op(dropFile, [fileId]);
 }
 
-/** The same for the files of a thread. */
-export function dropFilesOfThreadOp(store: TenantStore, threadKey: number): WriteOp {
-  return store.op(dropFilesOfThread, [threadKey]);
+/** The thread shows these files too, as far as the thread `from` has them: they stay for as long as it is there. */
+export function shareFilesOps(
+  store: TenantStore,
+  threadKey: number,
+  from: number,
+  fileIds: readonly string[],
+): WriteOp[] {
+  if (fileIds.length === 0) return [];
+  return [store.op(lockShares, []), ...fileIds.map((id) => store.op(shareFile, [threadKey, id, from, from]))];
+}
+
+/** The files of a thread go, those that no other shows. */
+export function dropFilesOfThreadOps(store: TenantStore, threadKey: number): WriteOp[] {
+  return [
+    store.op(lockShares, []),
+    ...[unshareOfThread, passOnFiles, dropFilesOfThread].map((statement) => store.op(statement, [threadKey])),
+  ];
 }
 
 /** The bytes are gone. Refuses with conflict when that was written before. */

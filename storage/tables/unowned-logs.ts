@@ -4,6 +4,7 @@ import { integer, type RowIn, table } from "../store/table.ts";
 import { deleteMarksOps } from "./event-marks.ts";
 import { deleteEventsOp, type SeqRange } from "./events.ts";
 import { deleteFibersOp } from "./fibers.ts";
+import { dropFilesOfThreadOps } from "./files.ts";
 import { deleteKeysOfRunsOp } from "./idempotency.ts";
 import { deleteModelCallsOp } from "./model-calls.ts";
 import { deleteRunsOp } from "./runs.ts";
@@ -80,7 +81,8 @@ export async function eraseUnowned(store: TenantStore, { thread_key, events, run
     await store.write([touch, ...pageOps(store, thread_key, { from, to: Math.min(events, from + batchEvents) })]);
   for (let from = 0; from < runs; from += batchEvents)
     await store.write([touch, ...runsOps(store, thread_key, { from, to: Math.min(runs, from + batchEvents) })]);
-  await store.write([ownOp(store, thread_key)]);
+  // A copy that came to no end has shared them, or has got those of a conversation that was deleted meanwhile.
+  await store.write([...dropFilesOfThreadOps(store, thread_key), ownOp(store, thread_key)]);
 }
 
 /** Deletes what forks and deletions have left that came to no end. Answers how many logs that were. */

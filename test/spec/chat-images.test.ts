@@ -376,11 +376,8 @@ describe("images", () => {
   /** The result of `draw` and what the model is given afterwards. */
   async function draw(manifest: string, kinds: readonly string[], thread_id: string | null) {
     const model = manifest === "draws" ? "eyes" : "blind";
-    mock.answer(model, ({ body }) =>
-      (body.messages as { role: string }[]).some(({ role }) => role === "tool")
-        ? { text: "done" }
-        : calls(["draw", { kinds }]),
-    );
+    let asked = 0;
+    mock.answer(model, () => (asked++ === 0 ? calls(["draw", { kinds }]) : { text: "done" }));
     const frames = await (await server.stream("/chat/stream", turn(manifest, "draw", { thread_id }), as)).rest();
     mock.answer(model, { text: `said by ${model}` });
     const end = frames.find(({ name }) => name === "tool_end")?.json.data;
@@ -460,6 +457,38 @@ describe("images", () => {
     for (const { url } of end.attachments)
       assert.equal((await server.get(`/files/${url.slice("svc-file://".length)}`, as)).status, 404);
     assert.equal((await server.get(`/files/${file_id}`, as)).status, 200);
+  });
+
+  test("SESS-009 a fork keeps the images that it shows, for as long as it is there", async () => {
+    const first = await draw("draws", ["png"], "forked");
+    const { json: before } = await server.get("/chat/sessions/forked", as);
+    const second = await draw("draws", ["gif"], "forked");
+    const idOf = (drawn: typeof first) => drawn.end.attachments[0].url.slice("svc-file://".length);
+    const ids = [idOf(first), idOf(second)];
+    const statuses = async () =>
+      (await Promise.all(ids.map((id) => server.get(`/files/${id}`, as)))).map((one) => one.status);
+    const remove = (thread: string) => server.request("DELETE", `/chat/history/${thread}`, as);
+    const from_event_id = before.transcript.at(-1).id;
+    await server.post("/chat/fork", { thread_id: "forked", new_thread_id: "fork", from_event_id }, as);
+    await server.post("/chat/fork", { thread_id: "fork", new_thread_id: "fork-of-fork" }, as);
+
+    await remove("forked");
+    const withoutSource = await statuses();
+    const { given } = await draw("draws", ["webp"], "fork-of-fork");
+    await remove("fork");
+    const withoutFork = await statuses();
+    await remove("fork-of-fork");
+    const withoutAll = await statuses();
+
+    assert.deepEqual(
+      [withoutSource, withoutFork, withoutAll],
+      [
+        [200, 404],
+        [200, 404],
+        [404, 404],
+      ],
+    );
+    assert.ok(JSON.stringify(given).includes(png().toString("base64")), "its model is shown the image");
   });
 });
 

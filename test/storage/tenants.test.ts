@@ -12,7 +12,7 @@ import { outboxOps } from "../../storage/tables/deliveries.ts";
 import { feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
 import { appendOp } from "../../storage/tables/events.ts";
 import { acceptFiberOp, endFiberOp } from "../../storage/tables/fibers.ts";
-import { draftFileOp, dropFilesOfThreadOp, keepFileOp } from "../../storage/tables/files.ts";
+import { draftFileOp, dropFilesOfThreadOps, keepFileOp, shareFilesOps } from "../../storage/tables/files.ts";
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { beginJobRunOps, endJobRunOp } from "../../storage/tables/job-runs.ts";
 import { writeJob } from "../../storage/tables/jobs.ts";
@@ -198,7 +198,8 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       }),
     ),
     keepFileOp(tenant, "row"),
-    dropFilesOfThreadOp(tenant, threadKey),
+    ...shareFilesOps(tenant, threadKey + 1, threadKey, [text]),
+    ...dropFilesOfThreadOps(tenant, threadKey),
     keepFrameOp(tenant, "row", text),
     modelCallOp(tenant, {
       run_id: "run",

@@ -8,6 +8,13 @@ import { tenantSql } from "../../../storage/store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { branchRanges } from "../../../storage/tables/branches.ts";
 import { appendOp, type EventKind, type LogEvent, readEvents } from "../../../storage/tables/events.ts";
+import {
+  draftFileOp,
+  dropFilesOfThreadOps,
+  keepFileOp,
+  keptFile,
+  shareFilesOps,
+} from "../../../storage/tables/files.ts";
 import { insertThreadOp, reserveThreadKeys, threadBySuffix } from "../../../storage/tables/threads.ts";
 import { disownOp, eraseAbandoned, ownOp, touchOp } from "../../../storage/tables/unowned-logs.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
@@ -337,13 +344,30 @@ for (const dialect of dialects)
       const half = await threadOf("half", steps);
       const whole = await threadOf("whole", steps.slice(0, 5));
       const log = { thread_key: half.thread_key, events: 1200, runs: 0 };
-      await tenant.write([disownOp(tenant, log)]);
+      const file = {
+        file_id: "f".repeat(32),
+        media_type: "image/png",
+        size_bytes: 1,
+        filename: "",
+        created_by: "",
+      } as const;
+      await tenant.write([
+        disownOp(tenant, log),
+        draftFileOp(tenant, { ...file, created_at: 1, thread_key: whole.thread_key }),
+        keepFileOp(tenant, file.file_id),
+        ...shareFilesOps(tenant, half.thread_key, whole.thread_key, [file.file_id]),
+      ]);
+      // The conversation that it was a copy of is deleted before it is done.
+      await tenant.write(dropFilesOfThreadOps(tenant, whole.thread_key));
+      const passedOn = await keptFile(tenant, file.file_id);
 
       const early = await eraseAbandoned(store);
       await tenant.write([tenant.op(age, [half.thread_key], 1)]);
       const late = await eraseAbandoned(store);
 
       assert.deepEqual([early, late], [0, 1]);
+      assert.equal(passedOn?.thread_key, half.thread_key);
+      assert.equal(await keptFile(tenant, file.file_id), undefined);
       assert.deepEqual([(await readAll(half.thread_key)).length, (await readAll(whole.thread_key)).length], [0, 5]);
       for (const op of [touchOp(tenant, half.thread_key), ownOp(tenant, half.thread_key)])
         await assert.rejects(tenant.write([op]), { code: "conflict" });

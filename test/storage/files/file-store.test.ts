@@ -10,7 +10,7 @@ import { openFsStore } from "../../../storage/objects/fs.ts";
 import { openMemoryStore } from "../../../storage/objects/memory.ts";
 import type { ObjectStore } from "../../../storage/objects/object-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
-import { dropFileOp, dropFilesOfThreadOp } from "../../../storage/tables/files.ts";
+import { dropFileOp, dropFilesOfThreadOps, shareFilesOps } from "../../../storage/tables/files.ts";
 import { storedBytes } from "../../../storage/tables/stored-bytes.ts";
 import { gif, jpeg, png, svg, webp } from "../../support/image-bytes.ts";
 import { dialects, testStore } from "../../support/stores.ts";
@@ -169,13 +169,42 @@ for (const dialect of dialects) {
       const upload = await files.keep(tenant, fileOf(gif));
       const sameKey = await files.keep(store.tenant("others"), fileOf(gif, { thread_key: 7 }));
 
-      await tenant.write([dropFilesOfThreadOp(tenant, 7)]);
+      await tenant.write(dropFilesOfThreadOps(tenant, 7));
       const seen = await files.read(tenant, ofThread.file_id);
       await files.removeGone(tenant);
 
       assert.equal(seen, null);
       const left = (await keysOf(objects)).map((key) => key.split("/").at(-1));
       assert.deepEqual(left.toSorted(), [ofOther, upload, sameKey].map(({ file_id }) => file_id).toSorted());
+    });
+
+    test("a file that several threads show goes with the last of them, and is charged once", async () => {
+      const tenant = store.tenant("sharing");
+      const files = new FileStore(openMemoryStore(), systemEnv(), 3 * gif.length);
+      const { file_id: shown } = await files.keep(tenant, fileOf(gif, { thread_key: 7 }));
+      const { file_id: own } = await files.keep(tenant, fileOf(gif, { thread_key: 7 }));
+      const { file_id: upload } = await files.keep(tenant, fileOf(gif));
+      const ids = [shown, own, upload];
+      const left = async () =>
+        (await Promise.all(ids.map((id) => files.find(tenant, id)))).map((file) => file !== null);
+      const drop = (threadKey: number) => tenant.write(dropFilesOfThreadOps(tenant, threadKey));
+
+      await tenant.write(shareFilesOps(tenant, 8, 7, [shown, upload, "0".repeat(32)]));
+      await tenant.write(shareFilesOps(tenant, 8, 7, [shown]));
+      await tenant.write(shareFilesOps(tenant, 9, 8, [shown, own]));
+      await tenant.write(shareFilesOps(tenant, 10, 11, ids));
+      await drop(7);
+      const withoutOne = await left();
+      const full = await codeOf(files.keep(tenant, fileOf(gif)).then(() => files.keep(tenant, fileOf(gif))));
+      await files.removeGone(tenant);
+      const room = await codeOf(files.keep(tenant, fileOf(gif)));
+      await Promise.all([drop(8), drop(9)]);
+      const withoutAll = await left();
+      await drop(10);
+
+      assert.deepEqual(withoutOne, [true, false, true]);
+      assert.deepEqual([full, room], ["attachment_quota_exceeded", "done"]);
+      assert.deepEqual(withoutAll, [false, false, true]);
     });
 
     test("a file is read by its own tenant alone, whatever the tenants are called", async () => {
