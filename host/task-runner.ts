@@ -16,7 +16,7 @@ export interface PeriodicTask {
   readonly of: "process" | Extract<Duty, "worker" | "scheduler">;
   /** Whether it goes on while the process drains. */
   readonly whileDraining?: boolean;
-  /** Does it once; answers how many milliseconds later it is due again. A throw is logged, and it is tried again in a minute. */
+  /** Does it once; answers how many milliseconds later it is due again. A throw is logged, and it is tried again soon. */
   run(why: WhyTask): Promise<number>;
 }
 
@@ -30,7 +30,16 @@ export interface RunningTasks {
   run(name: string): Promise<TaskAnswer>;
 }
 
-const afterFailureMs = 60_000;
+/** A task that has failed is tried again a second later, and each further time after twice as long. */
+const retryMs = 1_000;
+/** Up to its own pause, which for a task of each second is made a little longer and for one of each hour is this at most. */
+const retryMsMax = { shortest: 5_000, longest: 60_000 } as const;
+
+/** How long nothing is tried after so many failures of a task that is otherwise done after such a pause. */
+function retryPause(failures: number, usualMs: number): number {
+  const most = Math.min(retryMsMax.longest, Math.max(retryMsMax.shortest, usualMs));
+  return Math.min(most, retryMs * 2 ** (failures - 1));
+}
 
 /** A task may be a plugin's, in JavaScript: what is no time would be now, again and again. */
 function checkedPause(pauseMs: unknown): number {
@@ -41,6 +50,10 @@ function checkedPause(pauseMs: unknown): number {
 /** One task, never twice at a time. */
 class TaskLine {
   readonly task: PeriodicTask;
+  /** How often it has failed since it was done last, when it was due. */
+  failures = 0;
+  /** The pause that it has asked for last. */
+  usualMs: number = retryMsMax.longest;
   /** Never rejects. */
   #underWay: Promise<void> | null = null;
   /** What is done behind what is under way, and whether somebody has asked for it. */
@@ -92,13 +105,14 @@ export function startTasks(
   const repeat = async (line: TaskLine): Promise<void> => {
     const { task } = line;
     if (stopped && !task.whileDraining) return;
-    const pauseMs = await line
-      .once("due")
-      .then(checkedPause)
-      .catch((error: unknown) => {
-        log.warn({ err: error, task: task.name }, "a periodic task failed");
-        return afterFailureMs;
-      });
+    let pauseMs: number;
+    try {
+      pauseMs = line.usualMs = checkedPause(await line.once("due"));
+      line.failures = 0;
+    } catch (error) {
+      pauseMs = retryPause(++line.failures, line.usualMs);
+      log.warn({ err: error, task: task.name, again_in_ms: pauseMs }, "a periodic task failed");
+    }
     env.timer(pauseMs, () => void repeat(line));
   };
   for (const line of lines) if (isBegun(line.task)) void repeat(line);

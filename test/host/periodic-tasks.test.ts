@@ -53,23 +53,53 @@ test("a task that does not answer when it is due again has failed", async () => 
     const { task, began, env } = noted(sim);
 
     startTasks([{ ...task, run: (why) => task.run(why).then(() => pauseMs as number) }], env, log, everything);
-    await sim.advance(130_000);
+    await sim.advance(10_000);
 
-    assert.deepEqual(began, [0, 60_000, 120_000], String(pauseMs));
+    assert.deepEqual(began, [0, 1_000, 3_000, 7_000], String(pauseMs));
   }
 });
 
-test("a task that fails is tried again in a minute, and keeps no other from its work", async () => {
+test("a task that fails is tried again after a second, two, four, up to a minute, and keeps no other from its work", async () => {
   const sim = new Sim(2);
   const failing = noted(sim, { fails: true });
   const other = noted(sim, { pauseMs: 30_000 });
 
   startTasks([failing.task, other.task], failing.env, log, everything);
-  await sim.advance(120_000);
+  await sim.advance(200_000);
 
-  assert.deepEqual(failing.began, [0, 60_000, 120_000]);
-  assert.deepEqual(other.began, [0, 30_000, 60_000, 90_000, 120_000]);
+  assert.deepEqual(
+    failing.began.map((at) => at / 1_000),
+    [0, 1, 3, 7, 15, 31, 63, 123, 183],
+  );
+  assert.deepEqual(other.began.slice(0, 5), [0, 30_000, 60_000, 90_000, 120_000]);
 });
+
+for (const [pauseMs, pauses] of [
+  [50, [50, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]],
+  [1_000, [1_000, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]],
+  [10_000, [10_000, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]],
+  [3_600_000, [3_600_000, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000]],
+] as const)
+  test(`a task that is done each ${pauseMs} ms and fails for a while is tried again soon, and then done as before`, async () => {
+    const sim = new Sim(2);
+    const began: number[] = [];
+    const task: PeriodicTask = {
+      name: "noted",
+      of: "scheduler",
+      async run() {
+        began.push(sim.now);
+        // The second to the seventh time, and then once more.
+        if ((began.length > 1 && began.length < 8) || began.length === 9) throw new Error("the disk is full");
+        return pauseMs;
+      },
+    };
+
+    startTasks([task], sim.env(), log, everything);
+    await sim.advance(2 * pauseMs + 100_000);
+
+    const between = began.slice(1).map((at, index) => at - (began[index] as number));
+    assert.deepEqual(between.slice(0, 9), [...pauses, pauseMs, 1_000]);
+  });
 
 test("nothing begins after the end, and what is under way is not begun again", async () => {
   const sim = new Sim(3);
