@@ -33,6 +33,8 @@ const serveCommand: Command = {
   async run(args, { environment, stop }) {
     const role = textOption(args, "role", "all");
     if (!roles.includes(role)) throw new UsageError(`--role is one of ${roles.join(", ")}.`);
+    // From here on: what loads and waits before the server is ready can be ended too.
+    listenForSignals();
     const { settings, plugins } = await loadDeployment(environment);
     const providers = pluginProviders(plugins).map(({ name }) => name);
     const refusals = [...bootRefusals(settings, providers)];
@@ -46,7 +48,6 @@ const serveCommand: Command = {
     }
     // Threads get a copy of the environment, and the key that signs tokens is for `svc mint-jwt` alone.
     delete process.env.SVC_JWKS_PRIVATE;
-    listenForSignals();
     // Young objects are collected by the thread that made them. With helper threads a turn costs a tenth more processor time.
     setFlagsFromString("--no-parallel-scavenge");
     // V8 makes objects old at once where many of those before have become so. A run's live for some milliseconds: one that is old keeps

@@ -23,6 +23,7 @@ import { type Backlog, backlog } from "../storage/tables/backlog.ts";
 import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
 import { type Actors, startActors } from "./actor-node.ts";
 import { allMigrations } from "./all-migrations.ts";
+import { EndedInBoot, unlessEnded } from "./boot-end.ts";
 import { warningsOfDuties } from "./duties.ts";
 import { warningOfAnonymous } from "./expecting-anonymous.ts";
 import { HostLease } from "./host-lease.ts";
@@ -59,29 +60,57 @@ export interface RunningServer {
   readonly system: ActorSystem;
 }
 
-const toHead = { target: "head", downgrade: false };
-
-/** Runs a server until it is asked to stop. Rejects when it cannot start, or when it cannot go on. */
+/** Runs a server until it is asked to stop, be it before it takes requests. Rejects when it cannot start, or when it cannot go on. */
 export async function serve(given: Settings, options: ServeOptions): Promise<void> {
   const settings = withoutSigningKey(given);
   const env = systemEnv();
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, {}, options.terminal);
+  try {
+    await bootAndRun(settings, options, env, log);
+  } catch (error) {
+    if (!(error instanceof EndedInBoot)) throw error;
+    log.info("stopped before it was ready");
+  }
+}
+
+async function bootAndRun(settings: Settings, options: ServeOptions, env: Env, log: Logger): Promise<void> {
+  const { stop } = options;
   const config = storeConfigOf(settings);
-  const engine = await chooseEngine(settings.httpEngine);
-  await probePort(settings.host, settings.port);
+  const engine = await unlessEnded(stop, () => chooseEngine(settings.httpEngine));
+  await unlessEnded(stop, () => probePort(settings.host, settings.port));
   const sqlite = config.engine === "sqlite";
-  const plugins = await importPlugins(settings.plugins);
+  const plugins = await unlessEnded(stop, () => importPlugins(settings.plugins));
   const lock = sqlite ? await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir)) : null;
   try {
-    await atPlace(databasePlace(settings), () => refuseNotWhole(config));
-    // On Postgres the schema is the operator's to bring up: other processes may be running on it.
-    if (sqlite) await atPlace(databasePlace(settings), () => migrate(config, toHead, allMigrations(plugins)));
+    await unlessEnded(stop, () => atPlace(databasePlace(settings), () => refuseNotWhole(config)));
+    // On Postgres the schema is the operator's to bring up: other processes may be running on it. Its steps are taken while the
+    // directory is locked, so that they are waited for: they look for the end themselves.
+    if (sqlite) await migrateUnlessEnded(settings, plugins, env, stop);
     // Each thread opens it again, where nobody could say any more which setting is wrong.
-    await atPlace(objectsPlace(settings), () => openObjectStore(objectStoreConfigOf(settings), env));
+    await unlessEnded(stop, () =>
+      atPlace(objectsPlace(settings), () => openObjectStore(objectStoreConfigOf(settings), env)),
+    );
     await run(settings, plugins, options, env, log, engine);
   } finally {
     lock?.release();
+  }
+}
+
+/** Brings the schema up as far as it gets before the server is asked to end. */
+async function migrateUnlessEnded(
+  settings: Settings,
+  plugins: readonly LoadedPlugin[],
+  env: Env,
+  stop: AbortSignal,
+): Promise<void> {
+  // A step of SQLite has this thread to itself, and a signal is heard between two of them.
+  const pause = (): Promise<void> => unlessEnded(stop, () => new Promise((resolve) => env.defer(resolve)));
+  try {
+    const options = { target: "head", downgrade: false, pause };
+    await atPlace(databasePlace(settings), () => migrate(storeConfigOf(settings), options, allMigrations(plugins)));
+  } catch (error) {
+    throw stop.aborted ? new EndedInBoot() : error;
   }
 }
 
@@ -111,8 +140,13 @@ async function run(
     onFatal: (error) => fatal.reject(error),
     onReplaced: (owner) => void abandoned.close({ worker: owner }),
   });
-  await atPlace(databasePlace(settings), () => system.store.ready);
-  await Promise.race([system.start(), fatal.promise]);
+  try {
+    await unlessEnded(options.stop, () => atPlace(databasePlace(settings), () => system.store.ready));
+    await unlessEnded(options.stop, () => Promise.race([system.start(), fatal.promise]));
+  } catch (error) {
+    await system.abandon();
+    throw error;
+  }
 
   const workers: HttpWorker[] = [];
   let oldestDelivery = 0;
@@ -178,8 +212,6 @@ async function run(
   for (let node = 1; node <= httpWorkers; node++)
     workers.push(startHttpWorker(nodeConfig(node), system, mainControl, (error) => fatal.reject(error)));
 
-  if (await main.context.schemaBehind().catch(() => false))
-    log.warn("the database lacks migrations of this version: run `svc migrate`; /ready is 503 until then");
   const abandoned = new AbandonedRuns(main.bus, main.context.store, env, log);
   const lease = new HostLease({
     store: main.context.store.system,
@@ -191,34 +223,45 @@ async function run(
     onGone: () => abandoned.close({ hostsBut: bootId }),
     onLost: (error) => fatal.reject(error),
   });
-  await lease.keep();
-  const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
-  const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
-  const services = { env, settings, store: main.context.store, bus: main.bus, log };
-  const { files, redis } = main.context;
-  const allTasks = [
-    ...periodicTasks({
-      ...services,
-      ...{ lease, files, redis, host: bootId },
-      flush: async (what) =>
-        (await Promise.all([system.flush(what), actors?.flush(what)])).every((all) => all !== false),
-    }),
-    ...pluginTasks(plugins, services),
-  ];
-  tasks = startTasks(allTasks, env, log, settings);
-  log.info({ http_engine: engine.name }, engine.why);
-  announce(url, settings, plugins, env, log, counts);
-  void warningOfAnonymous(settings, services.store, () => env.now()).then(
-    (warning) => warning !== null && log.warn(warning),
-    (error: unknown) => log.warn({ err: error }, "it could not be seen which manifests expect anonymous callers"),
+  const becomeReady = async (): Promise<void> => {
+    if (await unlessEnded(options.stop, () => main.context.schemaBehind().catch(() => false)))
+      log.warn("the database lacks migrations of this version: run `svc migrate`; /ready is 503 until then");
+    await unlessEnded(options.stop, () => lease.keep());
+    const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
+    const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
+    const services = { env, settings, store: main.context.store, bus: main.bus, log };
+    const { files, redis } = main.context;
+    const allTasks = [
+      ...periodicTasks({
+        ...services,
+        ...{ lease, files, redis, host: bootId },
+        flush: async (what) =>
+          (await Promise.all([system.flush(what), actors?.flush(what)])).every((all) => all !== false),
+      }),
+      ...pluginTasks(plugins, services),
+    ];
+    tasks = startTasks(allTasks, env, log, settings);
+    log.info({ http_engine: engine.name }, engine.why);
+    announce(url, settings, plugins, env, log, counts);
+    void warningOfAnonymous(settings, services.store, () => env.now()).then(
+      (warning) => warning !== null && log.warn(warning),
+      (error: unknown) => log.warn({ err: error }, "it could not be seen which manifests expect anonymous callers"),
+    );
+    if (settings.manifestDir !== "") unwatch = watchManifests(settings.manifestDir, { env, bus: main.bus, log });
+    options.onReady?.({ url, system });
+  };
+  let unwatch = (): void => {};
+  const isReady = await becomeReady().then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof EndedInBoot) return false;
+      throw error;
+    },
   );
-  const unwatch =
-    settings.manifestDir === "" ? () => {} : watchManifests(settings.manifestDir, { env, bus: main.bus, log });
-  options.onReady?.({ url, system });
 
   try {
     await Promise.race([fatal.promise, stopped(options.stop)]);
-    const delayMs = settings.drainDelaySeconds * 1000;
+    const delayMs = isReady ? settings.drainDelaySeconds * 1000 : 0;
     if (delayMs > 0) {
       log.info(
         { delay_seconds: settings.drainDelaySeconds },
@@ -234,7 +277,7 @@ async function run(
   }
   log.info("draining");
   unwatch();
-  tasks.stop();
+  (tasks as RunningTasks | null)?.stop();
   abandoned.stop();
   main.stopAccepting();
   for (const worker of workers) await worker.control.stopAccepting();

@@ -120,6 +120,13 @@ export class ActorSystem {
     await this.store.close();
   }
 
+  /** Ends the threads of a system that has taken nothing from anybody yet, whether or not they have started. */
+  async abandon(): Promise<void> {
+    this.#stopping = true;
+    await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
+    await this.store.abandon();
+  }
+
   /** Ends an actor thread without warning, as a crash would. */
   async kill(node: number): Promise<void> {
     await this.#threads.find((thread) => thread.node === node)?.worker.terminate();

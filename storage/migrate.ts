@@ -20,6 +20,8 @@ export interface MigrateOptions {
   readonly downgrade: boolean;
   /** Whether it is the restore itself that asks: nobody else changes a database that is not whole. */
   readonly isRestore?: boolean;
+  /** Awaited before each step, and again and again while a lock is waited for. Where it rejects so does `migrate`; steps already made stay made. */
+  readonly pause?: () => Promise<void>;
 }
 
 /** Where the schema was, where it is, and what was done. */
@@ -38,7 +40,7 @@ export interface MigrateResult {
  */
 export async function migrate(
   config: StoreConfig,
-  { target, downgrade, isRestore = false }: MigrateOptions,
+  { target, downgrade, isRestore = false, pause }: MigrateOptions,
   known: readonly Migration[] = migrations,
 ): Promise<MigrateResult> {
   const goal = target === "head" ? (known.at(-1)?.revision ?? baseRevision) : target;
@@ -47,7 +49,7 @@ export async function migrate(
   if (downgrade && target === "head") throw new MigrationRefused("a downgrade needs the revision to go back to");
 
   if (!isRestore) await refuseNotWhole(config);
-  const session = await openSchema(config);
+  const session = await openSchema(config, pause);
   try {
     const before = withoutAbsent(await session.revisions(), known);
     refuseUnknown(before, known);
@@ -62,6 +64,7 @@ export async function migrate(
     const applied: string[] = [];
     let more = true;
     while (more) {
+      await pause?.();
       more = await session.change((all) => {
         const revisions = withoutAbsent(all, known);
         refuseUnknown(revisions, known);
@@ -111,8 +114,8 @@ async function appliedRevisions(config: StoreConfig): Promise<string[]> {
 }
 
 /** Only the driver of the engine that is configured is loaded. */
-async function openSchema(config: StoreConfig): Promise<SchemaSession> {
-  if (config.engine === "sqlite") return (await import("./sqlite/schema.ts")).openSqliteSchema(config.path);
+async function openSchema(config: StoreConfig, pause?: () => Promise<void>): Promise<SchemaSession> {
+  if (config.engine === "sqlite") return (await import("./sqlite/schema.ts")).openSqliteSchema(config.path, pause);
   return (await import("./postgres/schema.ts")).openPostgresSchema(config.postgres);
 }
 

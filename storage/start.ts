@@ -19,6 +19,8 @@ export interface StoreThread {
   onDefect(callback: (cause: string) => void): void;
   /** Finishes what was asked, closes the database and ends the thread. */
   close(): Promise<void>;
+  /** Ends the thread as it is, even while it opens the database: nothing was asked of it that anybody waits for. */
+  abandon(): Promise<void>;
 }
 
 /** Starts the one thread that writes. */
@@ -71,6 +73,11 @@ export function startStoreThread(config: StoreConfig): StoreThread {
     close() {
       if (ended) return Promise.resolve();
       closing ??= Promise.race([control.close(), gone]).finally(() => worker.terminate());
+      return closing;
+    },
+    abandon() {
+      if (ended) return Promise.resolve();
+      closing ??= worker.terminate().then(() => {});
       return closing;
     },
   };

@@ -11,7 +11,10 @@ import { openPool } from "./pool.ts";
 import { takeProcessLock } from "./process-lock.ts";
 import { isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
 
-/** How long closing waits for the server to close its side. */
+/**
+ * How long closing waits for what is under way, of which nobody waits for the outcome any more, and for the server to close its side: one
+ * that is silent would be waited for as long as it may take for a batch.
+ */
 const goodbyeMs = 5_000;
 
 /** How often a transaction is run that others were in the way of. */
@@ -128,6 +131,12 @@ export async function openPostgresWriter(
     return work;
   }
 
+  async function sayGoodbye(): Promise<void> {
+    while (underWay.size > 0) await Promise.all(underWay);
+    await pool.close();
+    await lock.release();
+  }
+
   return {
     groups: false,
     write(batches, answer) {
@@ -152,9 +161,8 @@ export async function openPostgresWriter(
       return reason && String((reason.cause as Error | undefined)?.message ?? reason.message);
     },
     async close() {
-      while (underWay.size > 0) await Promise.all(underWay);
       const patience = new Promise<void>((resolve) => env.timer(goodbyeMs, resolve));
-      await Promise.race([patience, pool.close().then(() => lock.release())]);
+      await Promise.race([patience, sayGoodbye()]);
     },
   };
 }

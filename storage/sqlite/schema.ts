@@ -4,12 +4,24 @@ import { makeDirectories } from "../store/directories.ts";
 import { inRevision, revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { closeToOthers, makePrivate } from "./private-files.ts";
 
-/** Opens the file for changing its schema; makes it, and its directory, when they are not there. A change also closes it to others. */
-export async function openSqliteSchema(path: string): Promise<SchemaSession> {
+/** How long a lock of somebody else's is waited for, and at a time: the thread does nothing else meanwhile, and hears no signal. */
+const busyMs = 30_000;
+const busyPieceMs = 200;
+
+/**
+ * Opens the file for changing its schema; makes it, and its directory, when they are not there. A change also closes it to others.
+ * `pause` is awaited again and again while a lock is waited for, which ends where it rejects.
+ */
+export async function openSqliteSchema(path: string, pause?: () => Promise<void>): Promise<SchemaSession> {
   makeDirectories(dirname(path));
   makePrivate(path);
-  const db = new Database(path, { timeout: 30_000 });
-  db.pragma("journal_mode = WAL");
+  const db = new Database(path, { timeout: busyPieceMs });
+  try {
+    await whenFree(() => db.pragma("journal_mode = WAL"), pause);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
   db.pragma("synchronous = FULL");
 
   function revisions(): string[] {
@@ -22,7 +34,7 @@ export async function openSqliteSchema(path: string): Promise<SchemaSession> {
     revisions: async () => revisions(),
     async change(choose) {
       closeToOthers(path);
-      db.exec("BEGIN IMMEDIATE");
+      await whenFree(() => db.exec("BEGIN IMMEDIATE"), pause);
       try {
         db.exec(revisionsTable);
         const changes = choose(revisions());
@@ -50,4 +62,18 @@ export async function openSqliteSchema(path: string): Promise<SchemaSession> {
       db.close();
     },
   };
+}
+
+/** Does `work`, in as many pieces of waiting as it takes until nobody is in its way. */
+async function whenFree(work: () => unknown, pause?: () => Promise<void>): Promise<void> {
+  for (let leftMs = busyMs; ; leftMs -= busyPieceMs) {
+    try {
+      work();
+      return;
+    } catch (error) {
+      const isBusy = error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
+      if (!isBusy || leftMs <= busyPieceMs) throw error;
+    }
+    await pause?.();
+  }
 }

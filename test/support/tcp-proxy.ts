@@ -14,6 +14,10 @@ export interface TcpProxy {
   swallow(): void;
   /** The same for those that come until `restore`, too: they are accepted, and that is all. */
   hush(): void;
+  /** How many connections have come. */
+  connections(): number;
+  /** The connections that come when there were `count` are accepted, and that is all. */
+  hushAfter(count: number): void;
   /** The next answer of the server on any connection is lost, and the connection with it. */
   loseNextAnswer(): void;
   /** How often the direction has changed since the last call: one for a request, one for its answer. */
@@ -32,6 +36,8 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
   const abandoned = new Set<Socket>();
   let refusing = false;
   let hushed = false;
+  let hushedAfter = Number.POSITIVE_INFINITY;
+  let connections = 0;
   let losing = false;
   let direction = "";
   let turns = 0;
@@ -47,7 +53,8 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
       return;
     }
     const server = connect(Number(target.port || 5432), target.hostname);
-    const pair: Pair = { client, server, silent: hushed };
+    const pair: Pair = { client, server, silent: hushed || connections >= hushedAfter };
+    connections++;
     pairs.add(pair);
     client.on("data", (chunk) => {
       count("out");
@@ -100,6 +107,7 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
     restore() {
       refusing = false;
       hushed = false;
+      hushedAfter = Number.POSITIVE_INFINITY;
     },
     abandon() {
       for (const { client, server } of pairs) {
@@ -113,6 +121,10 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
     hush() {
       hushed = true;
       for (const pair of pairs) pair.silent = true;
+    },
+    connections: () => connections,
+    hushAfter(count) {
+      hushedAfter = count;
     },
     loseNextAnswer() {
       losing = true;
