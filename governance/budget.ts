@@ -74,7 +74,10 @@ export class RunBudget {
   /** What model calls under way were lent. */
   readonly #borrowed = new Set<Borrowed>();
 
-  /** `startedAt` and `latest` are epoch milliseconds; `spent` is what the run had used when it was put aside. */
+  /**
+   * `startedAt` and `latest` are milliseconds on the monotonic clock, as is every time that it is told: the machine's clock may be set while
+   * the run goes on. `spent` is what the run had used when it was put aside.
+   */
   constructor(
     limits: RunLimits,
     startedAt: number,
@@ -104,7 +107,7 @@ export class RunBudget {
     };
   }
 
-  /** Epoch milliseconds after which the run gets no more time. */
+  /** When the run gets no more time, on the monotonic clock. */
   get deadline(): number {
     return this.#deadline;
   }

@@ -152,7 +152,7 @@ export class Run implements LiveRun {
     const { deps, plan, journal, cancellation, budget, metrics } = this.#scope;
     // The actor finishes its own step before the first frame and the first model call.
     await null;
-    this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.now()), () => cancellation.cancel());
+    this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.monotonic()), () => cancellation.cancel());
     try {
       if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
       if (plan.resumed === null) this.#output.started();

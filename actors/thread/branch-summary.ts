@@ -149,9 +149,9 @@ export class BranchSummarizer implements LiveRun {
       content: `<transcript>\n${entries.join("\n\n")}\n</transcript>${asked}`,
     });
     const messages = `[${JSON.stringify({ role: "system", content: task })},${question.wireJson}]`;
-    const budget = new RunBudget(agent.limits, this.#env.now());
+    const budget = new RunBudget(agent.limits, this.#env.monotonic());
     const wanted = Math.min(outputTokensMax, agent.model.max_tokens ?? outputTokensMax);
-    const reserved = budget.reserve(estimatedTokens(messages.length), wanted, agent.model.price, this.#env.now());
+    const reserved = budget.reserve(estimatedTokens(messages.length), wanted, agent.model.price, this.#env.monotonic());
     if (isBreach(reserved)) return null;
     const metrics = new AgentMetrics(this.#deps.metrics, agent);
     const count = new OutputCount(budget, reserved, wanted);

@@ -63,6 +63,7 @@ export interface GovernedCall {
   preview(args: unknown): Promise<string | null>;
   readonly agent: CompiledAgent;
   readonly principal: Principal;
+  /** On the monotonic clock, as the times of the budget. */
   readonly now: number;
 }
 

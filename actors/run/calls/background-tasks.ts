@@ -26,7 +26,7 @@ export async function startBeside(
   try {
     if ((await backgroundTasks(store, rootKey)) >= tasksMax) return tooMany(tasksMax);
     const shared = await sharedBudgets(scope);
-    const active_ms = Math.max(0, budget.deadline - deps.env.now());
+    const active_ms = Math.max(0, Math.round(budget.deadline - deps.env.monotonic()));
     await startTask(scope, taskTurn(scope, task, names, { ...shared, active_ms, tasks_max: tasksMax }));
   } catch (error) {
     // Another one was faster.

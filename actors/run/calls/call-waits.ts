@@ -65,7 +65,7 @@ export class CallWaits {
       beside: plan.parent?.beside ? 1 : 0,
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
-      latest: plan.fiber === null ? budget.deadline : plan.startedAt + durableWaitMsMax,
+      latest: plan.fiber === null ? scope.deadline : plan.startedAt + durableWaitMsMax,
     });
     scope.run.waitingOn = waitingOn(opened.row);
     return opened;
@@ -77,7 +77,7 @@ export class CallWaits {
     const { store, waits, cancellation, budget } = scope;
     const isStored = row.approval_id !== null;
     if (isStored) await store.write(openOps(store, row));
-    const asked = waits.ask(row.wait_id, wait, budget.deadline, (stop) => cancellation.onCancel(stop));
+    const asked = waits.ask(row.wait_id, wait, scope.deadline, (stop) => cancellation.onCancel(stop));
     if (wait.frame) scope.frame(wait.frame.name, wait.frame.data);
     if (isStored) await waits.look(store);
     let outcome = await asked;

@@ -18,6 +18,6 @@ export function governedCall(scope: RunScope, call: ToolCall, tool: Tool, args: 
       tool.preview ? tool.preview(standing as never, toolContext(scope, call.id, neverGivenUp)) : null,
     agent: plan.agent,
     principal: plan.principal,
-    now: deps.env.now(),
+    now: deps.env.monotonic(),
   };
 }

@@ -37,7 +37,7 @@ export class TaskLoans {
       return { breach: { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" } };
     for (;;) {
       if (cancellation.cancelled || !isThere()) throw new SvcError("actor_lost");
-      const reserved = budget.reserve(input_tokens, output_tokens, price, deps.env.now());
+      const reserved = budget.reserve(input_tokens, output_tokens, price, deps.env.monotonic());
       const others = this.#loans.size + this.#asking > 0;
       if (isBreach(reserved)) {
         if (!others) return { breach: reserved };

@@ -52,7 +52,7 @@ export function taskTurn(
       root_run_id: parent?.root_run_id ?? plan.run_id,
       attended,
       heard: askedOn !== null,
-      deadline: budget.deadline,
+      deadline: scope.deadline,
       agents,
       depth: depthOf(scope) + 1,
       ...(background !== null && { background }),

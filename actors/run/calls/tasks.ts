@@ -132,7 +132,7 @@ export class Tasks implements TaskFamily {
   async count(taskId: string, tool: string): Promise<BreachTold | null> {
     const { budget, deps } = this.#scope;
     this.#admit(taskId);
-    return takeCall(budget, tool, deps.env.now()) ?? (await budget.lender?.count(tool)) ?? null;
+    return takeCall(budget, tool, deps.env.monotonic()) ?? (await budget.lender?.count(tool)) ?? null;
   }
 
   lend(asked: AskedLoan): Promise<LentOrNot> {

@@ -53,7 +53,7 @@ class ResultRelease {
     const store = deps.store.tenant(turn.principal.tenant_id);
     this.#of = of;
     this.#metrics = new AgentMetrics(deps.metrics, agent);
-    const budget = new RunBudget(agent.limits, deps.env.now(), null);
+    const budget = new RunBudget(agent.limits, deps.env.monotonic(), null);
     // Controls of calls ask for a mode; these calls were made long ago.
     const run = {
       plan: { agent, parent: null, fiber: null, run_id: turn.run_id, keyedAs: turn.run_id },
@@ -69,7 +69,7 @@ class ResultRelease {
     const { principal, run_id } = turn;
     const { id: tool_call_id, name: tool, args } = call;
     const governed = {
-      ...{ tool, tool_call_id, asked: args, args, agent, principal, now: deps.env.now() },
+      ...{ tool, tool_call_id, asked: args, args, agent, principal, now: deps.env.monotonic() },
       misfit: () => null,
       preview: async () => null,
     };

@@ -137,7 +137,7 @@ async function embed(
   // Whoever lends lends output too, of which at least a token is asked for.
   const borrowed = budget.lender === null ? null : await budget.borrow(estimate, 1, route.price);
   if (borrowed === "gone" || (borrowed !== null && "limit" in borrowed)) return null;
-  const reserved = budget.reserve(estimate, 0, route.price, env.now(), borrowed);
+  const reserved = budget.reserve(estimate, 0, route.price, env.monotonic(), borrowed);
   if (isBreach(reserved)) {
     if (borrowed !== null) budget.repay(borrowed);
     return null;

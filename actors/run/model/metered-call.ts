@@ -110,7 +110,7 @@ export class MeteredCall {
     const { plan, budget, deps } = this.#scope;
     const { max_tokens, routes } = this.#asked;
     const price = dearest(plan, routes);
-    const reserved = budget.reserve(this.#inputTokens, max_tokens, price, deps.env.now(), this.#borrowed);
+    const reserved = budget.reserve(this.#inputTokens, max_tokens, price, deps.env.monotonic(), this.#borrowed);
     if (isBreach(reserved)) {
       this.#record.end(null, true);
       throw new LimitReached(reserved);

@@ -79,9 +79,9 @@ export class Fiber {
     this.#spent = spent;
   }
 
-  /** From when its time counts: what it has not been at work does not. */
+  /** From when its time counts, on the monotonic clock: what it has not been at work does not. */
   get startedAt(): number {
-    return this.#env.now() - this.activeMs;
+    return this.#env.monotonic() - this.activeMs;
   }
 
   /** Milliseconds that it has been at work. */

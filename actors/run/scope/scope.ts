@@ -133,9 +133,11 @@ export class RunScope {
     this.#shownUpTo = plan.branch.length;
     this.hasCalledModel = plan.resumed !== null;
     const spent = plan.resumed?.spent ?? null;
-    const startedAt = plan.fiber?.startedAt ?? plan.startedAt;
-    const background = plan.parent?.background;
-    const latest = background === undefined ? plan.parent?.deadline : startedAt + background.active_ms;
+    const { env } = deps;
+    const toMonotonic = env.monotonic() - env.now();
+    const startedAt = plan.fiber?.startedAt ?? plan.startedAt + toMonotonic;
+    const { background, deadline = Number.POSITIVE_INFINITY } = plan.parent ?? {};
+    const latest = background === undefined ? deadline + toMonotonic : startedAt + background.active_ms;
     this.attended = isAttended(plan);
     this.tree = over?.tree ?? this.#tree();
     this.budget =
@@ -146,6 +148,12 @@ export class RunScope {
     this.metrics = new AgentMetrics(deps.metrics, plan.agent);
     // What speaks in another's place is held to what that other may say.
     this.pipeline = pipelineOf(this, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
+  }
+
+  /** When the run gets no more time, in epoch milliseconds by the clock as it is set now. */
+  get deadline(): number {
+    const { env } = this.deps;
+    return Math.round(env.now() + this.budget.deadline - env.monotonic());
   }
 
   /** Asks a person what came of a call that was cut off. */

@@ -31,7 +31,7 @@ test("a loan that the store does not take leaves nothing set aside, and the next
     repay() {},
     count: async () => null,
   };
-  const budget = new RunBudget(limits, env.now(), null, lender);
+  const budget = new RunBudget(limits, env.monotonic(), null, lender);
   const plan = { agent: { manifest: { spec: { limits } } } };
   const scope = { budget, deps: { env }, plan, cancellation: new Cancellation(), tree: null } as unknown as RunScope;
   const loans = new TaskLoans(scope);
