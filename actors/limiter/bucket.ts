@@ -42,8 +42,15 @@ export function fullBucket({ windowMs }: Rate, now: number): BucketState {
   return { level: 0, at: now, slices: [], windowMs };
 }
 
-/** The bucket as it is at a later time. A clock that goes back changes nothing. */
-export function drained(state: BucketState, { limit, windowMs }: Rate, now: number): BucketState {
+/** How far a time that was told may lie behind one that another holder was told: answers of the store take seconds at most. */
+const behindMsMax = 60_000;
+
+/**
+ * The bucket as it is at a later time. An earlier one changes nothing, unless the store's clock was set back by more than answers may be
+ * late: then the bucket is taken to that time as it is. Otherwise nothing would flow back for as long as the clock was set back.
+ */
+export function drained(given: BucketState, { limit, windowMs }: Rate, now: number): BucketState {
+  const state = given.at - now > behindMsMax ? movedTo(given, now) : given;
   let level = windowMs === state.windowMs ? state.level : (state.level / state.windowMs) * windowMs;
   let { at } = state;
   let held = heldIn(state);
@@ -60,6 +67,11 @@ export function drained(state: BucketState, { limit, windowMs }: Rate, now: numb
   }
   sink(now);
   return { level, at, slices: ended === 0 ? state.slices : state.slices.slice(ended), windowMs };
+}
+
+function movedTo(state: BucketState, now: number): BucketState {
+  const slices = state.slices.map((slice) => ({ ...slice, until: slice.until - state.at + now }));
+  return { ...state, at: now, slices };
 }
 
 /** Tokens that can be taken now from a bucket that is drained to now. */

@@ -91,6 +91,18 @@ test("a bucket is never more than full, and a clock that goes back gives nothing
   assert.equal(available(drained(emptied(rate), rate, start - 3_600_000), rate), 0);
 });
 
+test("a store's clock that is set back by an hour gives nothing, and from then on time brings what it always does", () => {
+  const rate = rateOf(60, 60);
+  const hourMs = 3_600_000;
+  const held = settled(emptied(rate), "b", { taken: 0, held: 5, until: start + 10_000 });
+
+  const after = drained(held, rate, start - hourMs);
+  assert.equal(available(after, rate), 0);
+  assert.equal(available(drained(after, rate, start - hourMs + 30_000), rate), 30);
+  assert.equal(available(drained(held, rate, start - hourMs + 120_000), rate), 0);
+  assert.deepEqual(after.slices, [{ holder: "b", held: 5, until: start - hourMs + 10_000 }]);
+});
+
 test("what a holder has in hand does not flow back before its slice is over", () => {
   const rate = rateOf(10, 10);
   const state = settled(fullBucket(rate, start), "a", { taken: 10, held: 6, until: start + 20_000 });
