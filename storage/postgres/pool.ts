@@ -55,11 +55,14 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
         super({ ...options, connectionTimeoutMillis: connectMs });
       }
     },
-    async onConnect(connected) {
+    async onConnect(made) {
+      const connected = made as Client;
       // A lost connection fails what is under way on it, which is where it is handled.
       connected.on("error", () => {});
-      if (config.preparedStatements) await connected.query(durableCommits("session"));
-      sessions.set(connected as Client, {
+      // The pool has a limit for connecting alone: one that falls silent here would keep its place for ever.
+      if (config.preparedStatements)
+        await withDeadline(connected, connectMs, connected.query(durableCommits("session")));
+      sessions.set(connected, {
         prepared: config.preparedStatements ? new Map() : null,
         usedAt: env.monotonic(),
       });
@@ -95,7 +98,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
   }
 
   /** Cuts the connection when the server does not answer, which fails what is under way on it. */
-  async function withDeadline<T>(client: PoolClient, ms: number, work: Promise<T>): Promise<T> {
+  async function withDeadline<T>(client: Client, ms: number, work: Promise<T>): Promise<T> {
     const deadline = env.timer(ms, () =>
       client.connection.stream.destroy(new Error("the server did not answer in time")),
     );

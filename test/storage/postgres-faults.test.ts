@@ -243,6 +243,24 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "b"), true);
   });
 
+  test("a connection that falls silent as soon as it is made is given up, and its place in the pool is free again", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const proxy = await tcpProxy(url, atEnd);
+    const { store } = await openWriter(
+      testPool(proxy.url(url), { poolSize: 2, maxOverflow: 0, connectTimeoutSeconds: 0.5 }),
+      atEnd,
+    );
+
+    // What every connection of the pool is told first.
+    proxy.swallowWith("synchronous_commit");
+    await assert.rejects(set(store, "a"), { code: "storage_unavailable" });
+    proxy.restore();
+
+    await set(store, "b");
+    assert.deepEqual([await has(store, "a"), await has(store, "b")], [false, true]);
+  });
+
   test("what others were in the way of is run again, three times in all", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);

@@ -18,6 +18,8 @@ export interface TcpProxy {
   connections(): number;
   /** The connections that come when there were `count` are accepted, and that is all. */
   hushAfter(count: number): void;
+  /** A connection on which this text is sent is silent from then on, until `restore`. */
+  swallowWith(text: string): void;
   /** The next answer of the server on any connection is lost, and the connection with it. */
   loseNextAnswer(): void;
   /** How often the direction has changed since the last call: one for a request, one for its answer. */
@@ -39,6 +41,7 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
   let hushedAfter = Number.POSITIVE_INFINITY;
   let connections = 0;
   let losing = false;
+  let swallowed = "";
   let direction = "";
   let turns = 0;
 
@@ -58,6 +61,7 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
     pairs.add(pair);
     client.on("data", (chunk) => {
       count("out");
+      if (swallowed !== "" && chunk.includes(swallowed)) pair.silent = true;
       if (!pair.silent) server.write(chunk);
     });
     server.on("data", (chunk) => {
@@ -108,6 +112,7 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
       refusing = false;
       hushed = false;
       hushedAfter = Number.POSITIVE_INFINITY;
+      swallowed = "";
     },
     abandon() {
       for (const { client, server } of pairs) {
@@ -125,6 +130,9 @@ export async function tcpProxy(targetUrl: string, atEnd: Cleanup): Promise<TcpPr
     connections: () => connections,
     hushAfter(count) {
       hushedAfter = count;
+    },
+    swallowWith(text) {
+      swallowed = text;
     },
     loseNextAnswer() {
       losing = true;
