@@ -25,6 +25,8 @@ export interface PostgresPool {
    * time or could be made, or the server was silent for `answerMs`. Those who wait get their turn in order.
    */
   run(items: readonly PipelineItem[], answerMs?: number): Promise<(Row[] | null)[]>;
+  /** Goes on with connections that are made from now on; those there are close when nothing is under way on them. */
+  renew(): void;
   /** Closes every connection; nothing may be under way. */
   close(): Promise<void>;
 }
@@ -32,6 +34,8 @@ export interface PostgresPool {
 /** What we know about a connection. */
 interface Session {
   readonly prepared: PreparedStatements | null;
+  /** How often the pool had been renewed when it was made. */
+  readonly generation: number;
   usedAt: number;
 }
 
@@ -42,6 +46,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
   // One of the connections that are allowed holds the process lock.
   const connectionsMax = Math.max(1, config.poolSize + config.maxOverflow - 1);
   const sessions = new WeakMap<Client, Session>();
+  let generation = 0;
 
   const pool = new Pool({
     ...clientConfig(config),
@@ -64,6 +69,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
         await withDeadline(connected, connectMs, connected.query(durableCommits("session")));
       sessions.set(connected, {
         prepared: config.preparedStatements ? new Map() : null,
+        generation,
         usedAt: env.monotonic(),
       });
     },
@@ -76,7 +82,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
     while (true) {
       try {
         const client = await pool.connect();
-        if (await isAlive(client)) return client;
+        if (isCurrent(client) && (await isAlive(client))) return client;
         client.release(true);
       } catch (error) {
         const crowded = error instanceof DatabaseError && error.code === tooManyConnections;
@@ -84,6 +90,10 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
         await new Promise<void>((resolve) => env.timer(connectionRetryMs, resolve));
       }
     }
+  }
+
+  function isCurrent(client: PoolClient): boolean {
+    return (sessions.get(client) as Session).generation === generation;
   }
 
   async function isAlive(client: PoolClient): Promise<boolean> {
@@ -121,8 +131,11 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
         throw error;
       } finally {
         session.usedAt = env.monotonic();
-        client.release(broken);
+        client.release(broken || !isCurrent(client));
       }
+    },
+    renew() {
+      generation++;
     },
     close: () => pool.end(),
   };

@@ -33,6 +33,8 @@ export interface ProcessLock {
    * when the lock is lost for good.
    */
   whenHeld(timeoutMs: number): Promise<void>;
+  /** Takes it again on a new connection: locks are no matter of a server's standby, which may have taken its place. */
+  renew(): void;
   release(): Promise<void>;
 }
 
@@ -142,6 +144,9 @@ export async function takeProcessLock(
         waiting.add(waiter);
         if (lost) waiter.stop();
       });
+    },
+    renew() {
+      held?.connection.stream.destroy();
     },
     async release() {
       over = true;

@@ -22,6 +22,11 @@ export function isTransient(error: unknown): boolean {
   return ["40001", "40P01"].includes(sqlState(error));
 }
 
+/** Whether the server takes no writes: it is a standby, or its operator has said so. */
+export function isReadOnly(error: unknown): boolean {
+  return sqlState(error) === "25006";
+}
+
 /**
  * Whether the connection's prepared statements are not what we take them for: a pooler has moved us to another server, or the
  * schema has changed. The transaction was undone.

@@ -9,7 +9,7 @@ import { guarded } from "./guard.ts";
 import { PipelineError, type PipelineItem } from "./pipeline.ts";
 import { openPool } from "./pool.ts";
 import { takeProcessLock } from "./process-lock.ts";
-import { isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
+import { isReadOnly, isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
 
 /**
  * How long closing waits for what is under way, of which nobody waits for the outcome any more, and for the server to close its side: one
@@ -19,6 +19,9 @@ const goodbyeMs = 5_000;
 
 /** How often a transaction is run that others were in the way of. */
 const attemptsMax = 3;
+
+/** How often connections are made anew while the server takes no writes. */
+const renewMs = 2_000;
 
 /** How long the server may take to show that it works. */
 const checkMs = 2_000;
@@ -40,6 +43,7 @@ export async function openPostgresWriter(
   const underWay = new Set<Promise<void>>();
   let fatal: Error | null = null;
   let failure: SvcError | null = null;
+  let renewedAt = Number.NEGATIVE_INFINITY;
 
   const lock = await takeProcessLock(config, env, (error) => {
     fatal = error;
@@ -51,6 +55,18 @@ export async function openPostgresWriter(
   const preamble: PipelineItem[] = config.preparedStatements
     ? []
     : [{ key: "durable", text: durableCommits("transaction"), params: [] }];
+
+  /**
+   * The server takes no writes. Connections outlive that: those to a primary that has become a standby lead to it for ever, and a session
+   * that began when all were read-only stays so. Only new ones lead to whoever takes writes now.
+   */
+  function leaveReadOnly(): void {
+    const now = env.monotonic();
+    if (now - renewedAt < renewMs) return;
+    renewedAt = now;
+    pool.renew();
+    lock.renew();
+  }
 
   function toItem({ statement, params, expect }: WriteOp): PipelineItem {
     const { name } = statement;
@@ -76,6 +92,7 @@ export async function openPostgresWriter(
       } catch (error) {
         const cause = error instanceof PipelineError ? error.cause : error;
         if (attempt < attemptsMax && (isTransient(cause) || isStalePlan(cause))) continue;
+        if (isReadOnly(cause)) leaveReadOnly();
         const place = error instanceof PipelineError ? error.index - (items.length - statements.length) : 0;
         throw postgresRefusal(cause, statements[Math.max(0, place)]?.name ?? "");
       }
@@ -110,10 +127,15 @@ export async function openPostgresWriter(
       await lock.whenHeld(0);
       // A transaction with a number of its own is one that the server must write down: only that shows that writing works again.
       const write = failure !== null;
-      const text = `SELECT current_setting('transaction_read_only') AS read_only${write ? ", txid_current()" : ""}`;
+      const setting = "current_setting('transaction_read_only')";
+      // A standby has no numbers to give, and would answer neither.
+      const number = `CASE WHEN ${setting} = 'off' THEN txid_current() END`;
+      const text = `SELECT ${setting} AS read_only${write ? `, ${number}` : ""}`;
       const [rows] = await track(run([], [{ key: write ? "check_write" : "check", text, params: [] }], checkMs));
-      if (rows?.[0]?.read_only !== "off")
+      if (rows?.[0]?.read_only !== "off") {
+        leaveReadOnly();
         throw new SvcError("storage_unavailable", {}, { cause: new Error("read-only") });
+      }
       failure = null;
     } catch (error) {
       failure = SvcError.from(error);

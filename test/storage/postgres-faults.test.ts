@@ -327,6 +327,43 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "a"), false);
   });
 
+  test("connections to a server that was read-only are left for new ones, that of the lock too, and everything works again by itself", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const name = new URL(url).pathname.slice(1);
+    // What a session is when it begins it stays, as a connection to a primary that has become a standby leads to that for ever.
+    const begin = (how: string) =>
+      onServer(url, async (client) => {
+        await client.query("SET default_transaction_read_only = off");
+        await client.query(`ALTER DATABASE ${name} ${how}`);
+      });
+    const holder = () =>
+      onServer(url, async (client) => {
+        const { rows } = await client.query(
+          "SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database WHERE l.locktype = 'advisory' AND d.datname = current_database()",
+        );
+        return rows[0]?.pid as number | undefined;
+      });
+    await begin("SET default_transaction_read_only = on");
+    const { store, fatal } = await openWriter(testPool(url), atEnd);
+    assert.equal(await has(store, "a"), false);
+    const first = await holder();
+    await begin("RESET default_transaction_read_only");
+
+    await assert.rejects(set(store, "a"), { code: "storage_unavailable" });
+    await waitFor(() =>
+      store.check().then(
+        () => true,
+        () => false,
+      ),
+    );
+    await set(store, "b");
+
+    assert.deepEqual([await has(store, "a"), await has(store, "b")], [false, true]);
+    assert.notEqual(await holder(), first);
+    assert.deepEqual(fatal, []);
+  });
+
   for (const preparedStatements of [true, false]) {
     for (const [setting, expected] of [
       ["off", "on"],
