@@ -16,6 +16,11 @@ const socketMs = 5_000;
 /** Pauses between two tries to connect: from, doubling up to. */
 const pauseMs = { first: 50, longest: 5_000 };
 
+/** What Redis says of itself, and of no command: it did nothing, and does it another time. */
+const aboutItself = /^(?:LOADING|READONLY|MASTERDOWN|MISCONF|NOREPLICAS|OOM|BUSY|TRYAGAIN|CLUSTERDOWN|NOAUTH)\b/;
+/** Of that, what another connection may lead away from: behind the address there may be another server by now. */
+const aboutConnection = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH)\b/;
+
 /** What the operator is told of the connection. */
 export interface RedisLog {
   info(words: string): void;
@@ -35,7 +40,8 @@ export class RedisUnavailable extends SvcError {
 /**
  * A connection to the operator's Redis, made at the first command and again, with growing pauses, whenever it is lost. A command is
  * sent once at most, and none waits longer than a few seconds: it refuses with RedisUnavailable, also while there is no connection.
- * What Redis itself refuses is thrown as it says it, without the arguments.
+ * A Redis that cannot do anything now, as one that loads, is full or has become a replica, counts as away. What it refuses of a command
+ * is thrown as it says it, without the arguments.
  */
 export class Redis {
   readonly #place: RedisPlace;
@@ -53,13 +59,17 @@ export class Redis {
 
   /** Sends a command and gives its answer. */
   async command(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    const client = await this.#ready();
+    const { client, opened } = await this.#ready();
     try {
       return await client.call(name, ...args);
     } catch (error) {
       const { name: kind, message } = error as Error;
       // Its arguments hang on it, and may be anything.
-      if (kind === "ReplyError") throw new RedisRefusal(message);
+      if (kind === "ReplyError") {
+        if (aboutConnection.test(message)) this.#leave(client, opened);
+        if (aboutItself.test(message)) throw new RedisUnavailable("not_sent", new Error(message));
+        throw new RedisRefusal(message);
+      }
       // Who is silent on one command is not asked the next on the same connection: answers would come in the wrong place.
       if (client.status === "ready") client.disconnect(true);
       throw new RedisUnavailable("unknown", plainCause(error));
@@ -72,11 +82,20 @@ export class Redis {
     void this.#client?.then((client) => client.disconnect());
   }
 
-  async #ready(): Promise<Client> {
+  /** The next command goes over a connection of its own; what is under way on this one is answered. */
+  #leave(client: Client, opened: Promise<Client>): void {
+    if (this.#client !== opened) return;
+    this.#client = null;
+    client.removeAllListeners("close");
+    void client.quit().catch(() => client.disconnect());
+  }
+
+  async #ready(): Promise<{ client: Client; opened: Promise<Client> }> {
     if (this.#isClosed) throw new RedisUnavailable("not_sent", new Error("closed"));
     this.#client ??= this.#open();
-    const client = await this.#client;
-    if (client.status === "ready") return client;
+    const opened = this.#client;
+    const client = await opened;
+    if (client.status === "ready") return { client, opened };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const giveUp = () => reject(this.#unreachable());
     const deadline = this.#env.timer(connectMs, giveUp);
@@ -85,7 +104,7 @@ export class Redis {
     if (client.status === "end") giveUp();
     try {
       await promise;
-      return client;
+      return { client, opened };
     } finally {
       deadline.cancel();
       client.off("ready", resolve);

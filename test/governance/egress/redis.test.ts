@@ -79,6 +79,29 @@ describe("the connection to Redis", () => {
     assert.equal(await redis.command("LLEN", "l"), 1);
   });
 
+  test("counts a Redis as away that is a replica or full, did nothing then, and is asked over another connection", async (context) => {
+    const atEnd = cleanup(context);
+    const server = await startRedis(atEnd);
+    if (!has(context, server !== null, "needs redis-server") || server === null) return;
+    const { redis } = open(server.url, atEnd);
+    const id = () => redis.command("CLIENT", "ID");
+    const first = await id();
+
+    await server.client.call("REPLICAOF", "127.0.0.1", "1");
+    const pushes = await Promise.allSettled(["x", "y"].map((text) => redis.command("LPUSH", "l", text)));
+    await server.client.call("REPLICAOF", "NO", "ONE");
+    const second = await id();
+    await server.client.config("SET", "maxmemory", "1");
+    await assert.rejects(redis.command("LPUSH", "l", "z"), { code: "storage_unavailable", outcome: "not_sent" });
+    await server.client.config("SET", "maxmemory", "0");
+
+    for (const { status, ...rest } of pushes)
+      assert.deepEqual([status, (rest as { reason?: { outcome?: string } }).reason?.outcome], ["rejected", "not_sent"]);
+    assert.notEqual(second, first);
+    assert.equal(await redis.command("LPUSH", "l", "z"), 1);
+    assert.equal(await id(), second);
+  });
+
   test("logs in, chooses its database, and tells nobody the password when that is wrong", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd, password);
