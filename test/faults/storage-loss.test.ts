@@ -204,7 +204,9 @@ describe("Postgres that is connected and says nothing", { skip: skipPostgres }, 
     assert.equal(live.status, 200);
     for (const [what, answer] of Object.entries(requests)) {
       const { status, json } = await answer;
-      assert.deepEqual([status, json], [503, unavailable], what);
+      // The actor is waited for two seconds longer than the store: a process that gets no processor time for that long finds both over.
+      assert.equal(status, 503, what);
+      assert.ok(["deadline_exceeded", "storage_unavailable"].includes(json.error), `${what}: ${json.error}`);
     }
 
     proxy.restore();

@@ -21,6 +21,9 @@ const { env, keys } = apiKeys({
 
 const minuteMs = 60_000;
 const everyMinute = "* * * * *";
+const dayMs = 24 * 60 * minuteMs;
+/** Its next time is twelve hours away, so that none but those that a test makes comes while it runs. */
+const daily = `0 ${(new Date().getUTCHours() + 12) % 24} * * *`;
 
 describe("jobs", () => {
   const atEnd = cleanup();
@@ -227,15 +230,19 @@ describe("jobs", () => {
 
   test("TASK-003 JOB-008 a job runs when its time has come, once for all the minutes that were missed", async () => {
     const name = fresh();
+    const since = Date.now();
     await put(name, { schedule: everyMinute });
 
     // Ten of its times have gone by.
     later(name, 10 * minuteMs);
-    const [first] = await eventually("its run", () => runsWhere(name, ({ status }) => status === "ok"));
-    const { json: job } = await get(`/jobs/${name}`);
+    const ended = await eventually("its run", () => runsWhere(name, ({ status }) => status === "ok"));
     const runs = await runsOf(name);
+    const { json: job } = await get(`/jobs/${name}`);
+    const first = ended.at(-1);
+    // Some of its times may come while the test runs.
+    const minutes = Math.floor(Date.now() / minuteMs) - Math.floor(since / minuteMs);
 
-    assert.equal(runs.length, 1);
+    assert.ok(runs.length <= 1 + minutes, `${runs.length} runs in ${minutes} minutes`);
     assert.deepEqual(first?.result, {
       status: "completed",
       answer: "Reported.",
@@ -243,8 +250,8 @@ describe("jobs", () => {
       requested_by: "cron",
       thread_id: `acme:job:${name}`,
     });
-    assert.equal(job.last_run_at, first?.started_at);
-    assert.ok(job.next_run_at > Date.now() - 1_000 && job.next_run_at <= Date.now() + minuteMs, job.next_run_at);
+    assert.ok(job.last_run_at >= (first?.started_at ?? 0), job.last_run_at);
+    assert.ok(job.next_run_at > since && job.next_run_at <= Date.now() + minuteMs, job.next_run_at);
     assert.equal(job.next_run_at % minuteMs, 0);
     const fired = await audited("job_fired", name);
     assert.deepEqual(
@@ -268,9 +275,9 @@ describe("jobs", () => {
     const lacking = await firing();
     await server.request("PUT", `/jobs/${name}`, {
       ...as("other"),
-      body: { manifest_id: manifest, schedule: everyMinute, payload: { prompt: "Report." } },
+      body: { manifest_id: manifest, schedule: daily, payload: { prompt: "Report." } },
     });
-    later(name, minuteMs);
+    later(name, dayMs);
     const [onTime] = await eventually("its run", () =>
       runsWhere(name, ({ status, result }) => status !== "running" && result.trigger === "schedule"),
     );
@@ -350,11 +357,11 @@ describe("jobs", () => {
   test("JOB-006 a run that waits for a person is answered as running, and another does not begin beside it", async () => {
     const name = fresh();
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "It is 42." }));
-    await put(name, { manifest_id: "gated", schedule: everyMinute });
+    await put(name, { manifest_id: "gated", schedule: daily });
 
     const first = await run(name);
     const second = await run(name);
-    later(name, minuteMs);
+    later(name, dayMs);
     const skipped = await eventually("a skipped time", async () => {
       const { text } = await server.get("/metrics", as("operator"));
       return /svc_job_firings_total\{trigger="schedule",outcome="skipped"\} [1-9]/.test(text);
@@ -514,9 +521,9 @@ describe("jobs", () => {
     const [held, lost] = [fresh(), fresh()];
     const let_go = gate();
     mock.answer("held", says(let_go.opened, "Held."));
-    await put(held, { manifest_id: "slow", schedule: everyMinute });
+    await put(held, { manifest_id: "slow", schedule: daily });
     await put(lost);
-    later(held, minuteMs);
+    later(held, dayMs);
     const [begun] = await eventually("its run", () => runsWhere(held, () => true));
     await eventually("the model is asked", async () => mock.requests.some(({ body }) => body.model === "held"));
 

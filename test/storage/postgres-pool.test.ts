@@ -23,12 +23,15 @@ describe("the pool", { skip }, () => {
   test("LIM-007 LIM-009 connections stay within size plus overflow under load; who waits too long is refused, the rest is served", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
-    const config = testPool(url, { poolSize: 2, maxOverflow: 3, poolTimeoutSeconds: 1 });
+    const config = testPool(url, { poolSize: 2, maxOverflow: 3, poolTimeoutSeconds: 5 });
     const { store } = await openWriter(config, atEnd);
 
     const { counted, outcomes } = await onServer(url, async (client) => {
       await client.query("BEGIN; LOCK TABLE kv IN ACCESS EXCLUSIVE MODE");
-      const writes = Array.from({ length: 40 }, (_, i) => set(store, `k${i}`));
+      const first = Array.from({ length: 4 }, (_, i) => set(store, `k${i}`));
+      // They have their connections, however long those take to be made.
+      await waitFor(async () => (await connections(url)) === 5);
+      const writes = [...first, ...Array.from({ length: 36 }, (_, i) => set(store, `k${4 + i}`))];
       const settled = Promise.allSettled(writes);
       // The first that cannot wait any longer is refused: by then all connections that there will be are there.
       await assert.rejects(Promise.race(writes.slice(4)), { code: "storage_unavailable" });
@@ -62,11 +65,14 @@ describe("the pool", { skip }, () => {
     const pool = openPool(testPool(url, { poolSize: 2, maxOverflow: 6 }), systemEnv(), 20);
     atEnd.after(() => pool.close());
 
-    const busy = Promise.all(
-      Array.from({ length: 7 }, () => pool.run([{ key: "sleep", text: "SELECT pg_sleep(0.5)", params: [] }])),
-    );
-    await waitFor(async () => (await connections(url)) === 7);
-    await busy;
+    await onServer(url, async (client) => {
+      await client.query("BEGIN; SELECT pg_advisory_xact_lock(7)");
+      const wait = { key: "wait", text: "SELECT pg_advisory_xact_lock(7)", params: [] };
+      const busy = Promise.all(Array.from({ length: 7 }, () => pool.run([wait])));
+      await waitFor(async () => (await connections(url)) === 7);
+      await client.query("COMMIT");
+      await busy;
+    });
 
     await waitFor(async () => (await connections(url)) === 2);
   });

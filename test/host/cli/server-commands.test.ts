@@ -47,7 +47,7 @@ describe("commands that look into a server", () => {
     });
     const none = await svc(threadsCommand, ["show", "none"]);
 
-    assert.match(list.stdout, /^THREAD +AGE +MANIFEST +NAME\none +\d+s +agent +A marigold\.\n$/);
+    assert.match(list.stdout, /^THREAD +AGE +MANIFEST +NAME\none +\d+[smh] +agent +A marigold\.\n$/);
     assert.deepEqual(
       (listed.answer.items as { id: string }[]).map(({ id }) => id),
       ["acme:one"],
@@ -98,7 +98,7 @@ describe("commands that look into a server", () => {
     assert.match(list.stdout, /^APPROVAL +STATUS +AGE +TOOL +ASKED BY +THREAD +ARGUMENTS\n/);
     assert.match(
       list.stdout,
-      new RegExp(`\n${first} +pending +\\d+s +calculator +alice +gate-1 +\\{"expression":"6\\*7"\\}\n`),
+      new RegExp(`\n${first} +pending +\\d+[smh] +calculator +alice +gate-1 +\\{"expression":"6\\*7"\\}\n`),
     );
     assert.match(show.stdout, /^status +pending$/m);
     assert.match(show.stdout, /^ {2}"expression": "6\*7"$/m);
