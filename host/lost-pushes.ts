@@ -1,4 +1,4 @@
-import type { Redis } from "../governance/egress/redis.ts";
+import { type Redis, RedisRefusal } from "../governance/egress/redis.ts";
 import type { Store } from "../storage/store/store.ts";
 import { pushedOp, unpushed } from "../storage/tables/queued-waits.ts";
 
@@ -8,17 +8,25 @@ const pageRows = 100;
 
 /**
  * Pushes calls again that may be pushed twice and of which nobody knows whether they were, since their process was lost on the way.
- * Answers how many there were. Throws where Redis is away; then it is for the next time.
+ * Answers how many there were. Throws where Redis is away; then it is for the next time. One that Redis refuses, whose list may be something
+ * else by now, keeps none of the others waiting.
  */
 export async function pushAgain(store: Store, redis: Pick<Redis, "command">, olderThanMs = olderMs): Promise<number> {
-  for (let told = 0; ; ) {
+  for (let told = 0, refused = 0; ; ) {
     const page = await unpushed(store.system, olderThanMs, pageRows);
     for (const { tenant_id, wait_id, push } of page) {
-      await redis.command("LPUSH", push.list, push.text);
+      try {
+        await redis.command("LPUSH", push.list, push.text);
+      } catch (error) {
+        if (!(error instanceof RedisRefusal)) throw error;
+        refused++;
+        continue;
+      }
       const tenant = store.tenant(tenant_id);
       await tenant.write([pushedOp(tenant, wait_id)]);
     }
-    told += page.length;
-    if (page.length < pageRows) return told;
+    told += page.length - refused;
+    // Those that were refused stand first, and would again.
+    if (page.length < pageRows || refused > 0) return told;
   }
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { RedisRefusal } from "../../governance/egress/redis.ts";
 import { pushAgain } from "../../host/lost-pushes.ts";
 import { unpushed } from "../../storage/tables/queued-waits.ts";
 import { closeWaitOp, type NewWait, openWaitOp } from "../../storage/tables/waits.ts";
@@ -65,6 +66,30 @@ for (const dialect of dialects) {
       assert.deepEqual(
         (await unpushed(store.system, -1_000, 10)).map(({ wait_id }) => wait_id),
         ["young"],
+      );
+    });
+
+    test("are pushed though Redis refuses one before them, which is tried again", async () => {
+      const { store } = await testStore(dialect, atEnd);
+      const acme = store.tenant("acme");
+      await acme.write([
+        openWaitOp(acme, wait("x", { push: { list: "no list", text: "x" }, opened_at: Date.now() - 90_000 })),
+        openWaitOp(acme, wait("y")),
+      ]);
+      const sent: unknown[] = [];
+      const redis = {
+        async command(_name: string, list: unknown, text: unknown) {
+          if (list === "no list") throw new RedisRefusal("WRONGTYPE");
+          sent.push(text);
+        },
+      };
+
+      const pushed = [await pushAgain(store, redis), await pushAgain(store, redis)];
+
+      assert.deepEqual([pushed, sent], [[1, 0], ["y"]]);
+      assert.deepEqual(
+        (await unpushed(store.system, -1_000, 10)).map(({ wait_id }) => wait_id),
+        ["x"],
       );
     });
 
