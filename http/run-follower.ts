@@ -145,9 +145,12 @@ export class RunFollower implements ThreadListener {
         if (said === null) continue;
         // What was said before is a step of its own.
         if (await this.#room()) output.frame("tool_start", {}, -1);
-        if (said.thought !== "" && (await this.#room())) output.thinking(said.thought);
-        if (said.text !== "" && (await this.#room())) output.text(said.text);
-        this.#lastWords = said.text === "" ? null : said.text;
+        for (const { kind, text } of said) {
+          if (!(await this.#room())) break;
+          if (kind === "thought") output.thinking(text);
+          else output.text(text);
+        }
+        this.#lastWords = event.content === "" ? null : event.content;
       }
     }
     if (isOver && (await this.#room())) this.#end(found);

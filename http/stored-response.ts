@@ -11,7 +11,7 @@ import {
   responseObject,
 } from "../bus/frames/response-object.ts";
 import type { ResponseAsked } from "../bus/protocol/run.ts";
-import { readableThinking } from "../storage/frames/session-event.ts";
+import { type Stretch, stretchesOf } from "../storage/frames/stretches.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { type LogEvent, readEvents, runOfEvent, type ToolCall } from "../storage/tables/events.ts";
 import { type RunRow, runByKey, runKey } from "../storage/tables/runs.ts";
@@ -93,20 +93,19 @@ export class HandedCalls {
 }
 
 /**
- * What the model has thought and said in the step that an event has; null for an event that is none of its, and for the work on a
- * subtask, which is told to nobody.
+ * What the model has thought and said in the step that an event has, in the order in which it came; null for an event that is none of its,
+ * and for the work on a subtask, which is told to nobody.
  */
 export function saidIn({
   kind,
   role,
   content,
   extra,
-}: Pick<LogEvent, "kind" | "role" | "content" | "extra">): { readonly thought: string; readonly text: string } | null {
+}: Pick<LogEvent, "kind" | "role" | "content" | "extra">): readonly Stretch[] | null {
   const metadata = extra?.metadata;
   const isTold = metadata?.source !== "client" && metadata?.subtask === undefined;
   if (kind !== "message" || role !== "assistant" || !isTold) return null;
-  const thought = (readableThinking(metadata?.thinking) ?? []).map(({ thinking }) => thinking).join("");
-  return { thought, text: content };
+  return stretchesOf(metadata?.thinking, content);
 }
 
 /** The same as items. */
@@ -118,10 +117,9 @@ function addItems(
 ): void {
   const said = saidIn({ kind, role, content, extra });
   if (said === null) return;
-  const { thought } = said;
-  const isLast = extra?.tool_calls === undefined;
-  const status = statusOf(isLast);
-  if (thought !== "")
-    output.push(reasoningItem(itemId("rs", id, output.length), thought, content === "" ? status : "completed"));
-  if (content !== "") output.push(messageItem(itemId("msg", id, output.length), content, status));
+  for (const [at, { kind: of, text }] of said.entries()) {
+    const status = at === said.length - 1 ? statusOf(extra?.tool_calls === undefined) : "completed";
+    if (of === "thought") output.push(reasoningItem(itemId("rs", id, output.length), text, status));
+    else output.push(messageItem(itemId("msg", id, output.length), text, status));
+  }
 }

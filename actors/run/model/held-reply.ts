@@ -1,9 +1,11 @@
 import type { Denial } from "../../../governance/controls/denial.ts";
 import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { Spoken } from "../../../governance/controls/verdicts.ts";
+import { stretchesOf } from "../../../storage/frames/stretches.ts";
 import type { ModelReply } from "../../models/provider.ts";
 import { soundText } from "../../models/sound-text.ts";
 import type { RunScope } from "../scope/scope.ts";
+import type { ToldThoughts } from "./told-thoughts.ts";
 
 /** An answer of the model as it may be shown. */
 export interface ReleasedReply extends ModelReply {
@@ -12,11 +14,19 @@ export interface ReleasedReply extends ModelReply {
   /** Refusals of its words; those of the text have put other words in its place. */
   readonly denials: readonly Denial[];
   readonly isRefused: boolean;
+  /** What clients have been told of its thoughts by now; null where nothing was told yet. */
+  readonly told: ToldThoughts | null;
 }
 
-/** An answer that no control has looked at. */
-export function unheld(reply: ModelReply): ReleasedReply {
-  return { ...reply, spoken: [], denials: [], isRefused: false };
+/** An answer that no control has looked at, and that was told as it came. */
+export function unheld(reply: ModelReply, told: ToldThoughts): ReleasedReply {
+  return { ...reply, spoken: [], denials: [], isRefused: false, told };
+}
+
+/** The thoughts of an answer for the log, as they stood among its words. What a provider has signed goes back to it as it came. */
+export function keptThoughts({ thoughts, reasoning, told }: ReleasedReply): readonly unknown[] {
+  if (thoughts !== undefined) return [...(told?.lost ?? []), ...thoughts];
+  return told?.all ?? (reasoning === "" ? [] : [{ type: "thinking", thinking: reasoning }]);
 }
 
 /**
@@ -38,6 +48,7 @@ export async function releaseReply(scope: RunScope, reply: ModelReply): Promise<
     spoken: [...reasoning.spoken, ...text.spoken],
     denials: [reasoning.denial, text.denial].filter((denial) => denial !== null),
     isRefused: text.denial !== null,
+    told: null,
   };
 }
 
@@ -46,10 +57,12 @@ export function auditRefused(scope: RunScope, reply: ReleasedReply): void {
   for (const denial of reply.denials) scope.denied(denial, null);
 }
 
-/** Passes on in one piece what was held and released. */
+/** Passes on what was held and released, in the order in which the log has it. */
 export function tellReply(scope: RunScope, reply: ReleasedReply): void {
-  if (reply.reasoning !== "") scope.think(reply.reasoning);
-  if (reply.text !== "") scope.say(reply.text);
+  for (const { kind, text } of stretchesOf(keptThoughts(reply), reply.text)) {
+    if (kind === "thought") scope.think(text);
+    else scope.say(text);
+  }
   scope.passOn();
 }
 

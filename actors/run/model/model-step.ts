@@ -12,16 +12,22 @@ import type { RunScope } from "../scope/scope.ts";
 import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
 import { auditRefused, type ReleasedReply, releaseReply, tellReply, unheld } from "./held-reply.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
+import { type ToldThought, ToldThoughts } from "./told-thoughts.ts";
 
 /**
  * What a model call came to: a reply, a limit that did not allow it or ended it, the provider's failure, or that somebody stopped it.
- * `partial` is what was shown of it by then.
+ * `partial` is what was shown of it by then, and `thoughts` what was shown of what it thought.
  */
 export type StepOutcome =
   | { readonly kind: "reply"; readonly reply: ReleasedReply }
-  | { readonly kind: "breach"; readonly breach: Breach; readonly partial: string }
-  | { readonly kind: "failure"; readonly failure: ModelFailure; readonly partial: string }
-  | { readonly kind: "stopped"; readonly partial: string };
+  | (Shown & { readonly kind: "breach"; readonly breach: Breach })
+  | (Shown & { readonly kind: "failure"; readonly failure: ModelFailure })
+  | (Shown & { readonly kind: "stopped" });
+
+interface Shown {
+  readonly partial: string;
+  readonly thoughts?: readonly ToldThought[];
+}
 
 /** Shortens what the model is shown when a provider has refused it as too long; null when it cannot be shortened. */
 export type MendOverflow = (scope: RunScope) => Promise<readonly ContextMessage[] | null>;
@@ -86,6 +92,7 @@ async function callOnce(
     if (scope.cancellation.cancelled || breach === "gone") return { kind: "stopped", partial: "" };
     if (breach !== null) return { kind: "breach", breach, partial: "" };
   }
+  const told = new ToldThoughts();
   let reply: ModelReply;
   try {
     const called = await callModel(
@@ -94,6 +101,7 @@ async function callOnce(
         provider: (wanted) => deps.models.provider(wanted),
         request: (wanted) => {
           const given = images.size === 0 ? images : metered.shows(imagesFor(scope, wanted, images));
+          told.begin();
           return {
             route: wanted,
             messages: images.size === 0 ? words : wireMessages(system, nudged, given),
@@ -111,7 +119,7 @@ async function callOnce(
             ...(stop.length > 0 && { stop }),
           };
         },
-        events: isHeld ? held(scope, metered) : shownAtOnce(scope, metered),
+        events: isHeld ? held(scope, metered) : shownAtOnce(scope, metered, told),
         cancellation: scope.cancellation,
         observer: metered.observer,
         isCut: () => metered.breach !== null,
@@ -134,21 +142,22 @@ async function callOnce(
     if (!(error instanceof ModelFailure)) throw error;
     // What was held and not released was not said.
     const partial = isHeld ? "" : metered.shownOf(error.partial);
-    if (scope.cancellation.cancelled) return { kind: "stopped", partial };
-    if (metered.breach !== null) return cutOff(scope, metered, metered.breach, error.partial);
+    const thoughts = told.all;
+    if (scope.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
+    if (metered.breach !== null) return cutOff(scope, metered, metered.breach, error.partial, thoughts);
     if (error.overflow && error.partial === "" && mend !== null) {
       // Its summary and the call behind it ask for their own.
       metered.repay();
       const shorter = await mend(scope);
-      if (scope.cancellation.cancelled) return { kind: "stopped", partial };
+      if (scope.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
       // Without a mend, models that are left may take more.
       if (shorter !== null || scope.routes.length > 1) return modelStep(scope, shorter ?? shown, nudge);
     }
-    return { kind: "failure", failure: error, partial };
+    return { kind: "failure", failure: error, partial, thoughts };
   }
   metered.answered(reply);
-  if (metered.breach !== null) return cutOff(scope, metered, metered.breach, reply.text);
-  if (!isHeld) return { kind: "reply", reply: unheld(reply) };
+  if (metered.breach !== null) return cutOff(scope, metered, metered.breach, reply.text, told.all);
+  if (!isHeld) return { kind: "reply", reply: unheld(reply, told) };
   const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
   if (released === null) return { kind: "stopped", partial: "" };
   auditRefused(scope, released);
@@ -158,11 +167,17 @@ async function callOnce(
 }
 
 /** The model has used up what a limit left it. What it has said by then is the reply's beginning, released like any other. */
-async function cutOff(scope: RunScope, metered: MeteredCall, breach: Breach, said: string): Promise<StepOutcome> {
+async function cutOff(
+  scope: RunScope,
+  metered: MeteredCall,
+  breach: Breach,
+  said: string,
+  thoughts: readonly ToldThought[],
+): Promise<StepOutcome> {
   scope.route = metered.route;
   const text = metered.shownOf(said);
   if (scope.voice !== "aloud") return { kind: "breach", breach, partial: "" };
-  if (!scope.pipeline.holdsReplies) return { kind: "breach", breach, partial: text };
+  if (!scope.pipeline.holdsReplies) return { kind: "breach", breach, partial: text, thoughts };
   const reply: ModelReply = { text, reasoning: "", tool_calls: [], stop_reason: "unknown", usage: null };
   const released = await scope.cancellation.orStopped(releaseReply(scope, reply));
   if (released === null) return { kind: "stopped", partial: "" };
@@ -179,15 +194,17 @@ function hasOwnFrame({ options }: RunPlan): boolean {
 }
 
 /** What the model says goes out as it comes, as far as the limits reach. */
-function shownAtOnce(scope: RunScope, metered: MeteredCall): ModelEvents {
+function shownAtOnce(scope: RunScope, metered: MeteredCall, told: ToldThoughts): ModelEvents {
   return {
     text(delta, pieces) {
       const shown = metered.takeText(delta, pieces);
-      if (shown !== "") scope.say(shown);
+      if (shown === "") return;
+      told.say(shown);
+      scope.say(shown);
     },
     reasoning(delta, pieces) {
       const shown = metered.take(delta, pieces);
-      if (shown !== "") scope.think(shown);
+      if (shown !== "") scope.think(told.think(shown));
     },
     calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
   };

@@ -6,7 +6,8 @@ import { interruptedEntry, type JournalEntry } from "../../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { failureAdvice } from "../../models/failure-advice.ts";
 import type { ModelFailure } from "../../models/provider.ts";
-import type { ReleasedReply } from "../model/held-reply.ts";
+import { keptThoughts, type ReleasedReply } from "../model/held-reply.ts";
+import type { ToldThought } from "../model/told-thoughts.ts";
 import { noteEntry } from "../plan/notes.ts";
 import type { RunScope } from "../scope/scope.ts";
 
@@ -94,7 +95,12 @@ export function nobodyAnswered(): Finished {
 }
 
 /** The provider failed; what was shown of its words by then is kept (decision 33). */
-export function failedCall(scope: RunScope, failure: ModelFailure, partial: string): Finished {
+export function failedCall(
+  scope: RunScope,
+  failure: ModelFailure,
+  partial: string,
+  thoughts: readonly ToldThought[] = [],
+): Finished {
   const { deps, plan } = scope;
   const { id: model, provider } = scope.route;
   const advice = failureAdvice(scope.route, failure);
@@ -105,7 +111,7 @@ export function failedCall(scope: RunScope, failure: ModelFailure, partial: stri
     stop_reason: "unknown",
     failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
     mayPass: true,
-    entries: partialEntries(scope, partial, "error"),
+    entries: partialEntries(scope, partial, thoughts, "error"),
     ok: false,
   };
 }
@@ -124,14 +130,14 @@ function failedTool({ deps }: RunScope, { name, text }: { readonly name: string;
 }
 
 /** Somebody stopped the run, or its time was over, while the model had said `partial`. */
-export function stopped(scope: RunScope, partial: string): Finished {
+export function stopped(scope: RunScope, partial: string, thoughts: readonly ToldThought[] = []): Finished {
   if (scope.abortReason === null && scope.failedTool !== null) return failedTool(scope, scope.failedTool);
   if (scope.abortReason === null) {
     const limit = "max_wall_clock_seconds";
-    return limited(scope, { limit, detail: `${limit} (${scope.plan.agent.limits[limit]}) reached` }, partial);
+    return limited(scope, { limit, detail: `${limit} (${scope.plan.agent.limits[limit]}) reached` }, partial, thoughts);
   }
   const interrupted = scope.abortReason === "shutdown";
-  const entries = partialEntries(scope, partial, interrupted ? "interrupted" : "aborted");
+  const entries = partialEntries(scope, partial, thoughts, interrupted ? "interrupted" : "aborted");
   return {
     kind: "finished",
     final: partial === "" ? null : partial,
@@ -143,7 +149,12 @@ export function stopped(scope: RunScope, partial: string): Finished {
 }
 
 /** A limit other than the one on tool calls is in the way: the reply says so, and the denial is audited. */
-export function limited(scope: RunScope, breach: Breach, partial: string): Finished {
+export function limited(
+  scope: RunScope,
+  breach: Breach,
+  partial: string,
+  thoughts: readonly ToldThought[] = [],
+): Finished {
   const words = `run limit reached: ${breach.limit}`;
   const text = partial === "" ? words : `\n\n${words}`;
   scope.say(text);
@@ -153,7 +164,7 @@ export function limited(scope: RunScope, breach: Breach, partial: string): Finis
     final: partial + text,
     stop_reason: "unknown",
     failure: null,
-    entries: partialEntries(scope, partial + text, "limited"),
+    entries: partialEntries(scope, partial + text, thoughts, "limited"),
     ok: false,
     limited: true,
   };
@@ -183,8 +194,8 @@ export function assistantEntry(
 ): JournalEntry {
   const metadata: Record<string, unknown> = { model: scope.route.id, stop_reason: reply.stop_reason, ...marks };
   if (reply.usage !== null) metadata.usage = reply.usage;
-  if (reply.thoughts !== undefined) metadata.thinking = reply.thoughts;
-  else if (reply.reasoning !== "") metadata.thinking = [{ type: "thinking", thinking: reply.reasoning }];
+  const thoughts = keptThoughts(reply);
+  if (thoughts.length > 0) metadata.thinking = thoughts;
   if (reply.spoken.length > 0) metadata.controls = reply.spoken;
   if (scope.memberOf !== null) metadata.agent = scope.plan.agent.name;
   if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
@@ -197,9 +208,15 @@ export function assistantEntry(
 }
 
 /** What was said before something went wrong, with its status. */
-function partialEntries(scope: RunScope, text: string, status: string): JournalEntry[] {
+function partialEntries(
+  scope: RunScope,
+  text: string,
+  thoughts: readonly ToldThought[],
+  status: string,
+): JournalEntry[] {
   if (text === "") return [];
   const metadata: Record<string, unknown> = { model: scope.route.id, status };
+  if (thoughts.length > 0) metadata.thinking = thoughts;
   if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
   const entry: JournalEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
   scope.remember([contextMessage({ role: "assistant", content: text, entry })]);

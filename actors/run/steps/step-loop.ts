@@ -90,7 +90,8 @@ export type NoReply = Exclude<StepOutcome, { readonly kind: "reply" }>;
 
 /** How the run ends by it. */
 export function notAnswered(scope: RunScope, outcome: NoReply): Ending {
-  if (outcome.kind === "breach") return limited(scope, outcome.breach, outcome.partial);
-  if (outcome.kind === "stopped") return stopped(scope, outcome.partial);
-  return failedCall(scope, outcome.failure, outcome.partial);
+  const { partial, thoughts } = outcome;
+  if (outcome.kind === "breach") return limited(scope, outcome.breach, partial, thoughts);
+  if (outcome.kind === "stopped") return stopped(scope, partial, thoughts);
+  return failedCall(scope, outcome.failure, partial, thoughts);
 }
