@@ -177,7 +177,7 @@ class Turn implements LiveTurn {
       if (accepted.kind !== "accepted" || accepted.begun_at === undefined) this.#early?.leave();
       this.#rememberHow(accepted);
       // It may wait for days: what it was sent is the run's to keep.
-      this.#submit = { ...this.#submit, messages: [], template_args: [] };
+      this.#submit = lean(this.#submit, accepted.kind === "started");
       if (accepted.kind !== "started") this.#close();
       else if (this.#leftEarly) this.#clientGone();
       return accepted;
@@ -271,6 +271,17 @@ class Turn implements LiveTurn {
     this.#context.turns.delete(this);
     this.#context.bus.closeChannel(this.#submit.channel);
   }
+}
+
+/**
+ * What is needed of a turn that has been accepted. A run that has `started` tells its end with what it was asked itself; that of a
+ * durable run is told here.
+ */
+function lean({ options, ...turn }: SubmitTurn, isStarted: boolean): SubmitTurn {
+  const { response } = turn;
+  const rest = { ...turn, messages: [], template_args: [] };
+  if (!isStarted) return { ...rest, ...(options !== undefined && { options }) };
+  return { ...rest, response: response && { ...response, instructions: null, metadata: {} } };
 }
 
 /** The client's key and what it binds: the route and the body, as it was sent. */

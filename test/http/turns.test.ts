@@ -1,11 +1,14 @@
 // A turn whose acceptance is not heard of in time: it is asked for again by the same run id, three times in all (decision 46).
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { defineActor } from "../../actors/runtime/define.ts";
+import type { Bus } from "../../bus/bus.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
-import { encodeAnswer, type SubmitTurn } from "../../bus/protocol/run.ts";
+import { encodeAnswer, type SubmitTurn, type TurnAccepted } from "../../bus/protocol/run.ts";
 import { TurnoverSet } from "../../bus/turnover.ts";
-import { answerTurn } from "../../http/turns.ts";
+import { answerTurn, streamTurn } from "../../http/turns.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
 import { outcomeOf } from "../support/outcome.ts";
 import { SimNet } from "../support/sim-bus.ts";
@@ -14,11 +17,9 @@ import { Sim } from "../support/sim-env.ts";
 const fields = { ...emptyTurn, surface: "chat" } as const;
 const principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;
 
-/** Runs a turn whose actor does not answer the first asks, and refuses or accepts the next one. */
-async function ask(unanswered: number, refusal: ErrorCode | null = null) {
-  const sim = new Sim(5);
-  const asks: { run_id: string; atMs: number }[] = [];
-  const actor = defineActor<"run", null, undefined>({
+/** An actor of runs that answers a turn so. */
+function runActor(start: (turn: SubmitTurn, bus: Bus) => Promise<TurnAccepted> | TurnAccepted) {
+  return defineActor<"run", null, undefined>({
     kind: "run",
     mailboxLimit: 8,
     interleaves: ["start", "abort"],
@@ -28,13 +29,7 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
     idle: () => false,
     crashed: () => {},
     on: {
-      start(_state, turn: SubmitTurn, { bus }) {
-        asks.push({ run_id: turn.run_id, atMs: sim.now - startedAt });
-        if (asks.length <= unanswered) return new Promise<never>(() => {});
-        if (refusal !== null) throw new SvcError(refusal);
-        bus.channel(turn.channel).send(encodeAnswer(200, '{"said":true}'), true);
-        return { kind: "started" };
-      },
+      start: (_state, turn: SubmitTurn, { bus }) => start(turn, bus),
       requeue: () => Promise.reject(new SvcError("run_not_dead")),
       abort: () => ({ aborted: false }),
       detach() {},
@@ -54,12 +49,30 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
       alive: () => ({ alive: false, runs: false }),
     },
   });
+}
+
+const asked = {
+  ...{ previous_response_id: null, metadata: {}, max_output_tokens: null, temperature: null },
+  ...{ store: true, follows: null },
+};
+const exchange = { onAborted() {}, head: { headers: {} } };
+const request = { exchange, rawBody: Buffer.from("{}"), principal, requestId: "r", params: {}, query: {}, body: {} };
+
+/** Runs a turn whose actor does not answer the first asks, and refuses or accepts the next one. */
+async function ask(unanswered: number, refusal: ErrorCode | null = null) {
+  const sim = new Sim(5);
+  const asks: { run_id: string; atMs: number }[] = [];
+  const actor = runActor((turn, bus) => {
+    asks.push({ run_id: turn.run_id, atMs: sim.now - startedAt });
+    if (asks.length <= unanswered) return new Promise<never>(() => {});
+    if (refusal !== null) throw new SvcError(refusal);
+    bus.channel(turn.channel).send(encodeAnswer(200, '{"said":true}'), true);
+    return { kind: "started" };
+  });
   const net = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] });
   const { bus, env } = net.node(10);
   const startedAt = sim.now;
   const turns = new TurnoverSet();
-  const exchange = { onAborted() {}, head: { headers: {} } };
-  const request = { exchange, rawBody: Buffer.from("{}"), principal, requestId: "r", params: {}, query: {}, body: {} };
   const outcome = await sim.until(
     outcomeOf(answerTurn(request as never, fields, { bus, env, turns, closing: () => false } as never)),
   );
@@ -89,3 +102,29 @@ for (const code of ["run_in_progress", "actor_lost", "storage_unavailable"] as c
 
     assert.deepEqual([asks.length, outcome, left], [1, { refused: code }, 0]);
   });
+
+test("a turn that has started keeps nothing of what it was sent", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const sim = new Sim(5);
+  const actor = runActor(() => ({ kind: "started" }));
+  const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
+  const turns = new TurnoverSet();
+  const context = { bus, env, turns, closing: () => false, durableAgents: { has: () => false } };
+  const open = (number: number) => {
+    const options = JSON.stringify([number, Buffer.alloc(200_000, 0x61).toString()]);
+    const response = { ...asked, instructions: Buffer.alloc(100_000, 0x62).toString() };
+    const turn = { ...emptyTurn, surface: "responses_stream", options, response } as const;
+    return sim.until(outcomeOf(streamTurn(request as never, turn, context as never)));
+  };
+  const outcomes = [await open(0)];
+  collect();
+  const before = process.memoryUsage().heapUsed;
+
+  for (let number = 1; number <= 40; number++) outcomes.push(await open(number));
+
+  collect();
+  const grown = process.memoryUsage().heapUsed - before;
+  assert.deepEqual([turns.size, outcomes.length], [41, 41]);
+  assert.ok(grown < 4_000_000, `${grown} bytes for turns that were sent 12,000,000`);
+});
