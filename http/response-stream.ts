@@ -1,3 +1,4 @@
+import { SvcError } from "../bus/errors.ts";
 import { responseStream } from "../bus/frames/responses.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import type { HttpContext } from "./context.ts";
@@ -15,10 +16,11 @@ export async function openResponseStream(
   tenantId: string,
   id: string,
   startingAfter: number,
+  requestId: string,
 ): Promise<Reply & { kind: "stream" }> {
   const store = context.store.tenant(tenantId);
   const found = await findResponse(store, id);
-  return { kind: "stream", open: (stream) => tellResponse(context, store, found, startingAfter, stream) };
+  return { kind: "stream", open: (stream) => tellResponse(context, store, found, startingAfter, requestId, stream) };
 }
 
 /** Tells one client of one response. */
@@ -27,6 +29,7 @@ function tellResponse(
   store: TenantStore,
   found: StoredResponse,
   startingAfter: number,
+  requestId: string,
   stream: EventStream,
 ): void {
   const follower = new RunFollower(context, {
@@ -34,8 +37,10 @@ function tellResponse(
     suffix: found.thread.suffix,
     firstSeq: found.firstSeq,
     find: async () => ({ ...(await findResponse(store, found.id)), final: null, failure: "the turn has failed" }),
-    output: responseStream(channelOf(stream), headOf(found), "", 0, startingAfter),
+    output: responseStream(channelOf(stream), headOf(found), requestId, 0, startingAfter),
     tellsBegin: true,
   });
   stream.onClose(() => follower.close());
+  // The response goes on, and is told on by whoever is asked for it then.
+  stream.onShutdown(() => follower.fail(new SvcError("shutting_down")));
 }

@@ -126,6 +126,8 @@ class RunStream implements OneRun {
     this.#token = token;
     this.#stream = stream;
     this.early = early;
+    // The run goes on: its client comes back with its cursor.
+    stream.onShutdown(() => stream.end(""));
     // Where it stands is among what was heard.
     this.#isStale = early === null;
   }

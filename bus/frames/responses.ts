@@ -63,8 +63,7 @@ export function responseStream(
   let sequence_number = firstNumber;
   let piece = "";
   const tell: Tell = (type, fields) => {
-    if (sequence_number > startingAfter)
-      piece += `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...fields })}\n\n`;
+    if (sequence_number > startingAfter) piece += eventText(type, sequence_number, fields);
     sequence_number++;
   };
   const pass = (last = false): void => {
@@ -111,10 +110,17 @@ export function responseStream(
     },
     failed(error: SvcError) {
       const { code } = error;
-      tell("error", { code, message: failureText(error, requestId), param: null });
+      // In the background the response goes on. Its stream can be read on behind any number that was seen: this one is no event of it.
+      const number = isQueued ? Math.max(0, startingAfter, sequence_number - 1) : sequence_number;
+      const message = failureText(error, requestId);
+      piece += eventText("error", number, { code, message, param: null });
       pass(true);
     },
   };
+}
+
+function eventText(type: string, sequence_number: number, fields: object): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...fields })}\n\n`;
 }
 
 /** The end of a turn, its last item closed with it. */

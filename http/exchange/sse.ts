@@ -35,6 +35,7 @@ export class EventStream implements Member {
   #closed = false;
   #onClose: (() => void) | null = null;
   #onDrained: (() => void) | null = null;
+  #onShutdown: (() => void) | null = null;
   /** Monotonic milliseconds: of the last write, and of the last that was more than a comment. */
   lastWriteAt: number;
   lastFrameAt: number;
@@ -70,6 +71,17 @@ export class EventStream implements Member {
   /** Calls back once when the stream is over, however it ends. */
   onClose(work: () => void): void {
     this.#onClose = work;
+  }
+
+  /** Lets the stream be ended by this when the server stops, where [DONE] would say that what it tells of is over. */
+  onShutdown(work: () => void): void {
+    this.#onShutdown = work;
+  }
+
+  /** The server stops. */
+  shutDown(): void {
+    this.#onShutdown?.();
+    this.end(doneMark);
   }
 
   /** Calls back once when the connection has taken everything, or when the stream is over. */
@@ -272,6 +284,6 @@ export class StreamRegistry {
 
   /** Ends every stream: the server stops. */
   endAll(): void {
-    for (const stream of this.#streams) stream.end(doneMark);
+    for (const stream of this.#streams) stream.shutDown();
   }
 }

@@ -2,7 +2,6 @@ import { runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { responseId, responseThread } from "../../bus/frames/response-object.ts";
 import { toJsonText } from "../../bus/protocol/json-text.ts";
-import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import type { HttpContext } from "../context.ts";
 import { json, type Reply } from "../exchange/reply.ts";
@@ -89,7 +88,7 @@ const create = route({
     const plain = request as RouteRequest<unknown, unknown, unknown>;
     const answer = async (asked: TurnFields): Promise<Reply> => {
       if (body.background === true)
-        return inBackground(await acceptRun(plain, asked, context), streams, principal, context);
+        return inBackground(await acceptRun(plain, asked, context), streams, request, context);
       return streams ? streamTurn(plain, asked, context) : answerTurn(plain, asked, context);
     };
     const run = async (asked: TurnFields): Promise<Reply> =>
@@ -131,12 +130,12 @@ const retrieve = route({
   ],
   fails: ["unknown_response", "unsupported_parameter", "storage_unavailable"],
   refusal: openAiRefusal,
-  async handle({ params, query, principal }, context) {
+  async handle({ params, query, principal, requestId }, context) {
     const store = context.store.tenant(principal.tenant_id);
     const found = await findResponse(store, params.response_id);
     if (query.stream !== true) return json(await readResponse(store, found));
     if (found.asked.background !== true) throw unsupported("stream");
-    return openResponseStream(context, principal.tenant_id, found.id, query.starting_after ?? -1);
+    return openResponseStream(context, principal.tenant_id, found.id, query.starting_after ?? -1, requestId);
   },
 });
 
@@ -198,7 +197,7 @@ async function eraseUnused(erased: Promise<unknown>): Promise<void> {
 async function inBackground(
   token: string,
   streams: boolean,
-  { tenant_id }: Principal,
+  { principal: { tenant_id }, requestId }: Pick<RouteRequest<unknown, unknown, unknown>, "principal" | "requestId">,
   context: HttpContext,
 ): Promise<Reply> {
   const store = context.store.tenant(tenant_id);
@@ -206,7 +205,7 @@ async function inBackground(
   if (accepted === null) throw new SvcError("actor_lost");
   const { fiber, run } = accepted;
   const id = responseId(fiber.suffix, token, run.first_seq ?? 0);
-  if (streams) return openResponseStream(context, tenant_id, id, -1);
+  if (streams) return openResponseStream(context, tenant_id, id, -1, requestId);
   return json(await readResponse(store, await findResponse(store, id)));
 }
 

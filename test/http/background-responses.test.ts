@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
-import OpenAI, { BadRequestError, ConflictError, NotFoundError } from "openai";
+import OpenAI, { APIError, BadRequestError, ConflictError, NotFoundError } from "openai";
 import { calls, gate, inTurn, never, says, startChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
@@ -37,7 +37,7 @@ describe("responses in the background", () => {
           execution: { mode: "durable" },
         },
       },
-      env: { ...env, SVC_FIBER_MAX_ATTEMPTS: "1" },
+      env: { ...env, SVC_FIBER_MAX_ATTEMPTS: "1", SVC_GRACEFUL_SHUTDOWN_SECONDS: "0.3" },
     }));
     mock.answer("plain", { text: "The answer." });
     mock.answer("tools", inTurn({ text: "First. ", ...calls(["calculator", { expression: "6*7" }]) }, { text: "42." }));
@@ -241,6 +241,47 @@ describe("responses in the background", () => {
     const done = await ended(asked.id);
 
     assert.deepEqual([done.status, done.output_text], ["completed", "Hello again."]);
+  });
+
+  test("DUR-014 a stream that the end of the server cuts is no end of the response, and is read on by another process", async () => {
+    const step = calls(["calculator", { expression: "6*7" }]);
+    mock.answer("survives", inTurn({ text: "First. ", ...step }, says("It", never)));
+    const opened = await clientOf(keys.ann).responses.create({
+      ...{ model: "survives", input: "hi", background: true, stream: true },
+    });
+    const seen: Event[] = [];
+    const listening = (async () => {
+      for await (const event of opened) {
+        seen.push(event);
+        if (event.type === "response.output_text.delta") void server.stop();
+      }
+    })();
+    const cut: unknown = await listening.then(
+      () => assert.fail("the stream has ended as if the response were over"),
+      (error) => error,
+    );
+    mock.answer("survives", { text: "It is 42." });
+    await server.restart();
+    const [first, last] = [seen[0], seen.at(-1)];
+    assert.ok(first?.type === "response.created" && last !== undefined);
+    const stream = await clientOf(keys.ann).responses.retrieve(first.response.id, {
+      ...{ stream: true, starting_after: last.sequence_number },
+    });
+
+    const rest: Event[] = await Array.fromAsync(stream);
+
+    assert.ok(cut instanceof APIError, String(cut));
+    const { sequence_number } = cut.error as { sequence_number: number };
+    assert.deepEqual([cut.code, sequence_number], ["shutting_down", last.sequence_number]);
+    const all = [...seen, ...rest];
+    assert.deepEqual(
+      all.map(({ sequence_number }) => sequence_number),
+      all.map((_, number) => number),
+    );
+    const text = all.map((event) => (event.type === "response.output_text.delta" ? event.delta : "")).join("");
+    assert.equal(text, "First. It is 42.");
+    const end = all.at(-1);
+    assert.equal(end?.type, "response.completed");
   });
 
   test("DUR-005 of another tenant there is none, and what was not asked for so has no stream to read again", async () => {
