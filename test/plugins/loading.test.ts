@@ -4,9 +4,11 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import type { SettingsError } from "../../governance/settings/settings-error.ts";
 import { installedBinaries } from "../../host/cli/binaries.ts";
 import { doctorCommand } from "../../host/cli/doctor.ts";
 import { loadDeployment } from "../../host/deployment.ts";
+import { importPlugins } from "../../host/plugins.ts";
 import { runJson, someRegistries } from "../host/cli/support.ts";
 import { startServer } from "../support/server.ts";
 import { layers, root } from "../support/source.ts";
@@ -81,6 +83,24 @@ test("a file that is not there, throws, or exports nothing, and a package that i
   );
   assert.ok(found[3]?.startsWith(`SVC_PLUGINS names ${unreadable}, which cannot be loaded: `));
   assert.match(found[4] ?? "", /names svc-plugin-that-is-nowhere, which cannot be loaded: Cannot find package/);
+});
+
+test("a file whose import never ends is named, and those behind it are looked at", { timeout: 20_000 }, async () => {
+  const waiting = file(`await new Promise(() => {}); export const plugin = { name: "waiting", description: "x" };`);
+  const empty = file("export const other = 1;");
+
+  const importing = importPlugins([waiting, notes, empty], 100);
+
+  await assert.rejects(importing, (error: SettingsError) => {
+    assert.deepEqual(
+      error.issues.map(({ reason }) => reason),
+      [
+        `names ${waiting}, which cannot be loaded: its import has not ended within 0.1 s`,
+        `names ${empty}, which cannot be loaded: it exports nothing under the name plugin`,
+      ],
+    );
+    return true;
+  });
 });
 
 test("a package in JavaScript that is installed beside svc is loaded by its name", (t) => {
