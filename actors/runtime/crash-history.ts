@@ -2,7 +2,10 @@
 const crashesMax = 5;
 const windowMs = 10_000;
 
-/** Which actors have crashed lately, so that one that crashes again and again does not take the thread's time. */
+/**
+ * Which actors have crashed lately, so that one that crashes again and again does not take the thread's time. Times are those of the
+ * monotonic clock: after one of the other, an actor would be refused for as long as that was set back.
+ */
 export class CrashHistory {
   /** Times of the crashes of an actor within one window; who crashed last stands last. */
   readonly #crashes = new Map<string, number[]>();

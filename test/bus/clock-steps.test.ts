@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type EchoDeps, echoActor } from "../support/echo-actor.ts";
 import { outcomeOf } from "../support/outcome.ts";
 import { SimNet } from "../support/sim-bus.ts";
-import { Sim, type SimEnv } from "../support/sim-env.ts";
+import { Sim } from "../support/sim-env.ts";
 
 const quiet: EchoDeps = { onHandled() {} };
 const hourMs = 3_600_000;
@@ -19,11 +19,6 @@ function twoNodes() {
   return { sim, asker, actors };
 }
 
-function setClock(env: SimEnv, byMs: number): void {
-  const now = env.now.bind(env);
-  env.now = () => now() + byMs;
-}
-
 for (const byMs of [hourMs, -hourMs]) {
   const way = byMs > 0 ? "forward" : "back";
 
@@ -32,8 +27,8 @@ for (const byMs of [hourMs, -hourMs]) {
     const first = outcomeOf(asker.bus.ask(to, "echo", message(1, 300)));
     const second = outcomeOf(asker.bus.ask(to, "echo", message(2, 300)));
     await sim.advance(50);
-    setClock(asker.env, byMs);
-    setClock(actors.env, byMs);
+    asker.env.setClock(byMs);
+    actors.env.setClock(byMs);
     await sim.advance(1_000);
 
     assert.ok("answer" in (await first), JSON.stringify(await first));
@@ -42,14 +37,14 @@ for (const byMs of [hourMs, -hourMs]) {
 
   test(`an actor's clock that is ${way} of the asker's makes no ask overdue, and none wait for longer`, async () => {
     const { sim, asker, actors } = twoNodes();
-    setClock(actors.env, byMs);
+    actors.env.setClock(byMs);
     const answered = outcomeOf(asker.bus.ask(to, "echo", message(1, 100)));
     await sim.advance(1_000);
     assert.ok("answer" in (await answered), JSON.stringify(await answered));
 
     const late = outcomeOf(asker.bus.ask(to, "echo", message(2, 5_000), { deadlineMs: 500 }));
     await sim.advance(100);
-    setClock(asker.env, byMs);
+    asker.env.setClock(byMs);
     let ended = false;
     void late.then(() => {
       ended = true;

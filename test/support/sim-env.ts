@@ -167,9 +167,16 @@ export class SimEnv implements Env {
   /** What should have happened while the node was stuck; null while it is not. */
   #postponed: (() => void)[] | null = null;
   #ended = false;
+  /** How far the node's clock is ahead. */
+  #aheadMs = 0;
 
   constructor(sim: Sim) {
     this.#sim = sim;
+  }
+
+  /** The clock of the node is set, forward or back. What goes by a time that only differs is not touched by that. */
+  setClock(byMs: number): void {
+    this.#aheadMs += byMs;
   }
 
   get ended(): boolean {
@@ -206,7 +213,7 @@ export class SimEnv implements Env {
   }
 
   now(): number {
-    return Math.floor(this.#sim.now);
+    return Math.floor(this.#sim.now) + this.#aheadMs;
   }
 
   monotonic(): number {
