@@ -46,7 +46,7 @@ export class CallWaits {
   /** Opens a question of a call, set aside before; the caller writes the row and the entry, or waits here. */
   open(call: ToolCall, wait: Wait, by: AskedBy | null): { row: NewWait; entry: JournalEntry } {
     const scope = this.#scope;
-    const { plan, deps, budget } = scope;
+    const { plan, deps } = scope;
     scope.run.hasAsked = true;
     if (wait.approval_id !== undefined) scope.run.approvals = (scope.run.approvals ?? new Set()).add(wait.approval_id);
     const asking: WaitingCall = {
@@ -74,7 +74,7 @@ export class CallWaits {
   /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
   async here(wait: Wait, row: NewWait): Promise<WaitEnd> {
     const scope = this.#scope;
-    const { store, waits, cancellation, budget } = scope;
+    const { store, waits, cancellation } = scope;
     const isStored = row.approval_id !== null;
     if (isStored) await store.write(openOps(store, row));
     const asked = waits.ask(row.wait_id, wait, scope.deadline, (stop) => cancellation.onCancel(stop));

@@ -23,7 +23,7 @@ export function taskTurn(
   { run_id, task_id, agents }: TaskNames,
   background: BackgroundTask | null = null,
 ): SubmitTurn {
-  const { plan, journal, attended, budget, deps, askedOn } = scope;
+  const { plan, journal, attended, deps, askedOn } = scope;
   const { parent } = plan;
   return {
     run_id,
