@@ -2,11 +2,9 @@ import { isScope, isSubject } from "../../governance/settings/api-keys.ts";
 import { readTenantId } from "../../governance/settings/tenant-id.ts";
 import { type Command, type CommandArgs, listOption, textOption, UsageError } from "./command.ts";
 
-/** Options that say for whom a credential is. */
-export const callerOptions: Command["options"] = {
+/** Whose a credential is. */
+export const tenantOption: Command["options"] = {
   tenant: { type: "string", value: "TENANT", help: "The tenant it is for (default)." },
-  sub: { type: "string", value: "NAME", help: "Who it stands for." },
-  scopes: { type: "string", value: "A,B", help: "What it may do, a comma list." },
 };
 
 /** The caller that the options describe. Throws a UsageError. */
@@ -34,7 +32,7 @@ const defaults = { sub: "operator", scopes: "chat:read,chat:write" };
 export const keysCommand: Command = {
   summary: "Print a fresh API key and its entry for SVC_AUTH_API_KEYS; nothing is stored.",
   options: {
-    ...callerOptions,
+    ...tenantOption,
     sub: { type: "string", value: "NAME", help: `Who it stands for (${defaults.sub}).` },
     scopes: { type: "string", value: "A,B", help: `What it may do, a comma list (${defaults.scopes}).` },
   },

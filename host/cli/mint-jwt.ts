@@ -2,7 +2,7 @@ import { importJWK, type JWK, SignJWT } from "jose";
 import { algorithmOf, type SigningJwk } from "../../governance/settings/jwks.ts";
 import { loadSettings, type Settings } from "../../governance/settings/settings.ts";
 import { type Command, type CommandArgs, failed, textOption, UsageError } from "./command.ts";
-import { callerOf, callerOptions } from "./keys.ts";
+import { callerOf, tenantOption } from "./keys.ts";
 
 const ttlSecondsMax = 365 * 86_400;
 
@@ -10,8 +10,10 @@ const ttlSecondsMax = 365 * 86_400;
 export const mintJwtCommand: Command = {
   summary: "Print a token signed with SVC_JWKS_PRIVATE.",
   options: {
-    ...callerOptions,
-    ttl: { type: "string", value: "SECONDS", help: "How long it is good for (3600)." },
+    ...tenantOption,
+    sub: { type: "string", value: "NAME", help: "Who it stands for; must be given." },
+    scopes: { type: "string", value: "A,B", help: "What it may do, a comma list (none: it may read /metrics alone)." },
+    ttl: { type: "string", value: "SECONDS", help: `How long it is good for, at most ${ttlSecondsMax} (3600).` },
   },
   positionals: [],
   async run(args, { env, environment }) {

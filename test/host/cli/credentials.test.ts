@@ -62,6 +62,14 @@ describe("svc keys", () => {
 });
 
 describe("svc mint-jwt", () => {
+  test("its help says what must be given, and what a token without scopes is good for", () => {
+    const { sub, scopes, ttl } = mintJwtCommand.options;
+
+    assert.match(sub?.help ?? "", /must be given/);
+    assert.match(scopes?.help ?? "", /none: it may read \/metrics alone/);
+    assert.match(ttl?.help ?? "", /at most 31536000 \(3600\)/);
+  });
+
   let pairs: KeyPair[];
   before(async () => {
     pairs = await Promise.all([keyPair("RS256", "rsa"), keyPair("ES256"), keyPair("EdDSA", "ed")]);
