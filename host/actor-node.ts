@@ -10,6 +10,7 @@ import type { MetricSnapshot } from "../governance/metrics.ts";
 import { openStore } from "../storage/client.ts";
 import type { Store } from "../storage/store/store.ts";
 import { type ActorDeps, actorKinds, createActorDeps, type NodeConfig } from "./actor-deps.ts";
+import { isWrittenInTime } from "./last-writes.ts";
 import { type LoadedPlugin, pluginKinds } from "./plugin-seams.ts";
 
 /** What waits in the memory of a node to be written: rows of the audit, or what turns without a conversation have used. */
@@ -19,8 +20,11 @@ export type Flushed = "audit" | "usage";
 export interface Actors {
   /** Takes a message for one of them. */
   deliver(delivery: Delivery): void;
-  /** Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and the audit rows are written. */
-  drain(graceMs: number): Promise<void>;
+  /**
+   * Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and what waited in memory is written, or false
+   * when the store has not taken it.
+   */
+  drain(graceMs: number): Promise<boolean>;
   /** Writes what waits in memory to be written. False when the store does not take all of it. */
   flush(what: Flushed): Promise<boolean>;
   metrics(): MetricSnapshot;
@@ -114,7 +118,7 @@ async function drain(
   host: ActorHost,
   env: Env,
   graceMs: number,
-): Promise<void> {
+): Promise<boolean> {
   slots.stopped = true;
   bus.tell(fibersAddress(hostId), "drain", {});
   // A turn that was asked for before the signal may still become a run.
@@ -134,7 +138,7 @@ async function drain(
     for (const run of liveRuns) run.abort("shutdown");
     return isQuiet();
   });
-  await Promise.all([audit.flush(), ...[...sliceHolders].map((holder) => holder.leave())]);
+  return isWrittenInTime(env, [audit.flush(), ...[...sliceHolders].map((holder) => holder.leave())]);
 }
 
 async function flush({ audit, liveRuns }: ActorDeps, what: Flushed): Promise<boolean> {

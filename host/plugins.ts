@@ -40,7 +40,10 @@ async function importPlugin(from: string): Promise<Plugin> {
 /** What the work answers. Rejects at the deadline; until then the process stays, which an import that nothing keeps alive would end. */
 async function within<T>(deadlineMs: number, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`its import has not ended within ${deadlineMs / 1000} s`)), deadlineMs);
+  const timer = setTimeout(
+    () => reject(new Error(`its import has not ended within ${deadlineMs / 1000} s`)),
+    deadlineMs,
+  );
   try {
     return await Promise.race([work, promise]);
   } finally {

@@ -110,12 +110,13 @@ export class ActorSystem {
 
   /**
    * Lets live runs end, interrupts those that do not within `graceMs`, and ends the threads; the store last. `closePeers` is called
-   * when no run is left and what the runs have said is on its way.
+   * when no run is left and what the runs have said is on its way, with whether the store has taken what waited in memory.
    */
-  async stop(graceMs: number, closePeers: () => Promise<void>): Promise<void> {
+  async stop(graceMs: number, closePeers: (isWritten: boolean) => Promise<void>): Promise<void> {
     this.#stopping = true;
-    await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.drain(graceMs))));
-    await closePeers();
+    const written = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.drain(graceMs))));
+    // Of one that has died meanwhile nothing waits any more.
+    await closePeers(!written.includes(false));
     await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
     await this.store.close();
   }

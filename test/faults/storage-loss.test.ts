@@ -217,6 +217,31 @@ describe("Postgres that is connected and says nothing", { skip: skipPostgres }, 
   });
 });
 
+describe("a process that ends while Postgres says nothing", { skip: skipPostgres }, () => {
+  test("does not wait for it: exit code 0, and the log says what may be missing", async (t) => {
+    const atEnd = cleanup(t);
+    const mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    mock.answer("obedient", obedient());
+    const database = await databaseOf("postgres", atEnd);
+    const url = String(database.env.SVC_DATABASE_URL);
+    const proxy = await tcpProxy(url, atEnd);
+    const more = {
+      SVC_DATABASE_URL: proxy.url(url),
+      SVC_GRACEFUL_SHUTDOWN_SECONDS: "1",
+      SVC_AUDIT_FLUSH_SECONDS: "60",
+    };
+    const server = await startServer({ atEnd, env: { ...envOf(mock, atEnd), ...database.env, ...more } });
+    await server.post("/chat", turn("agent", "say before", { thread_id: "loaded" }));
+
+    proxy.hush();
+
+    // A process that is killed, as this one would be after thirty seconds, has no code.
+    assert.deepEqual(await server.stop(), { code: 0, signal: null });
+    assert.ok(server.logs.some(({ msg }) => msg.startsWith("the store does not answer: the last rows of the audit")));
+  });
+});
+
 describe("a full disk", () => {
   const hasPrlimit = spawnSync("prlimit", ["--version"]).status === 0;
 
