@@ -1,4 +1,5 @@
 import { splitThreadId } from "../../bus/address.ts";
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskFile } from "../../bus/protocol/workspace.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -54,15 +55,21 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   try {
     await deps.workspaceGates.run(tenantId, () =>
       besideRoot(place, async (parent, name) => {
+        // No other conversation's folder has a dot in its name.
+        const aside = `${name}.erased`;
+        await eraseFolder(parent, aside, env);
         const stats = await parent.look(name);
         if (stats === null) return;
-        const folder = await parent.directory(name, "");
+        await (await parent.directory(name, "")).close();
+        // Out of the way of who writes there by its path: what is being filled is never empty.
+        if (!(await parent.move(name, stats, parent, aside))) throw new ToolRefusal("interrupted", "it is in use");
         try {
-          await empty(folder, { names: 0, files: 0 }, { env });
-        } finally {
-          await folder.close();
+          await eraseFolder(parent, aside, env);
+        } catch (error) {
+          // What is left stays in sight, as the conversation does.
+          await parent.move(aside, stats, parent, name).catch(() => {});
+          throw error;
         }
-        await parent.remove(name, stats, true);
       }),
     );
   } catch (error) {
@@ -71,6 +78,33 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
     throw new SvcError("workspace_io_error");
   }
   return {};
+}
+
+/** How often it is gone through a folder in which somebody makes something meanwhile. */
+const roundsMax = 20;
+
+/** Deletes a folder whoever changes what is in it, if there is one. */
+async function eraseFolder(parent: Directory, name: string, env: Env): Promise<void> {
+  for (let round = 1; ; round++) {
+    const stats = await parent.look(name);
+    if (stats === null) return;
+    const folder = await parent.directory(name, "");
+    try {
+      await empty(folder, { names: 0, files: 0 }, { env }, true);
+    } finally {
+      await folder.close();
+    }
+    try {
+      return await parent.remove(name, stats, true);
+    } catch (error) {
+      if (round === roundsMax || !isOthersDoing(error)) throw error;
+    }
+  }
+}
+
+/** Whether something is not there any more, or is another than it was. */
+function isOthersDoing(error: unknown): boolean {
+  return error instanceof ToolRefusal && (error.ground === "changed" || error.code === "not_found");
 }
 
 /** Moves a folder to a path that nothing has. */
@@ -122,30 +156,36 @@ async function refuseTooDeep(
 
 /**
  * Deletes what is in a folder. Each level of it holds a descriptor: what lies deeper than any path leads, as somebody else has made it, is
- * moved up before.
+ * moved up before. With `leaves` it passes by what somebody else changes meanwhile.
  */
-async function empty(folder: Directory, counts: Counts, place: Pick<Place, "env">): Promise<void> {
+async function empty(folder: Directory, counts: Counts, place: Pick<Place, "env">, leaves = false): Promise<void> {
   let raised: number;
 
   async function emptyBelow(directory: Directory, depth: number): Promise<void> {
     await directory.each(async (name) => {
       if (++counts.names % namesPerTurn === 0) await breathe(place.env);
-      const stats = await directory.look(name);
-      if (stats === null) return;
-      if (stats.isDirectory() && depth === depthMax) {
-        if (await directory.move(name, stats, folder, place.env.id())) raised++;
-        return;
-      }
-      if (stats.isDirectory()) {
-        const below = await directory.directory(name);
-        try {
-          await emptyBelow(below, depth + 1);
-        } finally {
-          await below.close();
-        }
-      } else counts.files++;
-      await directory.remove(name, stats, false);
+      await removeFrom(directory, name, depth).catch((error) => {
+        if (!leaves || !isOthersDoing(error)) throw error;
+      });
     });
+  }
+
+  async function removeFrom(directory: Directory, name: string, depth: number): Promise<void> {
+    const stats = await directory.look(name);
+    if (stats === null) return;
+    if (stats.isDirectory() && depth === depthMax) {
+      if (await directory.move(name, stats, folder, place.env.id())) raised++;
+      return;
+    }
+    if (stats.isDirectory()) {
+      const below = await directory.directory(name);
+      try {
+        await emptyBelow(below, depth + 1);
+      } finally {
+        await below.close();
+      }
+    } else counts.files++;
+    await directory.remove(name, stats, false);
   }
 
   do {

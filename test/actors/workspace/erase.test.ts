@@ -1,0 +1,54 @@
+// The files of a conversation that is deleted while somebody else, a process that a tool has begun, writes them.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { pino } from "pino";
+import { eraseFiles } from "../../../actors/workspace/folders.ts";
+import { TenantGates } from "../../../actors/workspace/tenant-gates.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { eventually } from "../../support/eventually.ts";
+import { cleanup, tempDir } from "../../support/temp.ts";
+
+/** What the process does over and over, with the folder or in it. */
+const writers = {
+  "makes files": "fs.writeFileSync(at + '/f' + (i % 500), 'x')",
+  "makes files where it has been begun": "fs.writeFileSync('f' + (i % 500), 'x')",
+  "makes files in folders":
+    "fs.mkdirSync(at + '/d' + (i % 20), { recursive: false }), fs.writeFileSync(at + '/d' + (i % 20) + '/f', 'x')",
+  "takes files away too": "fs.writeFileSync(at + '/f' + (i % 50), 'x'), fs.rmSync(at + '/f' + ((i + 25) % 50))",
+  "replaces files": "fs.writeFileSync(at + '/t', 'x' + i), fs.renameSync(at + '/t', at + '/f' + (i % 50))",
+};
+
+for (const [what, work] of Object.entries(writers))
+  test(`a process that ${what} keeps no conversation from being deleted`, async (t: TestContext) => {
+    const root = tempDir(cleanup(t));
+    const threads = join(root, ".svc-scopes", "acme", "threads");
+    const at = join(threads, "t");
+    mkdirSync(at, { recursive: true });
+    for (let file = 0; file < 300; file++) writeFileSync(join(at, `old${file}`), "x");
+    const code = `const fs = require("fs"), at = ${JSON.stringify(at)}; for (let i = 0; ; i++) try { ${work} } catch {}`;
+    const child = spawn(process.execPath, ["-e", code], { cwd: at });
+    t.after(() => child.kill("SIGKILL"));
+    await eventually("its files", async () => readdirSync(at).length > 310 || undefined);
+    const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
+    const deps = { settings, workspaceGates: new TenantGates(4), log: pino({ level: "silent" }) };
+
+    await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
+
+    assert.deepEqual(readdirSync(threads), []);
+  });
+
+test("what a deletion that was cut off has left is deleted with the next one, and no other conversation's", async (t: TestContext) => {
+  const root = tempDir(cleanup(t));
+  const threads = join(root, ".svc-scopes", "acme", "threads");
+  for (const name of ["t.erased/dir", "t", "t2"]) mkdirSync(join(threads, name), { recursive: true });
+  writeFileSync(join(threads, "t.erased", "dir", "left"), "x");
+  const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
+  const deps = { settings, workspaceGates: new TenantGates(4), log: pino({ level: "silent" }) };
+
+  await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
+
+  assert.deepEqual(readdirSync(threads), ["t2"]);
+});
