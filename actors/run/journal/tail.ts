@@ -21,6 +21,8 @@ export class Tail {
   /** Events of its members. */
   readonly ofMembers: LogEvent[] = [];
   #calls: readonly ToolCall[] = [];
+  /** The last that it has said was its answer, and not a part of its work. */
+  #hasAnswered = false;
   /** How calls have ended that have a result. */
   readonly #ended = new Map<string | undefined, unknown>();
   /** Calls that were begun. */
@@ -51,16 +53,23 @@ export class Tail {
     if (note !== null) {
       this.notes.push(note);
       this.steps = 0;
+      this.#hasAnswered = false;
     }
     const { tool_calls: asked, metadata } = extra ?? {};
     if (kind !== "message") return;
     // Another turn of the same run.
-    if (metadata?.type === "follow_up") {
+    const isTurn = metadata?.type === "follow_up";
+    if (isTurn) {
       this.steps = 0;
-      this.notes.length = 0;
-      this.ofMembers.length = 0;
       this.#calls = [];
     }
+    // Whatever was said to an answer, its pattern has begun anew behind it.
+    if (isTurn || (role === "user" && this.#hasAnswered)) {
+      this.notes.length = 0;
+      this.ofMembers.length = 0;
+    }
+    const isAnswer = role === "assistant" && metadata?.stop_reason !== undefined && asked === undefined;
+    this.#hasAnswered = isAnswer && metadata.status !== "subtask";
     // An answer that something was said to before it was the last one.
     if (role === "assistant" && metadata?.stop_reason !== undefined) this.steps++;
     if (role !== "assistant" || asked === undefined || metadata?.source === "client") return;

@@ -32,7 +32,10 @@ export function atEnd({ step, plan }: RunScope): AtEnd {
   return step < plan.agent.recursion_limit ? "end" : "end_of_steps";
 }
 
-/** Takes the follow-ups that have kept the run from its end: another turn. Steers are taken by its next step. */
+/** Patterns that ask somebody else before their own first step. */
+const asksFirst: ReadonlySet<string> = new Set(["plan_execute", "router", "parallel", "groupchat"]);
+
+/** Takes the follow-ups that have kept the run from its end: another turn. Steers are taken by its next step, or by who is asked before. */
 export async function takeAtEnd(scope: RunScope, at: AtEnd): Promise<void> {
   const { plan } = scope;
   const turnStart = plan.branch.length;
@@ -40,9 +43,11 @@ export async function takeAtEnd(scope: RunScope, at: AtEnd): Promise<void> {
   const isTurn = taken.some(({ kind }) => kind === "follow_up");
   plan.nudge = null;
   scope.stepsBefore = isTurn ? 0 : scope.step;
-  if (!isTurn) return;
-  plan.turnStart = turnStart;
-  scope.endedOnDenial = false;
+  if (isTurn) {
+    plan.turnStart = turnStart;
+    scope.endedOnDenial = false;
+  }
+  if (scope.steering.isDue && asksFirst.has(plan.agent.manifest.spec.pattern)) await takeInputs(scope, "step");
 }
 
 /** Who says something to a run need not be who has started it. */

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { Steering } from "../../../../actors/run/scope/steering.ts";
-import { threadAddress } from "../../../../bus/address.ts";
+import { runAddress, threadAddress } from "../../../../bus/address.ts";
+import { approvalPage, decideOps } from "../../../../storage/tables/approvals.ts";
 import { type LogEvent, readEvents } from "../../../../storage/tables/events.ts";
 import { queuedHeads } from "../../../../storage/tables/queued-inputs.ts";
 import { waitingRun } from "../../../../storage/tables/runs.ts";
@@ -30,6 +31,8 @@ const manifests = {
   gated_parallel: { ...gated, execution: parallel },
   short: { tools, recursion_limit: 2 },
   poor: { tools, limits: { max_output_tokens: 3 } },
+  team: { pattern: "parallel", sub_agents: ["mate"] },
+  mate: gated,
   windowed: { tools, session: { strategy: "windowed:2" } },
 };
 const add = (id: string) => call(id, "calculator", { expression: "1+1" });
@@ -359,6 +362,39 @@ describe("a run that something is said to", () => {
     assert.deepEqual([steering.isDue, steering.interrupts], [false, false]);
     steering.hinted({ number: 4, interrupts: false });
     assert.deepEqual([steering.isDue, steering.interrupts], [true, false]);
+  });
+
+  test("STEER-005 members are asked anew of what is said behind an answer, also when the run is put aside then", async () => {
+    const merged: ScriptedReply = { text: Array.from({ length: 50 }, () => "One. "), usage };
+    const again: ScriptedReply[] = [
+      { calls: [add("m")], usage },
+      { text: ["Yes."], usage },
+      { text: ["Two."], usage },
+    ];
+    const { sim, said, turn, log, parked, tenant, process, suffix, events, model } = start([
+      { text: ["No."], usage },
+      merged,
+      ...again,
+    ]);
+    const going = turn("team");
+    await sim.until(going.accepted);
+    await sim.advance(40);
+    await said("Are you sure?");
+    await sim.advance(2_000);
+    assert.equal(await sim.until(parked()), true);
+    const [asked] = (await sim.until(approvalPage(tenant, { status: "pending" }, null, 10))).rows;
+    const id = asked?.id ?? "";
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    await sim.until(tenant.write(decideOps(tenant, id, decision, "bob")));
+    process.bus.tell(runAddress(tenantId, suffix, going.runId), "resume", { due: false });
+    await sim.until(going.ended);
+
+    assert.equal((await sim.until(log())).at(-1), "assistant Two.");
+    const ends = (await sim.until(events())).flatMap(({ extra }) =>
+      extra?.metadata?.type === "member_end" ? [extra.metadata.text] : [],
+    );
+    assert.deepEqual(ends, ["No.", "Yes."]);
+    assert.equal(model.requests.length, 5);
   });
 
   test("a run that waits for an approval is taken up; the request is denied as superseded", async () => {
