@@ -1,4 +1,4 @@
-import { threadAddress } from "../../bus/address.ts";
+import { runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
 import { statusFrame } from "../../bus/frames/run-status.ts";
@@ -9,7 +9,8 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
-import { closeWaitsOp, expireWaitsOp, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
+import { tasksAside } from "../../storage/tables/task-waits.ts";
+import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { lostMax } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -76,7 +77,7 @@ export async function resumeRun(
         );
       const own = new Fiber(taken.run, place, stored, { store, bus, host: deps.host, env: deps.env }, slot);
       const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
-      if (end !== null) return await endDurable(log, end, own, taken.run, store, deps);
+      if (end !== null) return await endDurable(log, end, own, taken.run, store, { deps, bus });
       fiber = own;
       log.follow(fiber);
     }
@@ -93,7 +94,7 @@ export async function resumeRun(
     const { code } = SvcError.from(error);
     if (fiber !== null && code !== "internal_error" && !isPassing(code)) {
       const ended = { status: "failed", error: code } as const;
-      await endDurable(log, ended, fiber, taken.run, store, deps).catch(() => log.release());
+      await endDurable(log, ended, fiber, taken.run, store, { deps, bus }).catch(() => log.release());
       return null;
     }
     log.release();
@@ -142,9 +143,9 @@ async function endDurable(
   fiber: Fiber,
   row: RunRow,
   store: TenantStore,
-  { env }: PatternDeps,
+  { deps, bus }: Pick<ActorContext<PatternDeps>, "deps" | "bus">,
 ): Promise<null> {
-  const { run_id } = fiber.place;
+  const { run_id, tenant_id } = fiber.place;
   const { usage = null, step = 0 } = row.spent ?? {};
   const left = abandonOps(store, await waitsOfRun(store, run_id));
   const ops = () => [
@@ -155,8 +156,12 @@ async function endDurable(
   ];
   const ending = { status, stop_reason: null, error: error.split(":", 1)[0] as string, usage } as const;
   await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
-  const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: env.now() };
+  const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
   log.publish(() => statusFrame(standing));
   fiber.announceEnd();
+  // What it has handed out and is put aside would wait on, for an answer that nobody has a use for.
+  const rootKey = row.asked.parent?.root_key ?? row.thread_key ?? noThread;
+  for (const task of await tasksAside(store, rootKey, run_id).catch(() => []))
+    bus.tell(runAddress(tenant_id, task.suffix, task.run_id), "abort", { reason: "worker_lost" });
   return null;
 }

@@ -73,13 +73,18 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
   const disk = await SimDisk.open(atEnd);
   const execution = { mode: "durable", resume_token_ttl_seconds: 30 };
   const gate = { id: "sums", tools: ["calculator"], ttl_seconds: 600 };
-  const settings = processSettings(
+  let settings = processSettings(
     atEnd,
     {
       agent: { tools: ["calculator"], execution },
       gated: { tools: ["calculator"], execution, approvals: [gate] },
       capped: { execution, limits: { max_output_tokens: 300 } },
       plans: { pattern: "plan_execute", plan_execute: { max_replans: 1 }, execution },
+      over: {
+        ...{ tools: ["calculator"], approvals: [gate], delegation: { agents: [{ name: "asker" }] } },
+        execution: { ...execution, tools: "parallel" },
+      },
+      asker: { tools: ["calculator"], approvals: [gate] },
       timed: { tools: ["calculator"], execution, approvals: [gate], limits: { max_wall_clock_seconds: 5 } },
     },
     { SVC_AUDIT_FLUSH_SECONDS: "3600", ...env },
@@ -163,6 +168,10 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     /** The next batch with this statement is given up, and applied. */
     answersLate(how: Late) {
       late = how;
+    },
+    /** From the next process on the tenant is not let in. */
+    revokes() {
+      settings = { ...settings, allowedTenants: ["another"] };
     },
     /** The process takes up nothing more. */
     drains() {
@@ -322,6 +331,31 @@ describe("durable runs in time", () => {
     assert.deepEqual(await it.sim.until(waitsOfRun(it.tenant, left)), [], "what it has asked is closed");
     it.says(() => done);
     await it.accept("agent", { thread_suffix: "left" });
+  });
+
+  test("DUR-009 DEL-004 a run that may not go on leaves no task of its own that waits for a person", async () => {
+    const it = await world(atEnd, 32);
+    const task = { id: "task", name: "task", arguments: JSON.stringify({ agent: "asker", prompt: "Add." }) };
+    it.says((messages) => {
+      if (messages.at(-1)?.role !== "user") return done;
+      return { calls: messages.at(-1)?.content === "Add." ? [call] : [task, call], usage };
+    });
+    const runId = await it.accept("over", { thread_suffix: "over", principal: { ...principal, scheme: "api_key" } });
+    await it.sim.advance(5_000);
+    const [own] = await it.sim.until(waitsOfRun(it.tenant, runId)).then((all) => all.filter((w) => w.approval_id));
+    it.crash();
+    it.revokes();
+    it.boot();
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    await it.sim.until(it.tenant.write(decideOps(it.tenant, own?.approval_id ?? "", decision, "bob")));
+    await it.sim.advance(2 * minuteMs);
+
+    const { run, fiber } = await it.look(runId);
+    const values = (sql: string) => it.query(sql).map((row) => Object.values(row)[0]);
+    assert.deepEqual([run.status, fiber.error], ["failed", "principal_revoked"]);
+    assert.deepEqual(values("SELECT status FROM runs WHERE manifest = 'asker'"), ["failed"]);
+    assert.deepEqual(values("SELECT status FROM approvals WHERE manifest_id = 'asker'"), ["denied"]);
+    assert.deepEqual(values("SELECT kind FROM waits WHERE state = 'open'"), []);
   });
 
   test("DUR-009 a run that was answered in time goes on however late its process comes", async () => {
