@@ -119,6 +119,11 @@ async function submitTurn(bus: Bus, to: Address<"run">, turn: SubmitTurn, bytes:
   }
 }
 
+/** Refuses with shutting_down a request that sets a run going where none begins any more: its body may have come too late. */
+export function admitStart({ closing }: Pick<HttpContext, "closing">): void {
+  if (closing()) throw new SvcError("shutting_down");
+}
+
 type Accepted = Extract<TurnAccepted, { readonly kind: "accepted" }>;
 
 class Turn implements LiveTurn {
@@ -140,8 +145,7 @@ class Turn implements LiveTurn {
   readonly #early: EarlyListener | null;
 
   constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
-    // Its body may have come when nobody looks any more whether turns begin.
-    if (context.closing()) throw new SvcError("shutting_down");
+    admitStart(context);
     admitAnonymousTurn(request.principal, fields.thread_suffix, request.exchange.head.headers["idempotency-key"]);
     this.#context = context;
     this.#bytes = request.rawBody.length + 512;

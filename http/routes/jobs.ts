@@ -15,6 +15,7 @@ import type { Exchange } from "../engines/exchange.ts";
 import { json, jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import { admitStart } from "../turns.ts";
 
 const tag = "Jobs";
 const readScopes = ["jobs:read"];
@@ -186,6 +187,7 @@ const runJob = route({
   async handle({ params: { name }, principal, exchange }, context) {
     const { tenant_id } = principal;
     if (!namePattern.test(name)) throw new SvcError("not_found");
+    admitStart(context);
     const { run_id } = await context.bus.ask(jobsAddress(tenant_id), "run", { name, principal });
     const store = context.store.tenant(tenant_id);
     // Who waits is answered before the process ends.

@@ -9,6 +9,7 @@ import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { AcceptedRun as AcceptedRunSchema } from "../schemas/chat.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import { admitStart } from "../turns.ts";
 import { RunParams } from "./runs.ts";
 
 // Dead runs are looked through with GET /runs?status=dead, and gone on with here: each by a run of its own, which its conversation
@@ -47,7 +48,9 @@ const requeue = route({
     }),
   },
   fails: ["run_not_found", "run_not_dead", "run_requeued", ...requeueFails],
-  async handle({ params: { run_id }, principal: { tenant_id } }, { store, bus, env }) {
+  async handle({ params: { run_id }, principal: { tenant_id } }, context) {
+    const { store, bus, env } = context;
+    admitStart(context);
     const fiber = await fiberById(store.tenant(tenant_id), run_id);
     if (fiber === undefined) throw new SvcError("run_not_found");
     return json({ ...(await goOnWith(tenant_id, fiber, bus, orderedId(env))), requeued_from: run_id }, 202);
@@ -80,12 +83,14 @@ const requeueMany = route({
           error: Type.String({ description: "Why nothing goes on with it.", examples: ["run_in_progress"] }),
         }),
       ),
-      more: Type.Boolean({ description: "There may be more: a page was full, or the queue is." }),
+      more: Type.Boolean({ description: "There may be more: a page was full, the queue is, or the server ends." }),
       next_cursor: nullable(Type.String({ description: "Where they begin; null for the oldest." })),
     }),
   },
   fails: ["invalid_cursor", "storage_unavailable"],
-  async handle({ body, principal: { tenant_id }, exchange }, { store, bus, env }) {
+  async handle({ body, principal: { tenant_id }, exchange }, context) {
+    const { store, bus, env, closing } = context;
+    admitStart(context);
     const { manifest = null, until, cursor = null } = body;
     const asked = { manifest, until: until ?? Number.MAX_SAFE_INTEGER, cursor };
     const dead = await deadFibers(store.tenant(tenant_id), asked, bulkMax);
@@ -96,7 +101,7 @@ const requeueMany = route({
     });
     const left = dead[Symbol.iterator]();
     const work = async (): Promise<void> => {
-      while (!isStopped) {
+      while (!isStopped && !closing()) {
         const { value: run } = left.next();
         if (run === undefined) return;
         const end = await goOnWith(tenant_id, run, bus, orderedId(env)).then(
@@ -122,7 +127,7 @@ function goOnWith(
   return bus.ask(runAddress(tenantId, suffix, id), "requeue", { of: run_id });
 }
 
-/** What became of each, up to the first that the queue had no room for: there it goes on another time. */
+/** What became of each, up to the first that the queue had no room for, or the server no time: there it goes on another time. */
 function told(dead: readonly DeadRun[], ends: ReadonlyMap<string, string | SvcError>, cursor: string | null) {
   const requeued: { run_id: string; requeued_as: string }[] = [];
   const skipped: { run_id: string; error: string }[] = [];

@@ -99,27 +99,32 @@ for (const dialect of dialects) {
         assert.deepEqual((await snapshotOf(server, "late")).transcript, []);
       });
 
-      test("a request under way is answered, and a turn whose words come too late is refused", async (t) => {
+      test("a request under way is answered, and what would set a run going and comes too late is refused", async (t) => {
         const atEnd = cleanup(t);
         const database = await databaseOf(dialect, atEnd);
         const { server } = await start(atEnd, never, { ...threadsEnv, ...database.env });
         const manifest = { metadata: { name: "kept" }, spec: { model: { id: "slow" } } };
         const put = rawRequest("PUT", "/manifests/kept", [], JSON.stringify({ manifest }));
         const chat = rawRequest("POST", "/chat", [], JSON.stringify(turn("agent", "late", { thread_id: "late" })));
-        const [other, late] = [new RawConnection(server.url), new RawConnection(server.url)];
-        await Promise.all([other.send(put.slice(0, -1)), late.send(chat.slice(0, -1))]);
+        const requeues = rawRequest("POST", "/runs/requeue", [], "{}");
+        const requeue = rawRequest("POST", "/runs/nobodys/requeue", [], "{}");
+        const job = rawRequest("POST", "/jobs/nobodys/run", [], "{}");
+        const sent = [put, chat, requeues, requeue, job].map((request) => {
+          return { request, connection: new RawConnection(server.url) };
+        });
+        await Promise.all(sent.map(({ request, connection }) => connection.send(request.slice(0, -1))));
         await server.get("/live");
 
         process.kill(server.pid, "SIGTERM");
         await eventually("draining", async () => server.logs.some(({ msg }) => msg === "draining"));
         // By then nothing else is left to be done.
         for (let asked = 0; asked < 100; asked++) await server.get("/live");
-        await Promise.all([other.send(put.slice(-1)), late.send(chat.slice(-1))]);
+        await Promise.all(sent.map(({ request, connection }) => connection.send(request.slice(-1))));
 
-        const answers = await Promise.all([other.answer(), late.answer()]);
+        const answers = await Promise.all(sent.map(({ connection }) => connection.answer()));
         assert.deepEqual(
           answers.map((answer) => answer?.status),
-          [200, 503],
+          [200, 503, 503, 503, 503],
         );
         assert.deepEqual(await server.exited, { code: 0, signal: null });
 
