@@ -11,7 +11,9 @@ export function addressCaller(told: string, connection: string): string {
 }
 
 /** An address without its brackets and its port, which is another one for each connection; null when there is none. */
-function addressIn(text: string): string | null {
+function addressIn(told: string): string | null {
+  if (told.length > toldCharsMax) return null;
+  const text = forwardedFor.exec(told)?.[1] ?? told;
   // Without brackets what stands behind the last colon of an IPv6 address may be a part of it.
   if (isIP(text) !== 0) return text;
   const { bracketed = "", plain = "" } = hostAndPort.exec(text)?.groups ?? {};
@@ -19,6 +21,10 @@ function addressIn(text: string): string | null {
   return isIPv4(plain) ? plain : null;
 }
 
+/** More than an address needs, with what stands beside it in the header Forwarded; it bounds what is looked through. */
+const toldCharsMax = 512;
+/** Who has sent it, in the header Forwarded (RFC 7239). */
+const forwardedFor = /(?:^|;)[ \t]*for="?([^";]+)"?[ \t]*(?:;|$)/i;
 const hostAndPort = /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>[^:]+))(?::\d{1,5})?$/;
 
 function ofIPv6(address: string): string {

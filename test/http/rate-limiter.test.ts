@@ -122,6 +122,9 @@ for (const [address, caller] of [
   ["0000:0000:0000:0000:0000:ffff:192.0.2.7", "192.0.2.7"],
   ["0000:0000:0000:0000:0000:ffff:c000:0207", "192.0.2.7"],
   ["::ffff:c000:207", "192.0.2.7"],
+  ["for=192.0.2.7", "192.0.2.7"],
+  ["for=192.0.2.7;proto=https;by=203.0.113.1", "192.0.2.7"],
+  ['proto=https; For="[2001:db8:1:2::9]:4711"', "2001:db8:1:2::/64"],
 ] as const)
   test(`the address ${JSON.stringify(address)} counts as ${JSON.stringify(caller)}`, () => {
     assert.equal(addressCaller(address, "198.51.100.1"), `address/${caller}`);
@@ -149,6 +152,10 @@ for (const told of [
     ":443",
     "[[::1]]",
     "a".repeat(8_192),
+    "for=unknown",
+    "for=_hidden;proto=https",
+    "by=192.0.2.7",
+    `${"for=;".repeat(1_000)}for`,
   ],
 ])
   test(`a proxy that says ${JSON.stringify(told.slice(0, 20))} has told no address: the connection counts`, () => {
