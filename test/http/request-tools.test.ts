@@ -9,7 +9,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-const models = ["weather", "mixed", "both", "plain", "gated", "forced", "endless", "twice", "garbled"];
+const models = ["weather", "mixed", "both", "plain", "gated", "forced", "endless", "twice", "garbled", "planner"];
 const { env: keyed, keys } = apiKeys({
   ann: { scopes: ["*"] },
   low: { scopes: ["chat:write", "chat:read"] },
@@ -43,6 +43,7 @@ describe("tools of a request", () => {
       models,
       manifests: {
         ...Object.fromEntries(models.map((id) => [id, { model: { id }, tools: ["calculator"] }])),
+        planned: { model: { id: "planner" }, pattern: "plan_execute" },
         bare: { model: { id: "weather" } },
         short: { model: { id: "mixed" }, tools: ["calculator"], recursion_limit: 1 },
         limited: { model: { id: "twice" }, limits: { max_tool_calls: 1 } },
@@ -54,6 +55,11 @@ describe("tools of a request", () => {
       },
       env: { ...keyed, SVC_CHAT_SCOPES: "strict" },
     }));
+    mock.answer("planner", ({ body }) => {
+      const isPlan = JSON.stringify(body.messages).includes("You plan the work");
+      if (isPlan) return { text: '{"subtasks":[{"title":"Look","task":"Look outside."}]}' };
+      return { text: "Let me look.", ...calls(["get_weather", city]) };
+    });
     mock.answer("weather", untilResult({ text: "Let me look.", ...calls(["get_weather", city]) }, "Sunny."));
     mock.answer(
       "mixed",
@@ -97,6 +103,17 @@ describe("tools of a request", () => {
     assert.ok(error instanceof BadRequestError, String(error));
     return [error.code, error.param];
   };
+
+  test("what a subtask says beside a call of the client is no part of the answer, streamed or not", async () => {
+    const asked = { model: "planned", messages: [{ role: "user" as const, content: "hi" }], tools: [weather] };
+
+    const whole = await client.chat.completions.create(asked);
+    const chunks = await Array.fromAsync(await client.chat.completions.create({ ...asked, stream: true }));
+
+    const [choice] = whole.choices;
+    assert.deepEqual([choice?.message.content, choice?.message.tool_calls?.length], [null, 1]);
+    assert.equal(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join(""), "");
+  });
 
   test("CHAT-041 a call of one ends the answer, and a stateless client brings the result in its next request", async () => {
     const first = await ask("weather", "How is Riga?");

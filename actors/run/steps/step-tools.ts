@@ -59,8 +59,9 @@ async function runGroup(scope: RunScope, tools: ToolRunner, calls: readonly Pend
 }
 
 /** The answer ends in calls that its client makes. They are open in the log, and nobody else answers them. */
-function handedOver({ plan }: RunScope, handed: readonly ToolCall[]): Finished {
-  const said = plan.branch.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "";
+function handedOver({ plan, voice }: RunScope, handed: readonly ToolCall[]): Finished {
+  // Words of a subtask are told to nobody, in the answer either.
+  const said = voice === "silent" ? "" : (plan.branch.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "");
   return {
     kind: "finished",
     final: said === "" ? null : said,
