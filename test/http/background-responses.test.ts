@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import OpenAI, { APIError, BadRequestError, ConflictError, NotFoundError } from "openai";
-import { calls, gate, inTurn, never, says, startChat } from "../support/chat.ts";
+import { calls, gate, inTurn, never, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
@@ -31,6 +31,7 @@ describe("responses in the background", () => {
       manifests: {
         ...Object.fromEntries(entries),
         durable: { model: { id: "plain" }, execution: { mode: "durable" } },
+        "durable-survives": { model: { id: "survives" }, tools: ["calculator"], execution: { mode: "durable" } },
         planner: { pattern: "plan_execute", model: { id: "planner" }, tools: ["calculator"] },
         "durable-planner": {
           ...{ pattern: "plan_execute", model: { id: "planner" }, tools: ["calculator"] },
@@ -249,17 +250,24 @@ describe("responses in the background", () => {
     const opened = await clientOf(keys.ann).responses.create({
       ...{ model: "survives", input: "hi", background: true, stream: true },
     });
+    // By hand: it is not to end like one that is whole.
+    const run = await fetch(`${server.url}/chat/stream`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${keys.ann}`, "content-type": "application/json" },
+      body: JSON.stringify(turn("durable-survives", "hi")),
+    });
     const seen: Event[] = [];
     const listening = (async () => {
       for await (const event of opened) {
         seen.push(event);
-        if (event.type === "response.output_text.delta") void server.stop();
+        if (event.type === "response.output_text.delta") process.kill(server.pid, "SIGTERM");
       }
     })();
     const cut: unknown = await listening.then(
       () => assert.fail("the stream has ended as if the response were over"),
       (error) => error,
     );
+    const told = await run.text();
     mock.answer("survives", { text: "It is 42." });
     await server.restart();
     const [first, last] = [seen[0], seen.at(-1)];
@@ -273,6 +281,8 @@ describe("responses in the background", () => {
     assert.ok(cut instanceof APIError, String(cut));
     const { sequence_number } = cut.error as { sequence_number: number };
     assert.deepEqual([cut.code, sequence_number], ["shutting_down", last.sequence_number]);
+    assert.match(told, /run_accepted/);
+    assert.doesNotMatch(told, /DONE|"final"/);
     const all = [...seen, ...rest];
     assert.deepEqual(
       all.map(({ sequence_number }) => sequence_number),
