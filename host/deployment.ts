@@ -26,9 +26,12 @@ export async function readDeployment(
   if (alone.settings.plugins.length === 0) return { ...alone, plugins: [] };
   try {
     const plugins = await importPlugins(alone.settings.plugins);
-    // It knows the names of every layer, and so loads them all.
-    const { collisions } = await import("./plugin-collisions.ts");
-    const found = collisions(plugins);
+    // They know every layer, and so load them all.
+    const [{ collisions }, { schemaIssues }] = await Promise.all([
+      import("./plugin-collisions.ts"),
+      import("./plugin-schemas.ts"),
+    ]);
+    const found = [...collisions(plugins), ...schemaIssues(plugins)];
     if (found.length > 0) throw new SettingsError(found);
     return { ...readSettings(environment, pluginSettings(plugins)), plugins };
   } catch (error) {

@@ -122,6 +122,7 @@ interface RouteDeclaration<
   readonly unlimited?: boolean;
   readonly anonymous?: boolean;
   readonly drives?: Drives;
+  /** Texts under the names that the path has for them, where it is left out. */
   readonly params?: P;
   readonly query?: Q;
   readonly headers?: TSchema;
@@ -136,7 +137,7 @@ interface RouteDeclaration<
   readonly admit?: Admit;
   readonly handle: (
     request: RouteRequest<
-      StaticOr<P, Record<string, never>>,
+      StaticOr<P, Readonly<Record<string, string>>>,
       StaticOr<Q, Record<string, never>>,
       StaticOr<B, undefined>
     >,
@@ -162,7 +163,7 @@ export function route<
     unlimited: declaration.unlimited ?? false,
     anonymous: declaration.anonymous ?? false,
     drives,
-    params: declaration.params ?? null,
+    params: declaration.params ?? paramsOf(declaration.path),
     query: declaration.query ?? null,
     headers: drives === null ? headers : withLeaseHeader(headers),
     body: declaration.body ?? null,
@@ -176,6 +177,12 @@ export function route<
     admit: declaration.admit ?? null,
     handle: declaration.handle as Route["handle"],
   };
+}
+
+/** What the path has in braces, as texts. */
+function paramsOf(path: string): TSchema | null {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => [String(name), Type.String()] as const);
+  return names.length === 0 ? null : Type.Object(Object.fromEntries(names));
 }
 
 function completed({

@@ -13,16 +13,26 @@ const validators = new WeakMap<TSchema, ValidateFunction>();
 
 /** The value with the schema's defaults filled in. Refuses with invalid_request, naming the first fields that do not fit. */
 export function validate(schema: TSchema, value: unknown, place: "body" | "query" | "path"): unknown {
-  let check = validators.get(schema);
-  if (!check) {
-    check = ajv.compile(schema);
-    validators.set(schema, check);
-  }
+  const check = validatorOf(schema);
   if (check(value)) return value;
   // Of a field that may be null it is told why the value does not fit: not that it is not null, nor that no alternative fits.
   const errors = (check.errors ?? []).filter(({ keyword, params }) => keyword !== "anyOf" && params.type !== "null");
   const told = oneForEachPlace(errors).slice(0, problemsMax);
   throw new SvcError("invalid_request", { detail: told.map((error) => describe(error, place)) });
+}
+
+/** Throws when requests cannot be held against the schema. Of svc's own the tests know it. */
+export function refuseNoSchema(schema: TSchema): void {
+  if ("$async" in validatorOf(schema)) throw new Error("what is looked at later is not waited for");
+}
+
+function validatorOf(schema: TSchema): ValidateFunction {
+  let check = validators.get(schema);
+  if (!check) {
+    check = ajv.compile(schema);
+    validators.set(schema, check);
+  }
+  return check;
 }
 
 /**

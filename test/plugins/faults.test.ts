@@ -53,6 +53,7 @@ const faulty = file(`import { Type } from "typebox";
       .map(([path, reply]) => `get("${path}", () => ${reply})`)
       .join(",\n")},
     get("opened", () => ({ kind: "stream", open() { throw new Error("nothing to open"); } })),
+    get("named/{id}/{other}", ({ params }) => json(params)),
     get("sound", () => json({ fine: true }, 201, { "x-name": "a" })),
   ], tools: [
     ${Object.entries(results)
@@ -71,6 +72,21 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
       manifests: { agent: { tools } },
       env: { SVC_PLUGINS: faulty },
     }));
+  });
+
+  test("what a path has in braces is given as texts where the route says nothing of it, and shown in the reference", async () => {
+    const { json } = await server.get("/faulty/named/7/a%20b");
+    const { json: reference } = await server.get("/openapi.json");
+
+    assert.deepEqual(json, { id: "7", other: "a b" });
+    const { parameters } = reference.paths["/faulty/named/{id}/{other}"].get;
+    assert.deepEqual(
+      parameters.map(({ name, in: place }: Record<string, string>) => [name, place]),
+      [
+        ["id", "path"],
+        ["other", "path"],
+      ],
+    );
   });
 
   test("a handler that answers no reply is a 500, and the server goes on", async () => {

@@ -189,6 +189,45 @@ test("what a plugin exports is looked at, field by field", async () => {
   assert.match((await refusals([file("export const plugin = 7;")]))[0] ?? "", /: plugin must be an object$/);
 });
 
+test("a schema that nothing can be held against is told, with the route or tool that has it", async () => {
+  const cases: readonly (readonly [rest: string, says: string])[] = [
+    ["body: { type: 'strng' }", "GET /x/{id}, whose body is no JSON Schema: schema is invalid: "],
+    ["body: { type: 'string', pattern: '(' }", "GET /x/{id}, whose body is no JSON Schema: Invalid regular expression"],
+    ["body: { $async: true }", "GET /x/{id}, whose body is no JSON Schema: what is looked at later is not waited for"],
+    ["query: { $ref: '#/nowhere' }", "GET /x/{id}, whose query is no JSON Schema: can't resolve reference"],
+    ["query: { type: 'object' }", "GET /x/{id}, whose query must have properties"],
+    ["headers: { type: 'object' }", "GET /x/{id}, whose headers must have properties"],
+    ["params: { type: 'object', properties: { id: 5 } }", "GET /x/{id}, whose params is no JSON Schema: "],
+    ["params: { type: 'object', properties: { other: {} } }", "GET /x/{id}, whose params have no id"],
+    ["params: null", "GET /x/{id}, whose params have no id"],
+    [
+      "reply: { ...get('/y').reply, schema: { type: 5 } }",
+      "GET /x/{id}, whose reply is no JSON Schema: schema/type must",
+    ],
+    [
+      "reply: { ...get('/y').reply, schema: circle }",
+      "GET /x/{id}, whose reply is no JSON Schema: Converting circular",
+    ],
+  ];
+  for (const [fields, says] of cases) {
+    const path = pluginFile(
+      "schemas",
+      `...(() => {
+      const circle = {};
+      circle.not = circle;
+      return { routes: [{ ...get("/x/{id}"), ${fields} }] };
+    })()`,
+    );
+    const [found = "", ...others] = await refusals([path]);
+    assert.ok(found.startsWith(`SVC_PLUGINS names ${path}: the plugin schemas brings the route ${says}`), found);
+    assert.deepEqual(others, []);
+  }
+  const path = pluginFile("schemas", `tools: [{ ...tool("broken"), parameters: { type: "object", properties: 5 } }]`);
+  assert.deepEqual(await refusals([path]), [
+    `SVC_PLUGINS names ${path}: the plugin schemas brings the tool broken, whose parameters are no JSON Schema: schema/properties must be object`,
+  ]);
+});
+
 test("svc doctor shows the settings of plugins and what is loaded, and says why one is not", async (t) => {
   const dataDir = tempDir(cleanup(t));
   const doctor = doctorCommand(async () => someRegistries("demo"), installedBinaries(root, "linux", "x64"));
