@@ -115,7 +115,7 @@ export class HttpCall<Reply> implements ResponseHandler {
   onResponseError(error: Error): void {
     if (this.#settled) return;
     // Everything has been said: how the connection ends does not matter.
-    if (this.#whole === null && this.#reader.isOver) this.#finish();
+    if (this.#reader.isOver) this.#finish();
     else this.#break(error);
   }
 

@@ -29,7 +29,10 @@ function fresh(): string {
 }
 
 /** What is needed for a call, and a record of what happened to it. */
-function prepare(routes: readonly ModelRoute[], options: { holdTimers?: boolean; timeoutMs?: number } = {}) {
+function prepare(
+  routes: readonly ModelRoute[],
+  options: { holdTimers?: boolean; timeoutMs?: number; again?: (stop: () => void) => Promise<void> } = {},
+) {
   const world = stillEnv(options);
   const cancellation = new Cancellation();
   const listener = listen();
@@ -65,6 +68,7 @@ function prepare(routes: readonly ModelRoute[], options: { holdTimers?: boolean;
       switched: (from, to) => told.push(`switch ${from.id} ${to.id}`),
     },
     isCut: () => isCut,
+    ...(options.again && { again: () => options.again?.(() => cancellation.cancel()) ?? Promise.resolve() }),
     onCall: (call) => {
       calls += call === null ? -1 : 1;
     },
@@ -306,6 +310,32 @@ test("a run that is stopped between two tries is over at once", async () => {
   await assert.rejects(run, { status: 503 });
   assert.equal(call.world.waiting, 0);
   assert.deepEqual([asked(model), asked(other)], [1, 0]);
+});
+
+test("what another try needs is not asked for once the run is stopped", async () => {
+  const model = fresh();
+  let needed = 0;
+  mock.answer(model, failure(503));
+  const call = prepare([routeTo(model)], { holdTimers: true, again: async () => void needed++ });
+  const pausing = call.world.timerSet();
+  const run = call.run();
+  await pausing;
+
+  call.cancellation.cancel();
+
+  await assert.rejects(run, { status: 503 });
+  assert.equal(needed, 0);
+});
+
+test("a run that is stopped while another try is made ready for the fallback turns to nobody", async () => {
+  const [model, other] = [fresh(), fresh()];
+  mock.answer(model, failure(400));
+  const call = prepare([routeTo(model), routeTo(other)], { again: async (stop) => stop() });
+
+  await assert.rejects(call.run(), { status: 400 });
+
+  assert.deepEqual(call.told, [`error ${model}`]);
+  assert.equal(asked(other), 0);
 });
 
 test("a call that is ended on purpose before a word is not made again, nor at the fallback", async () => {

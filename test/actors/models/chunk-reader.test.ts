@@ -198,12 +198,27 @@ test("whole calls that are numbered alike and have no ids are told apart", () =>
   );
 });
 
-test("many pieces that each look like a whole call are one call", () => {
+test("an empty piece behind a whole call without an id belongs to it, and a call behind that is told apart", () => {
+  const call = (words: string) => choice({ tool_calls: [{ index: 0, function: { name: "f", arguments: words } }] });
+
+  const { reply } = read(call('{"a":1}') + call("") + call('{"a":2}') + call(""), done);
+
+  assert.deepEqual(
+    reply.tool_calls.map(({ arguments: words }) => words),
+    ['{"a":1}', '{"a":2}'],
+  );
+});
+
+test("many pieces that each look like a whole call are one call, and all of them are read a few times only", (context) => {
   const piece = choice({ tool_calls: [{ index: 0, function: { name: "f", arguments: `{"a":"${"x".repeat(200)}}` } }] });
+  const pieces = 2_000;
+  const parse = context.mock.method(JSON, "parse");
 
-  const { reply } = read(piece.repeat(20_000), done);
+  const { reply } = read(piece.repeat(pieces), done);
 
+  const chars = parse.mock.calls.reduce((sum, { arguments: [text] }) => sum + String(text).length, 0);
   assert.equal(reply.tool_calls.length, 1);
+  assert.ok(chars < 3 * piece.length * pieces, `${chars} characters were read`);
 });
 
 test("arguments that come themselves, and not as a text, are read", () => {

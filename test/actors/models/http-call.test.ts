@@ -1,0 +1,108 @@
+// One call as the egress drives it, when the provider has said its last word and the answer has no end yet.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { AnthropicReader } from "../../../actors/models/anthropic-reader.ts";
+import { HttpCall } from "../../../actors/models/http-call.ts";
+import { ResponseHead } from "../../../governance/egress/response-head.ts";
+import { listen, stillEnv } from "./support.ts";
+
+const head = ResponseHead.parse("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream");
+
+/** All events of an answer. */
+function answer(text: string, stop_reason: string): Buffer {
+  const events = [
+    { type: "message_start", message: { usage: { input_tokens: 1 } } },
+    { type: "content_block_start", index: 0, content_block: { type: "text", text } },
+    { type: "content_block_stop", index: 0 },
+    { type: "message_delta", delta: { stop_reason }, usage: { output_tokens: 1 } },
+    { type: "message_stop" },
+  ];
+  return Buffer.from(events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(""));
+}
+
+/** A call whose request was sent, in a world where timers wait. Its answer goes on in another one where it was paused. */
+function begin() {
+  const world = stillEnv({ holdTimers: true });
+  const reader = new AnthropicReader(listen().events, "anthropic/claude");
+  let [asked, aborted] = [1, 0];
+  const call = new HttpCall({
+    env: world.env,
+    discretion: { conceal: (words) => words, addresses: /never/g },
+    timeoutMs: 60_000,
+    reader,
+    sendDifferently: () => false,
+    sendOn({ stop_reason }) {
+      if (stop_reason !== "pause_turn") return false;
+      reader.goOn();
+      asked++;
+      return true;
+    },
+  });
+  const controller = { pause() {}, resume() {}, abort: () => void aborted++ };
+  call.onRequestStart(controller);
+  call.onResponseStart(head);
+  return {
+    world,
+    call,
+    controller,
+    get asked(): number {
+      return asked;
+    },
+    get aborted(): number {
+      return aborted;
+    },
+  };
+}
+
+test("an answer that ends a while behind its last word is waited for no more, and its connection is left alone", async () => {
+  const begun = begin();
+  begun.call.onResponseData(answer("Hello.", "end_turn"));
+  await Promise.resolve();
+  const waiting = begun.world.waiting;
+
+  begun.call.onResponseEnd();
+
+  assert.equal((await begun.call.reply).text, "Hello.");
+  assert.deepEqual([waiting, begun.world.waiting, begun.aborted], [1, 0, 0]);
+});
+
+test("an answer that does not end behind its last word is whole, and its connection is closed", async () => {
+  const begun = begin();
+  begun.call.onResponseData(answer("Hello.", "end_turn"));
+  await Promise.resolve();
+
+  begun.world.fire();
+
+  assert.equal((await begun.call.reply).text, "Hello.");
+  assert.equal(begun.aborted, 1);
+});
+
+test("a call that is stopped behind its last word stays stopped, and its answer goes on nowhere", async () => {
+  const begun = begin();
+  begun.call.onResponseData(answer("One moment.", "pause_turn"));
+  await Promise.resolve();
+
+  begun.call.abort();
+
+  await assert.rejects(begun.call.reply, { message: "aborted", partial: "One moment." });
+  begun.world.fire();
+  assert.deepEqual([begun.world.waiting, begun.asked, begun.aborted], [0, 1, 1]);
+});
+
+for (const isLate of [false, true])
+  test(`the answer that a paused one goes on in has all the time, where the end of that came ${isLate ? "late" : "at once"}`, async () => {
+    const begun = begin();
+    begun.call.onResponseData(answer("One moment.", "pause_turn"));
+    if (isLate) await Promise.resolve();
+    begun.call.onResponseEnd();
+    await Promise.resolve();
+    begun.call.onRequestStart(begun.controller);
+    begun.call.onResponseStart(head);
+
+    begun.world.fire();
+    begun.call.onResponseData(answer(" Found.", "end_turn"));
+    begun.call.onResponseEnd();
+
+    assert.equal((await begun.call.reply).text, "One moment. Found.");
+    assert.deepEqual([begun.asked, begun.aborted], [2, 0]);
+  });
