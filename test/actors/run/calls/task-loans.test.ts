@@ -1,13 +1,14 @@
-// What tasks borrow of one run, whose own lender may fail.
+// What tasks borrow of one run, whose own lender may fail, say no, or take its time.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TaskLoans } from "../../../../actors/run/calls/task-loans.ts";
 import type { RunScope } from "../../../../actors/run/scope/scope.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
-import { systemEnv } from "../../../../bus/env.ts";
 import { SvcError } from "../../../../bus/errors.ts";
-import { type Lender, RunBudget } from "../../../../governance/budget.ts";
+import type { Loan } from "../../../../bus/protocol/run.ts";
+import { type Breach, type Lender, RunBudget } from "../../../../governance/budget.ts";
 import type { RunLimits } from "../../../../manifests/sections/limits.ts";
+import { stillEnv } from "../../models/support.ts";
 
 const limits: RunLimits = {
   max_tool_calls: 10,
@@ -18,32 +19,88 @@ const limits: RunLimits = {
   max_cost_usd: 1,
 };
 const asked = { task_id: "t", input_tokens: 700, output_tokens: 300, rates: { input: 1, output: 1 } };
+const lent: Loan = { loan_id: "above", input_tokens: 700, output_tokens: 300, cost_usd: 1 };
+const breach: Breach = { limit: "max_cost_usd", detail: "all is spent" };
 
-test("a loan that the store does not take leaves nothing set aside, and the next one is lent in full", async () => {
-  const env = systemEnv();
-  let isAway = true;
-  const lender: Lender = {
-    binds: true,
-    async lend(wanted) {
-      if (isAway) throw new SvcError("storage_unavailable");
-      return { loan_id: "above", ...wanted, cost_usd: 1 };
-    },
-    repay() {},
-    count: async () => null,
-  };
+/** The loans of a run that spends with another, which lends what `lend` says. */
+function loansOf(lend: () => Promise<Loan | Breach>) {
+  const world = stillEnv({ holdTimers: true });
+  const { env } = world;
+  const lender: Lender = { binds: true, lend, repay() {}, count: async () => null };
   const budget = new RunBudget(limits, env.monotonic(), null, lender);
   const plan = { agent: { manifest: { spec: { limits } } } };
   const scope = { budget, deps: { env }, plan, cancellation: new Cancellation(), tree: null } as unknown as RunScope;
   const loans = new TaskLoans(scope);
+  return { world, budget, loans, ask: () => loans.lend(asked, () => true) };
+}
 
-  await assert.rejects(
-    loans.lend(asked, () => true),
-    { code: "storage_unavailable" },
+/** Whether a promise is settled once everything that is under way has gone on. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  promise.then(
+    () => (settled = true),
+    () => (settled = true),
   );
-  isAway = false;
-  const lent = await loans.lend(asked, () => true);
+  await new Promise((resolve) => setImmediate(resolve));
+  return settled;
+}
 
-  assert.ok("loan" in lent);
-  assert.equal(lent.loan.output_tokens, 300);
+test("a loan that the store does not take leaves nothing set aside, and the next one is lent in full", async () => {
+  let isAway = true;
+  const { budget, ask } = loansOf(async () => {
+    if (isAway) throw new SvcError("storage_unavailable");
+    return lent;
+  });
+
+  await assert.rejects(ask(), { code: "storage_unavailable" });
+  isAway = false;
+  const next = await ask();
+
+  assert.ok("loan" in next);
+  assert.equal(next.loan.output_tokens, 300);
   assert.equal(budget.spent.input_tokens, 700);
+});
+
+test("who waits for what another is about to borrow goes on when that is not lent", async () => {
+  const answers = [Promise.withResolvers<Breach>(), Promise.withResolvers<Loan>()];
+  let n = 0;
+  const { ask } = loansOf(() => (answers[n++] as (typeof answers)[number]).promise);
+  const first = ask();
+  const second = ask();
+  const waited = !(await isSettled(second)) && n === 1;
+
+  answers[0]?.resolve(breach as Breach & Loan);
+  answers[1]?.resolve(lent as Breach & Loan);
+
+  assert.ok(waited, "there is not enough for both");
+  assert.deepEqual(await first, { breach });
+  assert.ok("loan" in (await second));
+});
+
+test("a run that ends waits for its tasks to give back what they have and what they are being lent, and leaves no timer", async () => {
+  const above = Promise.withResolvers<Loan>();
+  const { world, loans, ask } = loansOf(() => above.promise);
+  const asking = ask();
+
+  const settled = loans.settled();
+  const whileAsked = await isSettled(settled);
+  above.resolve(lent);
+  const given = await asking;
+  const whileLent = await isSettled(settled);
+  assert.ok("loan" in given);
+  loans.repay(given.loan.loan_id, { input_tokens: 1, output_tokens: 1, cost_usd: 0 });
+  await settled;
+
+  assert.deepEqual([whileAsked, whileLent, world.waiting], [false, false, 0]);
+});
+
+test("a run that ends does not wait longer than a while for what its tasks have", async () => {
+  const { world, loans, ask } = loansOf(async () => lent);
+  await ask();
+  const settled = loans.settled();
+
+  world.fire();
+
+  assert.ok(await isSettled(settled));
+  assert.deepEqual(world.delays, [1_000]);
 });
