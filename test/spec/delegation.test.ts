@@ -7,6 +7,7 @@ import { calls, chunk, gate, inTurn, says, startChat, turn } from "../support/ch
 import { eventually } from "../support/eventually.ts";
 import type { Script } from "../support/mock-model/script.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { callsOf } from "../support/model-calls.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
@@ -44,7 +45,7 @@ describe("tasks", () => {
       models: ["boss", "worker", "other", "third"],
       manifests: {
         lead: {
-          ...to("helper", "second", "guarded", "gated", "gone", "middle", "looping"),
+          ...to("helper", "second", "guarded", "gated", "gone", "middle", "looping", "judged"),
           system_prompt: { inline: "You lead." },
         },
         side: { ...to("helper", "second"), execution: { tools: "parallel" }, tools: ["calculator"] },
@@ -54,6 +55,8 @@ describe("tasks", () => {
         gated: { model: { id: "worker" }, tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
         middle: { model: { id: "worker" }, ...to("lead", "second") },
         looping: { model: { id: "worker" }, tools: ["calculator"], recursion_limit: 50 },
+        judged: { model: { id: "worker" }, pattern: "reflect", reflect: { threshold: 0.9, max_iterations: 2 } },
+        scant: { ...to("helper"), limits: { max_input_tokens: 3_000 } },
         few: { ...to("helper"), limits: { max_tool_calls: 3 } },
         hopping: { ...to("second"), limits: { max_peer_hops: 2 } },
         poor: { ...to("helper", "second"), execution: { tools: "parallel" }, limits: { max_output_tokens: 40 } },
@@ -255,19 +258,54 @@ describe("tasks", () => {
     );
   });
 
+  /** Thinks, and breaks off. */
+  const brokenOff = (): Script => ({
+    steps: [{ send: chunk({ reasoning_content: "Let me see." }, null) }, { cut: "reset" }],
+  });
+
   test("DEL-005 a task's call that is lost while its model thinks is made again, and of a fallback, with a loan for each try", async () => {
-    const lost = (): Script => ({
-      steps: [{ send: chunk({ reasoning_content: "Let me see." }, null) }, { cut: "reset" }],
-    });
     let tries = 0;
     mock.answer("boss", inTurn(calls(task("helper"), task("second")), { text: "Both have." }));
-    mock.answer("worker", () => (++tries === 1 ? lost() : { text: "The second time." }));
-    mock.answer("other", lost);
+    mock.answer("worker", () => (++tries === 1 ? brokenOff() : { text: "The second time." }));
+    mock.answer("other", brokenOff);
     mock.answer("third", { text: "In its place." });
 
     const all = await frames("lead", fresh());
 
     assert.deepEqual(outputs(all), ["The second time.", "In its place."]);
+  });
+
+  test("DEL-005 what a task's pattern asks beside its conversation has a loan for each try too", async () => {
+    let asked = 0;
+    mock.answer("boss", inTurn(calls(task("judged")), { text: "Judged." }));
+    mock.answer("worker", () => {
+      asked++;
+      if (asked === 2) return brokenOff();
+      return { text: [asked === 1 ? "A draft." : JSON.stringify({ score: 1, feedback: "" })] };
+    });
+
+    const all = await frames("lead", fresh());
+
+    assert.deepEqual(outputs(all), ["A draft."]);
+    assert.equal(asked, 3);
+  });
+
+  test("DEL-005 a task's call that cannot be made again because a limit is in the way is on record with what it has used", async () => {
+    let asked = 0;
+    mock.answer("boss", inTurn(calls(task("helper", "word ".repeat(1_600))), { text: "Never." }));
+    mock.answer("worker", () => {
+      asked++;
+      return brokenOff();
+    });
+
+    const child = childOf(await frames("scant", fresh()));
+
+    const records = await callsOf(server.dataDir, child, "acme");
+    assert.equal(asked, 1);
+    assert.deepEqual(
+      records.map(({ facts }) => [facts.outcome, (facts.usage?.input ?? 0) > 1_500]),
+      [["limited", true]],
+    );
   });
 
   test("DEL-005 a task that goes round in circles ends by the limits of the run above", async () => {
