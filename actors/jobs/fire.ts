@@ -42,10 +42,16 @@ export async function fireDue(store: TenantStore, context: ActorContext<JobsDeps
   const until = context.env.monotonic() + firingMs;
   for (;;) {
     const due = await dueJobs(store, firingsMax);
-    await Promise.all(due.map((job) => fireOnTime(store, job, context)));
+    await allOver(due.map((job) => fireOnTime(store, job, context)));
     // Whoever asks for the tenant's jobs waits meanwhile.
     if (due.length < firingsMax || context.env.monotonic() >= until) return;
   }
+}
+
+/** Resolves when all are over, and rejects then if one has failed: what a failure leaves behind would meet the next change of a job. */
+export async function allOver(work: readonly Promise<void>[]): Promise<void> {
+  const failed = (await Promise.allSettled(work)).find((end) => end.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
 }
 
 async function fireOnTime(store: TenantStore, job: JobRow, context: ActorContext<JobsDeps>): Promise<void> {

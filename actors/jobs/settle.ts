@@ -2,7 +2,7 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { acceptJobRunOp, type JobRunRow, jobRunStanding, openJobRuns } from "../../storage/tables/job-runs.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { JobsDeps } from "./deps.ts";
-import { endRun, submit } from "./fire.ts";
+import { allOver, endRun, submit } from "./fire.ts";
 
 /** Open runs that are looked at together. */
 const pageRows = 50;
@@ -13,7 +13,7 @@ const answerCharsMax = 16_384;
 export async function settleRuns(store: TenantStore, context: ActorContext<JobsDeps>): Promise<void> {
   for (let after = ""; ; ) {
     const page = await openJobRuns(store, after, pageRows);
-    await Promise.all(page.map((run) => settle(store, run, context)));
+    await allOver(page.map((run) => settle(store, run, context)));
     const last = page.at(-1);
     if (last === undefined || page.length < pageRows) return;
     after = last.job_name;

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { jobsAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import { tenantSql } from "../../../storage/store/statements.ts";
+import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { jobsOf } from "../../../storage/tables/jobs.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { ScriptedModel } from "../../support/scripted-model.ts";
@@ -42,3 +44,62 @@ for (const [words, stepMs, fired] of [
     const jobs = await jobsOf(tenant, 100);
     assert.equal(jobs.filter(({ last_run_at }) => last_run_at !== null).length, fired);
   });
+
+/** A store that refuses the firing of one job at once, and takes that of another when it is let. */
+function unevenStore(store: Store, isLet: Promise<void>, onHeld: () => void): Store {
+  return {
+    ...store,
+    tenant: (id) => {
+      const scope = store.tenant(id);
+      const write: TenantStore["write"] = async (ops, ...rest) => {
+        const begun = ops.find((op) => op.statement.name === "job_begin");
+        if (begun?.params.includes("job-0")) throw new SvcError("storage_unavailable");
+        if (begun?.params.includes("job-1")) {
+          onHeld();
+          await isLet;
+        }
+        return scope.write(ops, ...rest);
+      };
+      return {
+        ...{ tenantId: scope.tenantId, inOrder: scope.inOrder, write },
+        op: (...asked) => scope.op(...asked),
+        read: (...asked) => scope.read(...asked),
+        readLong: (...asked) => scope.readLong(...asked),
+      };
+    },
+  };
+}
+
+test("a firing that fails lets nobody in before the others of its look are over", async (t) => {
+  const atEnd = cleanup(t);
+  const { store } = await testStore("sqlite", atEnd);
+  const tenant = store.tenant(tenantId);
+  const env = systemEnv();
+  const held = Promise.withResolvers<void>();
+  const allowed = Promise.withResolvers<void>();
+  const process = new ActorProcess({
+    env,
+    store: unevenStore(store, allowed.promise, held.resolve),
+    settings: processSettings(atEnd, { agent: {} }),
+    model: new ScriptedModel(env, () => ({ text: ["Done."] })),
+    bootId: env.id(),
+  });
+  atEnd.after(() => process.close());
+  const to = jobsAddress(tenantId);
+  const job = { schedule: "* * * * *", manifest_id: "agent", payload: { prompt: "go" }, enabled: true };
+  for (const name of ["job-0", "job-1"]) await process.bus.ask(to, "put", { name, job, principal });
+  await tenant.write([tenant.op(makeDue, [])]);
+
+  process.bus.tell(to, "look", {});
+  // It stands behind the look: it must not find what is due still in the row of a job that is just firing.
+  const order: string[] = [];
+  const put = process.bus.ask(to, "put", { name: "job-1", job, principal }).then(() => order.push("put"));
+  await held.promise;
+  const other = store.tenant("other");
+  for (let write = 0; write < 50; write++) await other.write([other.op(makeDue, [])]);
+  order.push("fired");
+  allowed.resolve();
+  await put;
+
+  assert.deepEqual(order, ["fired", "put"]);
+});
