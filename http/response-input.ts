@@ -13,18 +13,30 @@ export function inputMessages(input: unknown): ClientMessage[] {
 }
 
 /**
- * What the model has said and called in one step is one message, in the place of the last item of it; what it has been taken from says
- * nothing any more, and keeps the places of the others.
+ * What the model has said and called in one step is one message, in the place of the last item of it, whatever it has thought or said between
+ * its calls; what it has been taken from says nothing any more, and keeps the places of the others.
  */
 function inSteps(messages: ClientMessage[]): ClientMessage[] {
+  let step = -1;
   for (const [at, message] of messages.entries()) {
-    const before = messages[at - 1];
-    if (message.tool_calls === undefined || before?.role !== "assistant") continue;
-    const tool_calls = [...((before.tool_calls as object[] | undefined) ?? []), ...(message.tool_calls as object[])];
-    messages[at] = { role: "assistant", content: before.content ?? null, tool_calls };
-    messages[at - 1] = nothing;
+    if (message === nothing) continue;
+    const from = step;
+    const before = messages[from];
+    step = message.role === "assistant" ? at : -1;
+    if (step < 0 || before === undefined) continue;
+    const tool_calls = [before, message].flatMap((each) => (each.tool_calls as object[] | undefined) ?? []);
+    // Two that only say something stay two.
+    if (tool_calls.length === 0) continue;
+    messages[from] = nothing;
+    messages[at] = { role: "assistant", content: joined(before.content, message.content), tool_calls };
   }
   return messages;
+}
+
+function joined(before: unknown, behind: unknown): unknown {
+  const contents = [before, behind].filter((content) => content !== undefined && content !== null);
+  if (contents.length < 2) return contents[0] ?? null;
+  return contents.flatMap((content) => (typeof content === "string" ? [{ type: "text", text: content }] : content));
 }
 
 const nothing: ClientMessage = { role: "system", content: "" };

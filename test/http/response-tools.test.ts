@@ -120,6 +120,37 @@ describe("tools of a response", () => {
     );
   });
 
+  test("calls of one step stay one step, whatever stands between them in what is sent again", async () => {
+    const call = (call_id: string, name: string) =>
+      ({ type: "function_call", call_id, name, arguments: '{"city":"Riga"}' }) as const;
+    const output = (call_id: string) => ({ type: "function_call_output", call_id, output: call_id }) as const;
+    const thought = { type: "reasoning" as const, id: "rs_1", summary: [] };
+    const said = { role: "assistant", content: "Let me look." } as const;
+    const between = [[thought], [said], [thought, said, thought]] as const;
+
+    for (const items of between)
+      await ask("both", {
+        store: false,
+        input: [
+          { role: "user", content: "How is Riga?" },
+          ...[thought, call("one", "get_weather"), ...items, call("two", "get_time"), output("two"), output("one")],
+        ],
+      });
+
+    for (const [at, { body }] of mock.requests.slice(-between.length).entries()) {
+      const messages = (body.messages as { role: string; content: string; tool_calls?: object[] }[]).slice(-4);
+      assert.deepEqual(
+        messages.map(({ role, content, tool_calls }) => [role, content || "", tool_calls?.length ?? 0]),
+        [
+          ["user", "How is Riga?", 0],
+          ["assistant", at === 0 ? "" : "Let me look.", 2],
+          ["tool", "one", 0],
+          ["tool", "two", 0],
+        ],
+      );
+    }
+  });
+
   test("with the whole history sent again it is the same, kept or not", async () => {
     for (const store of [false, true]) {
       const first = await ask("weather", { store });
