@@ -22,14 +22,14 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
     details.retryAfterSeconds === undefined ? {} : { "retry-after": String(details.retryAfterSeconds) };
   if (code === "rate_limited") return jsonText('{"error":"rate_limited"}', 429, retryAfter);
   // A validation error has status 400 on this surface, and names its field.
-  const fields = Array.isArray(details.detail) ? (details.detail as { loc: unknown[]; msg: string }[]) : [];
+  const fields = Array.isArray(details.detail) ? (details.detail as Problem[]) : [];
   const isValidation = code === "invalid_request";
   const status = isValidation ? 400 : error.status;
   const isUnsupported = code === "unsupported_parameter";
-  const param = isUnsupported ? (details.subject ?? null) : (fields[0]?.loc.slice(1).join(".") ?? null);
+  const param = isUnsupported ? (details.subject ?? null) : fields[0] === undefined ? null : placeOf(fields[0]) || null;
   const message =
     fields.length > 0
-      ? fields.map(({ loc, msg }) => `${loc.slice(1).join(".")}: ${msg}`).join("; ")
+      ? fields.map((field) => (placeOf(field) === "" ? "" : `${placeOf(field)}: `) + field.msg).join("; ")
       : code === "internal_error"
         ? `internal error (request ${requestId})`
         : typeof details.detail === "string"
@@ -42,4 +42,14 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
   const wireCode = code === "invalid_thread_id" ? "invalid_user" : isUnsupported ? code : error.message;
   const headers = status === 409 ? { "x-should-retry": "false" } : retryAfter;
   return jsonText(openAiError(message, type, wireCode, param), status, headers);
+}
+
+interface Problem {
+  readonly loc: readonly unknown[];
+  readonly msg: string;
+}
+
+/** The field that a problem is of; "" for the whole body. */
+function placeOf({ loc }: Problem): string {
+  return loc.slice(1).join(".");
 }

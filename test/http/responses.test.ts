@@ -476,6 +476,17 @@ describe("the Responses API", () => {
     await rejection(NotFoundError, ask("plain", { previous_response_id: "resp_1" }));
     assert.equal((await rejection(BadRequestError, ask("plain", { input: "" }))).code, "messages_or_template_required");
   });
+
+  test("a body that is no object is refused as a whole, not by a field without a name", async () => {
+    for (const path of ["/v1/responses", "/v1/chat/completions"]) {
+      const { status, json } = await server.post(path, [], { key: keys.ann });
+
+      assert.deepEqual(
+        [status, json.error.message, json.error.param, json.error.code],
+        [400, "body must be object", null, "invalid_request"],
+      );
+    }
+  });
 });
 
 /** The events of an item with one part that comes in so many deltas. */
