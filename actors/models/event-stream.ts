@@ -328,7 +328,8 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
 
   /** Passes on what was read. */
   #flush(isLast = false): void {
-    const thought = this.#soundThought.take(this.#thought, isLast);
+    // The thought is over where words stand behind it: half a character at its end is not told behind them.
+    const thought = this.#soundThought.take(this.#thought, isLast || this.#said !== "");
     const said = this.#soundSaid.take(this.#said, isLast);
     this.#thought = "";
     this.#said = "";
