@@ -1,4 +1,4 @@
-import { type BigIntStats, readdirSync, readFileSync, statSync } from "node:fs";
+import { type BigIntStats, closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { manifestBytesMax } from "../bounds.ts";
@@ -70,7 +70,7 @@ export function readManifestFile(path: string, now: () => number): Manifest | nu
   const name = basename(fileName, extension);
   // It may also be a pipe.
   if (!extensions.includes(extension))
-    return statSync(path).isDirectory() ? null : parseNamed(readFileSync(path), null, fileName);
+    return statSync(path).isDirectory() ? null : parseNamed(readBounded(path, fileName), null, fileName);
   if (!isManifestName(name)) refuseFile(fileName, unnameable);
   return openManifestDirectory(dirname(path), now).get(name);
 }
@@ -128,12 +128,31 @@ function findFile(directory: string, name: string): FoundFile | null {
 }
 
 function readBytes(directory: string, file: FoundFile): Uint8Array {
-  if (file.bytes > manifestBytesMax) refuseFile(file.name, `it is longer than ${manifestBytesMax} bytes`);
+  if (file.bytes > manifestBytesMax) refuseTooLong(file.name);
   try {
     return readFileSync(join(directory, file.name));
   } catch (cause) {
     return refuseFile(file.name, "it cannot be read", cause);
   }
+}
+
+/** What need not be a file has no length that could be asked for, and perhaps no end. */
+function readBounded(path: string, fileName: string): Uint8Array {
+  const bytes = Buffer.alloc(manifestBytesMax + 1);
+  const file = openSync(path, "r");
+  try {
+    let length = 0;
+    for (let read = 1; read > 0 && length < bytes.length; length += read)
+      read = readSync(file, bytes, length, bytes.length - length, null);
+    if (length > manifestBytesMax) refuseTooLong(fileName);
+    return bytes.subarray(0, length);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function refuseTooLong(file: string): never {
+  return refuseFile(file, `it is longer than ${manifestBytesMax} bytes`);
 }
 
 function manifestNames(files: readonly string[]): string[] {

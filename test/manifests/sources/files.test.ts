@@ -1,13 +1,22 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { builtInRoutes } from "../../../actors/models/built-in-routes.ts";
 import { manifestBytesMax } from "../../../manifests/bounds.ts";
 import { compile } from "../../../manifests/compile/compile.ts";
 import { isManifestName } from "../../../manifests/fields/names.ts";
-import { bundledManifests, openManifestDirectory } from "../../../manifests/sources/files.ts";
+import { bundledManifests, openManifestDirectory, readManifestFile } from "../../../manifests/sources/files.ts";
 import { tempDir } from "../../support/temp.ts";
 import { plainSource, problemsOf, registries } from "../support.ts";
 
@@ -113,6 +122,12 @@ test("what is no file is neither listed nor waited for, and a circle of links is
   assert.equal(layer.get("pipe"), null);
   assert.deepEqual([...layer.names()].sort(), ["a", "b", "loop"]);
   assert.equal(problemsOf(() => layer.get("loop"))[0]?.msg, "loop.yaml: it cannot be read.");
+});
+
+test("what has no end is read as far as a manifest may be long", { skip: !existsSync("/dev/zero") }, () => {
+  const [problem] = problemsOf(() => readManifestFile("/dev/zero", Date.now));
+
+  assert.equal(problem?.msg, `zero: it is longer than ${manifestBytesMax} bytes.`);
 });
 
 test("names that could leave a directory or a key are no names", () => {
