@@ -4,7 +4,11 @@ import { errorText, problemLines } from "../../governance/settings/problem-lines
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { readManifestFile } from "../../manifests/sources/files.ts";
+import { currentRevision, schemaBehind } from "../../storage/migrate.ts";
 import { openReadOnly } from "../../storage/read-only.ts";
+import type { StoreConfig } from "../../storage/store/config.ts";
+import type { Migration } from "../../storage/store/migration.ts";
+import { allMigrations } from "../all-migrations.ts";
 import { loadDeployment } from "../deployment.ts";
 import { NotOnRecord } from "../replay/recorded-run.ts";
 import { type Replay, replayRun } from "../replay/replay.ts";
@@ -49,6 +53,10 @@ export const replayCommand: Command = {
     } catch (error) {
       if (error instanceof NotOnRecord) return failed(1, error.code, error.message);
       if (!(error instanceof SvcError)) throw error;
+      if (error.code === "storage_unavailable") {
+        const problem = await schemaProblem(config, allMigrations(deployment.plugins));
+        if (problem !== null) return failed(1, "schema_behind", problem);
+      }
       const lines = error.code === "invalid_manifest" ? problemLines(error) : [errorText(error)];
       return failed(1, error.code, [`${runId} cannot be made again:`, ...lines.map((line) => `  ${line}`)].join("\n"));
     } finally {
@@ -56,6 +64,17 @@ export const replayCommand: Command = {
     }
   },
 };
+
+/** Why this version cannot read a database that another one has left; null when its schema is not what is wrong. */
+async function schemaProblem(config: StoreConfig, needed: readonly Migration[]): Promise<string | null> {
+  try {
+    if (!(await schemaBehind(config, needed))) return null;
+    const bringsUp = config.engine === "sqlite" ? "svc serve or svc migrate brings" : "svc migrate brings";
+    return `The database is at revision ${await currentRevision(config)}, which is behind: ${bringsUp} it up to date.`;
+  } catch {
+    return null;
+  }
+}
 
 /** The manifest of a file, or why there is none. */
 function readManifest(path: string, { env }: CommandIo): Manifest | Outcome {

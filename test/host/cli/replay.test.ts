@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import { replayCommand } from "../../../host/cli/replay.ts";
+import { migrate } from "../../../storage/migrate.ts";
+import type { StoreConfig } from "../../../storage/store/config.ts";
 import { calls, chunk, gate, inTurn, says, startChat, turn } from "../../support/chat.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { MockModel } from "../../support/mock-model.ts";
@@ -323,6 +325,17 @@ describe("svc replay", () => {
       assert.equal((await run(replayCommand, argv, keyless())).code, 2, argv.join(" "));
     const nowhere = await runJson(replayCommand, [id], { SVC_DATA_DIR: tempDir(atEnd) });
     assert.deepEqual([nowhere.code, nowhere.answer.error], [1, "no_store"]);
+  });
+
+  test("says of a database that an older version has left how it is brought up to date", async () => {
+    const dataDir = tempDir(atEnd);
+    const config: StoreConfig = { engine: "sqlite", path: join(dataDir, "svc.db") };
+    await migrate(config, { target: "0046", downgrade: false });
+
+    const { code, answer } = await runJson(replayCommand, ["some-run"], { SVC_DATA_DIR: dataDir });
+
+    assert.deepEqual([code, answer.error], [1, "schema_behind"]);
+    assert.match(String(answer.message), /at revision 0046, which is behind: svc serve or svc migrate brings it up/);
   });
 
   test("tells of a run that is under way how far it has come", async () => {
