@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { errorText } from "../../../governance/settings/problem-lines.ts";
 import {
   type Command,
   type CommandArgs,
@@ -39,7 +40,11 @@ export function chaosCommand(program: Program, plugin: string): Command {
       const kills = count(args, "kills", 0);
       const given = textOption(args, "dir", "");
       const dir = given === "" ? mkdtempSync(join(tmpdir(), "svc-chaos-")) : resolve(given);
-      mkdirSync(dir, { recursive: true });
+      try {
+        mkdirSync(dir, { recursive: true });
+      } catch (error) {
+        return failed(2, "no_directory", `No directory can be made at ${dir}: ${errorText(error)}`);
+      }
       if (readdirSync(dir).length > 0)
         return failed(2, "not_empty", `${dir} is not empty, and svc chaos kills only what it has made itself.`);
       try {

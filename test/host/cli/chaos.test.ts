@@ -1,6 +1,6 @@
 // svc chaos: a server of its own is killed again and again, and what it has is held against what was promised.
 import assert from "node:assert/strict";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { chaosOf } from "../../support/chaos.ts";
@@ -42,6 +42,18 @@ describe("svc chaos", () => {
 
     assert.deepEqual([code, answer.error], [2, "not_empty"]);
     assert.deepEqual(readdirSync(dir), ["data"]);
+  });
+
+  test("a place where no directory can be made is a mistake of the call, and left as it is", async () => {
+    const path = join(tempDir(atEnd), "a file");
+    writeFileSync(path, "somebody's");
+
+    for (const dir of [path, join(path, "below")]) {
+      const { code, answer } = await chaosOf(["--dir", dir]);
+
+      assert.deepEqual([code, answer.error], [2, "no_directory"]);
+    }
+    assert.equal(readFileSync(path, "utf8"), "somebody's");
   });
 
   test("numbers that are none are refused", async () => {
