@@ -47,6 +47,7 @@ function problemsOfNames({ method, path, params, query, headers }: Route): strin
   const where = `the route ${method} ${path}`;
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => String(name));
   return [
+    ...(new Set(inPath).size < inPath.length ? [`${where}, which has one name for two parts of its path`] : []),
     ...inPath
       .filter((name) => !Object.hasOwn(propertiesOf(params), name))
       .map((name) => `${where}, whose params have no ${name}`),

@@ -48,7 +48,10 @@ function orNull(check: Check): Check {
 
 function list(check: Check): Check {
   return (value, where) =>
-    Array.isArray(value) ? value.flatMap((item, at) => check(item, `${where}[${at}]`)) : [`${where} must be a list`];
+    // An item that was left out is looked at too.
+    Array.isArray(value)
+      ? Array.from(value).flatMap((item, at) => check(item, `${where}[${at}]`))
+      : [`${where} must be a list`];
 }
 
 function map(names: RegExp, check: Check): Check {
@@ -88,7 +91,14 @@ const access: Check = (value, where) =>
   typeof value === "string"
     ? oneOf(["public", "docs", "authenticated", "chat:read", "chat:write"])(value, where)
     : scopes(value, where);
-const reply = object({ status: count, contentType: text, description: text, schema: orNull(json) });
+const reply = object({
+  status: count,
+  contentType: text,
+  description: text,
+  schema: orNull(json),
+  example: orNull(is("a text or an object", (value) => typeof value === "string" || isObject(value))),
+  events: list(object({ component: text, schema: json, line: orNull(text) })),
+});
 const route = object({
   method: oneOf(["GET", "POST", "PUT", "PATCH", "DELETE"]),
   path: form(/^(\/([A-Za-z0-9._~-]+|\{\w+\}))+$/),
@@ -100,6 +110,7 @@ const route = object({
     "false, as only what is said to an agent is for callers without credentials",
     (value) => value === false,
   ),
+  drives: orNull(oneOf(["thread", "turn"])),
   params: orNull(json),
   query: orNull(json),
   headers: orNull(json),
@@ -110,17 +121,25 @@ const route = object({
   otherReplies: list(reply),
   fails: list(is("a code of bus/errors.ts", (value) => Object.hasOwn(errorTable, String(value)))),
   refusal: callable,
+  challenge: orNull(callable),
+  admit: orNull(callable),
   handle: callable,
 });
 const tool = object({
   name: form(/^[A-Za-z0-9_-]{1,64}$/),
   description: text,
   parameters: json,
+  told: optional(json),
+  strict: optional(flag),
   effect: oneOf(toolEffects),
   risk: oneOf(toolRisks),
   workspace: flag,
   timeoutMs: count,
   execute: callable,
+  resume: optional(callable),
+  preview: optional(callable),
+  foresee: optional(callable),
+  find: optional(callable),
 });
 const kind = object({
   kind: form(/^[a-z][a-z0-9_-]{0,31}$/),

@@ -165,6 +165,16 @@ test("what a plugin exports is looked at, field by field", async () => {
       "plugin.settings[0].default must be plain data, null for none",
     ],
     ["routes: [{ ...get('/x'), fails: ['made_up'] }]", "plugin.routes[0].fails[0] must be a code of bus/errors.ts"],
+    ["routes: [{ ...get('/x'), drives: 'what' }]", "plugin.routes[0].drives must be one of thread, turn"],
+    ["routes: [{ ...get('/x'), admit: 5 }]", "plugin.routes[0].admit must be a function"],
+    ["routes: [{ ...get('/x'), challenge: 'x' }]", "plugin.routes[0].challenge must be a function"],
+    [
+      "routes: [{ ...get('/x'), reply: { ...get('/x').reply, events: 'x' } }]",
+      "plugin.routes[0].reply.events must be a list",
+    ],
+    ["tools: [{ ...tool('x'), resume: 5 }]", "plugin.tools[0].resume must be a function"],
+    ["tools: [{ ...tool('x'), told: 'x' }]", "plugin.tools[0].told must be an object"],
+    ["tools: [, tool('x')]", "plugin.tools[0] must be an object"],
     ["migrations: [making('0020')]", "the revision 0020 must be shaped_ and four digits"],
     [
       "migrations: [{ revision: 'shaped_0001', name: 'x', up: [1], down: [] }]",
@@ -200,6 +210,7 @@ test("a schema that nothing can be held against is told, with the route or tool 
     ["params: { type: 'object', properties: { id: 5 } }", "GET /x/{id}, whose params is no JSON Schema: "],
     ["params: { type: 'object', properties: { other: {} } }", "GET /x/{id}, whose params have no id"],
     ["params: null", "GET /x/{id}, whose params have no id"],
+    ["path: '/x/{id}/{id}'", "GET /x/{id}/{id}, which has one name for two parts of its path"],
     [
       "reply: { ...get('/y').reply, schema: { type: 5 } }",
       "GET /x/{id}, whose reply is no JSON Schema: schema/type must",
