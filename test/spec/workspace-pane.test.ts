@@ -620,15 +620,20 @@ describe("the workspace pane", () => {
     await write("ended", "b", "x");
     await server.post("/chat/workspace/write", { thread_id: "ended", path: "c", content: "theirs" }, as("other"));
     await write("ended-shared", "ours", "x", { manifest: "shared" });
+    // Its rows are gone, or there never were any.
+    put("unbegun", "a", "x");
     const erase = (thread: string) => server.request("DELETE", `/chat/history/${thread}`, as());
 
-    const done = [await erase("ended"), await erase("ended-shared"), await erase("never")];
+    const done = [await erase("ended"), await erase("ended-shared"), await erase("never"), await erase("unbegun")];
 
     assert.deepEqual(
       done.map(({ status }) => status),
-      [200, 200, 200],
+      [200, 200, 200, 200],
     );
-    assert.deepEqual([existsSync(dirOf("ended")), existsSync(outside)], [false, true]);
+    assert.deepEqual(
+      [dirOf("ended"), dirOf("unbegun"), outside].map((path) => existsSync(path)),
+      [false, false, true],
+    );
     assert.deepEqual(await pathsOf("ended"), []);
     assert.deepEqual((await file("ended", "c", "other")).json.content, "theirs");
     assert.ok((await pathsOf("ended-shared", { manifest: "shared" })).includes("ours"));

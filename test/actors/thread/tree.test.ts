@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { loadBranch } from "../../../actors/log/branch.ts";
+import { BranchCopy } from "../../../actors/thread/branch-copy.ts";
 import { threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { tenantSql } from "../../../storage/store/statements.ts";
@@ -277,6 +278,18 @@ for (const dialect of dialects)
       assert.equal(copied, 20);
       assert.ok(batches.length >= 5, `characters of the batches: ${batches}`);
       assert.ok(Math.max(...batches) <= 6 * content.length, `characters of the batches: ${batches}`);
+    });
+
+    test("what of a copy waits to be written is counted anew behind each page", async () => {
+      const { thread_key, uid } = await threadOf("counted", [{ parent: -1, content: "x".repeat(1_000) }]);
+      const copy = new BranchCopy(tenant, { thread_key: await reserveThreadKeys(store.system, 1), uid }, uid, false);
+      for (const event of await readAll(thread_key)) copy.take(event);
+
+      const before = [copy.waiting, copy.waitingChars >= 1_000];
+      const { length } = copy.takeOps();
+
+      assert.deepEqual([before, length], [[1, true], 1]);
+      assert.deepEqual([copy.waiting, copy.waitingChars], [0, 0]);
     });
 
     test("a branch is found as ranges, however often it was left, over pages of any size", async () => {

@@ -62,6 +62,19 @@ describe("signed deliveries", () => {
     assert.equal(read?.delivery, "msg_p5jXN8AQM9LWM0D4loKWxJek");
   });
 
+  test("TRIG-007 a delivery is good up to the millisecond at which it is stale", () => {
+    const headers = {
+      "webhook-id": "msg_1",
+      "webhook-timestamp": timestamp,
+      "webhook-signature": sign("msg_1", timestamp),
+    };
+    const at = (nowMs: number) => readSigned({ scheme: "standard" }, keys, headers, body, nowMs);
+    const staleAt = at(now)?.staleAt ?? 0;
+
+    assert.equal(at(staleAt - 1)?.key, "msg_1");
+    assert.equal(at(staleAt), null);
+  });
+
   test("TRIG-007 what is not signed, stale, early or without an id is nothing", () => {
     assert.equal(standard({}, Buffer.from('{"type":"other"}')), null);
     assert.equal(standard({ "webhook-id": "msg_2" }), null);

@@ -24,6 +24,8 @@ for (const [what, text] of [
   ["a number in another spelling", encoded('[1.0,"a"]')],
   ["a fraction", encoded('[1.5,"a"]')],
   ["a number that is not safe", encoded('[9007199254740993,"a"]')],
+  ["the first number that is not safe", writeCursor([2 ** 53, "a"])],
+  ["a number that no column has", writeCursor([1e300, "a"])],
   ["types in another order", encoded('["a",1]')],
   ["too few parts", encoded("[1]")],
   ["too many parts", encoded('[1,"a",2]')],
