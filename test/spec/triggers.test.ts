@@ -178,15 +178,22 @@ describe("triggers", () => {
       atEnd,
       env: { ...server.environment, SVC_DATA_DIR: tempDir(atEnd), SVC_IDEMPOTENCY_TTL_SECONDS: "0.001" },
     });
-    const body = JSON.stringify({ type: "seen by others" });
     // Of a sender whose clock is ahead.
-    const headers = signed(fresh(), body, secret, Math.floor(Date.now() / 1000) + 200);
+    const at = Math.floor(Date.now() / 1000) + 200;
 
-    const first = await send("deploys", headers, body, short);
-    const again = await send("deploys", headers, body, short);
+    for (const [type, status] of [
+      ["seen by others", 202],
+      // It is ignored.
+      ["ping", 200],
+    ] as const) {
+      const body = JSON.stringify({ type });
+      const headers = signed(fresh(), body, secret, at);
+      const first = await send("deploys", headers, body, short);
+      const again = await send("deploys", headers, body, short);
 
-    assert.equal(first.status, 202);
-    assert.deepEqual([again.text, again.headers["idempotent-replayed"]], [first.text, "true"]);
+      assert.equal(first.status, status);
+      assert.deepEqual([again.text, again.headers["idempotent-replayed"]], [first.text, "true"]);
+    }
   });
 
   test("TRIG-005 TRIG-008 many at once make one run; who is not answered like the first is told to come back", async () => {
