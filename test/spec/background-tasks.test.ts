@@ -346,8 +346,17 @@ describe("tasks in the background", () => {
     mock.answer("worker", inTurn(calls(sum), { text: "Counted." }));
     mock.answer("other", says("one two three four five", never));
     const stream = await server.stream("/chat/stream", turn("lead", "go", { thread_id: thread }), as("alice"));
-    await stream.until("approval_required");
-    await eventually("the words of the task", async () => mock.requests.at(-1)?.model === "other");
+    const begun = new Map<string, string>();
+    for (let isAsked = false; !isAsked || !begun.has("second"); ) {
+      const { name, json } = (await stream.next()) as Frame;
+      if (name === "subagent_start") begun.set(json.data.agent, json.data.thread_id);
+      isAsked ||= name === "approval_required";
+    }
+    const child = begun.get("second")?.slice("acme:".length);
+    const listening = await server.listen(`/chat/stream/${child}`, as("alice"));
+    // What it has said by now is counted.
+    for (let words = ""; !words.includes("five"); ) words = JSON.stringify((await listening.next())?.json);
+    listening.close();
 
     await server.post("/chat/abort", { thread_id: thread }, as("alice"));
     const used = await eventually("a budget that nobody holds anything of", async () => {
