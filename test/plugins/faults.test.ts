@@ -38,6 +38,8 @@ const results: Readonly<Record<string, string>> = {
   kind: '({ wait: { kind: "question" } })',
   promise: "Promise.resolve({})",
   getter: '({ get text() { throw new Error("no text today"); } })',
+  rejection: 'Promise.reject(new Error("not today"))',
+  "late-getter": 'Promise.resolve({ get text() { throw new Error("no text today"); } })',
 };
 
 const faulty = file(`import { Type } from "typebox";

@@ -426,10 +426,16 @@ describe("the workspace pane", () => {
     const up = await change("rename_folder", "depths", { path: "c/d", to_path: "d" });
     const down = await change("rename_folder", "depths", deeper);
 
+    // Somebody else has made it too deep; that it lies elsewhere makes it no deeper.
+    put("depths", `deep/${chain(70)}`, "x");
+    const asDeep = await change("rename_folder", "depths", { path: "deep", to_path: "elsewhere" });
+
+    assert.equal(asDeep.status, 200);
     assert.deepEqual(code(refused), [400, "invalid_path"]);
     assert.deepEqual([sideways.status, up.status, down.status], [200, 200, 200]);
     assert.deepEqual((await file("depths", `e/${chain(63)}`)).json.content, "x");
-    assert.deepEqual((await change("delete_folder", "depths", { path: "e" })).status, 200);
+    for (const path of ["e", "elsewhere"])
+      assert.deepEqual((await change("delete_folder", "depths", { path })).status, 200);
     assert.deepEqual(await pathsOf("depths"), ["c/"]);
   });
 

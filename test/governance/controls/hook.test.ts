@@ -25,8 +25,9 @@ function tool(name: string) {
 /** A control of a hook, with what was counted and what has failed. */
 function hooked(hook: Omit<ToolHook, "name">) {
   const sim = new Sim(1);
+  const env = sim.env();
   const failures: string[] = [];
-  const make = hookControl({ name: "guard", ...hook }, sim.env(), (name, error) => {
+  const make = hookControl({ name: "guard", ...hook }, env, (name, error) => {
     failures.push(`${name}: ${(error as Error).message}`);
   });
   const counts = new Metrics();
@@ -34,7 +35,7 @@ function hooked(hook: Omit<ToolHook, "name">) {
   const budget = new RunBudget(agent.limits, 0);
   const control = make({ agent, budget, mask: new SecretMask([]), metrics } as GovernedRun) as Control;
   const degraded = async () => (await renderMetrics([counts.snapshot()], "text")).body;
-  return { sim, control, degraded, failures };
+  return { sim, control, degraded, failures, planned: () => sim.planned(env) };
 }
 
 function callOf(name: string): GovernedCall {
@@ -51,6 +52,20 @@ test("a hook denies with its reason, or lets pass, at once or later", async () =
   assert.deepEqual(await control.before?.(callOf("write_file")), denied("not on Sundays"));
   assert.deepEqual(await control.before?.(callOf("read_file")), pass);
   assert.deepEqual([control.name, control.after, failures], ["hook", undefined, []]);
+});
+
+test("a hook that has answered, or thrown, is timed no more", async () => {
+  const { control, planned } = hooked({
+    beforeTool: () => null,
+    afterTool() {
+      throw new Error("not today");
+    },
+  });
+
+  await control.before?.(callOf("read_file"));
+  await control.after?.(callOf("read_file"), { text: "42" });
+
+  assert.equal(planned(), 0);
 });
 
 test("a hook changes what is shown of a result, or leaves it", async () => {
