@@ -282,7 +282,12 @@ for (const dialect of dialects)
 
     test("what of a copy waits to be written is counted anew behind each page", async () => {
       const { thread_key, uid } = await threadOf("counted", [{ parent: -1, content: "x".repeat(1_000) }]);
-      const copy = new BranchCopy(tenant, { thread_key: await reserveThreadKeys(store.system, 1), uid }, uid, false);
+      const copy = new BranchCopy(
+        tenant,
+        { thread_key: await reserveThreadKeys(store.system, 1), uid },
+        { thread_key, uid },
+        false,
+      );
       for (const event of await readAll(thread_key)) copy.take(event);
 
       const before = [copy.waiting, copy.waitingChars >= 1_000];
