@@ -61,6 +61,7 @@ const faulty = file(`import { Type } from "typebox";
     ${Object.entries(results)
       .map(([name, result]) => `tool("faulty_${name}", () => ${result})`)
       .join(",\n")},
+    tool("faulty_endless", () => ({ text: "é".repeat(30_000_000) })),
   ] };`);
 
 describe(`a plugin with faults, on ${httpEngine}`, () => {
@@ -71,7 +72,7 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
   before(async () => {
     ({ server, mock } = await startChat(atEnd, {
       models: ["scripted"],
-      manifests: { agent: { tools } },
+      manifests: { agent: { tools }, endless: { tools: ["faulty_endless"] } },
       env: { SVC_PLUGINS: faulty },
     }));
   });
@@ -120,5 +121,17 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
       outputs.map(({ content }: { content: string }) => content),
       tools.map(() => "[tool error/internal] the tool failed"),
     );
+  });
+
+  test("a result that is too long is cut, and says how long it was", async () => {
+    mock.answer("scripted", inTurn(calls(["faulty_endless", {}]), { text: "So be it." }));
+
+    const { json } = await server.post("/chat", turn("endless", "Go on."));
+
+    const { content } = json.messages.find(({ role }: { role: string }) => role === "tool");
+    const end = "\n[cut: it had 30000000 characters]";
+    assert.equal(json.final?.content, "So be it.");
+    assert.equal(content.length, 1024 * 1024 + end.length);
+    assert.ok(content.endsWith(`é${end}`));
   });
 });

@@ -177,7 +177,7 @@ function timed<R extends ToolResult | ToolWait>(
       finish({ error: "internal", text: "the tool failed" });
     };
     const answered = (result: R): void => {
-      if (isAnswer(result)) finish(result);
+      if (isAnswer(result)) finish(bounded(result));
       else failed(new Error("the tool has answered what is no result"));
     };
     try {
@@ -188,6 +188,16 @@ function timed<R extends ToolResult | ToolWait>(
       failed(error);
     }
   });
+}
+
+/** As long as what a client may answer. Every later request of the conversation would have more of it, and every read of its history. */
+const textCharsMax = 1024 * 1024;
+
+/** What is longer is cut, and the model told so. Tools of svc's own stay below it by themselves. */
+function bounded<R extends ToolResult | ToolWait>(result: R): R {
+  if (!("text" in result) || result.text.length <= textCharsMax) return result;
+  const { text } = result;
+  return { ...result, text: `${text.slice(0, textCharsMax).toWellFormed()}\n[cut: it had ${text.length} characters]` };
 }
 
 /** A tool of a plugin in JavaScript answers whatever it likes. */
