@@ -1,16 +1,20 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { tenantSql } from "../../../storage/store/statements.ts";
-import type { Store, TenantStore } from "../../../storage/store/store.ts";
+import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import {
   type ApprovalKey,
   approvalById,
   approvalPage,
+  claimGrantOp,
   decideOps,
+  joinOps,
+  leaveOps,
   liveGrant,
   type NewApproval,
   openApproval,
 } from "../../../storage/tables/approvals.ts";
+import { openWaitOp, waitsOfRun } from "../../../storage/tables/waits.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
@@ -41,6 +45,16 @@ const request = (id: string, lastsMs: number): NewApproval => ({
   ttl_seconds: lastsMs / 1000,
   lastsMs,
 });
+
+/** A call of the run `r-<id>` begins to wait. */
+function waitFor(tenant: TenantStore, wait_id: string, approval_id: string | null = "same"): WriteOp {
+  return openWaitOp(tenant, {
+    ...{ wait_id, thread_key: 1, asked_on: 1, opened_at: 1, deadline: null, suffix: "s", run_id: `r-${wait_id}` },
+    ...{ beside: 0, kind: "approval", subject: "s", approval_id, frame: null, asked_as: null },
+    may_answer: { scopes: [], principal: null, not_principal: null },
+    call: { tool_call_id: "c", tool: "t", args: {}, control: null },
+  });
+}
 
 for (const dialect of dialects) {
   describe(`approvals on ${dialect}`, () => {
@@ -102,6 +116,41 @@ for (const dialect of dialects) {
       await after(300_000);
       assert.equal(await liveGrant(tenant, key, asker), undefined);
       assert.equal((await approvalById(tenant, "grant"))?.status, "approved");
+    });
+
+    test("what waits for a request of the same id is answered and kept by its own tenant's alone", async () => {
+      const [tenant, other] = [freshTenant(), freshTenant()];
+      for (const each of [tenant, other]) await openApproval(each, request("same", 600_000));
+      await other.write(joinOps(other, "same", "theirs", waitFor(other, "theirs")));
+
+      await tenant.write(leaveOps(tenant, "same", "aborted", waitFor(tenant, "unrelated", null)));
+      const left = [await approvalById(tenant, "same"), await approvalById(other, "same")];
+      await approve(other, "same");
+      await openApproval(tenant, { ...request("next", 600_000), call_signature: "1".repeat(64) });
+      await openApproval(other, { ...request("next", 600_000), call_signature: "1".repeat(64) });
+      await approve(other, "next");
+      await tenant.write(joinOps(tenant, "next", "own", waitFor(tenant, "own", "next")));
+
+      assert.deepEqual(
+        left.map((row) => row?.status),
+        ["denied", "pending"],
+      );
+      const stateOf = async (of: TenantStore, run: string) => (await waitsOfRun(of, run)).map(({ state }) => state);
+      assert.deepEqual(await stateOf(other, "r-theirs"), ["answered"]);
+      assert.deepEqual(await stateOf(tenant, "r-own"), ["open"]);
+    });
+
+    test("a grant is claimed by one call once it is approved, and not before", async () => {
+      const tenant = freshTenant();
+      await openApproval(tenant, { ...request("single", 600_000), one_shot: 1 });
+      const claim = (call: string) => tenant.write([claimGrantOp(tenant, "single", call)]);
+
+      await assert.rejects(claim("first"), { code: "conflict" });
+      await approve(tenant, "single");
+      await claim("first");
+      await claim("first");
+
+      await assert.rejects(claim("second"), { code: "conflict" });
     });
   });
 }
