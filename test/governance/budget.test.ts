@@ -210,3 +210,21 @@ test("DEL-005 a budget that another one lends to ends with that one's time, and 
 
   assert.deepEqual([lasting(), lasting(startedAt + 5), lasting(startedAt + own + 5)], [own, 5, own]);
 });
+
+test("what was lent is given back once, however often that is asked for", async () => {
+  const repaid: string[] = [];
+  const lender = {
+    binds: true,
+    lend: async () => ({ loan_id: "above", input_tokens: 10, output_tokens: 10, cost_usd: 0 }),
+    repay: (loanId: string) => void repaid.push(loanId),
+    count: async () => null,
+  };
+  const shared = new RunBudget(open, startedAt, null, lender);
+  const borrowed = await shared.borrow(10, 10, null);
+  assert.ok(typeof borrowed === "object" && "lent" in borrowed);
+
+  shared.repay(borrowed);
+  shared.repay(borrowed);
+
+  assert.deepEqual(repaid, ["above"]);
+});
