@@ -80,17 +80,19 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   return {};
 }
 
-/** How often it is gone through a folder in which somebody makes something meanwhile. */
+/** How often it is gone through a folder in which somebody makes something meanwhile, and how much of that is deleted. */
 const roundsMax = 20;
+const madeMax = 5_000;
 
 /** Deletes a folder whoever changes what is in it, if there is one. */
 async function eraseFolder(parent: Directory, name: string, env: Env): Promise<void> {
+  const others = { since: env.now(), made: 0 };
   for (let round = 1; ; round++) {
     const stats = await parent.look(name);
     if (stats === null) return;
     const folder = await parent.directory(name, "");
     try {
-      await empty(folder, { names: 0, files: 0 }, { env }, true);
+      await empty(folder, { names: 0, files: 0 }, { env }, others);
     } finally {
       await folder.close();
     }
@@ -156,16 +158,22 @@ async function refuseTooDeep(
 
 /**
  * Deletes what is in a folder. Each level of it holds a descriptor: what lies deeper than any path leads, as somebody else has made it, is
- * moved up before. With `leaves` it passes by what somebody else changes meanwhile.
+ * moved up before. With `others` it passes by what somebody else changes meanwhile, and refuses when that makes more than it should: a folder
+ * that is filled as fast as it is emptied has no end.
  */
-async function empty(folder: Directory, counts: Counts, place: Pick<Place, "env">, leaves = false): Promise<void> {
+async function empty(
+  folder: Directory,
+  counts: Counts,
+  place: Pick<Place, "env">,
+  others: OthersDoing | null = null,
+): Promise<void> {
   let raised: number;
 
   async function emptyBelow(directory: Directory, depth: number): Promise<void> {
     await directory.each(async (name) => {
       if (++counts.names % namesPerTurn === 0) await breathe(place.env);
       await removeFrom(directory, name, depth).catch((error) => {
-        if (!leaves || !isOthersDoing(error)) throw error;
+        if (others === null || !isOthersDoing(error)) throw error;
       });
     });
   }
@@ -173,6 +181,12 @@ async function empty(folder: Directory, counts: Counts, place: Pick<Place, "env"
   async function removeFrom(directory: Directory, name: string, depth: number): Promise<void> {
     const stats = await directory.look(name);
     if (stats === null) return;
+    if (
+      others !== null &&
+      (stats.isDirectory() ? stats.birthtimeMs : stats.ctimeMs) > others.since &&
+      ++others.made > madeMax
+    )
+      throw new ToolRefusal("interrupted", "it is in use");
     if (stats.isDirectory() && depth === depthMax) {
       if (await directory.move(name, stats, folder, place.env.id())) raised++;
       return;
@@ -192,6 +206,12 @@ async function empty(folder: Directory, counts: Counts, place: Pick<Place, "env"
     raised = 0;
     await emptyBelow(folder, 1);
   } while (raised > 0);
+}
+
+/** What others have made in a folder since it is being emptied, epoch milliseconds. */
+interface OthersDoing {
+  readonly since: number;
+  made: number;
 }
 
 /** What was deleted so far. */

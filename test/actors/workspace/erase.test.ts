@@ -9,7 +9,7 @@ import { eraseFiles } from "../../../actors/workspace/folders.ts";
 import { TenantGates } from "../../../actors/workspace/tenant-gates.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { eventually } from "../../support/eventually.ts";
-import { cleanup, tempDir } from "../../support/temp.ts";
+import { type Cleanup, cleanup, tempDir } from "../../support/temp.ts";
 
 /** What the process does over and over, with the folder or in it. */
 const writers = {
@@ -21,16 +21,23 @@ const writers = {
   "replaces files": "fs.writeFileSync(at + '/t', 'x' + i), fs.renameSync(at + '/t', at + '/f' + (i % 50))",
 };
 
+/** A process that works in a folder: seldom enough that it has a moment in which it does not. */
+function startWriter(at: string, work: string, atEnd: Cleanup): void {
+  const pause = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)";
+  const code = `const fs = require("fs"), at = ${JSON.stringify(at)}; for (let i = 0; ; i++) { ${pause}; try { ${work} } catch {} }`;
+  const child = spawn(process.execPath, ["-e", code], { cwd: at });
+  atEnd.after(() => void child.kill("SIGKILL"));
+}
+
 for (const [what, work] of Object.entries(writers))
   test(`a process that ${what} keeps no conversation from being deleted`, async (t: TestContext) => {
-    const root = tempDir(cleanup(t));
+    const atEnd = cleanup(t);
+    const root = tempDir(atEnd);
     const threads = join(root, ".svc-scopes", "acme", "threads");
     const at = join(threads, "t");
     mkdirSync(at, { recursive: true });
     for (let file = 0; file < 300; file++) writeFileSync(join(at, `old${file}`), "x");
-    const code = `const fs = require("fs"), at = ${JSON.stringify(at)}; for (let i = 0; ; i++) try { ${work} } catch {}`;
-    const child = spawn(process.execPath, ["-e", code], { cwd: at });
-    t.after(() => child.kill("SIGKILL"));
+    startWriter(at, work, atEnd);
     await eventually("its files", async () => readdirSync(at).length > 310 || undefined);
     const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
     const deps = { settings, workspaceGates: new TenantGates(4), log: pino({ level: "silent" }) };
@@ -39,6 +46,22 @@ for (const [what, work] of Object.entries(writers))
 
     assert.deepEqual(readdirSync(threads), []);
   });
+
+test("a folder that is filled as fast as it is emptied is given up, and stays in sight", async (t: TestContext) => {
+  const root = tempDir(cleanup(t));
+  const threads = join(root, ".svc-scopes", "acme", "threads");
+  mkdirSync(join(threads, "t"), { recursive: true });
+  for (let file = 0; file < 5_100; file++) writeFileSync(join(threads, "t", `f${file}`), "x");
+  const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
+  const deps = { settings, workspaceGates: new TenantGates(4), log: pino({ level: "silent" }) };
+  // All that is there was made behind the beginning of the deletion.
+  const env = { ...systemEnv(), now: () => 0 };
+
+  await assert.rejects(eraseFiles({ key: "acme:t", deps, env } as never), { code: "workspace_io_error" });
+
+  assert.deepEqual(readdirSync(threads), ["t"]);
+  assert.ok(readdirSync(join(threads, "t")).length > 0);
+});
 
 test("what a deletion that was cut off has left is deleted with the next one, and no other conversation's", async (t: TestContext) => {
   const root = tempDir(cleanup(t));
