@@ -253,12 +253,12 @@ test("only svc.ts touches the process, and so only it reads the environment, for
   assert.deepEqual(findIn(product, /from "(?:node:)?process"/, "code"), []);
 });
 
-test("time, randomness and ids come from Env, but for the entry of the store's thread, which paces itself", () => {
+test("time, randomness and ids come from Env, but where a thread begins: in that of the store, and where plugins are imported", () => {
   // What a socket is told of its own idleness counts as its use.
   const impure =
     /(?<!#socket\.)(?:\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bhrtime\b|\bMath\.random\(|\brandom(?:Bytes|UUID|Int)\(|\bset(?:Timeout|Interval|Immediate)\()/;
 
-  assert.deepEqual(findIn(without(product, "bus/env.ts", "storage/thread.ts"), impure), []);
+  assert.deepEqual(findIn(without(product, "bus/env.ts", "storage/thread.ts", "host/plugins.ts"), impure), []);
 });
 
 test("the threads of the server begin in the files that are named for it", () => {

@@ -73,7 +73,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     function ask(manifest: string, thread_suffix: string | null) {
       let isGone = false;
       let leave: () => void = () => {};
-      const heard = { text: "", ended: false };
+      const heard: { text: string; ended: boolean; failure?: unknown } = { text: "", ended: false };
       const exchange = {
         head: { headers: {} },
         onAborted(work: () => void) {
@@ -95,6 +95,7 @@ describe("the stream of a durable run that was listened to before it was accepte
           heard.text += Buffer.from(bytes).toString();
         },
         comment() {},
+        onShutdown() {},
         hold() {},
         whenDrained: (work: () => void) => work(),
         end(text: string) {
@@ -112,7 +113,9 @@ describe("the stream of a durable run that was listened to before it was accepte
         assert.ok(it.kind === "stream");
         if (!isGone) it.open(stream as unknown as EventStream);
       });
-      opened.catch(() => {});
+      opened.catch((error) => {
+        heard.failure = error;
+      });
       const go = (): void => {
         isGone = true;
         leave();
@@ -124,7 +127,8 @@ describe("the stream of a durable run that was listened to before it was accepte
     async function talk(manifest: string, thread_suffix: string | null) {
       reads = 0;
       const { heard } = ask(manifest, thread_suffix);
-      while (!heard.ended) await sim.advance(10);
+      while (!heard.ended && heard.failure === undefined) await sim.advance(10);
+      assert.equal(heard.failure, undefined);
       const lines = heard.text
         .replaceAll(/[0-9a-f]{32}/g, "T")
         .replaceAll(/"evt[^"]*"/g, '"E"')
