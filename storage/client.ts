@@ -39,16 +39,19 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
   /** When the turn's first read was made. */
   let turnAt: number | null = null;
   let closed = false;
+  /** Reads that wait for a turn of their own, the oldest first. */
+  const waiting: (() => void)[] = [];
   function endTurn(): void {
     turnAt = null;
+    waiting.shift()?.();
   }
   return createStore({
     inOrder: true,
     write: (ops, deadlineMs, onLate) => remote.write(ops, deadlineMs, onLate),
     async read(statement, params) {
       let now = env.monotonic();
-      while (turnAt !== null && now - turnAt > turnMs) {
-        await new Promise<void>((resolve) => env.defer(resolve));
+      if (turnAt !== null && now - turnAt > turnMs) {
+        await new Promise<void>((resolve) => waiting.push(resolve));
         if (closed) throw new SvcError("storage_unavailable");
         now = env.monotonic();
       }
@@ -66,6 +69,7 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
     check: () => remote.check(),
     close() {
       closed = true;
+      for (const go of waiting.splice(0)) go();
       remote.close();
       reader.close();
       longReads.close();

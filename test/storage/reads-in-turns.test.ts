@@ -45,4 +45,26 @@ describe("reads of one turn of the event loop", () => {
     assert.ok(turns >= 3 && turns < reads, `${turns} turns`);
     assert.ok((await turnsDuringReads(20)) >= reads - 2);
   });
+
+  test("that wait get a turn each, in order, and what still waits when the store is closed is refused", async () => {
+    let nowMs = 0;
+    // Each look at the clock takes longer than a turn may.
+    const env: Env = { ...systemEnv(), monotonic: () => (nowMs += 10) };
+    const store = openStore(env, running.config, running.thread.attach());
+    const order: number[] = [];
+    const asked = Array.from({ length: 40 }, async (_, at) => {
+      await readParents(store.tenant("turns"), 1, 10, 10);
+      order.push(at);
+      if (at === 20) store.close();
+    });
+
+    const ended = await Promise.allSettled(asked);
+
+    assert.deepEqual(
+      order,
+      Array.from({ length: 21 }, (_, at) => at),
+    );
+    for (const { status, ...rest } of ended.slice(21))
+      assert.deepEqual([status, (rest as PromiseRejectedResult).reason.code], ["rejected", "storage_unavailable"]);
+  });
 });
