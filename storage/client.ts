@@ -39,18 +39,28 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
   /** When the turn's first read was made. */
   let turnAt: number | null = null;
   let closed = false;
-  /** Reads that wait for a turn of their own, the oldest first. */
+  /** Reads that wait for another turn, the oldest first. */
   const waiting: (() => void)[] = [];
+  function isLong(now: number): boolean {
+    return turnAt !== null && now - turnAt > turnMs;
+  }
+  /** The oldest go on, each once what the one before was read for is done, as long as the turn has not taken long. */
+  function goOn(): void {
+    if (waiting.length === 0 || isLong(env.monotonic())) return;
+    waiting.shift()?.();
+    // A tick that a promise's step asks for comes when no more such steps are left.
+    if (waiting.length > 0) queueMicrotask(() => process.nextTick(goOn));
+  }
   function endTurn(): void {
     turnAt = null;
-    waiting.shift()?.();
+    goOn();
   }
   return createStore({
     inOrder: true,
     write: (ops, deadlineMs, onLate) => remote.write(ops, deadlineMs, onLate),
     async read(statement, params) {
       let now = env.monotonic();
-      if (turnAt !== null && now - turnAt > turnMs) {
+      if (isLong(now)) {
         await new Promise<void>((resolve) => waiting.push(resolve));
         if (closed) throw new SvcError("storage_unavailable");
         now = env.monotonic();

@@ -46,6 +46,33 @@ describe("reads of one turn of the event loop", () => {
     assert.ok((await turnsDuringReads(20)) >= reads - 2);
   });
 
+  test("that wait for a turn that others have made long go on together in the next", async () => {
+    let nowMs = 0;
+    const env: Env = { ...systemEnv(), monotonic: () => nowMs };
+    const store = openStore(env, running.config, running.thread.attach());
+    await readParents(store.tenant("turns"), 1, 10, 10);
+    nowMs += 50;
+    let done = 0;
+    let left = 0;
+    const asked = Array.from({ length: 40 }, async () => {
+      await readParents(store.tenant("turns"), 1, 10, 10);
+      // What a read is for takes time too: three of 3 ms fit into a turn.
+      if (done >= 20) nowMs += 3;
+      done++;
+    });
+    const perTurn: number[] = [];
+    const look = () => {
+      if (done > left) perTurn.push(done - left);
+      left = done;
+      if (done < asked.length) setImmediate(look);
+    };
+    setImmediate(look);
+    await Promise.all(asked);
+    store.close();
+
+    assert.deepEqual(perTurn.slice(0, 3), [23, 3, 3]);
+  });
+
   test("that wait get a turn each, in order, and what still waits when the store is closed is refused", async () => {
     let nowMs = 0;
     // Each look at the clock takes longer than a turn may.
