@@ -17,6 +17,7 @@ const answerMax = 16 * 1024 * 1024;
 /** Counted for a data line beside its text. */
 const lineOverhead = 64;
 const none: Buffer = Buffer.alloc(0);
+const blankLine: Buffer = Buffer.from("\n\n");
 const carryBytesMin = 512;
 const carryBytesKept = 64 * 1024;
 /** Fields that change with every event cannot be learned around; it is tried again after this many. */
@@ -95,7 +96,8 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   /** Takes what the socket gave. Throws ChunkError; what was said before is passed on all the same. */
   push(chunk: Buffer): void {
     const bytes = this.#afterReturn || chunk.includes(0x0d) ? this.#plainLineEnds(chunk) : chunk;
-    const end = bytes.lastIndexOf(0x0a) + 1;
+    // Most chunks are whole lines.
+    const end = bytes[bytes.length - 1] === 0x0a ? bytes.length : bytes.lastIndexOf(0x0a) + 1;
     if (end === 0) {
       this.#keep(bytes);
       return;
@@ -112,7 +114,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   /** The body is over. Throws ChunkError when it was cut off. */
   end(): ModelReply {
     // The last event need not be closed by a blank line.
-    this.push(Buffer.from("\n\n"));
+    this.push(blankLine);
     this.#flush(true);
     return this.reply();
   }
@@ -239,7 +241,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
 
   /** The text up to `end` of `bytes`, behind what was kept. */
   #withCarry(bytes: Buffer, end: number): string {
-    if (this.#carryBytes === 0) return textOf(bytes.subarray(0, end));
+    if (this.#carryBytes === 0) return textOf(end === bytes.length ? bytes : bytes.subarray(0, end));
     const lines = Buffer.concat([this.#carry.subarray(0, this.#carryBytes), bytes.subarray(0, end)]).toString("utf8");
     this.#carryBytes = 0;
     if (this.#carry.length > carryBytesKept) this.#carry = none;

@@ -3,10 +3,12 @@
 // and the log say the same.
 
 const replacement = "\uFFFD";
+/** What may have to be replaced: nearly all text has none of it, and is looked at a character at a time only where it has. */
+const suspect = /[\0\ud800-\udfff]/;
 
 /** The text with U+FFFD in the place of each NUL and each half of a surrogate pair. */
 export function soundText(text: string): string {
-  return text.replaceAll("\0", replacement).toWellFormed();
+  return suspect.test(text) ? text.replaceAll("\0", replacement).toWellFormed() : text;
 }
 
 /** JSON text that means sound text, its escapes too. What is no JSON is made sound as the text that it is. */
@@ -30,6 +32,7 @@ export class SoundPieces {
 
   /** As much of the text as can be told, "" when that is nothing; with `isLast` all of it. */
   take(piece: string, isLast: boolean): string {
+    if (this.#half === "" && !suspect.test(piece)) return piece;
     const text = this.#half + piece;
     const cut = !isLast && endsInHalf(text) ? text.length - 1 : text.length;
     this.#half = text.slice(cut);
