@@ -1,6 +1,8 @@
 // JSON of unknown origin: what two parsers might read differently, what later code might trip over, and what would keep the
 // thread busy, is refused and never guessed at. The text is read once before anything is made of it, and no further than to the
-// first fault.
+// first fault: quickly where it is plain, and closely where it is not.
+
+import { countMembers, type JsonBounds, membersIfPlain } from "./plain-json.ts";
 
 /** Objects and lists within each other. */
 const depthMax = 64;
@@ -30,7 +32,18 @@ export interface JsonRules {
 
 /** The value of a JSON text. Throws JsonFault. */
 export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
-  checkStructure(text, rules);
+  const { refusedKeys = noKeys, membersMax = membersMaxDefault } = rules;
+  const bounds = { refusedKeys, depthMax, membersMax, objectMembersMax, valuesMax };
+  const members = membersIfPlain(text, bounds);
+  try {
+    if (members !== null) {
+      const value: unknown = JSON.parse(text);
+      if (countMembers(value) === members) return value;
+    }
+  } catch {
+    // What is wrong first, the close look says.
+  }
+  checkStructure(text, bounds);
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -62,8 +75,7 @@ const firstLetters: readonly number[] = [0x74, 0x66, 0x6e];
  * Throws for depth, amount, keys that are there twice or lead to prototypes, numbers that would not be exact or finite, NUL and
  * lone surrogates. Only texts that JSON.parse takes are judged rightly; others it may pass on to it.
  */
-function checkStructure(text: string, rules: JsonRules): void {
-  const { refusedKeys = noKeys, membersMax = membersMaxDefault } = rules;
+function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds): void {
   if (!text.isWellFormed()) throw new JsonFault("has half of a surrogate pair in a text");
   // The keys of each object that is open, null for a list.
   const open: (Set<string> | null)[] = [];

@@ -91,6 +91,63 @@ describe("how much a JSON text may hold (decision 74)", () => {
   });
 });
 
+/** Texts that are nearly JSON: a value with a few characters replaced, left out or put in. */
+const nearlyJson = fc
+  .record({
+    value: fc.jsonValue({ maxDepth: 4 }),
+    edits: fc.array(
+      fc.record({
+        at: fc.nat(400),
+        cut: fc.nat(2),
+        put: fc.constantFrom(
+          ...["", '"', ",", ":", "{", "}", "[", "]", "0", "-", ".", "e9", "9".repeat(16), " ", '"a":1,', "true", "\0"],
+        ),
+      }),
+      { maxLength: 3 },
+    ),
+  })
+  .map(({ value, edits }) => {
+    let text = JSON.stringify(value);
+    for (const { at, cut, put } of edits) {
+      const from = text.length === 0 ? 0 : at % text.length;
+      text = text.slice(0, from) + put + text.slice(from + cut);
+    }
+    return text;
+  });
+
+test("a text that is plain is taken and refused like one that has to be looked at closely", () => {
+  const rules = fc.record({
+    membersMax: fc.integer({ min: 0, max: 12 }),
+    refusedKeys: fc.constantFrom(new Set<string>(), new Set(["a", ""])),
+  });
+  const outcome = (text: string, of: JsonRules): unknown => {
+    const fault = faultOf(text, of);
+    return fault === "" ? parseStrictJson(text, of) : fault;
+  };
+  fc.assert(
+    fc.property(nearlyJson, rules, (text, of) => {
+      // The escape in the second one is the letter of the first.
+      assert.deepEqual(outcome(`["z",${text}]`, of), outcome(`["\\u007a",${text}]`, of));
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+test("a text is at most 64 deep, however plain it is", () => {
+  const nested = (depth: number) => `${'[{"a":'.repeat(depth / 2)}0${"}]".repeat(depth / 2)}`;
+
+  assert.equal(faultOf(nested(64)), "");
+  assert.equal(faultOf(nested(66)), "is nested deeper than 64");
+  assert.equal(faultOf(`[${nested(64)}]`), "is nested deeper than 64");
+});
+
+test("of a key that is there twice the name is told, however plain the text is", () => {
+  assert.equal(faultOf('{"a":1,"b":{"a":1},"a":2}'), 'has the key "a" twice in one object');
+  assert.equal(faultOf('[{"a":1},{"a":1,"b":[{"c":1,"c":1}]}]'), 'has the key "c" twice in one object');
+  assert.match(faultOf('{"__proto__":1}'), /__proto__/);
+  assert.match(faultOf('{"a":{"constructor":1}}', { refusedKeys: new Set(["constructor"]) }), /constructor/);
+});
+
 function membersIn(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
   const below = Object.values(value).reduce((sum: number, item) => sum + membersIn(item), 0);

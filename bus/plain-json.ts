@@ -1,0 +1,103 @@
+/** What a JSON text may hold at most. */
+export interface JsonBounds {
+  readonly refusedKeys: ReadonlySet<string>;
+  readonly depthMax: number;
+  readonly membersMax: number;
+  readonly objectMembersMax: number;
+  readonly valuesMax: number;
+}
+
+const quote = 0x22;
+const comma = 0x2c;
+const point = 0x2e;
+const digit0 = 0x30;
+const digit9 = 0x39;
+const openList = 0x5b;
+const closeList = 0x5d;
+const openObject = 0x7b;
+const closeObject = 0x7d;
+const exponent = 0x45;
+const smallExponent = 0x65;
+const letterF = 0x66;
+const letterN = 0x6e;
+const letterT = 0x74;
+/** With fewer digits a whole number is exact. */
+const exactDigits = 15;
+const notInObject = -1;
+
+/**
+ * How many members the objects of a JSON text have together, where its keys are within bounds and nothing in it can be misread; null
+ * where it has to be looked at closely: for an escape, a fraction, an exponent, a long number, or a fault. Whether a key is there
+ * twice it does not say: then the value that is made of the text has fewer. A third of what the close look costs.
+ */
+export function membersIfPlain(text: string, bounds: JsonBounds): number | null {
+  if (text.includes("\\") || !text.isWellFormed()) return null;
+  const { refusedKeys, depthMax, membersMax, objectMembersMax, valuesMax } = bounds;
+  /** Members of the objects around the innermost one. */
+  const around: number[] = [];
+  let inObject = notInObject;
+  let keyExpected = false;
+  let members = 0;
+  let values = 0;
+  for (let at = 0; at < text.length; at++) {
+    const character = text.charCodeAt(at);
+    if (character === quote) {
+      const end = text.indexOf('"', at + 1);
+      if (end < 0) return null;
+      if (keyExpected) {
+        keyExpected = false;
+        if (++members > membersMax || ++inObject > objectMembersMax) return null;
+        if (isRefused(text, at + 1, end, refusedKeys)) return null;
+      } else values++;
+      at = end;
+    } else if (character === comma) keyExpected = inObject !== notInObject;
+    else if (character >= digit0 && character <= digit9) {
+      const end = digitsEnd(text, at);
+      if (end - at > exactDigits || isFraction(text.charCodeAt(end))) return null;
+      values++;
+      at = end - 1;
+    } else if (character === openObject || character === openList) {
+      if (around.length === depthMax) return null;
+      values++;
+      around.push(inObject);
+      keyExpected = character === openObject;
+      inObject = keyExpected ? 0 : notInObject;
+    } else if (character === closeObject || character === closeList) {
+      inObject = around.pop() ?? notInObject;
+      keyExpected = false;
+    } else if (character === letterT || character === letterF || character === letterN) values++;
+    if (values > valuesMax) return null;
+  }
+  return members;
+}
+
+/** Members of all objects in what JSON.parse has made. */
+export function countMembers(value: unknown): number {
+  if (value === null || typeof value !== "object") return 0;
+  let members = 0;
+  if (Array.isArray(value)) {
+    for (const item of value) if (typeof item === "object") members += countMembers(item);
+    return members;
+  }
+  for (const key in value) {
+    const member: unknown = (value as Record<string, unknown>)[key];
+    members += typeof member === "object" ? 1 + countMembers(member) : 1;
+  }
+  return members;
+}
+
+function isRefused(text: string, from: number, end: number, refusedKeys: ReadonlySet<string>): boolean {
+  if (text.startsWith("__proto__", from) && end - from === "__proto__".length) return true;
+  return refusedKeys.size > 0 && refusedKeys.has(text.slice(from, end));
+}
+
+function digitsEnd(text: string, start: number): number {
+  let end = start + 1;
+  for (let code = text.charCodeAt(end); code >= digit0 && code <= digit9; code = text.charCodeAt(end)) end++;
+  return end;
+}
+
+/** Whether what stands behind digits makes them something else than a whole number. */
+function isFraction(code: number): boolean {
+  return code === point || code === exponent || code === smallExponent;
+}
