@@ -14,6 +14,7 @@ import type { OnRequest } from "./engines/engine.ts";
 import type { Exchange } from "./engines/exchange.ts";
 import { type Pieces, type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
+import { LoopTurns } from "./loop-turns.ts";
 import { admitDriver, leaseProof } from "./lease.ts";
 import { meantPath } from "./meant-path.ts";
 import { addressCaller } from "./middleware/address-caller.ts";
@@ -40,6 +41,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   const origins = new OriginGuard(settings);
   const anonymous = anonymousPrincipal(settings);
   const limiter = new RateLimiter(env, context.bus, settings.rateLimit > 0);
+  const longBodies = new LoopTurns(env);
 
   return (exchange) => {
     exchange.requestId = requestIdOf(exchange.head.headers["x-request-id"], env);
@@ -98,6 +100,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const { head } = exchange;
     const principal = route.admit === null ? known : route.admit(exchange, context);
     const rawBody = route.method === "GET" ? noBody : await exchange.body(route.bodyBytesMax);
+    if (route.body !== null && rawBody.length > longBodyBytes) await longBodies.next();
     const request: RouteRequest<unknown, unknown, unknown> = {
       params: route.params === null ? noValues : validate(route.params, { ...params }, "path"),
       query: route.query === null ? noValues : readQuery(route.query, head.query),
@@ -211,6 +214,8 @@ interface Admitted {
 
 const noValues = {};
 const noBody = Buffer.alloc(0);
+/** What takes a millisecond and more to parse. */
+const longBodyBytes = 64 * 1024;
 
 function checkDeclaredLength(declared: string | undefined, bytesMax: number): void {
   if (declared !== undefined && Number(declared) > bytesMax) throw new SvcError("payload_too_large");
