@@ -127,6 +127,12 @@ export class RunBudget {
     return null;
   }
 
+  /** Takes back what was counted for a call, or a task, that nobody could say may be made. */
+  uncount(isTask: boolean): void {
+    this.#toolCalls--;
+    if (isTask) this.#hops--;
+  }
+
   /** What was lent and is neither used nor set aside. */
   get unused(): LoanUsed {
     const unused = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };

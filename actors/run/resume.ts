@@ -20,6 +20,7 @@ import type { RunPlan } from "./plan/plan.ts";
 import { resumedPlan } from "./resumed-plan.ts";
 import { Run } from "./run.ts";
 import { isAlive, taskOutput } from "./scope/parent-link.ts";
+import { isPassing } from "./scope/passing.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
 // A run that was put aside begins again at the step that its log says, in this process or in another: its plan is made from its row,
@@ -109,11 +110,6 @@ async function waitsAtTakeUp(store: TenantStore, run_id: string, mayBeDue: boole
   if (!mayBeDue || waits.every(({ state, deadline }) => state !== "open" || deadline === null)) return waits;
   await store.write([expireWaitsOp(store, run_id)]);
   return waitsOfRun(store, run_id);
-}
-
-/** Whether a refusal says nothing of the run: who asked for it again might not meet it. */
-export function isPassing(code: SvcError["code"]): boolean {
-  return ["storage_unavailable", "actor_lost", "deadline_exceeded", "mailbox_full"].includes(code);
 }
 
 interface EndedDurable {

@@ -11,6 +11,7 @@ import type {
   TaskOutcome,
 } from "../../../bus/protocol/run.ts";
 import { takeCall } from "../../../governance/controls/limits.ts";
+import { taskToolName } from "../../../manifests/sections/delegation.ts";
 import { taskState } from "../../../storage/tables/task-waits.ts";
 import { type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
 import type { RunScope } from "../scope/scope.ts";
@@ -132,7 +133,15 @@ export class Tasks implements TaskFamily {
   async count(taskId: string, tool: string): Promise<BreachTold | null> {
     const { budget, deps } = this.#scope;
     this.#admit(taskId);
-    return takeCall(budget, tool, deps.env.monotonic()) ?? (await budget.lender?.count(tool)) ?? null;
+    const breach = takeCall(budget, tool, deps.env.monotonic());
+    if (breach !== null || budget.lender === null) return breach;
+    try {
+      return await budget.lender.count(tool);
+    } catch (error) {
+      // It will be asked again.
+      budget.uncount(tool === taskToolName);
+      throw error;
+    }
   }
 
   lend(asked: AskedLoan): Promise<LentOrNot> {

@@ -1,9 +1,12 @@
 import { type Address, runAddress, splitThreadId } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { Loan, LoanUsed, ParentRun, SharedBudgets, TaskOutcome } from "../../../bus/protocol/run.ts";
 import type { Breach, Lender } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
+import type { Cancellation } from "../../runtime/cancellation.ts";
+import { isPassing } from "./passing.ts";
 
 // What a task says to the run that has handed it out: see tasks.ts.
 
@@ -12,31 +15,63 @@ const patient = { deadlineMs: Number.POSITIVE_INFINITY };
 /** Frames in which a run asks something of its reader. */
 const questions: ReadonlySet<string> = new Set(["approval_required", "ui_request", "tool_request"]);
 
-/** The budget of the run above. `onGone` is called when it is there no more. */
-export function parentLender(parent: ParentRun, tenantId: string, bus: Bus, onGone: () => void): Lender {
+/** How long it is waited before the run above is asked again what it could not say; then twice as long each time. */
+const againMs = 250;
+/** Together longer than a request waits for the store. */
+const asksMax = 7;
+/** So often a run that is there may say that it does not know the task: it may have been on its way to another thread. */
+const unknownMax = 2;
+
+/**
+ * The budget of the run above. `onGone` is called when it is there no more. A store or a thread that is away for a moment is waited for;
+ * refuses with what the run above does when that lasts.
+ */
+export function parentLender(
+  parent: ParentRun,
+  tenantId: string,
+  bus: Bus,
+  cancellation: Cancellation,
+  onGone: () => void,
+): Lender {
   const address = addressOf(parent, tenantId);
   const { task_id } = parent;
+
+  /** Null when the run above is gone, or this one is stopped. */
+  async function asked<T>(ask: () => Promise<T>): Promise<T | null> {
+    let unknown = 0;
+    for (let asks = 1; ; asks++) {
+      try {
+        return await ask();
+      } catch (error) {
+        const { code } = SvcError.from(error);
+        if (code === "actor_lost") unknown++;
+        const isGone = code === "actor_lost" && (unknown > unknownMax || !(await isAlive(parent, tenantId, bus)));
+        if (isGone || !isPassing(code)) {
+          onGone();
+          return null;
+        }
+        if (asks === asksMax) throw error;
+      }
+      await paused(bus, cancellation, againMs * 2 ** (asks - 1));
+      if (cancellation.cancelled) return null;
+    }
+  }
+
   return {
     binds: true,
-    async lend(asked, price): Promise<Loan | Breach | null> {
-      try {
-        const told = await bus.ask(address, "lend", { task_id, ...asked, rates: ratesOf(price) }, patient);
-        return "loan" in told ? told.loan : (told.breach as Breach);
-      } catch {
-        onGone();
-        return null;
-      }
+    async lend(wanted, price): Promise<Loan | Breach | null> {
+      const body = { task_id, ...wanted, rates: ratesOf(price) };
+      const told = await asked(() => bus.ask(address, "lend", body, patient));
+      if (told === null) return null;
+      return "loan" in told ? told.loan : (told.breach as Breach);
     },
     repay(loan_id: string, used: LoanUsed): void {
       bus.tell(address, "repay", { loan_id, used });
     },
     async count(tool) {
-      try {
-        return (await bus.ask(address, "count", { task_id, tool }, patient)).breach as Breach | null;
-      } catch {
-        onGone();
-        return { limit: "max_tool_calls", detail: "the run that has handed out the task is gone" };
-      }
+      const told = await asked(() => bus.ask(address, "count", { task_id, tool }, patient));
+      if (told === null) return { limit: "max_tool_calls", detail: "the run that has handed out the task is gone" };
+      return told.breach as Breach | null;
     },
   };
 }
@@ -75,13 +110,13 @@ export function tellAside(parent: ParentRun, tenantId: string, bus: Bus): void {
   bus.tell(addressOf(parent, tenantId), "taskAside", { task_id: parent.task_id });
 }
 
-/** Whether the run above is still there, as far as a task needs it. */
+/** Whether the run above is still there, as far as a task needs it. While nobody can tell, it is: what asks it for something hears more. */
 export async function isAlive(parent: ParentRun, tenantId: string, bus: Bus): Promise<boolean> {
   if (parent.background !== undefined) return true;
   try {
     return (await bus.ask(addressOf(parent, tenantId), "alive", {})).alive;
-  } catch {
-    return false;
+  } catch (error) {
+    return isPassing(SvcError.from(error).code);
   }
 }
 
@@ -106,4 +141,10 @@ function addressOf({ run_id, suffix }: ParentRun, tenantId: string): Address<"ru
 function ratesOf(price: ModelPrice | null): { input: number; output: number } | null {
   if (price === null) return null;
   return { input: Math.max(price.input, price.cache_read, price.cache_write), output: price.output };
+}
+
+function paused({ env }: Bus, cancellation: Cancellation, ms: number): Promise<unknown> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = env.timer(ms, resolve);
+  return cancellation.orStopped(promise).finally(() => timer.cancel());
 }

@@ -211,7 +211,7 @@ export class RunScope {
   #above() {
     const { parent, principal } = this.plan;
     if (parent === null || parent.background !== undefined) return null;
-    return parentLender(parent, principal.tenant_id, this.deps.bus, () => this.orphaned());
+    return parentLender(parent, principal.tenant_id, this.deps.bus, this.cancellation, () => this.orphaned());
   }
 
   #tree(): TreeBudget | null {

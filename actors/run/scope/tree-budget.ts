@@ -93,6 +93,22 @@ export class TreeBudget implements Lender {
     return this.#budgets !== null;
   }
 
+  /** What the run above lends of it too. What is not lent is set aside no more, also where the run above could not say. */
+  async #askAbove(
+    own: LoanUsed,
+    price: ModelPrice | null,
+    isStored: boolean,
+  ): Promise<(LoanUsed & { readonly loan_id: string | null }) | Breach | null> {
+    if (this.#above === null) return { ...own, loan_id: null };
+    let above: Loan | Breach | null = null;
+    try {
+      above = await this.#above.lend(own, price);
+      return above;
+    } finally {
+      if (isStored && (above === null || "limit" in above)) this.#settle(own, nothing);
+    }
+  }
+
   /** From here on all who spend it find it in the store. */
   share(budget: RunBudget, limits: RunLimits): Promise<void> {
     if (this.#budgets !== null && !this.#isSharing) return Promise.resolve();
@@ -109,11 +125,8 @@ export class TreeBudget implements Lender {
       const budgets = this.#budgets;
       const own = budgets === null ? wantedOf(asked, price) : await this.#reserve(budgets, asked, price);
       if (own === null || "limit" in own) return own;
-      const above = this.#above === null ? { ...own, loan_id: null } : await this.#above.lend(own, price);
-      if (above === null || "limit" in above) {
-        if (budgets !== null) this.#settle(own, nothing);
-        return above;
-      }
+      const above = await this.#askAbove(own, price, budgets !== null);
+      if (above === null || "limit" in above) return above;
       const ofAbove = above.loan_id;
       if (budgets !== this.#budgets) {
         // What was shared meanwhile knows nothing of this loan.

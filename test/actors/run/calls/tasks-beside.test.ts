@@ -4,6 +4,7 @@ import { test } from "node:test";
 import type { ModelProvider } from "../../../../actors/models/provider.ts";
 import { runAddress, threadAddress } from "../../../../bus/address.ts";
 import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
+import { type RefusingStore, refusingStore } from "../../../support/refusing-store.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../../support/scripted-model.ts";
 import { SimDisk } from "../../../support/sim-disk.ts";
 import { Sim } from "../../../support/sim-env.ts";
@@ -26,7 +27,10 @@ const manifests = {
 const atEnd = cleanup();
 
 /** Processes one after the other, with a conversation whose task of a task speaks while another task is in the background. */
-async function world(durable: boolean) {
+async function world(
+  durable: boolean,
+  says: (messages: readonly ShownMessage[], store: RefusingStore) => ScriptedReply = answer,
+) {
   const sim = new Sim(1);
   const disk = await SimDisk.open(atEnd);
   const execution = durable ? { execution: { mode: "durable", resume_token_ttl_seconds: 30 } } : {};
@@ -43,18 +47,18 @@ async function world(durable: boolean) {
         return { ...later, abort: () => void env.timer(100, () => call.abort()) };
       },
     };
-    const store = disk.store(sim, env, () => 1);
+    const store = refusingStore(disk.store(sim, env, () => 1));
     const process = new ActorProcess({ env, store, settings, model: slow, bootId });
     atEnd.after(() => process.close());
-    return { env, process };
+    return { env, process, store };
   }
-  const { env, process } = boot("first", answer);
+  const { env, process, store } = boot("first", (messages) => says(messages, store));
   const turn = process.submit({ manifest: "lead", thread_suffix: "beside", ...(durable && { surface: "chat" }) });
   await sim.until(turn.accepted);
   await sim.advance(1_000);
   const numbers = (sql: string) => disk.query(sql).map((row) => Number(Object.values(row)[0]));
   return {
-    ...{ sim, disk, env, process, turn },
+    ...{ sim, disk, env, process, store, turn },
     boot: () => boot("second", () => ({ text: ["Done."], usage })),
     /** Output in the budget, what of it is set aside, and output in usage. */
     look: () => ({
@@ -107,6 +111,34 @@ for (const durable of [false, true])
         assert.deepEqual(budget, used, where);
       }
     });
+
+test("DEL-005 a task goes on when the store of the run above is away for a moment while it asks for what it uses", async () => {
+  const { sim, disk, process, turn, look } = await world(false, (messages, store) => {
+    const reply = briefly(messages);
+    const isLast = messages[0]?.content.startsWith("lead") && messages.some(({ role }) => role === "tool");
+    if (isLast) Object.assign(store, { refused: "run_budget_reserve", once: true });
+    return reply;
+  });
+  await sim.until(turn.ended);
+  await sim.advance(1_000);
+
+  const { budget, used } = look();
+  const ends = disk.query("SELECT manifest, status FROM runs WHERE ended_at IS NOT NULL ORDER BY manifest");
+  assert.deepEqual(process.crashes, []);
+  assert.deepEqual(
+    ends.map(({ manifest, status }) => `${manifest} ${status}`),
+    ["inner completed", "lead completed", "outer completed"],
+  );
+  assert.deepEqual(budget, used);
+});
+
+/** The same with tasks that come to an end. */
+function briefly(messages: readonly ShownMessage[]): ScriptedReply {
+  const results = messages.filter(({ role }) => role === "tool").length;
+  const who = messages[0]?.content ?? "";
+  const isOver = who.startsWith("inner") || results === (who.startsWith("lead") ? 2 : 1);
+  return isOver && !who.startsWith("waiter") ? { text: ["Done."], usage } : answer(messages);
+}
 
 function answer(messages: readonly ShownMessage[]): ScriptedReply {
   const results = messages.filter(({ role }) => role === "tool").length;

@@ -1,0 +1,81 @@
+// What a task is told by the run above it: that it is gone, or that nobody could say.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isAlive, parentLender } from "../../../../actors/run/scope/parent-link.ts";
+import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
+import type { Bus } from "../../../../bus/bus.ts";
+import { type ErrorCode, SvcError } from "../../../../bus/errors.ts";
+import type { ParentRun } from "../../../../bus/protocol/run.ts";
+import { stillEnv } from "../../models/support.ts";
+
+const parent = { run_id: "r", suffix: "s", task_id: "t" } as ParentRun;
+const loan = { loan_id: "l", input_tokens: 1, output_tokens: 1, cost_usd: 0 };
+const wanted = { input_tokens: 1, output_tokens: 1 };
+
+/** The lender of a task whose run above answers these, one after the other, the last of them for ever. */
+function lenderOf(lend: readonly (ErrorCode | "lent")[], alive: ErrorCode | boolean = true) {
+  const { env, delays } = stillEnv();
+  const cancellation = new Cancellation();
+  let asked = 0;
+  let gone = 0;
+  const said: Record<string, () => ErrorCode | object> = {
+    alive: () => (typeof alive === "string" ? alive : { alive }),
+    lend: () => {
+      const next = lend[Math.min(asked++, lend.length - 1)];
+      return next === "lent" ? { loan } : (next as ErrorCode);
+    },
+  };
+  const bus = {
+    env,
+    async ask(_to: unknown, type: string) {
+      const answer = said[type]?.() ?? {};
+      if (typeof answer === "string") throw new SvcError(answer);
+      return answer;
+    },
+  } as unknown as Bus;
+  const lender = parentLender(parent, "acme", bus, cancellation, () => gone++);
+  return { lender, bus, delays, cancellation, asked: () => asked, gone: () => gone };
+}
+
+test("DEL-005 a task asks again while the store or the thread of the run above is away", async () => {
+  const { lender, delays, gone } = lenderOf(["storage_unavailable", "mailbox_full", "actor_lost", "lent"]);
+
+  assert.deepEqual(await lender.lend(wanted, null), loan);
+  assert.deepEqual([delays, gone()], [[250, 500, 1_000], 0]);
+});
+
+test("a task is refused what nobody could say for long, and is not told that the run above is gone", async () => {
+  const { lender, asked, gone } = lenderOf(["storage_unavailable"]);
+
+  await assert.rejects(lender.lend(wanted, null), { code: "storage_unavailable" });
+  assert.deepEqual([asked(), gone()], [7, 0]);
+});
+
+test("a task is told at once that the run above is gone, and soon that it knows the task no more", async () => {
+  const over = lenderOf(["actor_lost"], false);
+  const forgotten = lenderOf(["actor_lost"], true);
+
+  assert.deepEqual([await over.lender.lend(wanted, null), over.asked(), over.gone()], [null, 1, 1]);
+  assert.deepEqual([await forgotten.lender.lend(wanted, null), forgotten.asked(), forgotten.gone()], [null, 3, 1]);
+});
+
+test("a task that is stopped asks no more", async () => {
+  const { lender, cancellation, asked, gone } = lenderOf(["storage_unavailable"]);
+  const lent = lender.lend(wanted, null);
+  cancellation.cancel();
+
+  assert.equal(await lent, null);
+  assert.deepEqual([asked(), gone()], [1, 0]);
+});
+
+test("DEL-005 a task that goes on takes the run above for there while nobody can tell", async () => {
+  for (const [alive, is] of [
+    ["storage_unavailable", true],
+    ["actor_lost", true],
+    ["internal_error", false],
+    [false, false],
+  ] as const) {
+    const { bus } = lenderOf([], alive);
+    assert.equal(await isAlive(parent, "acme", bus), is, String(alive));
+  }
+});
