@@ -46,8 +46,9 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
   idle: ({ run, parked, output }) => run === null && !(parked && output !== null),
 
   crashed({ run, log, key }) {
-    run?.abort("worker_lost");
-    log?.release(key);
+    const release = () => log?.release(key);
+    if (run === null) release();
+    else run.crashed(release);
   },
 
   on: {
@@ -101,7 +102,11 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     steer: ({ run }, hint) => run?.steered(hint),
 
     lend: async (state, asked, context) => (await lending(state, asked.task_id, context)).lend(asked),
-    repay: ({ run }, { loan_id, used }) => run?.tasks?.repay(loan_id, used),
+    repay({ run }, { loan_id, used }, { deps }) {
+      if (run !== null) run.repay(loan_id, used);
+      // Its actor has crashed, and it is on its way out. No two loans have one name.
+      else for (const live of deps.liveRuns) live.repay?.(loan_id, used);
+    },
     count: async (state, { task_id, tool }, context) => ({
       breach: await (await lending(state, task_id, context)).count(task_id, tool),
     }),

@@ -8,6 +8,7 @@ import type {
   AnswerOutcome,
   AnswerToWait,
   InputHint,
+  LoanUsed,
   ParentRun,
 } from "../../bus/protocol/run.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
@@ -130,6 +131,20 @@ export class Run implements LiveRun {
     this.#scope.steering.hinted(hint);
   }
 
+  /** Takes back what a task was lent. */
+  repay(loanId: string, used: LoanUsed): void {
+    this.tasks?.repay(loanId, used);
+  }
+
+  /** Stops a run whose actor has crashed: `left` is called when its thread may close it, which writes what its tasks have used. */
+  crashed(left: () => void): void {
+    this.abort("worker_lost");
+    // A durable run leaves its thread itself, when it has said what it has used.
+    if (this.isDurable) return;
+    if (this.tasks?.isAtWork === true) void this.#settleTasks().then(left);
+    else left();
+  }
+
   /** Answers what a run without a thread waits for. */
   answer(answer: AnswerToWait | AnswerAsAsked): AnswerOutcome {
     return this.#scope.waits.answer(answer);
@@ -190,12 +205,15 @@ export class Run implements LiveRun {
 
   /**
    * With the run its tasks are stopped. What they had used by then they say in a moment, where it counts for who goes on: of a task it may
-   * be a run above that spends with others.
+   * be a run above that spends with others, of a run that was cut off itself in another process.
    */
   async #settleTasks(): Promise<void> {
     const { abortReason, cancellation, tree, run, plan } = this.#scope;
-    const counts = tree?.isShared === true || plan.parent !== null;
-    if (abortReason === "shutdown" || (cancellation.cancelled && counts)) await run.tasks?.settled();
+    const counts = tree?.isShared === true || plan.parent !== null || plan.fiber?.isCut === true;
+    if (abortReason !== "shutdown" && !(cancellation.cancelled && counts)) return;
+    await run.tasks?.settled();
+    // The end of the run gives back what is set aside: what was used of it comes first.
+    await tree?.flushed;
   }
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */

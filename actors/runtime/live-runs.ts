@@ -1,4 +1,4 @@
-import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { AbortReason, LoanUsed } from "../../bus/protocol/run.ts";
 import type { Member, TurnoverSet } from "../../bus/turnover.ts";
 
 /** What a drain waits for and stops: runs, and summaries that are being made. */
@@ -6,6 +6,7 @@ export interface LiveRun extends Member {
   abort(reason: AbortReason): void;
   drain?(): void;
   writeUsage?(): Promise<void>;
+  repay?(loanId: string, used: LoanUsed): void;
 }
 
 /** Those of one thread. */

@@ -74,6 +74,7 @@ export class TreeBudget implements Lender {
   #isDirty: boolean;
   /** What was used, to be written with what it was used for. */
   #settled: readonly WriteOp[] = [];
+  #flushed: Promise<unknown> = Promise.resolve();
 
   /** `above` is whom the run asks by message. */
   constructor(spender: Spender, above: Lender | null, deps: TreeDeps) {
@@ -169,7 +170,15 @@ export class TreeBudget implements Lender {
 
   /** Writes what was used by others, who have their own log. */
   flush(): void {
-    if (this.#settled.length > 0) this.#write(none).catch(() => {});
+    if (this.#settled.length === 0) return;
+    const before = this.#flushed;
+    const all = () => before;
+    this.#flushed = this.#write(none).then(all, all);
+  }
+
+  /** Resolves when that is written, or cannot be. */
+  get flushed(): Promise<unknown> {
+    return this.#flushed;
   }
 
   async #share(budget: RunBudget, limits: RunLimits): Promise<void> {

@@ -132,6 +132,28 @@ test("DEL-005 a task goes on when the store of the run above is away for a momen
   assert.deepEqual(budget, used);
 });
 
+for (const durable of [false, true])
+  for (const crashed of ["lead", "outer"])
+    test(`DEL-006 what the tasks of a ${durable ? "durable " : ""}run have used counts for who spends with it when the actor of ${crashed} crashes`, async () => {
+      const { sim, disk, process, look } = await world(durable);
+      const [run] = disk.query(
+        "SELECT suffix, run_id FROM runs JOIN threads USING (thread_key) WHERE runs.manifest = ?",
+        crashed,
+      );
+      const actor = runAddress(tenantId, String(run?.suffix), String(run?.run_id));
+
+      await assert.rejects(sim.until(process.bus.ask(actor, "count", undefined as never)));
+      await sim.advance(5_000);
+      await sim.until(process.abort("beside").catch(() => {}));
+      await sim.advance(5_000);
+
+      const { budget, aside, used } = look();
+      assert.equal(process.crashes.length, 1);
+      assert.ok(Number(used[0]) > 100);
+      assert.deepEqual(new Set(aside), new Set([0]));
+      assert.deepEqual(budget, used);
+    });
+
 /** The same with tasks that come to an end. */
 function briefly(messages: readonly ShownMessage[]): ScriptedReply {
   const results = messages.filter(({ role }) => role === "tool").length;
