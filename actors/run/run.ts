@@ -13,7 +13,6 @@ import type {
 } from "../../bus/protocol/run.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { answerTaskOp } from "../../storage/tables/task-waits.ts";
-import { closeWaitsOp } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import type { LiveRun } from "../runtime/live-runs.ts";
 import { leftWaits } from "./calls/left-waits.ts";
@@ -76,7 +75,12 @@ export class Run implements LiveRun {
 
   /** Whether somebody has stopped the run before it was over. */
   get aborted(): boolean {
-    return this.#scope.abortReason !== null;
+    return this.stoppedBy !== null;
+  }
+
+  /** What has stopped the run before its last batch was on its way; null for nothing. */
+  get stoppedBy(): AbortReason | null {
+    return this.#scope.abortReason;
   }
 
   /** The tasks that it has handed out; null while there are none. */
@@ -241,6 +245,8 @@ export class Run implements LiveRun {
     const { budget, meter, journal, mode, run } = this.#scope;
     // Of members that work side by side one may have rested before a task of another came back.
     await run.tasks?.rest();
+    // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
+    await this.#settleTasks();
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.park();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.approvalsWithTasks };
@@ -325,11 +331,11 @@ export class Run implements LiveRun {
     const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
     const ofFiber = plan.fiber?.endOps({ status, final: ending.final, error }) ?? none;
     // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
-    const closed = scope.run.hasAsked && journal.threadId !== "" ? [closeWaitsOp(scope.store, plan.run_id)] : [];
+    const left = journal.threadId === "" ? null : await leftWaits(scope);
     const isWritten = await journal.end(
       ending.entries,
       // Whose rows others change too come last, and always in one order.
-      () => [...closed, ...taskOps(scope), ...billed, ...settled(), ...ofFiber, ...scope.leaving()],
+      () => [...(left?.ops ?? none), ...taskOps(scope), ...billed, ...settled(), ...ofFiber, ...scope.leaving()],
       {
         status,
         stop_reason: ending.stop_reason,
@@ -340,6 +346,7 @@ export class Run implements LiveRun {
       ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(scope) : null,
     );
     if (!isWritten) return this.#goOn(ending, billed);
+    left?.stopTasks();
     scope.committed();
     this.#durable?.tell(status);
     plan.fiber?.announceEnd();

@@ -280,7 +280,9 @@ export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorCon
   void run.ended.then((exit) => {
     state.run = null;
     state.parked = exit === "suspended";
-    if (state.parked) context.bus.tell({ kind: "run", key: context.key }, "resume", { due: false });
+    const own = { kind: "run", key: context.key } as const;
+    if (state.parked && run.stoppedBy !== null) context.bus.tell(own, "abort", { reason: run.stoppedBy });
+    else if (state.parked) context.bus.tell(own, "resume", { due: false });
     // What a task says to whom it is made anew for the run that goes on.
     if (!state.parked || run.parent !== null) state.output = null;
     if (state.parked && run.parent !== null) tellAside(run.parent, splitRunKey(context.key).tenantId, context.bus);

@@ -2,8 +2,9 @@ import type { WriteOp } from "../../../storage/store/store.ts";
 import { abandonOps, leaveOps } from "../../../storage/tables/approvals.ts";
 import { closeWaitsOp, deleteWaitOp, deleteWaitsOfRunOp, waitsOfRun } from "../../../storage/tables/waits.ts";
 import type { RunScope } from "../scope/scope.ts";
+import { familyOf } from "./tool-execution.ts";
 
-/** What a run leaves that ends for a failure of its own, and not by the ends of its calls. */
+/** What a run leaves that ends for a failure of its own, or is stopped, and not by the ends of its calls. */
 export interface LeftWaits {
   /** What closes its questions, and the requests that nobody else waits for. */
   readonly ops: readonly WriteOp[];
@@ -12,7 +13,8 @@ export interface LeftWaits {
 }
 
 /** What the run has asked and takes no answer to any more. Throws where the store does not say. */
-export async function leftWaits({ run, store, plan }: RunScope): Promise<LeftWaits> {
+export async function leftWaits(scope: RunScope): Promise<LeftWaits> {
+  const { run, store, plan } = scope;
   if (!run.hasAsked) return { ops: [], stopTasks: () => {} };
   const { run_id, thread_suffix } = plan;
   const waits = await waitsOfRun(store, run_id);
@@ -26,7 +28,7 @@ export async function leftWaits({ run, store, plan }: RunScope): Promise<LeftWai
   return {
     ops,
     stopTasks() {
-      for (const id of tasks) run.tasks?.stop(id);
+      for (const id of tasks) familyOf(scope).stop(id);
     },
   };
 
