@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
+import { eraseLeftFolders } from "../actors/workspace/left-folders.ts";
 import { fibersAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
@@ -139,8 +140,13 @@ const ofScheduler: TaskTable = {
     await eraseAbandoned(store);
     return unownedMs;
   },
-  async workspace_drafts({ settings: { workspaceRoot }, env }) {
-    if (workspaceRoot !== null) await sweepDrafts(workspaceRoot, env);
+  async workspace_drafts({ settings: { workspaceRoot }, env, done }) {
+    if (workspaceRoot === null) return hourMs;
+    // At the start all were left: by a process before.
+    const before = done.has("workspace_drafts") ? env.now() - hourMs : env.now();
+    done.add("workspace_drafts");
+    await eraseLeftFolders(workspaceRoot, before, env);
+    await sweepDrafts(workspaceRoot, env);
     return hourMs;
   },
 };

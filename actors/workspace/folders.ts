@@ -55,8 +55,7 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   try {
     await deps.workspaceGates.run(tenantId, () =>
       besideRoot(place, async (parent, name) => {
-        // No other conversation's folder has a dot in its name.
-        const aside = `${name}.erased`;
+        const aside = asideOf(name);
         await eraseFolder(parent, aside, env);
         const stats = await parent.look(name);
         if (stats === null) return;
@@ -80,12 +79,24 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   return {};
 }
 
+/** Where a conversation's folder is while it is being deleted: no other conversation's has a dot in its name. */
+function asideOf(name: string): string {
+  return `${name}${asideEnd}`;
+}
+
+/** Whether a folder among those of conversations is one that is being deleted, or was. */
+export function isAside(name: string): boolean {
+  return name.endsWith(asideEnd);
+}
+
+const asideEnd = ".erased";
+
 /** How often it is gone through a folder in which somebody makes something meanwhile, and how much of that is deleted. */
 const roundsMax = 20;
 const madeMax = 5_000;
 
 /** Deletes a folder whoever changes what is in it, if there is one. */
-async function eraseFolder(parent: Directory, name: string, env: Env): Promise<void> {
+export async function eraseFolder(parent: Directory, name: string, env: Env): Promise<void> {
   const others = { since: env.now(), made: 0 };
   for (let round = 1; ; round++) {
     const stats = await parent.look(name);

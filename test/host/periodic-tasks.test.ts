@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { pino } from "pino";
 import { Bus } from "../../bus/bus.ts";
+import { type Env, systemEnv } from "../../bus/env.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import { allDuties, type Duty } from "../../governance/settings/duties.ts";
 import { loadSettings } from "../../governance/settings/settings.ts";
@@ -9,11 +12,12 @@ import { HostLease } from "../../host/host-lease.ts";
 import { periodicTasks } from "../../host/periodic-tasks.ts";
 import { type PeriodicTask, startTasks } from "../../host/task-runner.ts";
 import { FileStore } from "../../storage/files/file-store.ts";
+import type { Store } from "../../storage/store/store.ts";
 import { endRunOp, insertRunOp, runByKey, runKey } from "../../storage/tables/runs.ts";
 import { newRun } from "../support/rows.ts";
 import { Sim } from "../support/sim-env.ts";
 import { testStore } from "../support/stores.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 
 const log = pino({ level: "silent" });
 const everything = { duties: allDuties };
@@ -223,6 +227,50 @@ test("what goes on while the process drains goes on", async () => {
   assert.deepEqual(began, [0, 100, 200]);
 });
 
+/** The built-in tasks of one process. */
+function builtIn(store: Store, env: Env, settings: Readonly<Record<string, string>>): PeriodicTask[] {
+  const lease = new HostLease({
+    store: store.system,
+    host: "here",
+    alone: true,
+    renewed: false,
+    log,
+    onGone: async () => {},
+    onLost: () => {},
+  });
+  const node = nodeId("here", 0);
+  const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
+  return periodicTasks({
+    ...{ store, lease, env, bus, log, redis: null, host: "here", files: new FileStore(null, env, 0) },
+    settings: loadSettings(settings),
+    flush: async () => true,
+  });
+}
+
+test("a process that starts finishes what deletions have left that were cut off, and later only what is old", async (t) => {
+  const atEnd = cleanup(t);
+  const { store } = await testStore("sqlite", atEnd);
+  const root = tempDir(atEnd);
+  const threads = join(root, ".svc-scopes", "acme", "threads");
+  const left = (name: string) => mkdirSync(join(threads, name, "dir"), { recursive: true });
+  let ms = 0;
+  const env: Env = { ...systemEnv(), now: () => Date.now() + ms };
+  const task = builtIn(store, env, { SVC_WORKSPACE_ROOT: root }).find(({ name }) => name === "workspace_drafts");
+  const atEach: string[][] = [];
+  for (const [name, later] of [
+    ["a.erased", 60_000],
+    ["b.erased", 60_000],
+    ["b", 3_660_000],
+  ] as const) {
+    left(name);
+    ms = later;
+    await task?.run("due");
+    atEach.push(readdirSync(threads));
+  }
+
+  assert.deepEqual(atEach, [[], ["b.erased"], ["b"]]);
+});
+
 test("rows of runs are deleted some days after their end, however many there are, and never with 0", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const tenant = store.tenant("acme");
@@ -238,23 +286,8 @@ test("rows of runs are deleted some days after their end, however many there are
         : [endRunOp(tenant, { run_key: runKey(1, epoch), epoch }, { ...end, ended_at: env.now() - ago })]),
     ]),
   );
-  const lease = new HostLease({
-    store: store.system,
-    host: "here",
-    alone: true,
-    renewed: false,
-    log,
-    onGone: async () => {},
-    onLost: () => {},
-  });
-  const node = nodeId("here", 0);
-  const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
   const sweep = (days: number) =>
-    periodicTasks({
-      ...{ store, lease, env, bus, log, redis: null, host: "here", files: new FileStore(null, env, 0) },
-      settings: loadSettings({ SVC_FIBER_RETENTION_DAYS: String(days) }),
-      flush: async () => true,
-    })
+    builtIn(store, env, { SVC_FIBER_RETENTION_DAYS: String(days) })
       .find(({ name }) => name === "old_runs")
       ?.run("due");
   const left = async () => {

@@ -1,11 +1,12 @@
 // The files of a conversation that is deleted while somebody else, a process that a tool has begun, writes them.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { pino } from "pino";
 import { eraseFiles } from "../../../actors/workspace/folders.ts";
+import { eraseLeftFolders } from "../../../actors/workspace/left-folders.ts";
 import { TenantGates } from "../../../actors/workspace/tenant-gates.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -74,4 +75,26 @@ test("what a deletion that was cut off has left is deleted with the next one, an
   await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
 
   assert.deepEqual(readdirSync(threads), ["t2"]);
+});
+
+test("what deletions that were cut off have left, whose folder rests, is deleted by itself, in no workspace and under no other name", async (t: TestContext) => {
+  const root = tempDir(cleanup(t));
+  const scopes = join(root, ".svc-scopes");
+  const kept = ["acme/threads/t", "acme/threads/t/kept.erased", "acme/shared/kept.erased"];
+  for (const name of ["acme/threads/t.erased/dir", "zeta/threads/u.erased", ...kept])
+    mkdirSync(join(scopes, name), { recursive: true });
+  mkdirSync(join(root, "threads", "kept.erased"), { recursive: true });
+  writeFileSync(join(scopes, "acme", "threads", "t.erased", "dir", "left"), "x");
+  symlinkSync(join(scopes, "acme", "shared"), join(scopes, "acme", "threads", "linked.erased"));
+  const env = systemEnv();
+  const before = env.now() + 60_000;
+
+  const [early, erased] = [await eraseLeftFolders(root, 0, env), await eraseLeftFolders(root, before, env)];
+
+  assert.deepEqual([early, erased], [0, 2]);
+  assert.deepEqual(readdirSync(join(scopes, "acme", "threads")).sort(), ["linked.erased", "t"]);
+  for (const path of kept) assert.ok(existsSync(join(scopes, path)), path);
+  assert.ok(existsSync(join(root, "threads", "kept.erased")));
+  assert.deepEqual(readdirSync(join(scopes, "zeta", "threads")), []);
+  assert.equal(await eraseLeftFolders(join(root, "nowhere"), before, env), 0);
 });

@@ -1,0 +1,50 @@
+import type { Env } from "../../bus/env.ts";
+import { type Directory, openRoot } from "../tools/workspace/directory.ts";
+import { passBy } from "../tools/workspace/walk.ts";
+import { scopesName } from "../tools/workspace/workspace-path.ts";
+import { eraseFolder, isAside } from "./folders.ts";
+
+/**
+ * Finishes deletions of conversations' folders that were cut off, below the configured root: of those whose folder nobody has changed since
+ * `before`, epoch milliseconds. Answers how many. What cannot be deleted stays for the next time.
+ */
+export async function eraseLeftFolders(root: string, before: number, env: Env): Promise<number> {
+  let erased = 0;
+
+  async function eraseIn(threads: Directory): Promise<void> {
+    const left: string[] = [];
+    await threads.each(async (name) => void (isAside(name) && left.push(name)));
+    for (const name of left) {
+      const stats = await threads.look(name).catch(passBy);
+      // A clock that was set back leaves times that are still to come.
+      const isLeft = stats?.isDirectory() && (Number(stats.ctimeMs) < before || Number(stats.ctimeMs) > env.now());
+      if (!isLeft) continue;
+      await eraseFolder(threads, name, env).then(() => erased++, passBy);
+    }
+  }
+
+  // Where it is not there, nothing can have been left; tools that use it say so.
+  const top = await openRoot(root).catch(() => null);
+  if (top === null) return 0;
+  await inFolder(top, async (directory) => {
+    await below(directory, scopesName, (scopes) =>
+      scopes.each((tenant) => below(scopes, tenant, (own) => below(own, "threads", eraseIn))),
+    );
+  });
+  return erased;
+}
+
+async function below(directory: Directory, name: string, work: (found: Directory) => Promise<void>): Promise<void> {
+  const found = await directory.directory(name, "").catch(passBy);
+  if (found !== null) await inFolder(found, work);
+}
+
+async function inFolder(directory: Directory, work: (found: Directory) => Promise<void>): Promise<void> {
+  try {
+    await work(directory);
+  } catch (error) {
+    passBy(error);
+  } finally {
+    await directory.close();
+  }
+}
