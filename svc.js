@@ -4,6 +4,11 @@ import { spawn } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
+// The first process of a container is ended by no signal that nobody there listens to: what has no listener of its own ends here, as it would elsewhere.
+if (process.pid === 1)
+  for (const [signal, number] of Object.entries({ SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }))
+    process.on(signal, () => process.listenerCount(signal) === 1 && process.exit(128 + number));
+
 const main = new URL("./svc.ts", import.meta.url);
 const stripTypes = new URL("./strip-types.js", import.meta.url);
 const [major, minor] = process.versions.node.split(".").map(Number);
