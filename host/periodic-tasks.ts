@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import { nextTime } from "../actors/jobs/schedule.ts";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { eraseLeftFolders } from "../actors/workspace/left-folders.ts";
 import { fibersAddress } from "../bus/address.ts";
@@ -9,6 +10,7 @@ import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
+import { noteClock } from "../storage/tables/clock-steps.ts";
 import { deleteLapsed, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
@@ -121,6 +123,12 @@ const ofScheduler: TaskTable = {
   async run_scheduled_jobs({ store, bus }) {
     await lookAtJobs(store, bus);
     return jobsMs;
+  },
+  async clock_steps({ store, log }) {
+    const backMs = await noteClock(store.system, nextTime);
+    if (backMs > 0)
+      log.warn({ back_ms: backMs }, "the store's clock was set back: what waits for a time waits no longer for it");
+    return minuteMs;
   },
   async lapsed_rows({ store, env }) {
     await deleteLapsed(store, env.now());
