@@ -35,6 +35,7 @@ import { migration as unsaidThreads } from "./0058_unsaid_threads.ts";
 import { migration as shortWords } from "./0059_short_words.ts";
 import { migration as underWay } from "./0060_under_way.ts";
 import { migration as fileShares } from "./0061_file_shares.ts";
+import { migration as sharesOfForks } from "./0062_shares_of_forks.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -74,4 +75,5 @@ export const migrations: readonly Migration[] = [
   shortWords,
   underWay,
   fileShares,
+  sharesOfForks,
 ];

@@ -8,6 +8,7 @@ import type { StoreConfig } from "../../storage/store/config.ts";
 import { statementNamed } from "../../storage/store/statements.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { appendOp } from "../../storage/tables/events.ts";
+import { draftFileOp, dropFilesOfThreadOps, keepFileOp, keptFile } from "../../storage/tables/files.ts";
 import { indexEvents, searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
 import { storedBytes } from "../../storage/tables/stored-bytes.ts";
@@ -105,6 +106,91 @@ for (const dialect of dialects) {
         });
         await migrate(config, { target: "0021", downgrade: true });
       }
+    });
+
+    test("knows after 0062 which files the forks of before 0061 show", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      await migrate(config, { target: "0061", downgrade: false });
+      await withStore(config, async (store) => {
+        const tenant = store.tenant("acme");
+        const shows = (
+          key: number,
+          seq: number,
+          files: readonly string[],
+          metadata: object,
+          kind: "message" | "custom" = "message",
+        ) =>
+          appendOp(tenant, key, {
+            ...{ seq, parent_seq: seq - 1, ts: 5, kind, role: "user", content: "" },
+            extra: {
+              metadata: {
+                attachments: files.map((id) => ({ url: `svc-file://${id}`, media_type: "image/png" })),
+                ...metadata,
+              },
+            },
+          });
+        const copy = { forked_from: "0".repeat(32) };
+        const file = (file_id: string, thread_key: number | null) => [
+          draftFileOp(tenant, {
+            file_id,
+            media_type: "image/png",
+            size_bytes: 1,
+            filename: "",
+            created_at: 5,
+            created_by: "alice",
+            thread_key,
+          }),
+          keepFileOp(tenant, file_id),
+        ];
+        const fork = { next_seq: 9, leaf_seq: 8, parent_session_id: "acme:source" };
+        await tenant.write([
+          ...[file("drawn", 1), file("other", 1), file("own", 2), file("upload", null)].flat(),
+          insertThreadOp(tenant, threadRow(1, "source", { next_seq: 1, leaf_seq: 0 })),
+          shows(1, 0, ["drawn", "other"], {}),
+          insertThreadOp(tenant, threadRow(2, "fork", fork)),
+          shows(2, 0, ["drawn", "upload"], copy),
+          shows(2, 1, ["own"], copy),
+          // Named by somebody, and not copied.
+          shows(2, 2, ["other"], { note: "forked_from" }, "custom"),
+          appendOp(tenant, 2, {
+            seq: 3,
+            parent_seq: 2,
+            ts: 5,
+            kind: "message",
+            role: "user",
+            content: "",
+            extra: { metadata: { ...copy, attachments: "svc-file://other" } },
+          }),
+          insertThreadOp(tenant, threadRow(3, "fork-of-fork", { ...fork, parent_session_id: "acme:fork" })),
+          shows(3, 0, ["drawn", "own"], copy),
+          insertThreadOp(tenant, threadRow(4, "task-0123456789abcdef", fork)),
+          shows(4, 0, ["drawn"], copy),
+        ]);
+      });
+
+      await migrate(config, head);
+
+      await withStore(config, async (store) => {
+        const tenant = store.tenant("acme");
+        const stillThere = async () => {
+          const found = await Promise.all(["drawn", "other", "own", "upload"].map((id) => keptFile(tenant, id)));
+          return found.flatMap((row) => row ?? []).map(({ file_id, thread_key }) => [file_id, thread_key]);
+        };
+        await tenant.write(dropFilesOfThreadOps(tenant, 1));
+        assert.deepEqual(await stillThere(), [
+          ["drawn", 2],
+          ["own", 2],
+          ["upload", null],
+        ]);
+        await tenant.write(dropFilesOfThreadOps(tenant, 2));
+        assert.deepEqual(await stillThere(), [
+          ["drawn", 3],
+          ["own", 3],
+          ["upload", null],
+        ]);
+        await tenant.write(dropFilesOfThreadOps(tenant, 3));
+        assert.deepEqual(await stillThere(), [["upload", null]]);
+      });
     });
 
     test("finds short words as themselves after 0059, when its logs were indexed again", async (t) => {
