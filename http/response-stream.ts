@@ -5,7 +5,7 @@ import type { HttpContext } from "./context.ts";
 import type { Reply } from "./exchange/reply.ts";
 import { channelOf, type EventStream } from "./exchange/sse.ts";
 import { RunFollower } from "./run-follower.ts";
-import { findResponse, headOf, type StoredResponse } from "./stored-response.ts";
+import { failureOf, findResponse, headOf, type StoredResponse } from "./stored-response.ts";
 
 // The stream of a response that nobody waits for. Its events are made from the log alone, a step of the model at a time, so that they
 // have the same numbers whoever listens and whenever: a client that has lost its connection goes on behind the last that it has seen.
@@ -36,7 +36,10 @@ function tellResponse(
     store,
     suffix: found.thread.suffix,
     firstSeq: found.firstSeq,
-    find: async () => ({ ...(await findResponse(store, found.id)), final: null, failure: "the turn has failed" }),
+    find: async () => {
+      const now = await findResponse(store, found.id);
+      return { ...now, final: null, failure: failureOf(now.run) ?? "the turn has failed" };
+    },
     output: responseStream(channelOf(stream), headOf(found), requestId, 0, startingAfter),
     tellsBegin: true,
   });

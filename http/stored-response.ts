@@ -71,7 +71,14 @@ export async function readResponse(store: TenantStore, { id, thread, run, firstS
   // A run that has ended otherwise has handed nothing over.
   if (status === "completed" && stop_reason === "tool_use")
     for (const call of handed.calls) output.push(callItem(itemId("fc", id, output.length), call));
-  return responseObject(head, { status, output, stop_reason, usage });
+  return responseObject(head, { status, output, stop_reason, usage, failure: failureOf(run) });
+}
+
+/** Why a run has failed, as its stream has told it; of one that was cut off the code. Null while nothing is known of a failure. */
+export function failureOf({ status, result }: Pick<RunRow, "status" | "result">): string | null {
+  if (result?.failure !== undefined) return result.failure;
+  const code = result?.error ?? (status === "expired" || status === "dead" ? status : null);
+  return code === null ? null : `the turn has failed: ${code}`;
 }
 
 /** The calls of the newest step that the client was to make, as they went out. */

@@ -99,6 +99,7 @@ export function messageOf(event: LogEvent): ContextMessage | null {
     (event.kind === "custom" && event.extra?.metadata?.in_context === true);
   if (!inContext) return null;
   if (event.kind === "custom") return customMessage(event);
+  if (isThoughtOnly(event)) return null;
   return contextMessage({
     role: event.role,
     content: event.content,
@@ -109,6 +110,11 @@ export function messageOf(event: LogEvent): ContextMessage | null {
     thoughts: signedThoughts(event.extra?.metadata?.thinking),
     seq: event.seq,
   });
+}
+
+/** A model that failed, or was stopped, before its first word: providers refuse messages that say nothing. */
+function isThoughtOnly({ role, content, extra }: LogEvent): boolean {
+  return role === "assistant" && content === "" && extra?.metadata?.status !== undefined;
 }
 
 /**

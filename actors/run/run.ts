@@ -340,6 +340,7 @@ export class Run implements LiveRun {
         status,
         stop_reason: ending.stop_reason,
         error: isDone ? null : label,
+        ...(ending.failure !== null && { failure: ending.failure }),
         usage: scope.meter.total,
         ...(plan.parent && { task: taskOutcome(result) }),
       },

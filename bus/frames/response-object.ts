@@ -27,6 +27,8 @@ export interface ResponseState {
   /** Null while it goes on. */
   readonly stop_reason: StopReason | null;
   readonly usage: TurnUsage | null;
+  /** Why it has failed, in words that its client may read; null where it has not. */
+  readonly failure: string | null;
 }
 
 const threadPrefix = "resp-";
@@ -113,7 +115,7 @@ export function lastItemStatus(status: ResponseStatus, stopReason: StopReason | 
 
 /** The object itself. */
 export function responseObject({ id, created_at, model, asked, options }: ResponseHead, state: ResponseState) {
-  const { status, output, stop_reason, usage } = state;
+  const { status, output, stop_reason, usage, failure } = state;
   const reason = status === "incomplete" && stop_reason !== null ? incompleteReasons[stop_reason] : undefined;
   return {
     id,
@@ -121,7 +123,7 @@ export function responseObject({ id, created_at, model, asked, options }: Respon
     created_at,
     status,
     background: asked.background ?? false,
-    error: status === "failed" ? { code: "server_error", message: "the turn has failed" } : null,
+    error: status === "failed" ? { code: "server_error", message: failure ?? "the turn has failed" } : null,
     incomplete_details: reason === undefined ? null : { reason },
     instructions: asked.instructions,
     max_output_tokens: asked.max_output_tokens,

@@ -72,7 +72,7 @@ export function responseStream(
     if (last || told !== "") channel.send(told, last);
   };
   const items = new OutputItems(head.id, tell);
-  const queued: ResponseState = { status: "queued", output: [], stop_reason: null, usage: null };
+  const queued: ResponseState = { status: "queued", output: [], stop_reason: null, usage: null, failure: null };
   const begun: ResponseState = { ...queued, status: "in_progress" };
   const isQueued = head.asked.background === true;
   return {
@@ -103,7 +103,6 @@ export function responseStream(
     finished(result) {
       const state = endOf(result, items);
       const response = responseObject(head, state);
-      if (result.failure !== null) response.error = { code: "server_error", message: result.failure };
       const ended = state.status === "completed" || state.status === "failed" ? state.status : "incomplete";
       tell(`response.${ended}`, { response });
       pass(true);
@@ -129,7 +128,7 @@ function endOf(result: RunResult, items: OutputItems): ResponseState {
   const status = endStatus(stop_reason, failure === null ? (aborted ? "aborted" : null) : "model_failed");
   items.close(lastItemStatus(status, stop_reason));
   for (const call of result.handed) items.call(call);
-  return { status, output: items.done, stop_reason, usage };
+  return { status, output: items.done, stop_reason, usage, failure };
 }
 
 /** An item that grows. */

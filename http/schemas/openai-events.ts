@@ -25,7 +25,12 @@ export const completedResponse = responseObject(
     },
   },
   {
-    ...{ status: "completed", stop_reason: "end_turn", output: [messageItem(itemId, "6 * 7 = 42", "completed")] },
+    ...{
+      status: "completed",
+      stop_reason: "end_turn",
+      failure: null,
+      output: [messageItem(itemId, "6 * 7 = 42", "completed")],
+    },
     usage: {
       ...{ input: 1186, output: 55, cacheRead: 0, cacheWrite: 0, totalTokens: 1241 },
       cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },

@@ -93,6 +93,8 @@ export interface RunResult {
   readonly stop_reason: StopReason | null;
   /** Why it has failed, as a code; null when it has not. */
   readonly error: string | null;
+  /** The failure in words that a client may read; absent where it has none. */
+  readonly failure?: string;
   /** Null when no provider reported any. */
   readonly usage: TurnUsage | null;
   /** Of a task only: what who has handed it out is told. */
@@ -354,8 +356,12 @@ export function resumeRunOp(
 
 /** A run is over, whether it ran or waited. Refuses with conflict when it is another's, or is over already. */
 export function endRunOp(store: TenantStore, { run_key, epoch }: HeldRun, end: RunEnd): WriteOp {
-  const { status, ended_at, last_seq, stop_reason, error, usage, task } = end;
-  const result: RunResult = { stop_reason, error, usage, ...(task && { task }) };
+  const { status, ended_at, last_seq, stop_reason, error, failure, usage, task } = end;
+  const result: RunResult = {
+    ...{ stop_reason, error, usage },
+    ...(failure !== undefined && { failure }),
+    ...(task && { task }),
+  };
   return store.op(endRun, [status, ended_at, last_seq, JSON.stringify(result), run_key, epoch], 1);
 }
 

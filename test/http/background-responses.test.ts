@@ -199,11 +199,15 @@ describe("responses in the background", () => {
     const events: Event[] = await Array.fromAsync(await client.responses.retrieve(asked.id, { stream: true }));
     await client.responses.delete(asked.id);
     const failed = await ended((await ask("broken")).id);
+    const told: Event[] = await Array.fromAsync(await client.responses.retrieve(failed.id, { stream: true }));
 
     assert.deepEqual([cancelled.status, cancelled.background], ["cancelled", true]);
     assert.equal(events.at(-1)?.type, "response.incomplete");
     await assert.rejects(client.responses.retrieve(asked.id), NotFoundError);
     assert.deepEqual([failed.status, failed.error?.code], ["failed", "server_error"]);
+    assert.match(failed.error?.message ?? "", /^model provider failed: /);
+    const last = told.at(-1);
+    assert.deepEqual(last?.type === "response.failed" && last.response.error, failed.error);
     const { json } = await server.get("/runs?limit=200", { key: keys.watcher });
     const statuses = json.items.map(({ status }: { status: string }) => status);
     assert.ok(statuses.includes("dead") && !statuses.includes("failed"), "with the response goes its run");

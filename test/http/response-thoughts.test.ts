@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI from "openai";
-import { chunk, never, startChat, turn } from "../support/chat.ts";
+import { chunk, never, shown, startChat, turn } from "../support/chat.ts";
 import type { Script } from "../support/mock-model/script.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-const models = ["mixed", "lost", "stopped"];
+const models = ["mixed", "lost", "stopped", "failed", "halted"];
 
 describe("thoughts of a response", () => {
   const atEnd = cleanup();
@@ -106,5 +106,34 @@ describe("thoughts of a response", () => {
     assert.equal(thoughts.map(({ json }) => json.data.delta).join(""), told);
     const { json } = await server.get("/chat/sessions/lost");
     assert.deepEqual(json.transcript.at(-1).metadata.thinking, [{ type: "thinking", thinking: told }]);
+  });
+
+  test("a model that fails, or is stopped, between its thoughts and its words leaves the thoughts, which later turns are not shown", async () => {
+    const fails: Script = { steps: [piece("thought", "Let me th"), { cut: "reset" }] };
+    mock.answer("failed", fails, fails, fails, { steps: [piece("text", "Done."), ...whole] });
+    mock.answer("halted", { steps: [piece("thought", "Let me th"), { hold: never }] });
+
+    const { response } = await streamed("failed");
+    const next = await client.responses.create({ model: "failed", input: "and?", previous_response_id: response.id });
+    const stream = await client.responses.create({ model: "halted", input: "hi", stream: true });
+    let halted: OpenAI.Responses.Response | undefined;
+    for await (const event of stream) {
+      if (event.type === "response.reasoning_text.delta") await client.responses.cancel(halted?.id ?? "");
+      if ("response" in event) halted = event.response;
+    }
+
+    assert.equal(response.status, "failed");
+    assert.match(words(response.output).join("|"), /^Let me th/);
+    assert.ok(response.error?.message.startsWith("model provider failed: "), response.error?.message);
+    const { output_text: _joined, ...again } = await client.responses.retrieve(response.id);
+    assert.deepEqual(again, response);
+    assert.equal(next.status, "completed");
+    const read = shown(mock.requests.at(-2)).filter(({ role }) => role !== "system");
+    assert.deepEqual(
+      read.map(({ content }) => content),
+      ["hi", "and?"],
+    );
+    assert.deepEqual(words(halted?.output ?? []), ["Let me th"]);
+    assert.deepEqual((await client.responses.retrieve(halted?.id ?? "")).output, halted?.output);
   });
 });

@@ -207,18 +207,21 @@ export function assistantEntry(
   };
 }
 
-/** What was said before something went wrong, with its status. */
+/**
+ * What was said before something went wrong, with its status. A model that had only thought by then has said nothing that a later turn is
+ * shown.
+ */
 function partialEntries(
   scope: RunScope,
   text: string,
   thoughts: readonly ToldThought[],
   status: string,
 ): JournalEntry[] {
-  if (text === "") return [];
+  if (text === "" && thoughts.length === 0) return [];
   const metadata: Record<string, unknown> = { model: scope.route.id, status };
   if (thoughts.length > 0) metadata.thinking = thoughts;
   if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
   const entry: JournalEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
-  scope.remember([contextMessage({ role: "assistant", content: text, entry })]);
+  if (text !== "") scope.remember([contextMessage({ role: "assistant", content: text, entry })]);
   return [entry];
 }
