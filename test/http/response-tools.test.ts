@@ -164,6 +164,36 @@ describe("tools of a response", () => {
     }
   });
 
+  test("a call and its result go on without a message of a user, and a call without a result does not", async () => {
+    const call = { type: "function_call", call_id: "a", name: "get_weather", arguments: "{}" } as const;
+    const result = { type: "function_call_output", call_id: "a", output: "18" } as const;
+    for (const store of [false, true]) {
+      const response = await ask("weather", { store, input: [call, result] });
+
+      assert.equal(response.output_text, "Sunny.", String(store));
+      assert.deepEqual(seen(), [
+        ["assistant", ""],
+        ["tool", "18"],
+      ]);
+    }
+    const completion = await client.chat.completions.create({
+      model: "weather",
+      tools: [{ type: "function", function: { name: "get_weather", parameters: { type: "object" } } }],
+      messages: [
+        {
+          role: "assistant",
+          tool_calls: [{ id: "a", type: "function", function: { name: "get_weather", arguments: "{}" } }],
+        },
+        { role: "tool", tool_call_id: "a", content: "18" },
+      ],
+    });
+    assert.equal(completion.choices[0]?.message.content, "Sunny.");
+    await assert.rejects(
+      ask("weather", { input: [call] }),
+      (error) => error instanceof BadRequestError && error.code === "messages_or_template_required",
+    );
+  });
+
   test("parallel calls and their results come in any order, and calls of the manifest's tools are dropped", async () => {
     const call = (call_id: string, name: string) =>
       ({ type: "function_call", call_id, name, arguments: "{}" }) as const;

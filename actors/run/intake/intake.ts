@@ -39,7 +39,7 @@ export interface Intake {
 
 /**
  * The entries of a turn's messages and template, slash commands expanded. Messages that answer one of the calls which are being closed
- * are `answers`, and then nothing else need be said. Refuses with invalid_request, unknown_prompt,
+ * are `answers`, and then nothing else need be said; nor beside results of calls that the messages themselves have. Refuses with invalid_request, unknown_prompt,
  * empty_prompt, too_many_commands and messages_or_template_required.
  */
 export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: readonly ToolOutcome[] = []): Intake {
@@ -59,7 +59,8 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
   if (turn.template !== null)
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
   const lastUser = entries.findLast((entry) => entry.role === "user");
-  if (!lastUser && answers.size === 0) throw new SvcError("messages_or_template_required");
+  // A result of a call is what its model waits for: so clients go on that keep their history themselves.
+  if (!lastUser && answers.size + results.size === 0) throw new SvcError("messages_or_template_required");
   const fileIds: string[] = [];
   let hasImages = false;
   for (const { extra } of entries)
