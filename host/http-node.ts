@@ -155,7 +155,7 @@ export function createHttpNode(
       redis:
         redis &&
         new Probe(env, async () => {
-          await redis.command("PING");
+          await redis.check();
           return null;
         }),
     },

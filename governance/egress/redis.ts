@@ -4,6 +4,7 @@ import { connect as connectTls } from "node:tls";
 import type { Redis as Client } from "ioredis";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { ownKeys } from "../../storage/tables/key-value.ts";
 import { allowsAddress } from "./address.ts";
 import { judgedLookup } from "./connector.ts";
 import { EgressBlocked } from "./failure.ts";
@@ -73,6 +74,20 @@ export class Redis {
       // Who is silent on one command is not asked the next on the same connection: answers would come in the wrong place.
       if (client.status === "ready") client.disconnect(true);
       throw new RedisUnavailable("unknown", plainCause(error));
+    }
+  }
+
+  /**
+   * Tries whether it takes writes, by one that leaves nothing: there is no list of this name to be pushed to. Refuses with RedisUnavailable
+   * where it is away, a replica or full.
+   */
+  async check(): Promise<void> {
+    try {
+      await this.command("LPUSHX", `${ownKeys}check`, "");
+    } catch (error) {
+      if (!(error instanceof RedisRefusal)) throw error;
+      // An account that may push to its queues only is not told more than that there is a Redis.
+      await this.command("PING");
     }
   }
 

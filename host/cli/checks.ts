@@ -92,11 +92,13 @@ async function checkRedis({ redisUrl }: Settings, env: Env): Promise<Finding> {
   const place = readRedisUrl(redisUrl);
   const redis = new Redis(place, env, { info() {}, warn() {} });
   try {
-    await redis.command("PING");
+    await redis.check();
     return ok(`${place.host}:${place.port}${place.isTls ? " by TLS" : ""}`);
   } catch (error) {
     const { message } = (error as Error & { cause?: Error }).cause ?? (error as Error);
-    return { status: "error", detail: `${place.host}:${place.port} does not answer: ${message}` };
+    // What Redis itself says begins with a word of its own, as in READONLY.
+    const says = /^[A-Z]+ /.test(message) ? "refuses" : "does not answer";
+    return { status: "error", detail: `${place.host}:${place.port} ${says}: ${message}` };
   } finally {
     redis.close();
   }

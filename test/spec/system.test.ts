@@ -99,6 +99,41 @@ describe("probes", () => {
     assert.ok(!served.output.includes("a-password-of-redis"));
   });
 
+  test("OPS-007 a Redis that is a replica, or full, is not ok for /ready, and what is tried leaves nothing there", async (context) => {
+    const redis = await startRedis(atEnd);
+    if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
+    const served = await startServer({ atEnd, env: { SVC_REDIS_URL: redis.url } });
+    const seen = async () => {
+      const { status, json } = await served.get("/ready");
+      return [status, json.checks.redis.detail];
+    };
+
+    const writable = await seen();
+    await redis.client.call("REPLICAOF", "127.0.0.1", "1");
+    const replica = await seen();
+    await redis.client.call("REPLICAOF", "NO", "ONE");
+    await redis.client.config("SET", "maxmemory", "1");
+    const full = await seen();
+    await redis.client.config("SET", "maxmemory", "0");
+    const again = await seen();
+
+    assert.deepEqual(
+      [writable, again],
+      [
+        [200, undefined],
+        [200, undefined],
+      ],
+    );
+    assert.deepEqual(
+      [replica, full],
+      [
+        [503, "storage_unavailable"],
+        [503, "storage_unavailable"],
+      ],
+    );
+    assert.equal(await redis.client.dbsize(), 0);
+  });
+
   test("OPS-007 OPS-004 with the database down /ready is 503 and names it, /health is 200, and both recover", {
     skip: noServer,
   }, async () => {

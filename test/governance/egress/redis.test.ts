@@ -102,6 +102,23 @@ describe("the connection to Redis", () => {
     assert.equal(await id(), second);
   });
 
+  test("is checked by a write that leaves nothing, and by an answer alone where the account may push to its queues only", async (context) => {
+    const atEnd = cleanup(context);
+    const server = await startRedis(atEnd);
+    if (!has(context, server !== null, "needs redis-server") || server === null) return;
+    await server.client.call("ACL", "SETUSER", "pusher", "on", `>${password}`, "~jobs:*", "+lpush", "+ping");
+    const { redis } = open(server.url, atEnd);
+    const pusher = open(server.url.replace("://", `://pusher:${password}@`), atEnd);
+
+    await redis.check();
+    await pusher.redis.check();
+    await server.client.call("REPLICAOF", "127.0.0.1", "1");
+
+    await assert.rejects(redis.check(), { code: "storage_unavailable", outcome: "not_sent" });
+    await server.client.call("REPLICAOF", "NO", "ONE");
+    assert.equal(await server.client.dbsize(), 0);
+  });
+
   test("logs in, chooses its database, and tells nobody the password when that is wrong", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd, password);
