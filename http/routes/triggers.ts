@@ -11,7 +11,7 @@ import { actorFails, type Route, type RouteRequest, route } from "../route.ts";
 import { earlierDelivery, keyOf, rememberIgnored } from "../triggers/deliveries.ts";
 import { isRun, promptOf, readEvent, type TriggerEvent } from "../triggers/event.ts";
 import { readSigned, type SignedDelivery, signingKey } from "../triggers/signature.ts";
-import { acceptTurn } from "../turns.ts";
+import { acceptTurn, admitStart } from "../turns.ts";
 
 // Signed requests from elsewhere that set a durable run going (document 1, "POST /triggers/{trigger_id}"; U-26 says in which order what
 // is looked at). What the sender says reaches the model through the tool trigger_event alone.
@@ -50,6 +50,7 @@ export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
       "delivery_in_progress",
       "delivery_id_reused",
       "invalid_payload",
+      "shutting_down",
       ...actorFails,
     ],
     async handle(request, context) {
@@ -118,6 +119,8 @@ async function take(
     await rememberIgnored(store, key, ignored, context);
     return json(ignored.body, ignored.status);
   }
+  // The route is public, so that only this refuses it. The sender comes again: nothing of the delivery is remembered.
+  admitStart(context);
   await countMinute(trigger, context);
   try {
     const { resume_token: run_id, replayed } = await acceptTurn(

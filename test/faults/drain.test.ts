@@ -1,5 +1,6 @@
 // A server that is asked to end in the middle of turns (decision 44).
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { describe, test } from "node:test";
 import { gate, never, says, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
@@ -12,6 +13,18 @@ import { brief, databaseOf, skipPostgres, snapshotOf } from "./support.ts";
 
 const shuttingDown = { error: "shutting_down", detail: "shutting_down" };
 
+const secret = "a secret of some length";
+const deploys = { tenant: "anonymous", manifest: "agent", scheme: "standard", secret: "secret:HOOK", prompt: "Go." };
+const triggerEnv = { SVC_TRIGGERS: JSON.stringify({ deploys }), SVC_SECRET_HOOK: secret };
+
+/** A delivery of that trigger, signed as Standard Webhooks are. */
+function delivery(id: string): string {
+  const at = Math.floor(Date.now() / 1000);
+  const signature = createHmac("sha256", secret).update(`${id}.${at}.{}`).digest("base64");
+  const lines = [`webhook-id: ${id}`, `webhook-timestamp: ${at}`, `webhook-signature: v1,${signature}`];
+  return rawRequest("POST", "/triggers/deploys", lines, "{}");
+}
+
 interface Drained {
   readonly server: TestServer;
   readonly mock: MockModel;
@@ -21,7 +34,7 @@ async function start(atEnd: Cleanup, held: Promise<unknown>, env: Env): Promise<
   const mock = await startMockModel();
   atEnd.after(() => mock.close());
   mock.answer("slow", says("first ", held, "and last"));
-  const manifests = manifestEnv(atEnd, { agent: { model: { id: "slow" } } });
+  const manifests = manifestEnv(atEnd, { agent: { model: { id: "slow" }, tools: ["trigger_event"] } });
   const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["slow"]), ...manifests, ...env } });
   return { server, mock };
 }
@@ -102,14 +115,14 @@ for (const dialect of dialects) {
       test("a request under way is answered, and what would set a run going and comes too late is refused", async (t) => {
         const atEnd = cleanup(t);
         const database = await databaseOf(dialect, atEnd);
-        const { server } = await start(atEnd, never, { ...threadsEnv, ...database.env });
+        const { server } = await start(atEnd, never, { ...threadsEnv, ...database.env, ...triggerEnv });
         const manifest = { metadata: { name: "kept" }, spec: { model: { id: "slow" } } };
         const put = rawRequest("PUT", "/manifests/kept", [], JSON.stringify({ manifest }));
         const chat = rawRequest("POST", "/chat", [], JSON.stringify(turn("agent", "late", { thread_id: "late" })));
         const requeues = rawRequest("POST", "/runs/requeue", [], "{}");
         const requeue = rawRequest("POST", "/runs/nobodys/requeue", [], "{}");
         const job = rawRequest("POST", "/jobs/nobodys/run", [], "{}");
-        const sent = [put, chat, requeues, requeue, job].map((request) => {
+        const sent = [put, chat, requeues, requeue, job, delivery("late")].map((request) => {
           return { request, connection: new RawConnection(server.url) };
         });
         await Promise.all(sent.map(({ request, connection }) => connection.send(request.slice(0, -1))));
@@ -124,7 +137,7 @@ for (const dialect of dialects) {
         const answers = await Promise.all(sent.map(({ connection }) => connection.answer()));
         assert.deepEqual(
           answers.map((answer) => answer?.status),
-          [200, 503, 503, 503, 503],
+          [200, 503, 503, 503, 503, 503],
         );
         assert.deepEqual(await server.exited, { code: 0, signal: null });
 
@@ -132,6 +145,11 @@ for (const dialect of dialects) {
 
         const { items } = (await server.get("/audit?event_type=manifest_published")).json;
         assert.equal(items.length, 1);
+        // What was refused is not remembered.
+        assert.equal((await server.get("/runs")).json.items.length, 0);
+        const again = new RawConnection(server.url);
+        await again.send(delivery("late"));
+        assert.equal((await again.answer())?.status, 202);
       });
 
       test("what is not over in time is marked interrupted, its clients are told, and it can be taken on", async (t) => {
