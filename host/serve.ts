@@ -35,6 +35,7 @@ import { periodicTasks } from "./periodic-tasks.ts";
 import { type LoadedPlugin, pluginProviders, pluginTasks } from "./plugin-seams.ts";
 import { importPlugins } from "./plugins.ts";
 import { AbandonedRuns } from "./recovery.ts";
+import { warningsOfScopes } from "./scope-warnings.ts";
 import { ActorSystem } from "./system.ts";
 import { type RunningTasks, startTasks } from "./task-runner.ts";
 import { threadCounts } from "./worker-counts.ts";
@@ -352,7 +353,8 @@ function announce(
   log: Logger,
   threads: { http: number; actors: number },
 ): void {
-  for (const warning of [...bootWarnings(settings), ...warningsOfDuties(settings)]) log.warn(warning);
+  const warnings = [...bootWarnings(settings), ...warningsOfScopes(settings, plugins), ...warningsOfDuties(settings)];
+  for (const warning of warnings) log.warn(warning);
   const model = describeDefault(settings, env, pluginProviders(plugins));
   const names = plugins.map(({ plugin }) => plugin.name);
   log.info(

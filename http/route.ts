@@ -179,6 +179,12 @@ export function route<
   };
 }
 
+/** The scopes that routes ask for, each once. */
+export function scopesOf(routes: readonly Pick<Route, "access">[]): readonly string[] {
+  const all = routes.flatMap(({ access }) => access);
+  return [...new Set<string>(all)].filter((name) => name.includes(":"));
+}
+
 /** What the path has in braces, as texts. */
 function paramsOf(path: string): TSchema | null {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => [String(name), Type.String()] as const);

@@ -1,5 +1,6 @@
 import { bypassScopes } from "../../governance/auth/permission-modes.ts";
 import { readSettings } from "../../governance/settings/settings.ts";
+import { scopesOf } from "../../http/route.ts";
 import { allRoutes } from "../../http/routes/all.ts";
 import { code, table } from "./markdown.ts";
 
@@ -14,7 +15,9 @@ export function scopesPage(): string {
   }
   const rows = (names: readonly string[]): string[][] =>
     names.map((name) => [code(name), (byScope.get(name) ?? []).join(", ")]);
-  const scopes = [...byScope.keys()].filter((name) => name.includes(":") && !name.startsWith("chat:")).sort();
+  const scopes = scopesOf(routes)
+    .filter((name) => !name.startsWith("chat:"))
+    .sort();
   return `# Scopes
 
 Generated from the routes in \`http/routes/\`; \`npm run generate\` writes it again. A credential has scopes: \`scopes\` of a key in
@@ -34,7 +37,8 @@ ${table(["Scope", "Routes"], rows(["chat:read", "chat:write"]))}
 ## Beside those of routes
 
 \`POST /chat/mode\` asks for ${bypassScopes.map(code).join(" and ")} where the mode is \`bypass\`, and so does each run in that mode: without it the
-manifest's default mode holds. What \`spec.policies\` and \`required_scopes\` ask for may have any name.
+manifest's default mode holds. What \`spec.policies\` and \`required_scopes\` ask for may have any name. So a key or a
+trigger may have any scope; the start and \`svc doctor\` warn of one that is nearly one of these, or ends with a \`*\` that stands for nothing.
 
 ## Every credential
 

@@ -151,6 +151,16 @@ describe("svc doctor checks", () => {
     assert.doesNotMatch(check("database")?.detail ?? "", /planted-password/);
   });
 
+  test("warns of a scope that nothing asks for, by the entry of its key", async (context) => {
+    const { report } = await examine({
+      ...healthy(context),
+      SVC_AUTH_MODE: "api_key",
+      SVC_AUTH_API_KEYS: JSON.stringify({ "a-key-that-is-long": { tenant_id: "a", sub: "b", scopes: ["chat:wrtie"] } }),
+    });
+
+    assert.match(report.warnings.join(), /SVC_AUTH_API_KEYS: entry 1 has the scope chat:wrtie.*mean chat:write\?$/);
+  });
+
   test("a Redis that does not answer, and one that does, without printing its password", async (context) => {
     const redis = await startRedis(cleanup(context), "planted-password");
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
