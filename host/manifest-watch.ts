@@ -1,13 +1,15 @@
-import { stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { basename, extname, join, resolve } from "node:path";
 import type { Logger } from "pino";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { isManifestName } from "../manifests/fields/names.ts";
-import { manifestFiles, unnameable } from "../manifests/sources/files.ts";
+import { isManifestFile, isPassedOver, manifestFiles, readNames, unnameable } from "../manifests/sources/files.ts";
 
 /** How often the directory is looked at. A manifest itself is read anew for each turn. */
 const lookMs = 1_000;
+/** Names in one line. */
+const namedMax = 20;
 
 interface WatchDeps {
   readonly env: Env;
@@ -16,12 +18,13 @@ interface WatchDeps {
 }
 
 /**
- * Warns of the invalid files of SVC_MANIFEST_DIR: of each once at the start, and once after each change of it; and once when there is no
- * such directory, at the start or later. Answers what ends that.
+ * Warns of the invalid files of SVC_MANIFEST_DIR: of each once at the start, and once after each change of it; once of what is not read
+ * and looks as if it should be; and once when there is no such directory, at the start or later. Answers what ends that.
  * Whether a file is valid is asked of those who would run it, as a tenant that has stored nothing would.
  */
 export function watchManifests(directory: string, { env, bus, log }: WatchDeps): () => void {
   let told = new Map<string, string>();
+  const passed = new PassedOver(directory);
   let stopped = false;
   let missing = false;
   const warn = (file: string, problem: unknown): void =>
@@ -34,6 +37,9 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
         `SVC_MANIFEST_DIR ${stats ? "is no directory" : "is not there"}, so there are no manifests of yours; it is looked at again and again`,
       );
     missing = !stats?.isDirectory();
+    const names = await passed.found();
+    if (names.length > 0)
+      log.warn({ names: names.slice(0, namedMax) }, `SVC_MANIFEST_DIR has what is not read: ${readNames}`);
     const now = await stampsOf(directory);
     const changed = [...now].filter(([file, stamp]) => told.get(file) !== stamp).map(([file]) => file);
     if (changed.length > 0) {
@@ -57,6 +63,38 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
   return () => {
     stopped = true;
   };
+}
+
+/** What of a directory looks like manifests and is not read; each name once. */
+class PassedOver {
+  readonly #directory: string;
+  /** When each was looked at last: its own time of change, null for one that was told. */
+  #seen = new Map<string, bigint | null>();
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Those that were not told yet. */
+  async found(): Promise<string[]> {
+    const found: string[] = [];
+    const seen = new Map<string, bigint | null>();
+    for (const entry of await readdir(this.#directory, { withFileTypes: true }).catch(() => [])) {
+      const { name } = entry;
+      if (isManifestFile(name)) continue;
+      const before = this.#seen.get(name);
+      const changed = before === null ? null : entry.isFile() ? 0n : await changedAt(join(this.#directory, name));
+      const isNew = changed !== before && isPassedOver(this.#directory, name);
+      if (isNew) found.push(name);
+      seen.set(name, isNew ? null : changed);
+    }
+    this.#seen = seen;
+    return found;
+  }
+}
+
+async function changedAt(path: string): Promise<bigint> {
+  return (await stat(path, { bigint: true }).catch(() => null))?.mtimeNs ?? 0n;
 }
 
 function nameOf(file: string): string {

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
-import { access, stat } from "node:fs/promises";
-import { basename, dirname, resolve } from "node:path";
+import { access, readdir, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { missingSetting } from "../../actors/models/create-models.ts";
 import type { Env } from "../../bus/env.ts";
 import { Redis } from "../../governance/egress/redis.ts";
@@ -13,7 +13,7 @@ import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import { chooseEngine } from "../../http/engines/choose.ts";
 import { compile } from "../../manifests/compile/compile.ts";
 import type { Registries } from "../../manifests/registries.ts";
-import { bundledManifests, openManifestDirectory } from "../../manifests/sources/files.ts";
+import { bundledManifests, isPassedOver, openManifestDirectory, readNames } from "../../manifests/sources/files.ts";
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
 import { currentRevision, refuseNotWhole, schemaBehind } from "../../storage/migrate.ts";
 import type { Migration } from "../../storage/store/migration.ts";
@@ -137,13 +137,22 @@ async function checkManifestDir(settings: Settings, registries: Registries, env:
     tenantId: "default",
     ...{ settings, registries, objects, env },
   });
-  if (files === 0)
-    return { status: "warning", detail: `${directory} of SVC_MANIFEST_DIR has no .yaml, .yml or .json file` };
-  if (invalid.length === 0) return ok(`${directory}: ${files} valid`);
+  const passed = (await readdir(directory)).filter((name) => isPassedOver(directory, name));
+  const lines = [
+    ...invalid.flatMap(({ path, problems }) => problems.map((line) => inDirectory(path, line))),
+    ...passed.map((name) => `${join(directory, name)}: it is not read; ${readNames}`),
+  ];
+  const problems = lines.length > 0 && { problems: lines };
+  if (files === 0) {
+    const detail = `${directory} of SVC_MANIFEST_DIR has no .yaml, .yml or .json file`;
+    return { status: "warning", detail, ...problems };
+  }
+  if (lines.length === 0) return ok(`${directory}: ${files} valid`);
+  const found = invalid.length > 0 ? `${invalid.length} of ${files} invalid` : `${files} valid`;
   return {
     status: "warning",
-    detail: `${directory}: ${invalid.length} of ${files} invalid`,
-    problems: invalid.flatMap(({ path, problems }) => problems.map((line) => inDirectory(path, line))),
+    detail: `${directory}: ${found}${passed.length > 0 ? `, ${passed.length} not read` : ""}`,
+    ...problems,
   };
 }
 

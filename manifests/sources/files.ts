@@ -84,6 +84,20 @@ export function manifestFiles(directory: string): string[] {
   }
 }
 
+/** How what is looked for is called, for whoever is told that something else is not read. */
+export const readNames =
+  "manifests are the files of the directory itself whose names end with .yaml, .yml or .json in small letters";
+
+/**
+ * Whether something of a directory that is not read was likely meant to be: a file whose extension is written in another way, or a directory
+ * with manifests in it. What begins with a dot is somebody else's, as where a mount of Kubernetes keeps its files.
+ */
+export function isPassedOver(directory: string, name: string): boolean {
+  if (name.startsWith(".") || isManifestFile(name)) return false;
+  if (isManifestFile(name.toLowerCase())) return true;
+  return manifestFiles(join(directory, name)).length > 0;
+}
+
 /** Whether a file of this name is taken for a manifest. */
 export function isManifestFile(fileName: string): boolean {
   return extensions.includes(extname(fileName));

@@ -66,3 +66,28 @@ test("a SVC_MANIFEST_DIR that is not there is logged once, and its manifests are
     [["warn", directory]],
   );
 });
+
+test("what is not read of SVC_MANIFEST_DIR and looks like manifests is logged once, by name", async () => {
+  const directory = tempDir(atEnd);
+  const write = (...path: string[]) => writeFileSync(join(directory, ...path), "metadata: {name: fine}\n");
+  for (const name of ["team", "empty", "prompts", "..data", "folder.yaml"]) mkdirSync(join(directory, name));
+  write("fine.yaml");
+  write("README.md");
+  write("loud.YAML");
+  write("team", "one.yaml");
+  write("prompts", "system.md");
+  write("..data", "fine.yaml");
+  const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
+  const logged = () => server.logs.filter(({ msg }) => String(msg).startsWith("SVC_MANIFEST_DIR has what is not read"));
+
+  await eventually("the first line", async () => logged().length === 1);
+  write("empty", "two.json");
+  await eventually("the second line", async () => logged().length === 2);
+  write("team", "three.yaml");
+  write("shout.Yml");
+  await eventually("the third line", async () => logged().length === 3);
+
+  const names = logged().map((line) => (line.names as string[]).sort());
+  assert.deepEqual(names, [["loud.YAML", "team"], ["empty"], ["shout.Yml"]]);
+  assert.match(String(logged()[0]?.msg), /end with \.yaml, \.yml or \.json in small letters$/);
+});

@@ -252,6 +252,9 @@ describe("svc doctor checks", () => {
     symlinkSync(join(directory, "gone"), join(directory, "link.yml"));
     symlinkSync("circle.yaml", join(directory, "circle.yaml"));
     mkdirSync(join(directory, "folder.yaml"));
+    mkdirSync(join(directory, "team"));
+    write("team/one.yaml", "metadata: {name: one}\n");
+    write("loud.YAML", "metadata: {name: loud}\n");
     const environment = { ...healthy(context), SVC_MANIFEST_DIR: directory };
 
     const { code, check } = await examine(environment);
@@ -265,7 +268,7 @@ describe("svc doctor checks", () => {
     const of = (name: string) => problems.filter((line) => line.startsWith(`${join(directory, name)}: `));
     assert.equal(code, 0);
     assert.equal(check("manifest_directory")?.status, "warning");
-    assert.match(check("manifest_directory")?.detail ?? "", /6 of 7 invalid/);
+    assert.match(check("manifest_directory")?.detail ?? "", /6 of 7 invalid, 2 not read$/);
     assert.equal(of("fine.yaml").length, 0);
     assert.equal(of("typo.yaml").length, 2);
     for (const line of of("typo.yaml")) {
@@ -277,6 +280,8 @@ describe("svc doctor checks", () => {
     assert.match(of("lonely.yaml").join(), /nowhere/);
     assert.match(of("link.yml").join(), /leads to no file/);
     assert.match(of("circle.yaml").join(), /circle\.yaml: it cannot be read/);
+    for (const name of ["team", "loud.YAML"])
+      assert.match(of(name).join(), /: it is not read; manifests are the files of/);
     // Each file is named once.
     for (const line of problems) assert.doesNotMatch(line, /(\w+\.\w+): \1: /);
   });
