@@ -26,12 +26,13 @@ export const marksMax = 100;
 const setLabel = tenantSql(
   "label_set",
   `INSERT INTO labels (tenant_id, event_key, label) VALUES (:tenant, ?, ?)
-   ON CONFLICT (event_key) DO UPDATE SET label = excluded.label`,
+   ON CONFLICT (event_key) DO UPDATE SET label = excluded.label WHERE labels.tenant_id = excluded.tenant_id`,
 );
 const setFeedback = tenantSql(
   "feedback_set",
   `INSERT INTO feedback (tenant_id, event_key, rating, note, at) VALUES (:tenant, ?, ?, ?, ?)
-   ON CONFLICT (event_key) DO UPDATE SET rating = excluded.rating, note = excluded.note, at = excluded.at`,
+   ON CONFLICT (event_key) DO UPDATE SET rating = excluded.rating, note = excluded.note, at = excluded.at
+     WHERE feedback.tenant_id = excluded.tenant_id`,
 );
 const deleteLabels = tenantSql(
   "labels_delete",
