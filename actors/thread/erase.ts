@@ -1,4 +1,4 @@
-import { isJobSuffix, isTaskSuffix, threadAddress, workspaceAddress } from "../../bus/address.ts";
+import { isJobSuffix, threadAddress, workspaceAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
@@ -39,7 +39,7 @@ export async function eraseThread(
   if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
   if (head !== null && idle_since !== undefined && (await isUsedSince(store, head, idle_since)))
     return { deleted: false };
-  if (head !== null && !isTaskSuffix(state.suffix)) await eraseTasks(state, bus);
+  if (head !== null) await eraseTasks(state, bus);
   // Before the rows: what is left of them is deleted when this is asked for again.
   if (context.deps.settings.workspaceRoot !== null)
     await bus.ask(workspaceAddress(state.tenantId, state.suffix), "erase", {}, { deadlineMs: longMs });

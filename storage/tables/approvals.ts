@@ -2,7 +2,7 @@ import { list } from "../store/list.ts";
 import { type Param, tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, json, nullable, oneOf, type RowIn, real, selectOne, table, text } from "../store/table.ts";
-import { answerWaitsOfApprovalOp, closeWaitOp, type WaitAnswer, type WaitRow } from "./waits.ts";
+import { answerWaitsOfApprovalOp, closeWaitOp, isSuperseded, type WaitAnswer, type WaitRow } from "./waits.ts";
 
 // A request for approval is a row of its own, for it outlives the call that has asked: equal calls share it while it is pending, and
 // once it is approved it lets equal calls pass for a while. Each call that waits for it is a row of `waits`, which is answered in the
@@ -142,7 +142,7 @@ const claimGrant = tenantSql(
 );
 const consumeGrant = tenantSql(
   "approval_consume",
-  "UPDATE approvals SET consumed_at = :now WHERE tenant_id = :tenant AND id = ? AND one_shot = 1 AND consumed_at IS NULL",
+  "UPDATE approvals SET consumed_at = :now WHERE tenant_id = :tenant AND id = ? AND one_shot = 1",
 );
 const deleteOfThread = tenantSql(
   "approvals_delete",
@@ -231,13 +231,19 @@ export function leaveOps(store: TenantStore, id: string, why: WhyLeft, close: Wr
   return [store.op(lockApproval, [id]), close, store.op(leaveApproval, [...closed, id, id])];
 }
 
-/** The same for all that a run has open which does not go on. */
+/** The same for all that a run waits for which does not go on. Refuses with conflict when one of them is closed. */
 export function abandonOps(store: TenantStore, waits: readonly WaitRow[]): WriteOp[] {
-  return waits.flatMap(({ wait_id, approval_id, state }) =>
-    approval_id === null || state !== "open"
+  return waits.flatMap((wait) =>
+    wait.approval_id === null
       ? []
-      : leaveOps(store, approval_id, "aborted", closeWaitOp(store, wait_id)),
+      : leaveOps(store, wait.approval_id, whyAbandoned(wait), closeWaitOp(store, wait.wait_id)),
   );
+}
+
+/** What has ended a wait of which its run has not heard any more. */
+function whyAbandoned(wait: WaitRow): WhyLeft {
+  if (wait.state !== "expired") return "aborted";
+  return isSuperseded(wait) ? "superseded" : "timeout";
 }
 
 /** Takes a grant that is good for one call. Refuses with conflict when another call has it. */

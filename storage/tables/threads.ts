@@ -1,4 +1,4 @@
-import { isHiddenSuffix, isTaskSuffix } from "../../bus/address.ts";
+import { isHiddenSuffix } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
@@ -266,7 +266,7 @@ export async function tasksOfThread(
   limit: number,
 ): Promise<string[]> {
   const rows = await store.read(selectTasks, threadId, after, limit);
-  return rows.map(({ suffix }) => suffix as string).filter(isTaskSuffix);
+  return rows.map(({ suffix }) => suffix as string);
 }
 
 /**

@@ -178,6 +178,21 @@ for (const dialect of dialects) {
       assert.deepEqual(left.toSorted(), [ofOther, upload, sameKey].map(({ file_id }) => file_id).toSorted());
     });
 
+    test("a file that is given up before its bytes are said to be there is never there", async () => {
+      const tenant = store.tenant("given-up");
+      const objects = openMemoryStore();
+      const files = new FileStore(objects, systemEnv(), 0);
+      const { file, keep } = await files.draft(tenant, fileOf(gif, { thread_key: 7 }));
+      await tenant.write(dropFilesOfThreadOps(tenant, 7));
+
+      await assert.rejects(tenant.write([keep]), { code: "conflict" });
+
+      assert.equal(await files.read(tenant, file.file_id), null);
+      await files.removeGone(tenant);
+      assert.deepEqual(await keysOf(objects), []);
+      assert.equal(await storedBytes(tenant, "files"), 0);
+    });
+
     test("a file that several threads show goes with the last of them, and is charged once", async () => {
       const tenant = store.tenant("sharing");
       const files = new FileStore(openMemoryStore(), systemEnv(), 3 * gif.length);

@@ -4,17 +4,26 @@ import { tenantSql } from "../../../storage/store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import {
   type ApprovalKey,
+  abandonOps,
   approvalById,
   approvalPage,
   claimGrantOp,
+  consumeGrantOp,
   decideOps,
+  decisionOf,
   joinOps,
   leaveOps,
   liveGrant,
   type NewApproval,
   openApproval,
 } from "../../../storage/tables/approvals.ts";
-import { openWaitOp, waitsOfRun } from "../../../storage/tables/waits.ts";
+import {
+  expireWaitsOp,
+  type NewWait,
+  openWaitOp,
+  supersedeWaitsOp,
+  waitsOfRun,
+} from "../../../storage/tables/waits.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
@@ -48,12 +57,16 @@ const request = (id: string, lastsMs: number): NewApproval => ({
 
 /** A call of the run `r-<id>` begins to wait. */
 function waitFor(tenant: TenantStore, wait_id: string, approval_id: string | null = "same"): WriteOp {
-  return openWaitOp(tenant, {
+  return openWaitOp(tenant, waitOf(wait_id, approval_id));
+}
+
+function waitOf(wait_id: string, approval_id: string | null): NewWait {
+  return {
     ...{ wait_id, thread_key: 1, asked_on: 1, opened_at: 1, deadline: null, suffix: "s", run_id: `r-${wait_id}` },
     ...{ beside: 0, kind: "approval", subject: "s", approval_id, frame: null, asked_as: null },
     may_answer: { scopes: [], principal: null, not_principal: null },
     call: { tool_call_id: "c", tool: "t", args: {}, control: null },
-  });
+  };
 }
 
 for (const dialect of dialects) {
@@ -138,6 +151,50 @@ for (const dialect of dialects) {
       const stateOf = async (of: TenantStore, run: string) => (await waitsOfRun(of, run)).map(({ state }) => state);
       assert.deepEqual(await stateOf(other, "r-theirs"), ["answered"]);
       assert.deepEqual(await stateOf(tenant, "r-own"), ["open"]);
+    });
+
+    test("a request that a lost run leaves is closed for the reason why its call does not wait any more, unless another waits", async () => {
+      const tenant = freshTenant();
+      const ids = ["open", "over", "superseded", "answered", "shared"];
+      for (const [at, id] of ids.entries()) {
+        await openApproval(tenant, { ...request(id, 600_000), call_signature: `${at}` });
+        const wait = { ...waitOf(id, id), run_id: "lost", asked_on: at, deadline: id === "over" ? 5 : null };
+        await tenant.write(joinOps(tenant, id, id, openWaitOp(tenant, wait)));
+      }
+      await tenant.write(joinOps(tenant, "shared", "others", waitFor(tenant, "others", "shared")));
+      await tenant.write([expireWaitsOp(tenant, "lost"), supersedeWaitsOp(tenant, ids.indexOf("superseded"))]);
+      await approve(tenant, "answered");
+
+      await tenant.write(abandonOps(tenant, await waitsOfRun(tenant, "lost")));
+
+      const rows = await Promise.all(ids.map((id) => approvalById(tenant, id)));
+      const said = rows.map((row) => row && [row.id, row.status, decisionOf(row)?.note]);
+      assert.deepEqual(said, [
+        ["open", "denied", "aborted"],
+        ["over", "expired", "timeout"],
+        ["superseded", "denied", "superseded"],
+        ["answered", "approved", ""],
+        ["shared", "pending", undefined],
+      ]);
+      assert.deepEqual(await waitsOfRun(tenant, "lost"), []);
+      assert.equal((await waitsOfRun(tenant, "r-others"))[0]?.state, "open");
+    });
+
+    test("a grant for one call is used up by it, one for any number never", async () => {
+      const tenant = freshTenant();
+      for (const one_shot of [0, 1]) {
+        const id = `shots-${one_shot}`;
+        await openApproval(tenant, { ...request(id, 600_000), call_signature: id, one_shot });
+        await approve(tenant, id);
+      }
+
+      await tenant.write(["shots-0", "shots-1"].map((id) => consumeGrantOp(tenant, id)));
+
+      const rows = await Promise.all(["shots-0", "shots-1"].map((id) => approvalById(tenant, id)));
+      assert.deepEqual(
+        rows.map((row) => row?.consumed_at !== null),
+        [false, true],
+      );
     });
 
     test("a grant is claimed by one call once it is approved, and not before", async () => {
