@@ -98,3 +98,29 @@ test("what deletions that were cut off have left, whose folder rests, is deleted
   assert.deepEqual(readdirSync(join(scopes, "zeta", "threads")), []);
   assert.equal(await eraseLeftFolders(join(root, "nowhere"), before, env), 0);
 });
+
+test("files are deleted in their tenant's turn: others of it wait for who has it, and another tenant's for nobody", async (t: TestContext) => {
+  const root = tempDir(cleanup(t));
+  const folder = (tenant: string, name: string) => join(root, ".svc-scopes", tenant, "threads", name);
+  for (const [tenant, name] of [
+    ["acme", "t"],
+    ["other", "a"],
+    ["other", "b"],
+  ] as const)
+    mkdirSync(folder(tenant, name), { recursive: true });
+  const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
+  const deps = { settings, workspaceGates: new TenantGates(1), log: pino({ level: "silent" }) };
+  const erase = (key: string) => eraseFiles({ key, deps, env: systemEnv() } as never);
+  const before = Promise.withResolvers<void>();
+  const held = deps.workspaceGates.run("acme", () => before.promise);
+
+  const own = erase("acme:t");
+  await erase("other:a");
+  await erase("other:b");
+  const waits = existsSync(folder("acme", "t"));
+  before.resolve();
+  await Promise.all([held, own]);
+
+  assert.ok(waits);
+  assert.ok(!existsSync(folder("acme", "t")));
+});

@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { builtInTools } from "../../../actors/tools/registry/built-in.ts";
 import { systemEnv } from "../../../bus/env.ts";
+import type { SvcError } from "../../../bus/errors.ts";
 import { approvals } from "../../../governance/controls/approvals.ts";
 import type { GovernedCall, GovernedRun } from "../../../governance/controls/control.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { approvalById, approvalPage, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
 import { compileSpec } from "../../manifests/support.ts";
+import { refusingStore } from "../../support/refusing-store.ts";
 import { testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 import { call } from "./support.ts";
@@ -38,9 +40,9 @@ describe("approvals", () => {
     ({ store } = await testStore("sqlite", atEnd));
   });
 
-  function gateOf(tenant: TenantStore, runId = "run") {
+  function gateOf(tenant: TenantStore, runId = "run", of = agent, failed?: unknown[]) {
     const control = approvals({
-      agent,
+      agent: of,
       env: systemEnv(),
       store: tenant,
       mode: "default",
@@ -49,7 +51,7 @@ describe("approvals", () => {
       budget: { spent: { cost_usd: 0, tool_calls: 0 } },
       metrics: { count: () => {} },
       callKey: (id: string) => `${runId}.${id}`,
-      failed: (error: unknown) => assert.fail(String(error)),
+      failed: (error: unknown) => (failed ? failed.push(error) : assert.fail(String(error))),
     } as unknown as GovernedRun);
     assert.ok(control?.before);
     return control.before;
@@ -87,4 +89,31 @@ describe("approvals", () => {
       assert.deepEqual([row?.status, row?.decision?.by], [decision, "bob"]);
       assert.deepEqual((await approvalPage(tenant, { status: "pending" }, null, 10)).rows, []);
     });
+
+  test("a grant that cannot be claimed as the store is away lets no call pass, and is told as what it is", async () => {
+    const refusing = refusingStore(store);
+    const tenant = refusing.tenant("away");
+    const failed: unknown[] = [];
+    const single = compileSpec(
+      { tools: ["calculator"], approvals: [{ id: "gate", tools: ["calculator"], one_shot: true }] },
+      { tools: known },
+    );
+    const before = gateOf(tenant, "run", single, failed);
+    const asked = await before(governed);
+    assert.ok(asked.verdict === "wait");
+    const yes = { decision: "approved", note: "", edited_args: null } as const;
+    await tenant.write(decideOps(tenant, asked.wait.approval_id ?? "", yes, "bob"));
+    refusing.refused = "approval_claim";
+
+    const away = await before({ ...governed, tool_call_id: "call_2" });
+    refusing.refused = null;
+    const back = await before({ ...governed, tool_call_id: "call_2" });
+
+    assert.deepEqual(away, { verdict: "deny", rule: "gate", detail: "unavailable" });
+    assert.deepEqual(
+      failed.map((error) => (error as SvcError).code),
+      ["storage_unavailable"],
+    );
+    assert.equal(back.verdict, "pass");
+  });
 });

@@ -77,6 +77,21 @@ test("who waits for what another is about to borrow goes on when that is not len
   assert.ok("loan" in (await second));
 });
 
+test("who finds all of it lent waits until some is given back, and is lent that", async () => {
+  const { loans, ask } = loansOf(async () => lent);
+  const first = await ask();
+  assert.ok("loan" in first);
+  const second = ask();
+  const waited = !(await isSettled(second));
+
+  loans.repay(first.loan.loan_id, { input_tokens: 100, output_tokens: 10, cost_usd: 0 });
+  const next = await second;
+
+  assert.ok(waited, "there is not enough for both");
+  assert.ok("loan" in next);
+  assert.equal(next.loan.output_tokens, 290);
+});
+
 test("a run that ends waits for its tasks to give back what they have and what they are being lent, and leaves no timer", async () => {
   const above = Promise.withResolvers<Loan>();
   const { world, loans, ask } = loansOf(() => above.promise);

@@ -4,8 +4,13 @@ import { test } from "node:test";
 import { isAlive, parentLender } from "../../../../actors/run/scope/parent-link.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import type { Bus } from "../../../../bus/bus.ts";
+import { systemEnv } from "../../../../bus/env.ts";
 import { type ErrorCode, SvcError } from "../../../../bus/errors.ts";
 import type { ParentRun } from "../../../../bus/protocol/run.ts";
+import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
+import { ScriptedModel } from "../../../support/scripted-model.ts";
+import { testStore } from "../../../support/stores.ts";
+import { cleanup } from "../../../support/temp.ts";
 import { stillEnv } from "../../models/support.ts";
 
 const parent = { run_id: "r", suffix: "s", task_id: "t" } as ParentRun;
@@ -78,4 +83,21 @@ test("DEL-005 a task that goes on takes the run above for there while nobody can
     const { bus } = lenderOf([], alive);
     assert.equal(await isAlive(parent, "acme", bus), is, String(alive));
   }
+});
+
+test("a task whose run is gone is lent nothing, makes no tool call, and hears of it each time", async (t) => {
+  const atEnd = cleanup(t);
+  const env = systemEnv();
+  const { store } = await testStore("sqlite", atEnd);
+  const model = new ScriptedModel(env, () => ({ text: [] }));
+  const process = new ActorProcess({ env, store, settings: processSettings(atEnd, {}), model, bootId: env.id() });
+  atEnd.after(() => process.close());
+  const parent = { run_id: env.id(), suffix: "t", task_id: "a".repeat(16) } as ParentRun;
+  let gone = 0;
+  const lender = parentLender(parent, tenantId, process.bus, new Cancellation(), () => gone++);
+
+  const loan = await lender.lend({ input_tokens: 1, output_tokens: 1 }, null);
+  const call = await lender.count("calculator");
+
+  assert.deepEqual([loan, call?.limit, gone], [null, "max_tool_calls", 2]);
 });
