@@ -20,6 +20,7 @@ const writeMsBelow = 5;
 export class SimDisk {
   readonly #writer: Writer;
   readonly #reader: Database.Database;
+  readonly #queries = new Map<string, Database.Statement<unknown[], Row>>();
   readonly #tellTime: (now: number) => void;
 
   private constructor(writer: Writer, reader: Database.Database, tellTime: (now: number) => void) {
@@ -46,7 +47,9 @@ export class SimDisk {
 
   /** What is on the disk now, for a test to look at. */
   query(sql: string, ...params: readonly Param[]): Row[] {
-    return this.#reader.prepare<unknown[], Row>(sql).all(params);
+    const query = this.#queries.get(sql) ?? this.#reader.prepare<unknown[], Row>(sql);
+    this.#queries.set(sql, query);
+    return query.all(...params);
   }
 
   /** The store of one process. `writeMs` is how long a batch is on its way, and its answer; `isFull` says whether none is taken now. */

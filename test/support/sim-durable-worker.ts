@@ -1,4 +1,4 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort } from "node:worker_threads";
 import { processSettings } from "./actor-process.ts";
 import { faults, plantedBugs } from "./planted-bugs.ts";
 import { SimDisk } from "./sim-disk.ts";
@@ -6,8 +6,7 @@ import { durableEnv, durableManifests, SimDurable } from "./sim-durable.ts";
 import { Sim } from "./sim-env.ts";
 import { cleanup } from "./temp.ts";
 
-// A thread that holds simulated worlds of durable runs, one after the other. In a thread of its own it has a core of its own, and the
-// hooks of node:test, which follow every promise, do not follow these.
+// A thread that holds simulated worlds of durable runs, one after the other.
 
 /** Which worlds, and the mistake that is made in them, or the fault that happens. */
 export interface WorldsAsked {
@@ -31,24 +30,34 @@ export interface WorldsSeen {
 /** What happens in each world. */
 const actions = 14;
 
-const undo: (() => Promise<void>)[] = [];
-const atEnd = cleanup({ after: (work) => void undo.push(work) });
-const { from, to, bug } = workerData as WorldsAsked;
-const settings = processSettings(atEnd, durableManifests, durableEnv);
-const seen = new Set<string>();
+parentPort?.on("message", async (asked: WorldsAsked) => parentPort?.postMessage(await liveAll(asked)));
+
+async function liveAll({ from, to, bug }: WorldsAsked): Promise<WorldsSeen> {
+  const undo: (() => Promise<void>)[] = [];
+  const atEnd = cleanup({ after: (work) => void undo.push(work) });
+  const settings = processSettings(atEnd, durableManifests, durableEnv);
+  const mistake = bug === null ? {} : (plantedBugs[bug] ?? faults[bug] ?? {});
+  const seen = new Set<string>();
+  try {
+    const disk = await SimDisk.open(atEnd);
+    for (let seed = from; seed <= to; seed++) {
+      const found = await live(new SimDurable(new Sim(seed), disk, settings, `sim-${seed}`, mistake), seen);
+      if (found === null) continue;
+      const other = await SimDisk.open(atEnd);
+      const again = await live(new SimDurable(new Sim(seed), other, settings, `sim-${seed}`, mistake), seen);
+      return { failed: { ...found, seed, again: again?.message ?? null }, seen: [...seen] };
+    }
+    return { failed: null, seen: [...seen] };
+  } finally {
+    for (const work of undo) await work();
+  }
+}
 
 /** Lives through one world; answers with what it has failed. */
 async function live(
-  seed: number,
-  disk: SimDisk,
+  world: SimDurable,
+  seen: Set<string>,
 ): Promise<Pick<NonNullable<WorldsSeen["failed"]>, "message" | "outline"> | null> {
-  const world = new SimDurable(
-    new Sim(seed),
-    disk,
-    settings,
-    `sim-${seed}`,
-    bug === null ? {} : (plantedBugs[bug] ?? faults[bug]),
-  );
   try {
     await world.live(actions);
     return null;
@@ -60,14 +69,3 @@ async function live(
     for (const what of world.record.seen) seen.add(what);
   }
 }
-
-const disk = await SimDisk.open(atEnd);
-let failed: WorldsSeen["failed"] = null;
-for (let seed = from; seed <= to && failed === null; seed++) {
-  const found = await live(seed, disk);
-  if (found === null) continue;
-  const again = await live(seed, await SimDisk.open(atEnd));
-  failed = { ...found, seed, again: again?.message ?? null };
-}
-for (const work of undo) await work();
-parentPort?.postMessage({ failed, seen: [...seen] } satisfies WorldsSeen);

@@ -9,10 +9,15 @@ const only = Number(process.env.SVC_TEST_SEED ?? 0);
 const seeds = Number(process.env.SVC_TEST_SEEDS ?? 100);
 /** More seeds than any planted bug needs. */
 const bugSeeds = 200;
-/** Where they begin for what few worlds meet, or meet in a way that takes minutes: one that never comes to rest. */
+/** Where they begin for what few worlds meet, or meet in a way that takes long: one that never comes to rest. */
 const firstSeeds: Readonly<Record<string, number>> = {
-  "a batch of somebody who has lost the thread is taken": 14,
+  "a batch of somebody who has lost the thread is taken": 55,
   "a run is claimed without a guard": 650,
+  "a run that was lost is not due": 32,
+  "an end is told of behind its batch": 11,
+  "a call that may be made once is made again": 12,
+  "a host whose lease has lapsed stays among the others": 6,
+  "a task is begun beside as many as may be": 25,
 };
 
 /** Worlds that have found a defect of ours beyond the first hundred. */
