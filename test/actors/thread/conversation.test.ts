@@ -1,37 +1,32 @@
 // A conversation under everything that may happen to it: the real thread and run actors and SQLite on the simulated clock.
 import assert from "node:assert/strict";
-import { before, test } from "node:test";
-import { processSettings } from "../../support/actor-process.ts";
-import { conversationManifests, SimConversation } from "../../support/sim-conversation.ts";
-import { SimDisk } from "../../support/sim-disk.ts";
-import { Sim } from "../../support/sim-env.ts";
-import { cleanup } from "../../support/temp.ts";
+import { test } from "node:test";
+import type { ConversationsAsked, ConversationsSeen } from "../../support/sim-conversation-worker.ts";
+import { SimThreads } from "../../support/sim-threads.ts";
 
 /** SVC_TEST_SEED runs one seed alone. */
 const only = Number(process.env.SVC_TEST_SEED ?? 0);
 const seeds = Number(process.env.SVC_TEST_SEEDS ?? 1_000);
-const actions = 12;
+/** How many a thread holds before it is asked for more. */
+const seedsEach = 250;
 
-const atEnd = cleanup();
-let disk: SimDisk;
-let settings: ReturnType<typeof processSettings>;
-before(async () => {
-  settings = processSettings(atEnd, conversationManifests, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
-  disk = await SimDisk.open(atEnd);
-});
+const threads = new SimThreads<ConversationsAsked, ConversationsSeen>(
+  new URL("../../support/sim-conversation-worker.ts", import.meta.url),
+);
 
 test("SESS-008 CHAT-006 1,000 seeded conversations lose nothing, do nothing twice and say what is true", async () => {
-  const seen = new Set<string>();
-  for (let seed = only || 1; seed <= (only || seeds); seed++) {
-    const conversation = new SimConversation(new Sim(seed), disk, settings, `sim-${seed}`);
-    try {
-      await conversation.live(actions);
-    } catch (error) {
-      throw new Error(`seed ${seed}: ${(error as Error).message}\n${await conversation.outline()}`, { cause: error });
-    }
-    for (const what of conversation.seen) seen.add(what);
-  }
+  const last = only || seeds;
+  const firsts = Array.from(
+    { length: Math.ceil((last + 1 - (only || 1)) / seedsEach) },
+    (_, part) => (only || 1) + part * seedsEach,
+  );
 
+  const parts = await Promise.all(
+    firsts.map((from) => threads.ask({ from, to: Math.min(last, from + seedsEach - 1) })),
+  );
+
+  const seen = new Set(parts.flatMap((part) => part.seen));
+  for (const { failure } of parts) assert.equal(failure, null, failure ?? "");
   if (only > 0) return;
   for (const what of [
     "taken",
