@@ -44,6 +44,8 @@ const moveJob = systemSql(
   "UPDATE jobs SET next_run_at = ? WHERE tenant_id = ? AND name = ? AND next_run_at = ?",
 );
 
+/** A step back that is shorter is none: a clock that is slewed, or another process that has noted a time meanwhile. */
+const stepMs = 1_000;
 /** Jobs that are read at once. */
 const pageRows = 500;
 
@@ -60,6 +62,7 @@ export async function noteClock(store: Scope, nextTime: (schedule: string, after
   }
   const seen = Number(row?.seen);
   const backMs = Math.max(0, seen - now);
+  if (backMs > 0 && backMs < stepMs) return 0;
   try {
     // Jobs first, which are where they are to be however often this is done.
     if (backMs > 0) await moveJobs(store, now, nextTime);

@@ -72,4 +72,11 @@ for (const dialect of dialects)
         assert.equal((await storedJob(tenant, "j"))?.next_run_at, at.next_run_at);
         assert.equal(await nextDueMs(tenant, "busy"), null, "somebody sends it");
       });
+
+      test("is not taken for set back by what passes between two statements", async () => {
+        await noteClock(store.system, hourly);
+        await store.system.write([store.system.op(setSeen, [900])]);
+
+        assert.equal(await noteClock(store.system, hourly), 0);
+      });
     });
