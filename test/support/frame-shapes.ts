@@ -183,17 +183,26 @@ export const withoutId: ReadonlySet<string> = new Set([
 /** The frames that have a row here. */
 export const frameNames: readonly string[] = [...Object.keys(shapes), "snapshot"];
 
-const ajv = new Ajv2020({ strict: false });
-const told = new Map<string, ValidateFunction>(
-  Object.entries(frames).map(([name, { schema }]) => [name, ajv.compile(schema)]),
-);
+/** Made for the first frame: most files that start a server read no stream. */
+let ajv: Ajv2020 | undefined;
+/** By the frame's name, compiled for the first of its kind: few files meet more than some of them. */
+const told = new Map<string, ValidateFunction>();
+
+function toldOf(name: string): ValidateFunction | undefined {
+  const schema = Object.hasOwn(frames, name) ? frames[name as keyof typeof frames].schema : undefined;
+  if (schema === undefined || told.has(name)) return told.get(name);
+  ajv ??= new Ajv2020({ strict: false });
+  const check = ajv.compile(schema);
+  told.set(name, check);
+  return check;
+}
 
 /** What is wrong with a frame by itself: its envelope, its text, the fields of its data. Null when nothing is. */
 export function frameProblem(frame: Frame): string | null {
-  const check = told.get(frame.name);
+  const check = toldOf(frame.name);
   const problem = ownProblem(frame);
   if (problem !== null || check === undefined || check(frame.json)) return problem;
-  return `it is not as the reference says: ${ajv.errorsText(check.errors)}`;
+  return `it is not as the reference says: ${ajv?.errorsText(check.errors)}`;
 }
 
 function ownProblem({ name, event, json, raw, id, data }: Frame): string | null {

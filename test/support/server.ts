@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { loadDeployment } from "../../host/deployment.ts";
-import { type ServeOptions, serve } from "../../host/serve.ts";
+import type { ServeOptions } from "../../host/serve.ts";
 import type { ActorSystem } from "../../host/system.ts";
 import { busInBytes } from "./bus-in-bytes.ts";
 import { HttpClient } from "./http-client.ts";
@@ -246,6 +246,8 @@ export async function startInProcess({
   atEnd,
   ...options
 }: Pick<ServerOptions, "env" | "dataDir" | "atEnd"> & Pick<ServeOptions, "cores">): Promise<LocalServer> {
+  // All of the program, which most files that start servers do without.
+  const { serve } = await import("../../host/serve.ts");
   const dataDir = options.dataDir ?? tempDir(atEnd);
   const { settings } = await loadDeployment({ ...baseEnv(dataDir), SVC_LOG_LEVEL: "silent", ...options.env });
   const stopping = new AbortController();
