@@ -226,9 +226,12 @@ async function run(
     onLost: (error) => fatal.reject(error),
   });
   const becomeReady = async (): Promise<void> => {
-    if (await unlessEnded(options.stop, () => main.context.schemaBehind().catch(() => false)))
-      log.warn("the database lacks migrations of this version: run `svc migrate`; /ready is 503 until then");
-    await unlessEnded(options.stop, () => lease.keep());
+    const isBehind = await unlessEnded(options.stop, () => main.context.schemaBehind().catch(() => false));
+    if (isBehind)
+      log.warn(
+        "the database lacks migrations of this version: run `svc migrate`; until then /ready is 503, and no periodic work is done",
+      );
+    else await unlessEnded(options.stop, () => lease.keep());
     const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
     const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
     const services = { env, settings, store: main.context.store, bus: main.bus, log };
@@ -242,7 +245,13 @@ async function run(
       }),
       ...pluginTasks(plugins, services),
     ];
-    tasks = startTasks(allTasks, env, log, settings);
+    const untilMigrated = async (): Promise<boolean> => {
+      const isStillBehind = await main.context.schemaBehind().catch(() => true);
+      if (!isStillBehind) log.info("the database has the migrations of this version");
+      return isStillBehind;
+    };
+    // For want of tables each of them would fail, and say so, again and again. The lease is one of them.
+    tasks = startTasks(allTasks, env, log, settings, isBehind ? untilMigrated : null);
     log.info({ http_engine: engine.name }, engine.why);
     announce(url, settings, plugins, env, log, counts);
     void warningOfAnonymous(settings, services.store, () => env.now()).then(

@@ -35,6 +35,9 @@ const retryMs = 1_000;
 /** Up to its own pause, which for a task of each second is made a little longer and for one of each hour is this at most. */
 const retryMsMax = { shortest: 5_000, longest: 60_000 } as const;
 
+/** How often it is asked whether tasks are held still. */
+const heldMs = 1_000;
+
 /** How long nothing is tried after so many failures of a task that is otherwise done after such a pause. */
 function retryPause(failures: number, usualMs: number): number {
   const most = Math.min(retryMsMax.longest, Math.max(retryMsMax.shortest, usualMs));
@@ -91,12 +94,16 @@ class TaskLine {
   }
 }
 
-/** Does each task now and whenever it is due again, as far as the duties of the process go. */
+/**
+ * Does each task now and whenever it is due again, as far as the duties of the process go. None begins by itself while `isHeld` says so,
+ * which is asked each second until it does not.
+ */
 export function startTasks(
   tasks: readonly PeriodicTask[],
   env: Env,
   log: Logger,
   settings: { readonly duties: readonly string[] },
+  isHeld: (() => Promise<boolean>) | null = null,
 ): RunningTasks {
   let stopped = false;
   const isDone = ({ of }: PeriodicTask) => of === "process" || holds(settings, "worker");
@@ -115,7 +122,16 @@ export function startTasks(
     }
     env.timer(pauseMs, () => void repeat(line));
   };
-  for (const line of lines) if (isBegun(line.task)) void repeat(line);
+  const begin = (): void => {
+    for (const line of lines) if (isBegun(line.task)) void repeat(line);
+  };
+  const beginWhenFree = async (isHeld: () => Promise<boolean>): Promise<void> => {
+    if (stopped) return;
+    if (await isHeld()) env.timer(heldMs, () => void beginWhenFree(isHeld));
+    else if (!stopped) begin();
+  };
+  if (isHeld === null) begin();
+  else void beginWhenFree(isHeld);
   return {
     stop() {
       stopped = true;

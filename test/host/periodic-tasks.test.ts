@@ -51,6 +51,25 @@ test("a task is done at once, and again so long after it has ended: never twice 
   assert.deepEqual(began, [0, 170, 340]);
 });
 
+test("tasks that are held begin within a second of their release, and none that is stopped before; who asks for one is not held", async () => {
+  for (const isStopped of [false, true]) {
+    const sim = new Sim(1);
+    const { task, began, env } = noted(sim, { pauseMs: 10_000 });
+    let isHeld = true;
+    const tasks = startTasks([task], env, log, everything, async () => isHeld);
+
+    await sim.advance(5_500);
+    const asked = tasks.run("noted");
+    await sim.advance(100);
+    isHeld = false;
+    if (isStopped) tasks.stop();
+    await sim.advance(5_000);
+
+    assert.equal(await asked, "done");
+    assert.deepEqual(began, isStopped ? [5_500] : [5_500, 6_000]);
+  }
+});
+
 test("a task that does not answer when it is due again has failed", async () => {
   for (const pauseMs of [Number.POSITIVE_INFINITY, undefined, null, Number.NaN, -1, "100"]) {
     const sim = new Sim(2);

@@ -174,9 +174,33 @@ describe("probes", () => {
 
     assert.deepEqual([before.status, before.json.checks.database.detail], [503, "schema_behind"]);
     assert.equal(after.status, 200);
-    // Whoever starts it for the first time reads what to do, before anything that fails for want of tables.
-    const [first] = behind.logs.filter(({ level }) => level === "warn");
-    assert.match(first?.msg ?? "", /run `svc migrate`/);
+  });
+
+  test("a Postgres that was not migrated is told of in one line, and what is done by itself begins when it is", {
+    skip: noServer,
+  }, async () => {
+    const database = await testDatabase(atEnd);
+    const empty = await startServer({ atEnd, env: { SVC_DATABASE_URL: database.url } });
+    const loud = () => empty.logs.filter(({ level }) => level !== "info");
+    const run = () => empty.post("/tasks/lapsed_rows/run", undefined);
+
+    // What is asked for comes behind what is done at the start; that it fails is told of the store.
+    const before = await run();
+    const ready = await empty.get("/ready");
+    const linesBefore = loud().filter(({ msg }) => !msg.includes("does not work"));
+    await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
+    await eventually("the line", async () => empty.logs.some(({ msg }) => msg.includes("has the migrations")));
+    const after = await eventually("a task that is done", async () => {
+      const answer = await run();
+      return answer.status === 200 ? answer : undefined;
+    });
+
+    assert.deepEqual([before.status, ready.status, after.status], [503, 503, 200]);
+    assert.deepEqual(
+      linesBefore.map(({ msg }) => msg.split(":")[0]),
+      ["the database lacks migrations of this version"],
+    );
+    assert.match(linesBefore[0]?.msg ?? "", /run `svc migrate`/);
   });
 
   for (const dialect of dialects) {
