@@ -9,6 +9,7 @@ import {
 } from "../../actors/models/provider.ts";
 import { type RebuiltCall, rebuildCall } from "../../actors/run/replay/rebuilt-call.ts";
 import type { FileStore } from "../../storage/files/file-store.ts";
+import { stretchesOf } from "../../storage/frames/stretches.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { ModelCallRow } from "../../storage/tables/model-calls.ts";
 import type { Aliases } from "./aliases.ts";
@@ -148,8 +149,11 @@ export class RecordedModel implements ModelProvider {
     const [next] = this.#left;
     const overflows = next?.facts.purpose === "summary" && next.facts.at === call.facts.at;
     if (isRetried && !overflows && next !== undefined) return this.#again(next, events);
-    const partial = this.#said(call)?.content ?? "";
-    if (partial !== "") events.text(partial);
+    const said = this.#said(call);
+    const partial = said?.content ?? "";
+    for (const { kind, text } of stretchesOf(said?.metadata.thinking, partial))
+      if (kind === "thought") events.reasoning(text);
+      else events.text(text);
     if (outcome === "aborted" && call.facts.purpose !== "decider") this.#reader.stopped();
     throw new ModelFailure("failed then too", { partial, overflow: overflows });
   }

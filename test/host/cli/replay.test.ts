@@ -338,6 +338,29 @@ describe("svc replay", () => {
     assert.match(String(answer.message), /at revision 0046, which is behind: svc serve or svc migrate brings it up/);
   });
 
+  test("makes a run again whose model failed between its thoughts and its words, or in the middle of both", async () => {
+    const piece = (delta: object) => ({ send: chunk(delta, null) });
+    const thought = piece({ reasoning_content: "Let me th" });
+    const lost = { steps: [thought, { cut: "reset" as const }] };
+    const mixed = [
+      thought,
+      piece({ content: "Well. " }),
+      piece({ reasoning_content: "Or not." }),
+      piece({ content: "It" }),
+    ];
+    const ways = { thinks: [lost, lost, lost], mixes: [{ steps: [...mixed, { cut: "reset" as const }] }] };
+    for (const [thread_id, [first, ...more]] of Object.entries(ways)) {
+      mock.answer("other", first as typeof lost, ...more);
+      const asked = turn("agent", "Go.", { thread_id, model: "other" });
+      assert.equal((await server.post("/chat", asked, { key: keys.alice })).status, 502);
+      const id = (await callsOf(server.dataDir, thread_id, "acme")).at(-1)?.run_id ?? "";
+
+      const { code, divergence, events, events_of } = await replayed(id);
+
+      assert.deepEqual({ code, divergence, events, events_of }, { code: 0, divergence: null, events: 1, events_of: 1 });
+    }
+  });
+
   test("tells of a run that is under way how far it has come", async () => {
     const held = gate();
     mock.answer("other", inTurn(calls(sum(1)), says("Still", held.opened)));
