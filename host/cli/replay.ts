@@ -95,7 +95,7 @@ function told(replay: Replay, isAsked: boolean): Outcome {
   const counts = `${calls.length} of ${calls_of} model calls, ${events} of ${events_of} events behind its first words`;
   const head = `${run_id} (${manifest}, ${status}): ${counts}.`;
   const lines = isAsked ? callLines(replay) : divergence === null ? [] : divergenceLines(replay);
-  const same = divergence === null ? ["As it is on record."] : [];
+  const same = divergence === null && calls_of > 0 ? ["As it is on record."] : [];
   const text = [head, ...lines, ...same, ...notes.map((note) => `Not compared: ${inert(note)}.`)].join("\n");
   return { code: divergence === null ? 0 : 1, json: { ok: divergence === null, ...replay }, text, report: true };
 }

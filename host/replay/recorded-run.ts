@@ -31,7 +31,10 @@ export class NotOnRecord extends Error {
   }
 }
 
-/** A run of a tenant with all that it has written. Refuses with NotOnRecord, and as the store does. */
+/**
+ * A run of a tenant with all that it has written. Refuses with NotOnRecord, also where the records of its model calls begin behind what its
+ * models have said, and as the store does.
+ */
 export async function readRecordedRun(store: TenantStore, runId: string): Promise<RecordedRun> {
   const row = await rowOf(store, runId);
   const { thread_key } = row;
@@ -51,6 +54,10 @@ export async function readRecordedRun(store: TenantStore, runId: string): Promis
   const asked = calls[0]?.facts.at ?? thread.next_seq;
   const begunSeq = Math.min(asked, events.find(isNoted)?.seq ?? asked);
   const before = events.findLast(({ seq }) => seq < begunSeq);
+  // One that goes on with another begins behind what that one's models have said.
+  const isUnrecorded = (event: LogEvent): boolean =>
+    isOfModel(event) && (count === 0 || (event.seq < begunSeq && row.asked.requeued === undefined));
+  if (events.some(isUnrecorded)) throw new NotOnRecord("not_on_record", olderThanRecords(runId, count));
   return {
     row: { ...row, thread_key },
     thread,
@@ -60,6 +67,17 @@ export async function readRecordedRun(store: TenantStore, runId: string): Promis
     leafSeq: before?.seq ?? first - 1,
   };
 }
+
+/** What is said of a run that a version has made, or begun, which kept nothing of its model calls. */
+function olderThanRecords(runId: string, count: number): string {
+  const which =
+    count === 0
+      ? "What its models were asked is not on record"
+      : `What its models were asked first is not on record, only ${count === 1 ? "a later call" : `${count} later calls`}`;
+  return `${runId} cannot be made again. ${which}: ${recordsBegin}. What it has said is in its conversation.`;
+}
+
+const recordsBegin = "model calls are kept since migration 0047, and of runs before it only the conversations are";
 
 /** The row of a run: durable ones are found by their ids, others by the conversation that their calls name. */
 async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
@@ -73,8 +91,17 @@ async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
     throw new NotOnRecord("not_on_record", `${runId} had no conversation: nothing of what was said in it is kept.`);
   const row = call === undefined ? undefined : await runOfThread(store, call.thread_key, runId);
   if (row === undefined)
-    throw new NotOnRecord("run_not_found", `The tenant ${store.tenantId} has no run ${runId} on record.`);
+    throw new NotOnRecord(
+      "run_not_found",
+      `The tenant ${store.tenantId} has no run ${runId} on record. One that is not durable is found by its model calls: ${recordsBegin}.`,
+    );
   return row;
+}
+
+/** Whether an event has what a model of the run has said. */
+function isOfModel(event: LogEvent): boolean {
+  const { kind, role, metadata } = saidIn(event);
+  return kind === "message" && role === "assistant" && metadata.source !== "client";
 }
 
 /** Whether an event is one that no caller has brought along. */

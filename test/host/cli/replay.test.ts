@@ -338,6 +338,37 @@ describe("svc replay", () => {
     assert.match(String(answer.message), /at revision 0046, which is behind: svc serve or svc migrate brings it up/);
   });
 
+  test("says of a run that is older than the records of model calls, or began before them, what is missing", async () => {
+    const forget = (id: string, from: number): void => {
+      const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
+      db.prepare("DELETE FROM model_calls WHERE run_id = ? AND n < ?").run(id, from);
+      db.prepare("UPDATE model_calls SET n = n - ? WHERE run_id = ?").run(from - 1, id);
+      db.close();
+    };
+    const [old, begun, turned] = [await say("lasting", "o1"), await say("lasting", "o2"), await say("agent", "o3")];
+    forget(old, 4);
+    forget(begun, 2);
+    forget(turned, 4);
+
+    const [ofOld, ofBegun, ofTurned] = await Promise.all(
+      [old, begun, turned].map((id) => runJson(replayCommand, [id, "--tenant", "acme"], keyless())),
+    );
+
+    const since = "model calls are kept since migration 0047, and of runs before it only the conversations are.";
+    const told = (answer?: Awaited<ReturnType<typeof runJson>>) => [
+      answer?.code,
+      answer?.answer.error,
+      answer?.answer.message,
+    ];
+    const missing = (id: string, what: string) =>
+      `${id} cannot be made again. ${what}: ${since} What it has said is in its conversation.`;
+    assert.deepEqual(told(ofOld), [1, "not_on_record", missing(old, "What its models were asked is not on record")]);
+    const later = "What its models were asked first is not on record, only 2 later calls";
+    assert.deepEqual(told(ofBegun), [1, "not_on_record", missing(begun, later)]);
+    const notFound = `The tenant acme has no run ${turned} on record. One that is not durable is found by its model calls: ${since}`;
+    assert.deepEqual(told(ofTurned), [1, "run_not_found", notFound]);
+  });
+
   test("makes a run again whose model failed between its thoughts and its words, or in the middle of both", async () => {
     const piece = (delta: object) => ({ send: chunk(delta, null) });
     const thought = piece({ reasoning_content: "Let me th" });
