@@ -4,11 +4,12 @@ import { toJsonText } from "../../bus/protocol/json-text.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { isAnonymous } from "../../governance/auth/anonymous.ts";
+import { completionMessages } from "../completion-messages.ts";
 import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";
 import { openAiRefusal } from "../openai-refusal.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
-import { ClientMessage } from "../schemas/chat.ts";
+import { CompletionMessage } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { completionEvents } from "../schemas/openai-events.ts";
 import { streamExample } from "../stream-event.ts";
@@ -26,10 +27,10 @@ const noEffect = "Accepted without effect.";
 const CompletionRequest = Type.Object(
   {
     model: Type.String({ description: "Name of a manifest." }),
-    messages: Type.Array(ClientMessage, { minItems: 1, maxItems: 10_000 }),
+    messages: Type.Array(CompletionMessage, { minItems: 1, maxItems: 10_000 }),
     stream: Type.Optional(nullable(Type.Boolean())),
     stream_options: Type.Optional(
-      nullable(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, { additionalProperties: true })),
+      nullable(Type.Object({ include_usage: Type.Optional(nullable(Type.Boolean())) }, { additionalProperties: true })),
     ),
     user: Type.Optional(
       nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." })),
@@ -133,7 +134,7 @@ const completions = route({
     const fields: TurnFields = {
       surface: stream ? "openai_stream" : "openai",
       manifest: body.model,
-      messages: body.messages,
+      messages: completionMessages(body.messages),
       thread_suffix: optionalThreadSuffix(body.user),
       model: null,
       template: null,

@@ -1,24 +1,37 @@
 import { Type } from "../../bus/type.ts";
 import { nullable } from "./common.ts";
 
+const ofMessage = {
+  role: Type.String({ maxLength: 32 }),
+  content: Type.Optional(
+    Type.Unknown({
+      description:
+        "A string, a list of parts, or null. Parts are `{type: text, text}`, `{type: image_url, image_url: {url, detail?}}` with an https: or data: URL, and `{type: file, file: {file_id}}`.",
+    }),
+  ),
+  tool_calls: Type.Optional(Type.Unknown()),
+  attachments: Type.Optional(
+    Type.Unknown({
+      description: "Of a user: `[{url, media_type?, filename?}]`; a URL is `svc-file://{file_id}`, https: or data:.",
+    }),
+  ),
+};
+const name = Type.String({ maxLength: 128 });
+const toolCallId = Type.String({ maxLength: 256 });
+
 /** An OpenAI-shaped message; what its parts may be is decided when it is taken in. */
-export const ClientMessage = Type.Object(
+const ClientMessage = Type.Object(
+  { ...ofMessage, name: Type.Optional(name), tool_call_id: Type.Optional(toolCallId) },
+  { additionalProperties: true },
+);
+
+/** The same as clients of OpenAI send it, some of them with null for what they leave out. */
+export const CompletionMessage = Type.Object(
   {
-    role: Type.String({ maxLength: 32 }),
-    content: Type.Optional(
-      Type.Unknown({
-        description:
-          "A string, a list of parts, or null. Parts are `{type: text, text}`, `{type: image_url, image_url: {url, detail?}}` with an https: or data: URL, and `{type: file, file: {file_id}}`.",
-      }),
-    ),
-    name: Type.Optional(Type.String({ maxLength: 128 })),
-    tool_calls: Type.Optional(Type.Unknown()),
-    tool_call_id: Type.Optional(Type.String({ maxLength: 256 })),
-    attachments: Type.Optional(
-      Type.Unknown({
-        description: "Of a user: `[{url, media_type?, filename?}]`; a URL is `svc-file://{file_id}`, https: or data:.",
-      }),
-    ),
+    ...ofMessage,
+    name: Type.Optional(nullable(name)),
+    tool_call_id: Type.Optional(nullable(toolCallId)),
+    refusal: Type.Optional(Type.Unknown({ description: "Of an assistant that has said nothing else: its words." })),
   },
   { additionalProperties: true },
 );

@@ -99,6 +99,36 @@ describe("the OpenAI surface", () => {
     return json.messages.map(({ role, content }: { role: string; content: string }) => [role, content]);
   };
 
+  test("fields that are null say nothing, and what an assistant has refused with is what it has said", async () => {
+    const refused = [{ type: "refusal", refusal: "Not that." }];
+    const messages = [
+      { role: "user", content: "One", name: null, tool_call_id: null },
+      { role: "assistant", content: null, refusal: "I will not.", tool_calls: null, function_call: null, audio: null },
+      { role: "user", content: "Two" },
+      { role: "assistant", content: refused, refusal: null, name: null },
+      { role: "user", content: "Three" },
+      { role: "assistant", content: "Said.", refusal: "not said" },
+      { role: "user", content: "Four", refusal: "no assistant's" },
+    ];
+    const { status } = await post({ messages, stream_options: { include_usage: null }, user: null });
+
+    assert.equal(status, 200);
+    assert.deepEqual(
+      shown(mock.requests.at(-1)).map(({ role, content }) => [role, content]),
+      [
+        ["user", "One"],
+        ["assistant", "I will not."],
+        ["user", "Two"],
+        ["assistant", "Not that."],
+        ["user", "Three"],
+        ["assistant", "Said."],
+        ["user", "Four"],
+      ],
+    );
+    for (const name of [7, "n".repeat(129)])
+      assert.equal((await post({ messages: [{ role: "user", content: "hi", name }] })).status, 400);
+  });
+
   test("CHAT-039 a completion of the official client is a turn of the manifest that its model names", async () => {
     const completion = await ask("plain");
 
