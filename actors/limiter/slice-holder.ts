@@ -202,7 +202,7 @@ export class SliceHolder {
       this.#timer = null;
       const now = env.monotonic();
       // Another slice may have come meanwhile.
-      const isEarly = this.#owed === 0 && this.#inHand > 0 && now < this.#endsAt - marginMs;
+      const isEarly = this.#inHand > 0 && now < this.#endsAt - marginMs;
       if (isEarly) this.#settleAt(this.#endsAt - marginMs);
       else void this.#settle();
     });

@@ -100,7 +100,6 @@ async function existingKey(state: ThreadState, context: ActorContext<ThreadDeps>
   if (state.head !== null) return state.head.thread_key;
   // The turn that is about to begin makes it.
   await state.opening?.over();
-  await state.closing;
   if (state.replaced) throw new SvcError("actor_lost");
   const { head, store, suffix } = state;
   if (head !== null) return (head as NonNullable<ThreadState["head"]>).thread_key;

@@ -67,10 +67,9 @@ export class Egress {
   /** See `ConnectionOwner`. */
   free(connection: Connection): void {
     const free = this.#free.get(connection.origin);
-    if (this.#isClosed) connection.destroy();
-    else if (free) free.push(connection);
+    if (free) free.push(connection);
     else this.#free.set(connection.origin, [connection]);
-    if (!this.#isClosed) this.#sweeping ??= this.#env.timer(sweepMs, this.#sweep);
+    this.#sweeping ??= this.#env.timer(sweepMs, this.#sweep);
   }
 
   /** See `ConnectionOwner`. */

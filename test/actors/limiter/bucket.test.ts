@@ -142,6 +142,31 @@ test("a bucket that was written under another limit keeps what was spent", () =>
   assert.equal(available(drained(before, after, start), after), 50);
 });
 
+test("a bucket is full from the time on that is told, and not a moment before", () => {
+  const slice = fc.record({ held: fc.integer({ min: 1, max: 20 }), afterMs: fc.integer({ min: 1, max: 60_000 }) });
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 100 }),
+      fc.integer({ min: 1, max: 3600 }),
+      fc.nat(100),
+      fc.array(slice, { maxLength: 4 }),
+      (limit, windowSeconds, spent, slices) => {
+        const rate = rateOf(limit, windowSeconds);
+        let state = settled(fullBucket(rate, start), "spent", { taken: spent, held: 0, until: 0 });
+        for (const [at, { held, afterMs }] of slices.entries())
+          state = settled(state, `${at}`, { taken: held, held, until: start + afterMs });
+
+        const full = fullAt(state, rate);
+
+        assert.deepEqual([drained(state, rate, full).level, drained(state, rate, full).slices], [0, []]);
+        const before = drained(state, rate, full - 1);
+        if (full > start) assert.ok(before.level > 0 || before.slices.length > 0);
+      },
+    ),
+    { seed: 3, numRuns: 500 },
+  );
+});
+
 /** What a holder does next. */
 const act = fc.record({
   holder: fc.nat(3),

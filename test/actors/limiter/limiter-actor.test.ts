@@ -202,6 +202,15 @@ describe("one process", () => {
     assert.ok(left >= 6_000 && left <= 6_005, `${left}`);
   });
 
+  test("who lends as much as there is takes nothing from those who wait beside it", async () => {
+    const { sim, ask, counted, level } = await world(200, 86_400);
+
+    const leases = await sim.until(Promise.all(Array.from({ length: 200 }, () => ask("acme", 1_024))));
+
+    assert.ok(leases.every(({ granted, forMs }) => granted === 1 && forMs === 0));
+    assert.deepEqual([counted.writes, level("acme").taken], [1, 200]);
+  });
+
   test("a busy caller asks the store once for many requests, a quiet one holds nothing, and a refusal asks nothing", async () => {
     const { sim, lease, counted, empty, level } = await world(120, 60);
     for (let request = 0; request < 60; request++) {

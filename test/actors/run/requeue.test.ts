@@ -269,6 +269,19 @@ for (const dialect of dialects) {
       assert.ok(next.rows.length >= 4 && next.rows.every(({ status }) => status === "dead"));
     });
 
+    test("DUR-006 a run that cannot go on with a dead one leaves the conversation to others", async () => {
+      const dead = await deadAfter(4, "agent", "left");
+      const { process } = start(store, "third-left");
+      await process.submit({ manifest: "agent", thread_suffix: "left" }).accepted;
+      await eventually("an idle host", async () => process.host.busyCount() === 0);
+
+      await assert.rejects(requeue(process, dead, "left", env.id()), { code: "conflict" });
+
+      const erased = await process.bus.ask(threadAddress(tenantId, "left"), "erase", {});
+      assert.deepEqual(erased, { deleted: true });
+      process.close();
+    });
+
     test("DUR-002 when 10,000 runs of a tenant wait for their first step, none is accepted or requeued beside them", async () => {
       const tenant = store.tenant(tenantId);
       const dead = await deadAfter(4, "agent", "full");

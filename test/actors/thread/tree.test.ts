@@ -180,6 +180,25 @@ describe("the tree below HTTP", () => {
       [[1, id(3)]],
     );
   });
+
+  test("what a summary has used that is not kept was used all the same", async () => {
+    const words = Array.from({ length: 20 }, () => "word ");
+    const { sim, suffix, process } = world((earlier) => ({ text: earlier < 3 ? ["Said."] : words }));
+    const { store, say, rewind } = process();
+    for (let turns = 0; turns < 3; turns++) await sim.until(say().ended);
+    const head = await sim.until(threadBySuffix(store.tenant(tenantId), suffix));
+    const id = (seq: number) => `${head?.uid}${seq.toString(16).padStart(12, "0")}`;
+
+    await sim.until(rewind(id(3), true));
+    await sim.advance(30);
+    await sim.until(rewind(id(1), true));
+    await sim.advance(1000);
+
+    const rows = disk.query("SELECT tokens_output, meta_json FROM usage WHERE thread_id = ?", `${tenantId}:${suffix}`);
+    const used = rows.filter(({ meta_json }) => JSON.parse(String(meta_json)).purpose === "branch_summary");
+    assert.equal(used.length, 2, JSON.stringify(rows));
+    assert.ok(used.every(({ tokens_output }) => Number(tokens_output) > 0));
+  });
 });
 
 for (const dialect of dialects)

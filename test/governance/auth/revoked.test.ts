@@ -17,6 +17,19 @@ test("whoever has no key of the same tenant and the same name any more is revoke
     assert.equal(isRevoked(who, settings), expected, JSON.stringify(who));
 });
 
+test("of what runs on behalf of somebody, that one is looked at, whatever it runs as", () => {
+  const cron: Principal = { ...alice, sub: "cron", scheme: "cron" };
+  const { sub, scheme, issuer } = alice;
+
+  for (const [who, expected] of [
+    [{ ...cron, on_behalf_of: { sub, scheme, issuer } }, false],
+    [{ ...cron, on_behalf_of: { sub: "bob", scheme, issuer } }, true],
+    [{ ...alice, on_behalf_of: { sub: "bob", scheme, issuer } }, true],
+    [{ ...alice, sub: "bob", on_behalf_of: { sub, scheme: "none", issuer } }, false],
+  ] as const)
+    assert.equal(isRevoked(who, settings), expected, JSON.stringify(who));
+});
+
 test("whose tenant is not let in is revoked, whatever they have shown", () => {
   const others = { ...settings, allowedTenants: ["globex"] };
 
