@@ -1,3 +1,17 @@
+import {
+  closeList,
+  closeObject,
+  comma,
+  exponent,
+  isDigit,
+  isFirstLetter,
+  openList,
+  openObject,
+  point,
+  quote,
+  smallExponent,
+} from "./json-characters.ts";
+
 /** What a JSON text may hold at most. */
 export interface JsonBounds {
   readonly refusedKeys: ReadonlySet<string>;
@@ -7,20 +21,6 @@ export interface JsonBounds {
   readonly valuesMax: number;
 }
 
-const quote = 0x22;
-const comma = 0x2c;
-const point = 0x2e;
-const digit0 = 0x30;
-const digit9 = 0x39;
-const openList = 0x5b;
-const closeList = 0x5d;
-const openObject = 0x7b;
-const closeObject = 0x7d;
-const exponent = 0x45;
-const smallExponent = 0x65;
-const letterF = 0x66;
-const letterN = 0x6e;
-const letterT = 0x74;
 /** With fewer digits a whole number is exact. */
 const exactDigits = 15;
 const notInObject = -1;
@@ -51,7 +51,7 @@ export function membersIfPlain(text: string, bounds: JsonBounds): number | null 
       } else values++;
       at = end;
     } else if (character === comma) keyExpected = inObject !== notInObject;
-    else if (character >= digit0 && character <= digit9) {
+    else if (isDigit(character)) {
       const end = digitsEnd(text, at);
       if (end - at > exactDigits || isFraction(text.charCodeAt(end))) return null;
       values++;
@@ -65,7 +65,7 @@ export function membersIfPlain(text: string, bounds: JsonBounds): number | null 
     } else if (character === closeObject || character === closeList) {
       inObject = around.pop() ?? notInObject;
       keyExpected = false;
-    } else if (character === letterT || character === letterF || character === letterN) values++;
+    } else if (isFirstLetter(character)) values++;
     if (values > valuesMax) return null;
   }
   return members;
@@ -93,7 +93,7 @@ function isRefused(text: string, from: number, end: number, refusedKeys: Readonl
 
 function digitsEnd(text: string, start: number): number {
   let end = start + 1;
-  for (let code = text.charCodeAt(end); code >= digit0 && code <= digit9; code = text.charCodeAt(end)) end++;
+  while (isDigit(text.charCodeAt(end))) end++;
   return end;
 }
 

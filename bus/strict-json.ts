@@ -2,6 +2,17 @@
 // thread busy, is refused and never guessed at. The text is read once before anything is made of it, and no further than to the
 // first fault: quickly where it is plain, and closely where it is not.
 
+import {
+  closeList,
+  closeObject,
+  comma,
+  isDigit,
+  isFirstLetter,
+  minus,
+  openList,
+  openObject,
+  quote,
+} from "./json-characters.ts";
 import { countMembers, type JsonBounds, membersIfPlain } from "./plain-json.ts";
 
 /** Objects and lists within each other. */
@@ -59,18 +70,6 @@ function whyNot({ message }: SyntaxError): string {
   return token ? `: unexpected ${token[1]}` : message.startsWith("Unexpected end") ? ": it ends too early" : "";
 }
 
-const quote = 0x22;
-const comma = 0x2c;
-const minus = 0x2d;
-const digit0 = 0x30;
-const digit9 = 0x39;
-const openList = 0x5b;
-const closeList = 0x5d;
-const openObject = 0x7b;
-const closeObject = 0x7d;
-/** First letters of true, false and null, none of which has another one's. */
-const firstLetters: readonly number[] = [0x74, 0x66, 0x6e];
-
 /**
  * Throws for depth, amount, keys that are there twice or lead to prototypes, numbers that would not be exact or finite, NUL and
  * lone surrogates. Only texts that JSON.parse takes are judged rightly; others it may pass on to it.
@@ -106,10 +105,10 @@ function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds): 
       open.pop();
       keys = open.at(-1) ?? null;
       keyExpected = false;
-    } else if (character === minus || (character >= digit0 && character <= digit9)) {
+    } else if (character === minus || isDigit(character)) {
       values++;
       at = checkNumber(text, at) - 1;
-    } else if (firstLetters.includes(character)) values++;
+    } else if (isFirstLetter(character)) values++;
     if (values > valuesMax) throw new JsonFault(`has more than ${valuesMax} values`);
   }
 }
