@@ -18,6 +18,7 @@ export function isFirstLetter(character: number): boolean {
   return character === 0x74 || character === 0x66 || character === 0x6e;
 }
 
+/** Whether it is one of the digits 0 to 9. */
 export function isDigit(character: number): boolean {
   return character >= digit0 && character <= digit9;
 }
