@@ -43,7 +43,7 @@ export class DurableSteps {
   /** Puts the run aside: all that it has is in the store. */
   async park(): Promise<void> {
     const { journal, run } = this.#scope;
-    await journal.park(this.spent, [...this.#fiber.parkOps(), ...(this.#scope.tree?.takeOps() ?? [])]);
+    await journal.park(this.spent, [...this.#fiber.parkOps(), ...(this.#scope.tree?.lastOps() ?? [])]);
     this.tell("waiting", this.#fiber.attempts, this.#fiber.givesWay ? null : run.waitingOn);
   }
 
@@ -57,7 +57,11 @@ export class DurableSteps {
   async putOff(why: string): Promise<void> {
     const { journal, deps, plan } = this.#scope;
     const until = deps.env.now() + this.#fiber.backOffMs;
-    await journal.park(this.spent, [...this.#fiber.putOffOps(), ...this.#scope.billing()]);
+    await journal.park(this.spent, [
+      ...this.#fiber.putOffOps(),
+      ...this.#scope.billing(),
+      ...(this.#scope.tree?.lastOps() ?? []),
+    ]);
     journal.publish(() => frame("on_error", { message: why }, -1));
     this.tell("waiting", this.#fiber.attempts + 1, { kind: "retry", id: plan.run_id, until });
   }

@@ -250,7 +250,7 @@ export class Run implements LiveRun {
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.park();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.approvalsWithTasks };
-    await journal.park(used, this.#scope.tree?.takeOps() ?? none);
+    await journal.park(used, this.#scope.tree?.lastOps() ?? none);
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */

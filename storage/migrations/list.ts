@@ -36,6 +36,7 @@ import { migration as shortWords } from "./0059_short_words.ts";
 import { migration as underWay } from "./0060_under_way.ts";
 import { migration as fileShares } from "./0061_file_shares.ts";
 import { migration as sharesOfForks } from "./0062_shares_of_forks.ts";
+import { migration as settledShares } from "./0063_settled_shares.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -76,4 +77,5 @@ export const migrations: readonly Migration[] = [
   underWay,
   fileShares,
   sharesOfForks,
+  settledShares,
 ];

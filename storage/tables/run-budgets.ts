@@ -7,6 +7,9 @@ import { insertInto, integer, type RowIn, real, selectOne, table, text } from ".
 // its id: whoever is about to use something sets it aside there, in one update that changes nothing where it would be too much, and says
 // in the batch that keeps what the model has answered what was used of it. Each run that spends has a share, which says what of the sum
 // is set aside for it at the moment: who goes on after a crash gives that back first. The row goes with the last share.
+//
+// What was used may also be said in a batch of its own, and such a batch is sent again when it is not known whether it was applied. Those
+// have numbers, and the share notes the last one: what it has noted changes nothing any more.
 
 const budgetTable = table("run_budgets", {
   run_id: text,
@@ -71,6 +74,14 @@ const held = (what: string): string =>
   `(SELECT s.${what} FROM budget_shares s WHERE s.tenant_id = :tenant AND s.budget_id = run_budgets.run_id AND s.run_id = ?)`;
 const ofRun =
   "SELECT budget_id FROM budget_shares INDEXED BY budget_shares_run WHERE tenant_id = :tenant AND run_id = ?";
+const settleOnce = tenantSql(
+  "run_budget_settle_once",
+  `UPDATE run_budgets SET ${amounts} WHERE tenant_id = :tenant AND run_id = ? AND ${held("settled")} < ?`,
+);
+const holdOnce = tenantSql(
+  "budget_share_hold_once",
+  `UPDATE budget_shares SET ${amounts}, settled = ? WHERE tenant_id = :tenant AND budget_id = ? AND run_id = ? AND settled < ?`,
+);
 const giveBack = tenantSql(
   "run_budgets_give_back",
   `UPDATE run_budgets SET input_tokens = input_tokens - ${held("input_tokens")},
@@ -79,7 +90,7 @@ const giveBack = tenantSql(
 );
 const clearShares = tenantSql(
   "budget_shares_clear",
-  `UPDATE budget_shares SET input_tokens = 0, output_tokens = 0, cost_usd = 0 WHERE tenant_id = :tenant AND run_id = ?`,
+  `UPDATE budget_shares SET settled = 0, input_tokens = 0, output_tokens = 0, cost_usd = 0 WHERE tenant_id = :tenant AND run_id = ?`,
 );
 const deleteLeft = tenantSql(
   "run_budgets_delete_left",
@@ -151,18 +162,31 @@ export function reserveOps(store: TenantStore, budgets: readonly string[], runId
   ]);
 }
 
-/** Says what was used of what was set aside. */
+/** What was set aside for a run, and what was used of it. */
+export interface Settlement {
+  readonly aside: LoanUsed;
+  readonly used: LoanUsed;
+}
+
+/**
+ * Says what was used of what was set aside. With a number it changes nothing when that or a later one was written before: numbers begin
+ * with 1, in the order in which the batches are sent.
+ */
 export function settleOps(
   store: TenantStore,
   budgets: readonly string[],
   runId: string,
-  aside: LoanUsed,
-  used: LoanUsed,
+  { aside, used }: Settlement,
+  number: number | null,
 ): WriteOp[] {
   const [before, after] = [list(aside), list(used)];
   const more = after.map((value, at) => value - (before[at] ?? 0));
   const back = before.map((value) => -value);
-  return budgets.flatMap((id) => [store.op(settle, [...more, id]), store.op(hold, [...back, id, runId])]);
+  return budgets.flatMap((id) =>
+    number === null
+      ? [store.op(settle, [...more, id]), store.op(hold, [...back, id, runId])]
+      : [store.op(settleOnce, [...more, id, runId, number]), store.op(holdOnce, [...back, number, id, runId, number])],
+  );
 }
 
 /** Counts a tool call, and a task where it is one. Refuses with conflict when it is one too many. */

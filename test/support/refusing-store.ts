@@ -6,6 +6,8 @@ export interface RefusingStore extends Store {
   refused: string | null;
   /** Refuses one batch only. */
   once: boolean;
+  /** A batch with a statement of this name is applied, and its answer is lost. */
+  unanswered: string | null;
   /** The next read of a statement of this name fails. */
   unread: string | null;
   /** How often each statement was read, by its name. */
@@ -20,7 +22,10 @@ export function refusingStore(store: Store): RefusingStore {
         if (refusingStore.once) refusingStore.refused = null;
         throw new SvcError("storage_unavailable");
       }
-      return scope.write(ops);
+      const isLost = ops.some(({ statement }) => statement.name === refusingStore.unanswered);
+      const rows = await scope.write(ops);
+      if (isLost) throw new SvcError("storage_unavailable");
+      return rows;
     };
     const read: Scope["read"] = (statement, ...params) => {
       const { reads } = refusingStore;
@@ -44,6 +49,7 @@ export function refusingStore(store: Store): RefusingStore {
   const refusingStore: RefusingStore = {
     refused: null,
     once: false,
+    unanswered: null,
     unread: null,
     reads: new Map(),
     tenant: (tenantId) => refusing(store.tenant(tenantId)),

@@ -373,7 +373,7 @@ export class RunScope {
 
   /** What says in the last batch that the run spends nothing any more. */
   leaving(): WriteOp[] {
-    return this.tree?.isShared ? leaveBudgetOps(this.store, this.plan.run_id) : [];
+    return this.tree?.isShared ? [...this.tree.lastOps(), ...leaveBudgetOps(this.store, this.plan.run_id)] : [];
   }
 
   /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */

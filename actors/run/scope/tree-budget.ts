@@ -13,6 +13,7 @@ import {
   reserveOps,
   resetShareOps,
   runBudgetById,
+  type Settlement,
   settleOps,
   sharersOf,
 } from "../../../storage/tables/run-budgets.ts";
@@ -70,10 +71,17 @@ export class TreeBudget implements Lender {
   #budgets: readonly string[] | null;
   #sharing: Promise<void> | null = null;
   #isSharing = false;
-  /** What a process before may have left set aside. */
+  /** What a process before may have left set aside is given back; null until it is. */
+  #reset: Promise<void> | null = null;
   #isDirty: boolean;
   /** What was used, to be written with what it was used for. */
-  #settled: readonly WriteOp[] = [];
+  #settled: Settlement | null = null;
+  /** What was used and is being written by itself, or may have been. */
+  #said: Settlement | null = null;
+  /** The number of that. */
+  #number = 0;
+  /** Its writing; null while nothing is being written. */
+  #saying: Promise<unknown> | null = null;
   #flushed: Promise<unknown> = Promise.resolve();
 
   /** `above` is whom the run asks by message. */
@@ -162,15 +170,20 @@ export class TreeBudget implements Lender {
 
   /** What was used since it was last asked. It goes into the batch that keeps what it was used for. */
   takeOps(): readonly WriteOp[] {
-    if (this.#isSharing) return none;
-    const ops = this.#settled;
-    this.#settled = none;
-    return ops;
+    if (this.#isSharing || this.#settled === null) return none;
+    const settled = this.#settled;
+    this.#settled = null;
+    return this.#opsOf(settled, null);
+  }
+
+  /** All that was used and is not known to be written, for a batch behind which the run writes nothing more for now. */
+  lastOps(): readonly WriteOp[] {
+    return this.#said === null ? this.takeOps() : [...this.#opsOf(this.#said, this.#number), ...this.takeOps()];
   }
 
   /** Writes what was used by others, who have their own log. */
   flush(): void {
-    if (this.#settled.length === 0) return;
+    if (this.#settled === null) return;
     const before = this.#flushed;
     const all = () => before;
     this.#flushed = this.#write(none).then(all, all);
@@ -199,7 +212,7 @@ export class TreeBudget implements Lender {
     } catch (error) {
       this.#budgets = null;
       this.#sharing = null;
-      this.#settled = none;
+      this.#settled = null;
       for (const loan of open) loan.isStored = false;
       throw error;
     } finally {
@@ -234,9 +247,8 @@ export class TreeBudget implements Lender {
   async #rows(budgets: readonly string[]): Promise<Standing[] | null> {
     const { store, onGone } = this.#deps;
     if (this.#isSharing) await this.#sharing;
-    const before = this.#isDirty ? resetShareOps(store, this.#spender.runId) : none;
-    this.#isDirty = false;
-    if (before.length + this.#settled.length > 0) await this.#write(before);
+    await this.#giveBack();
+    if (this.#settled !== null || this.#said !== null) await this.#write(none);
     const rows = await Promise.all(
       budgets.map(async (id) => {
         const [row, sharers] = await Promise.all([runBudgetById(store, id), sharersOf(store, id, this.#spender.runId)]);
@@ -254,26 +266,64 @@ export class TreeBudget implements Lender {
     return holding > 0 || [...this.#loans.values()].some(({ isStored }) => isStored);
   }
 
+  /** Gives back what a process before had set aside, before anything else is. */
+  async #giveBack(): Promise<void> {
+    if (!this.#isDirty) return;
+    const { store } = this.#deps;
+    this.#reset ??= store.write(resetShareOps(store, this.#spender.runId)).then(
+      () => {
+        this.#isDirty = false;
+      },
+      (error) => {
+        this.#reset = null;
+        throw error;
+      },
+    );
+    await this.#reset;
+  }
+
   /** Writes it, with what was used by now. False where one of the budgets does not allow it. */
   async #write(ops: readonly WriteOp[]): Promise<boolean> {
     if (this.#isSharing) await this.#sharing;
-    const settled = this.takeOps();
+    // What may have been written is said again by its number, which the one behind it would take.
+    while (this.#saying !== null) await this.#saying;
+    const saying = this.#sayOps();
+    if (saying.length + ops.length === 0) return true;
+    const written = this.#deps.store.write([...saying, ...ops]);
+    if (saying.length > 0) this.#saying = written.catch(() => {});
     try {
-      await this.#deps.store.write([...settled, ...ops]);
+      await written;
+      if (saying.length > 0) this.#said = null;
       return true;
     } catch (error) {
-      this.#settled = [...settled, ...this.#settled];
       if (error instanceof SvcError && error.code === "conflict") return false;
       throw error;
+    } finally {
+      if (saying.length > 0) this.#saying = null;
     }
+  }
+
+  /** What may have been written, or what was used since. */
+  #sayOps(): readonly WriteOp[] {
+    if (this.#said === null) {
+      if (this.#settled === null) return none;
+      this.#said = this.#settled;
+      this.#settled = null;
+      this.#number++;
+    }
+    return this.#opsOf(this.#said, this.#number);
+  }
+
+  #opsOf(settled: Settlement, number: number | null): readonly WriteOp[] {
+    return settleOps(this.#deps.store, this.#budgets ?? none, this.#spender.runId, settled, number);
   }
 
   /** Of what was set aside so much was used. */
   #settle(aside: LoanUsed, used: LoanUsed): void {
     if (aside.input_tokens + aside.output_tokens + aside.cost_usd === 0) return;
-    const { store } = this.#deps;
-    const ops = settleOps(store, this.#budgets ?? [], this.#spender.runId, aside, used);
-    this.#settled = [...this.#settled, ...ops];
+    const before = this.#settled;
+    this.#settled =
+      before === null ? { aside, used } : { aside: sumOf(before.aside, aside), used: sumOf(before.used, used) };
   }
 
   #pause(): Promise<unknown> {
@@ -283,7 +333,7 @@ export class TreeBudget implements Lender {
   }
 }
 
-const none: readonly WriteOp[] = [];
+const none: readonly never[] = [];
 const unpriced: Breach = { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" };
 
 /** A budget, how many spend it, and how many others have something of it set aside. */

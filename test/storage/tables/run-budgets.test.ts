@@ -99,7 +99,7 @@ for (const dialect of dialects) {
       const { id, rootKey } = await opened();
       await join(`t-${id}`, [id], rootKey);
       await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(40)));
-      await tenant.write(settleOps(tenant, [id], `t-${id}`, tokens(40), tokens(7)));
+      await tenant.write(settleOps(tenant, [id], `t-${id}`, { aside: tokens(40), used: tokens(7) }, null));
       await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(50)));
       assert.equal(await outputOf(id), 57);
       assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 1 });
@@ -113,6 +113,32 @@ for (const dialect of dialects) {
       assert.equal(await outputOf(id), 57, "it outlives its run");
       await tenant.write(leaveBudgetOps(tenant, `t-${id}`));
       assert.equal(await outputOf(id), undefined);
+    });
+
+    test("DEL-006 what is said again by its number counts once, of each who spends", async () => {
+      const { id, rootKey } = await opened();
+      const runs = [`t-${id}`, `u-${id}`] as const;
+      const settle = (run: string, used: number, number: number) =>
+        tenant.write(settleOps(tenant, [id], run, { aside: tokens(20), used: tokens(used) }, number));
+      for (const run of runs) {
+        await join(run, [id], rootKey);
+        await tenant.write(reserveOps(tenant, [id], run, tokens(20)));
+      }
+
+      await settle(runs[0], 5, 1);
+      await settle(runs[0], 5, 1);
+      assert.equal(await outputOf(id), 25);
+      await settle(runs[1], 3, 1);
+      await tenant.write(reserveOps(tenant, [id], runs[0], tokens(20)));
+      await settle(runs[0], 1, 2);
+      await settle(runs[0], 5, 1);
+      assert.equal(await outputOf(id), 9);
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 3, holding: 0 });
+
+      await tenant.write(resetShareOps(tenant, runs[0]));
+      await tenant.write(reserveOps(tenant, [id], runs[0], tokens(20)));
+      await settle(runs[0], 2, 1);
+      assert.equal(await outputOf(id), 11, "who goes on counts from one again");
     });
 
     test("DEL-006 with its conversation a budget is gone: nobody joins it, and nothing is set aside", async () => {

@@ -1,0 +1,9 @@
+import type { Migration } from "../store/migration.ts";
+
+/** What a run has used of a budget that it shares is counted once, also when it is said again: see storage/tables/run-budgets.ts. */
+export const migration: Migration = {
+  revision: "0063",
+  name: "settled_shares",
+  up: ["ALTER TABLE budget_shares ADD COLUMN settled BIGINT NOT NULL DEFAULT 0"],
+  down: ["ALTER TABLE budget_shares DROP COLUMN settled"],
+};
