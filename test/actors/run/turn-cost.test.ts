@@ -1,0 +1,123 @@
+// What a turn costs, counted: a read, a batch, a value or a message more in each turn is seen here, on a machine of any speed. How long
+// they take is what `npm run perf` says. Time is simulated.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Scope, Store } from "../../../storage/store/store.ts";
+import { ActorProcess, processSettings } from "../../support/actor-process.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { Sim } from "../../support/sim-env.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const atEnd = cleanup();
+const prompt = { system_prompt: { inline: "You answer." } };
+const settings = processSettings(atEnd, { plain: prompt, counting: { ...prompt, tools: ["calculator"] } });
+const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
+
+/** What was asked of the store and of the bus. */
+interface Cost {
+  batches: number;
+  statements: number;
+  /** Parameters of those, and the characters of their texts. */
+  values: number;
+  characters: number;
+  reads: number;
+  /** To actors. */
+  messages: number;
+}
+
+/** Calls a tool once where there is one, then answers. */
+function answer(messages: readonly ShownMessage[]): ScriptedReply {
+  const isAsked = messages.at(-1)?.role === "user" && messages.at(-1)?.content === "count";
+  if (!isAsked) return { text: ["Hello."], usage };
+  return { calls: [{ id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' }], usage };
+}
+
+/** Adds what a store is asked for to `cost`. */
+function counted(store: Store, cost: Cost): Store {
+  function counting<S extends Scope>(scope: S): S {
+    const write: Scope["write"] = (ops, ...rest) => {
+      const values = ops.flatMap(({ params }) => params);
+      cost.batches++;
+      cost.statements += ops.length;
+      cost.values += values.length;
+      for (const value of values) if (typeof value === "string") cost.characters += value.length;
+      return scope.write(ops, ...rest);
+    };
+    const read: Scope["read"] = (statement, ...params) => {
+      cost.reads++;
+      return scope.read(statement, ...params);
+    };
+    return new Proxy(scope, {
+      get(target, property) {
+        if (property === "write") return write;
+        if (property === "read") return read;
+        const value: unknown = Reflect.get(target, property, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  }
+  return { ...store, tenant: (id) => counting(store.tenant(id)), system: counting(store.system), close: () => {} };
+}
+
+/** What a turn costs where `crowd` of them are held at once: the first of each conversation, and the third. */
+async function costsOf(manifest: string, content: string, crowd: number): Promise<{ first: Cost; later: Cost }> {
+  const sim = new Sim(1);
+  const disk = await SimDisk.open(atEnd);
+  const env = sim.env();
+  const cost: Cost = { batches: 0, statements: 0, values: 0, characters: 0, reads: 0, messages: 0 };
+  const store = counted(disk.store(sim, env), cost);
+  const model = new ScriptedModel(env, answer, () => 3);
+  const process = new ActorProcess({ env, store, settings, model, bootId: "one" });
+  atEnd.after(() => process.close());
+  const deliver = process.host.deliver.bind(process.host);
+  process.host.deliver = (message) => {
+    cost.messages++;
+    deliver(message);
+  };
+  async function turns(): Promise<Cost> {
+    const before = { ...cost };
+    const all = Array.from({ length: crowd }, (_, at) =>
+      process.submit({ manifest, thread_suffix: `t${at}`, messages: [{ role: "user", content }] }),
+    );
+    for (const turn of all) await sim.until(turn.ended);
+    // What is written together with what others have done.
+    await sim.advance(2_000);
+    const names = Object.keys(cost) as (keyof Cost)[];
+    return Object.fromEntries(names.map((name) => [name, (cost[name] - before[name]) / crowd])) as unknown as Cost;
+  }
+  // What is read once in a process.
+  const warm = process.submit({ manifest, thread_suffix: "warm", messages: [{ role: "user", content }] });
+  await sim.until(warm.ended);
+  await sim.advance(2_000);
+  const first = await turns();
+  await turns();
+  const later = await turns();
+  assert.deepEqual(process.crashes, []);
+  return { first, later };
+}
+
+/** What a turn may cost. Who needs more for it says here how much, and measures what that takes (`npm run perf`). */
+const plainMost: Cost = { batches: 3, statements: 10, values: 110, characters: 2_000, reads: 0, messages: 4 };
+const toolMost: Cost = { batches: 5, statements: 18, values: 191, characters: 3_750, reads: 0, messages: 6 };
+/** The first of a conversation looks for it, and makes its row. */
+const begun = (most: Cost): Cost => ({ ...most, values: most.values + 7, reads: 1 });
+
+for (const crowd of [1, 40])
+  for (const [manifest, content, most] of [
+    ["plain", "hello", plainMost],
+    ["counting", "count", toolMost],
+  ] as const)
+    test(`a turn of ${manifest} costs no more than it may, beside ${crowd - 1} others`, async () => {
+      const { first, later } = await costsOf(manifest, content, crowd);
+      // What many write in one moment is written together.
+      const together = crowd === 1 ? {} : { batches: most.batches - 0.5 };
+      within(first, { ...begun(most), ...together });
+      within(later, { ...most, ...together });
+    });
+
+function within(cost: Cost, most: Cost): void {
+  const passed = (Object.keys(most) as (keyof Cost)[]).filter((name) => cost[name] > most[name]);
+  assert.deepEqual(passed, [], JSON.stringify({ cost, most }));
+  assert.ok(cost.statements > most.statements / 2, "the turns were held");
+}
