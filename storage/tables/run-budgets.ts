@@ -1,7 +1,7 @@
 import type { LoanUsed } from "../../bus/protocol/run.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
-import { insertInto, integer, type RowIn, real, selectOne, table, text } from "../store/table.ts";
+import { integer, type RowIn, real, selectOne, table, text, upsertInto } from "../store/table.ts";
 
 // A run that has background tasks spends with them, and they go on when it is over (decision 99). What it may spend is then a row, under
 // its id: whoever is about to use something sets it aside there, in one update that changes nothing where it would be too much, and says
@@ -35,11 +35,17 @@ const amounts = "input_tokens = input_tokens + ?, output_tokens = output_tokens 
 /** The last digits of a sum. */
 const cents = "0.000000001";
 
-const insertBudget = insertInto(budgetTable);
+const openBudget = upsertInto(budgetTable, ["run_id"]);
 const insertShare = tenantSql(
   "budget_share_insert",
   `INSERT INTO budget_shares (tenant_id, budget_id, run_id, root_key, task_id, input_tokens, output_tokens, cost_usd)
    VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?)`,
+);
+const openShare = tenantSql(
+  "budget_share_open",
+  `INSERT INTO budget_shares (tenant_id, budget_id, run_id, root_key, input_tokens, output_tokens, cost_usd)
+   VALUES (:tenant, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant_id, budget_id, run_id) DO UPDATE SET
+     input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens, cost_usd = excluded.cost_usd`,
 );
 const insertFirstShare = tenantSql(
   "budget_share_insert_first",
@@ -123,10 +129,13 @@ const selectSharers = tenantSql(
 /** The budget of a run that spends with others. */
 export const runBudgetById = selectOne(budgetTable, ["run_id"]);
 
-/** A run spends with others from now on; `unused` of what it has used by now is only set aside. */
+/**
+ * A run spends with others from now on; `unused` of what it has used by now is only set aside. May be said again with what is so by then,
+ * as long as nobody has joined.
+ */
 export function openBudgetOps(store: TenantStore, budget: RunBudgetRow, unused: LoanUsed): WriteOp[] {
   const { run_id, root_key } = budget;
-  return [insertBudget(store, budget), store.op(insertShare, [run_id, run_id, root_key, null, ...list(unused)], 1)];
+  return [openBudget(store, budget), store.op(openShare, [run_id, run_id, root_key, ...list(unused)], 1)];
 }
 
 /** A background task of a conversation, and which budgets it spends of. */

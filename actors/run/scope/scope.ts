@@ -373,7 +373,8 @@ export class RunScope {
 
   /** What says in the last batch that the run spends nothing any more. */
   leaving(): WriteOp[] {
-    return this.tree?.isShared ? [...this.tree.lastOps(), ...leaveBudgetOps(this.store, this.plan.run_id)] : [];
+    const left = this.tree?.lastOps() ?? [];
+    return this.tree?.isShared ? [...left, ...leaveBudgetOps(this.store, this.plan.run_id)] : [...left];
   }
 
   /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */

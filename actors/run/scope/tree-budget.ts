@@ -8,6 +8,7 @@ import type { RunLimits } from "../../../manifests/sections/limits.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import {
   countCallOps,
+  leaveBudgetOps,
   openBudgetOps,
   type RunBudgetRow,
   reserveOps,
@@ -71,6 +72,8 @@ export class TreeBudget implements Lender {
   #budgets: readonly string[] | null;
   #sharing: Promise<void> | null = null;
   #isSharing = false;
+  /** It may be in the store, though it was not answered so. */
+  #mayBeOpen = false;
   /** What a process before may have left set aside is given back; null until it is. */
   #reset: Promise<void> | null = null;
   #isDirty: boolean;
@@ -178,6 +181,7 @@ export class TreeBudget implements Lender {
 
   /** All that was used and is not known to be written, for a batch behind which the run writes nothing more for now. */
   lastOps(): readonly WriteOp[] {
+    if (this.#budgets === null) return this.#mayBeOpen ? leaveBudgetOps(this.#deps.store, this.#spender.runId) : none;
     return this.#said === null ? this.takeOps() : [...this.#opsOf(this.#said, this.#number), ...this.takeOps()];
   }
 
@@ -209,8 +213,10 @@ export class TreeBudget implements Lender {
     for (const loan of open) loan.isStored = true;
     try {
       await store.write(openBudgetOps(store, { run_id, root_key, ...bounds, ...used }, aside));
+      this.#mayBeOpen = false;
     } catch (error) {
       this.#budgets = null;
+      this.#mayBeOpen = true;
       this.#sharing = null;
       this.#settled = null;
       for (const loan of open) loan.isStored = false;

@@ -4,6 +4,8 @@ import { before, beforeEach, describe, test } from "node:test";
 import { TreeBudget } from "../../../../actors/run/scope/tree-budget.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import type { Loan } from "../../../../bus/protocol/run.ts";
+import { isBreach, RunBudget } from "../../../../governance/budget.ts";
+import type { RunLimits } from "../../../../manifests/sections/limits.ts";
 import type { TenantStore, WriteOp } from "../../../../storage/store/store.ts";
 import {
   joinBudgetOps,
@@ -18,6 +20,14 @@ import { cleanup } from "../../../support/temp.ts";
 import { stillEnv } from "../../models/support.ts";
 
 const rootKey = 7;
+const limits: RunLimits = {
+  max_tool_calls: 9,
+  max_wall_clock_seconds: 60,
+  max_peer_hops: 9,
+  max_input_tokens: 1_000,
+  max_output_tokens: 1_000,
+  max_cost_usd: 1,
+};
 const asked = { input_tokens: 10, output_tokens: 100 };
 const used = (output_tokens: number) => ({ input_tokens: 10, output_tokens, cost_usd: 0 });
 const away = { code: "storage_unavailable" };
@@ -50,8 +60,8 @@ for (const dialect of dialects) {
       await store.write([...opened, ...joinBudgetOps(store, task, 1_000)]);
     });
 
-    function tree(isResumed = false, of: TenantStore = store): TreeBudget {
-      const spender = { runId, rootKey, budgets: [runId], isResumed, isPriced: false };
+    function tree(isResumed = false, of: TenantStore = store, budgets: readonly string[] | null = [runId]): TreeBudget {
+      const spender = { runId, rootKey, budgets, isResumed, isPriced: false };
       const { env } = stillEnv();
       return new TreeBudget(spender, null, { store: of, env, cancellation: new Cancellation(), onGone: () => {} });
     }
@@ -111,6 +121,38 @@ for (const dialect of dialects) {
       await budget.flushed;
       assert.equal(await output(), 6);
       assert.equal(await isHeld(), false);
+    });
+
+    test("DEL-006 a budget of which it is not known whether it is shared is shared as it stands when that is asked again", async () => {
+      runId = `alone-${ids}`;
+      const own = new RunBudget(limits, 0);
+      const budget = tree(false, store, null);
+      const reserved = own.reserve(10, 100, null, 0);
+      assert.ok(!isBreach(reserved));
+      const { loan_id } = await lent(budget);
+      Object.assign(shared, { unanswered: "run_budgets_upsert" });
+      await assert.rejects(budget.share(own, limits), away);
+      shared.unanswered = null;
+      assert.equal(await output(), 100, "it is");
+      budget.repay(loan_id, used(5));
+      own.settleLoan(reserved, used(5));
+
+      await budget.share(own, limits);
+
+      assert.equal(await output(), 5);
+      assert.equal(await isHeld(), false);
+    });
+
+    test("DEL-006 a budget of which it is not known whether it is shared goes with its run", async () => {
+      runId = `alone-${ids}`;
+      const budget = tree(false, store, null);
+      Object.assign(shared, { unanswered: "run_budgets_upsert" });
+      await assert.rejects(budget.share(new RunBudget(limits, 0), limits), away);
+      shared.unanswered = null;
+
+      await store.write(budget.lastOps());
+
+      assert.equal(await runBudgetById(store, runId), undefined);
     });
 
     test("DEL-006 what a process before had set aside is given back, also where the store is away at first", async () => {
