@@ -1,6 +1,7 @@
 // ask_user: questions of an agent to whoever watches its turn, and POST /chat/ui with the answer.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { untilMetric } from "../security/support.ts";
 import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestStream } from "../support/http-client.ts";
@@ -249,11 +250,7 @@ describe("ask_user", () => {
     const streamed = await stream("agent", thread);
     const question = await asked(streamed);
     assert.deepEqual(await asked(early), question);
-    await eventually("a run that is put aside", async () => {
-      const { json } = await server.get(`/chat/sessions/${thread}`, as("reader"));
-      const isOpen = json.transcript.some((e: { metadata: { type?: string } }) => e.metadata.type === "wait_opened");
-      return isOpen;
-    });
+    await untilMetric(server, "svc_live_runs", (live) => live === 0, as("reader"));
     await server.kill();
     await server.restart();
     const late = await listen(thread);

@@ -1,6 +1,7 @@
 // spec.client_tools: calls that the client makes, over HTTP: who is asked, who may answer, and what becomes of the turn.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { untilMetric } from "../security/support.ts";
 import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestStream } from "../support/http-client.ts";
@@ -402,13 +403,8 @@ describe("client tools", () => {
     say(asks(), { text: "Done." });
     const streamed = await stream("agent", thread);
     const request = await asked(streamed);
-    await eventually("a run that is put aside", async () =>
-      (await snapshotOf(thread)).transcript.some(
-        (e: { metadata: { type?: string } }) => e.metadata.type === "wait_opened",
-      )
-        ? true
-        : undefined,
-    );
+    // Between the two a kill would end the run.
+    await untilMetric(server, "svc_live_runs", (live) => live === 0, as("reader"));
     await server.kill();
     await server.restart();
     const listener = await listen(thread);
