@@ -157,7 +157,6 @@ describe("POST /chat", () => {
       { manifest: "agent", messages: [] },
       { manifest: "agent", messages: [{ role: "user", content: "" }] },
       { manifest: "agent", messages: [{ role: "system", content: "only this" }] },
-      { manifest: "agent", messages: [{ role: "user", content: [{ type: "audio" }] }] },
     ];
 
     for (const path of routes) {
@@ -169,6 +168,25 @@ describe("POST /chat", () => {
         assert.deepEqual([status, json], [400, { error: code, detail: code, message }], JSON.stringify(body));
       }
     }
+  });
+
+  test("CHAT-008 a message of which every part is dropped is refused with what was dropped", async () => {
+    const content = [
+      { type: "input_audio", input_audio: {} },
+      { type: "file", file: { file_data: "x" } },
+    ];
+    const dropped = "input_audio, file without file_id";
+    const message = `Nothing is left of the user's messages but parts that cannot be taken: ${dropped}. Text, images and uploaded files can be.`;
+    const code = "messages_or_template_required";
+    const messages = [{ role: "user", content }];
+
+    for (const path of routes) {
+      const { status, json } = await server.post(path, { manifest: "agent", messages });
+
+      assert.deepEqual([status, json], [400, { error: code, detail: code, message }], path);
+    }
+    const openAi = await server.post("/v1/chat/completions", { model: "agent", messages });
+    assert.deepEqual([openAi.status, openAi.json.error.message], [400, `${code}: ${message}`]);
   });
 
   test("SESS-001 the thread_id of a request is a suffix, and answers carry {tenant_id}:{suffix}", async () => {
@@ -279,7 +297,7 @@ describe("POST /chat", () => {
     const line = await eventually("the warning", async () =>
       server.logs.find(({ request_id }) => request_id === headers["x-request-id"]),
     );
-    assert.deepEqual([line.level, line.parts], ["warn", ["audio", "file"]]);
+    assert.deepEqual([line.level, line.parts], ["warn", ["audio", "file without file_id"]]);
   });
 
   test("CHAT-021 what is no list of messages is 422 and names the place", async () => {

@@ -25,6 +25,7 @@ export function takePart(part: Part): Taken {
   const { type } = part;
   if (type === "image_url" || type === "image") return takeImage(part.image_url);
   const fileId = type === "file" ? namedFile(part) : undefined;
+  if (type === "file" && fileId === undefined) return { dropped: "file without file_id" };
   if (fileId === undefined) return { dropped: typeof type === "string" ? type.slice(0, 64) : typeof type };
   return isFileId(fileId)
     ? { attachment: { url: fileUrl(fileId), media_type: "image/png" } }

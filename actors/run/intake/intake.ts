@@ -60,7 +60,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
   const lastUser = entries.findLast((entry) => entry.role === "user");
   // A result of a call is what its model waits for: so clients go on that keep their history themselves.
-  if (!lastUser && answers.size + results.size === 0) throw new SvcError("messages_or_template_required");
+  if (!lastUser && answers.size + results.size === 0) throw nothingToAnswer([...dropped]);
   const fileIds: string[] = [];
   let hasImages = false;
   for (const { extra } of entries)
@@ -258,6 +258,13 @@ function entry(
       ? null
       : { ...(name === null ? {} : { name }), ...(hasMetadata ? { metadata: marked } : {}) };
   return { kind: "message", role, content, extra };
+}
+
+/** Where all of a message was dropped, its writer has sent one: what of it cannot be taken is what there is to say. */
+function nothingToAnswer(dropped: readonly string[]): SvcError {
+  if (dropped.length === 0) return new SvcError("messages_or_template_required");
+  const message = `Nothing is left of the user's messages but parts that cannot be taken: ${dropped.join(", ")}. Text, images and uploaded files can be.`;
+  return new SvcError("messages_or_template_required", { message });
 }
 
 function malformed(index: number, field: string, msg: string): SvcError {
