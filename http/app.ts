@@ -22,6 +22,7 @@ import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
 import { RateLimiter } from "./middleware/rate-limit.ts";
 import { requestIdOf } from "./middleware/request-id.ts";
 import { isTls } from "./middleware/tls.ts";
+import { openAiRefusal } from "./openai-refusal.ts";
 import { wantsPage } from "./pages/html.ts";
 import { bodyBytesDefault, type Route, type RouteRequest } from "./route.ts";
 import { type Found, Router } from "./router.ts";
@@ -221,6 +222,11 @@ function checkDeclaredLength(declared: string | undefined, bytesMax: number): vo
   if (declared !== undefined && Number(declared) > bytesMax) throw new SvcError("payload_too_large");
 }
 
+/** Whether a path belongs to the OpenAI protocol, also where it is not there: its clients read one form of refusals. */
+function isOpenAi(path: string): boolean {
+  return path === "/v1" || path.startsWith("/v1/");
+}
+
 /** `paths` are those that this caller may hear of. */
 function notARoute(
   found: Exclude<Found, { kind: "route" }>,
@@ -229,12 +235,16 @@ function notARoute(
   requestId: string,
 ): Reply {
   if (found.kind === "ambiguous") throw new SvcError("invalid_path");
+  const inItsForm = isOpenAi(path) ? openAiRefusal : refusal;
   if (found.kind === "unknown")
-    throw new SvcError("not_found", { message: `There is no such path.${meantPath(path, paths)}` });
+    return inItsForm(
+      new SvcError("not_found", { message: `There is no such path.${meantPath(path, paths)}` }),
+      requestId,
+    );
   const allow = found.allow.join(", ");
   const headers = { allow };
   if (method === "OPTIONS") return { kind: "text", status: 204, contentType: "text/plain", body: "", headers };
   const message = `This path is not there for ${method}; it is for ${allow}.`;
-  const answer = refusal(new SvcError("method_not_allowed", { message }), requestId);
+  const answer = inItsForm(new SvcError("method_not_allowed", { message }), requestId);
   return answer.kind === "json" ? { ...answer, headers } : answer;
 }

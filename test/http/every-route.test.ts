@@ -159,7 +159,10 @@ describe("every route", () => {
 
         assert.equal(answer.status, 405, method);
         const message = `This path is not there for ${method}; it is for ${allow}.`;
-        assert.deepEqual(answer.json, { error: "method_not_allowed", detail: "method_not_allowed", message });
+        const code = "method_not_allowed";
+        const openAi = { message: `${code}: ${message}`, type: "invalid_request_error", param: null, code };
+        const isOpenAi = path.startsWith("/v1/");
+        assert.deepEqual(answer.json, isOpenAi ? { error: openAi } : { error: code, detail: code, message });
         assert.equal(answer.headers.allow, allow);
         assertCommonHeaders(answer);
       }

@@ -1,6 +1,7 @@
 // What refusals say to a person: what is not there, what may have been meant, and what there is for this caller and nobody else.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import OpenAI, { APIError } from "openai";
 import { offered } from "../../bus/nearest.ts";
 import { meantPath } from "../../http/meant-path.ts";
 import { apiKeys, manifestEnv, startServer, type TestServer } from "../support/server.ts";
@@ -57,7 +58,6 @@ describe("messages of refusals", () => {
       ["/Chat/Sesions", "There is no such path. Did you mean /chat/sessions?"],
       ["/chat/histori/tour", "There is no such path. Did you mean /chat/history/{thread_id}?"],
       ["/chat/history", "There is no such path. There is /chat/history/{thread_id}."],
-      ["/v1/chat/completion", "There is no such path. Did you mean /v1/chat/completions?"],
       ["/nothing/like/it", "There is no such path."],
       [`/${"x".repeat(3_000)}`, "There is no such path."],
     ];
@@ -77,6 +77,32 @@ describe("messages of refusals", () => {
     assert.deepEqual([guarded.status, guarded.json], [401, { error: "unauthorized", reason: "missing_credentials" }]);
     assert.equal(open.json.message, "There is no such path.");
     assert.equal(other.json.message, "There is no such path.");
+  });
+
+  test("below /v1 what is not there, and a method that is not, are told in the form that OpenAI clients read", async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: keys.ann, maxRetries: 0 });
+    const refused = async (asked: Promise<unknown>): Promise<APIError> => {
+      const error = await asked.then(
+        () => assert.fail("it was answered"),
+        (error: unknown) => error,
+      );
+      assert.ok(error instanceof APIError);
+      return error;
+    };
+
+    const unknown = await refused(client.completions.create({ model: "clerk", prompt: "hi" }));
+    const near = await server.get("/v1/chat/completion", { key: keys.ann });
+    const method = await refused(client.delete("/models"));
+
+    assert.deepEqual(
+      [unknown.status, unknown.code, unknown.type, unknown.param],
+      [404, "not_found", "invalid_request_error", null],
+    );
+    assert.match(unknown.message, /^404 not_found: There is no such path\./);
+    assert.match(near.json.error.message, /Did you mean \/v1\/chat\/completions\?$/);
+    assert.deepEqual([method.status, method.code], [405, "method_not_allowed"]);
+    assert.match(method.message, /it is for GET, HEAD, OPTIONS\.$/);
+    assert.equal(method.headers?.get("allow"), "GET, HEAD, OPTIONS");
   });
 
   test("a method that a path has not got is told with those that it has", async () => {
