@@ -10,10 +10,7 @@ import { type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
  * manifests may ask for scopes of any name, so that one that is like no other is taken as it is.
  */
 export function warningsOfScopes(settings: Settings, plugins: readonly LoadedPlugin[]): readonly string[] {
-  // Keys are the same whatever this process is there for.
-  const everything = { manifestSource: "store", triggers: null, duties: ["api"] } as const;
-  const ofRoutes = scopesOf(allRoutes(everything, pluginRoutes(plugins)));
-  const known = ["*", "admin", ...ofRoutes, ...bypassScopes];
+  const known = knownScopes(plugins);
   const holders = [
     ...settings.authApiKeys.map(({ entry, scopes }) => ({ who: `SVC_AUTH_API_KEYS: entry ${entry}`, scopes })),
     ...settings.triggers.map(({ id, scopes }) => ({ who: `SVC_TRIGGERS: ${id}`, scopes })),
@@ -24,6 +21,22 @@ export function warningsOfScopes(settings: Settings, plugins: readonly LoadedPlu
       return doubt === null ? [] : [`${who} has the scope ${scope}, which no route asks for. ${doubt}`];
     }),
   );
+}
+
+/** The same for the scopes of a credential that is being made. Scopes of plugins are not looked at: what is near none of svc's own is taken. */
+export function doubtsOfScopes(scopes: readonly string[]): readonly string[] {
+  const known = knownScopes([]);
+  return scopes.flatMap((scope) => {
+    const doubt = doubtOf(scope, known);
+    return doubt === null ? [] : [`No route of svc asks for the scope ${scope}. ${doubt}`];
+  });
+}
+
+function knownScopes(plugins: readonly LoadedPlugin[]): readonly string[] {
+  // Keys are the same whatever this process is there for.
+  const everything = { manifestSource: "store", triggers: null, duties: ["api"] } as const;
+  const ofRoutes = scopesOf(allRoutes(everything, pluginRoutes(plugins)));
+  return ["*", "admin", ...ofRoutes, ...bypassScopes];
 }
 
 function doubtOf(scope: string, known: readonly string[]): string | null {

@@ -1,6 +1,7 @@
 import { isScope, isSubject } from "../../governance/settings/api-keys.ts";
 import { readTenantId } from "../../governance/settings/tenant-id.ts";
-import { type Command, type CommandArgs, listOption, textOption, UsageError } from "./command.ts";
+import { doubtsOfScopes } from "../scope-warnings.ts";
+import { type Command, type CommandArgs, type CommandIo, listOption, textOption, UsageError } from "./command.ts";
 
 /** Whose a credential is. */
 export const tenantOption: Command["options"] = {
@@ -26,6 +27,13 @@ export function readTenant(args: CommandArgs): string {
   }
 }
 
+/** What is most likely a slip among the scopes, as a part of the answer; said beside it to a person. The credential is made all the same. */
+export function warnOfScopes(scopes: readonly string[], { json }: CommandArgs, { talk }: CommandIo) {
+  const warnings = doubtsOfScopes(scopes);
+  if (!json) for (const warning of warnings) talk.notes.write(`${warning}\n`);
+  return warnings.length === 0 ? {} : { warnings };
+}
+
 const defaults = { sub: "operator", scopes: "chat:read,chat:write" };
 
 /** `svc keys`: makes an API key and forgets it. */
@@ -37,8 +45,10 @@ export const keysCommand: Command = {
     scopes: { type: "string", value: "A,B", help: `What it may do, a comma list (${defaults.scopes}).` },
   },
   positionals: [],
-  async run(args, { env }) {
+  async run(args, io) {
+    const { env } = io;
     const caller = callerOf(args, defaults);
+    const warned = warnOfScopes(caller.scopes, args, io);
     const key = `svc_${env.id()}${env.id()}`;
     const entry = { [key]: caller };
     const text = `Key, shown this once:
@@ -46,6 +56,6 @@ ${key}
 
 Entry for SVC_AUTH_API_KEYS (merge it into the map when there are others):
 ${JSON.stringify(entry)}`;
-    return { code: 0, json: { ok: true, key, entry }, text };
+    return { code: 0, json: { ok: true, key, entry, ...warned }, text };
   },
 };

@@ -2,7 +2,7 @@ import { importJWK, type JWK, SignJWT } from "jose";
 import { algorithmOf, type SigningJwk } from "../../governance/settings/jwks.ts";
 import { loadSettings, type Settings } from "../../governance/settings/settings.ts";
 import { type Command, type CommandArgs, failed, textOption, UsageError } from "./command.ts";
-import { callerOf, tenantOption } from "./keys.ts";
+import { callerOf, tenantOption, warnOfScopes } from "./keys.ts";
 
 const ttlSecondsMax = 365 * 86_400;
 
@@ -16,7 +16,8 @@ export const mintJwtCommand: Command = {
     ttl: { type: "string", value: "SECONDS", help: `How long it is good for, at most ${ttlSecondsMax} (3600).` },
   },
   positionals: [],
-  async run(args, { env, environment }) {
+  async run(args, io) {
+    const { env, environment } = io;
     if (args.options.sub === undefined) throw new UsageError("--sub is missing.");
     const caller = callerOf(args, { sub: "", scopes: "" });
     const ttlSeconds = readTtl(args);
@@ -29,7 +30,9 @@ export const mintJwtCommand: Command = {
 
     const issuedAt = Math.floor(env.now() / 1000);
     const token = await sign(key, settings, caller, issuedAt, issuedAt + ttlSeconds);
-    return { code: 0, json: { ok: true, token, ...caller, expires_at: (issuedAt + ttlSeconds) * 1000 }, text: token };
+    const warned = warnOfScopes(caller.scopes, args, io);
+    const expires_at = (issuedAt + ttlSeconds) * 1000;
+    return { code: 0, json: { ok: true, token, ...caller, expires_at, ...warned }, text: token };
   },
 };
 

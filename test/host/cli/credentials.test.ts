@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
 import { before, describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
 import { createAuthenticator } from "../../../governance/auth/authenticator.ts";
 import { loadSettings } from "../../../governance/settings/settings.ts";
+import { dispatch } from "../../../host/cli/dispatch.ts";
 import { keysCommand } from "../../../host/cli/keys.ts";
 import { mintJwtCommand } from "../../../host/cli/mint-jwt.ts";
 import { authenticate, bearer, type KeyPair, keyPair } from "../../governance/auth/support.ts";
+import { silentTalk } from "../../support/silent-talk.ts";
 import { run, runJson } from "./support.ts";
 
 describe("svc keys", () => {
@@ -59,6 +62,46 @@ describe("svc keys", () => {
       assert.equal((await run(keysCommand, argv)).code, 2);
     });
   }
+});
+
+describe("scopes of a new credential", () => {
+  const scopes = "chat:wrtie,chat:*,tickets:read,chat:read";
+  const warnings = [
+    "No route of svc asks for the scope chat:wrtie. Did you mean chat:write?",
+    "No route of svc asks for the scope chat:*. Only * alone stands for others.",
+  ];
+
+  test("that are nearly one of svc's are warned of, and taken", async () => {
+    const { privateJwk } = await keyPair("ES256");
+    const environment = { SVC_JWKS_PRIVATE: JSON.stringify(privateJwk) };
+
+    const key = await runJson(keysCommand, ["--scopes", scopes]);
+    const token = await runJson(mintJwtCommand, ["--sub", "ann", "--scopes", scopes], environment);
+
+    assert.deepEqual([key.code, key.answer.warnings], [0, warnings]);
+    assert.deepEqual([token.code, token.answer.warnings], [0, warnings]);
+  });
+
+  test("are warned of beside the answer, which stays what can be piped", async () => {
+    const talk = silentTalk();
+    const notes = new PassThrough();
+    const io = {
+      env: systemEnv(),
+      environment: {},
+      stop: new AbortController().signal,
+      terminal: null,
+      talk: { ...talk, notes },
+    };
+
+    const { stdout } = await dispatch(["keys", "--scopes", scopes], { keys: async () => keysCommand }, io);
+
+    assert.equal(String(notes.read()), warnings.map((warning) => `${warning}\n`).join(""));
+    assert.ok(!stdout.includes("No route"));
+  });
+
+  test("that are svc's, or like none of them, are not", async () => {
+    assert.equal("warnings" in (await runJson(keysCommand, ["--scopes", "chat:read,tickets:read,*"])).answer, false);
+  });
 });
 
 describe("svc mint-jwt", () => {
