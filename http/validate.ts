@@ -139,10 +139,16 @@ function describe(error: ErrorObject, place: string) {
     default:
       return {
         loc: [place, ...path],
-        msg: `${path.at(-1) ?? place} ${error.message ?? "does not fit"}`,
+        msg: `${nameOf(path) ?? place} ${error.message ?? "does not fit"}`,
         type: error.keyword,
       };
   }
+}
+
+/** What a place is called: the field, and the number in it of what stands in a list. */
+function nameOf(path: readonly (string | number)[]): string | undefined {
+  const field = path.findLastIndex((part) => typeof part === "string");
+  return path.length === 0 ? undefined : path.slice(Math.max(0, field)).join(".");
 }
 
 function unescapePointer(part: string): string | number {

@@ -56,6 +56,16 @@ test("types and words that may stand in one place are one sentence", () => {
   );
 });
 
+test("what stands in a list is called by the list and its place there", () => {
+  const schema = Type.Object({ args: Type.Array(Type.String()), rows: Type.Array(Type.Object({ n: Type.Integer() })) });
+
+  assert.deepEqual(
+    detailOf(schema, { args: ["a", 1], rows: [5, { n: "x" }] }).map(({ msg }) => msg),
+    ["args.1 must be string", "rows.0 must be object", "n must be integer"],
+  );
+  assert.equal(detailOf(Type.Array(Type.Integer()), [true])[0]?.msg, "0 must be integer");
+});
+
 test("problems of different places stay apart and in their order", () => {
   const schema = Type.Object({ list: Type.Array(words), name: Type.String({ minLength: 2 }) }, closed);
 
