@@ -182,6 +182,7 @@ const spokenCodes: ReadonlySet<ErrorCode> = new Set([
   "messages_or_template_required",
   "model_not_configured",
   "name_mismatch",
+  "unsupported_part",
 ]);
 
 /** What a refusal says beside its code. */

@@ -29,14 +29,14 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
   const param = isUnsupported ? (details.subject ?? null) : fields[0] === undefined ? null : placeOf(fields[0]) || null;
   const message =
     fields.length > 0
-      ? fields.map((field) => (placeOf(field) === "" ? "" : `${placeOf(field)}: `) + field.msg).join("; ")
+      ? fields.map(told).join("; ")
       : code === "internal_error"
         ? `internal error (request ${requestId})`
         : typeof details.detail === "string"
           ? details.detail
-          : details.message === undefined
+          : error.sentence === null
             ? error.message
-            : `${error.message}: ${details.message}${code === "unknown_manifest" ? modelHelp : ""}`;
+            : `${error.message}: ${error.sentence}${code === "unknown_manifest" ? modelHelp : ""}`;
   const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
   // The parameter has a place of its own.
   const wireCode = code === "invalid_thread_id" ? "invalid_user" : isUnsupported ? code : error.message;
@@ -47,6 +47,12 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
 interface Problem {
   readonly loc: readonly unknown[];
   readonly msg: string;
+}
+
+/** A problem with its field, which may begin its words already. */
+function told(problem: Problem): string {
+  const place = placeOf(problem);
+  return place === "" || problem.msg.startsWith(`${place} `) ? problem.msg : `${place}: ${problem.msg}`;
 }
 
 /** The field that a problem is of; "" for the whole body. */

@@ -261,7 +261,8 @@ describe("POST /chat", () => {
       { type: "file", file: { file_id } },
       { type: "file", file_id },
     ];
-    const code = '{"error":"unsupported_part","detail":"unsupported_part"}';
+    const message = errorTable.unsupported_part.help;
+    const code = JSON.stringify({ error: "unsupported_part", detail: "unsupported_part", message });
 
     for (const part of parts) {
       const messages = [{ role: "user", content: [{ type: "text", text: "look" }, part] }];

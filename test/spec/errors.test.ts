@@ -21,7 +21,7 @@ const surfaces = ["/chat", "/chat/stream"] as const;
 const noKey = "No credential is configured for xai: the operator of this server sets SVC_XAI_API_KEY.";
 const misnamed = "metadata.name is clerk, and the path says other: they must be the same.";
 /** Of other statuses than those that always have a sentence. */
-const spoken: ErrorCode[] = ["messages_or_template_required"];
+const spoken: ErrorCode[] = ["messages_or_template_required", "unsupported_part"];
 
 /** A body that carries its code under both keys (decision 2), and a sentence where the table has one for newcomers. */
 const both = (code: string, detail = code, message = sentence(code)) =>
@@ -174,22 +174,28 @@ describe("refusals", () => {
       [
         { messages: [{ role: "user", content: "/empty" }] },
         404,
-        error("empty_prompt:empty", "invalid_request_error", "empty_prompt:empty"),
+        error(`empty_prompt:empty: ${sentence("empty_prompt:empty")}`, "invalid_request_error", "empty_prompt:empty"),
       ],
       [
         { messages: [{ role: "user", content: [image] }] },
         422,
-        error("unsupported_part", "invalid_request_error", "unsupported_part"),
+        error(`unsupported_part: ${sentence("unsupported_part")}`, "invalid_request_error", "unsupported_part"),
       ],
       [
         { messages: [{ role: "system", content: "x" }] },
         400,
-        error("messages_or_template_required", "invalid_request_error", "messages_or_template_required"),
+        error(
+          `messages_or_template_required: ${sentence("messages_or_template_required")}`,
+          "invalid_request_error",
+          "messages_or_template_required",
+        ),
       ],
       [{ model: "vault" }, 403, error("missing scopes: vault:open vault:enter", "auth_error", "missing_scopes")],
       [{ model: "api-keys-not" }, 403, error("auth_scheme_not_allowed", "auth_error", "auth_scheme_not_allowed")],
     ];
 
+    const { json } = await send("/v1/chat/completions", { model: "agent", messages: ["hi"], temperature: 3 });
+    assert.equal(json.error.message, "messages.0 must be object; temperature must be <= 2");
     for (const [fields, status, body] of cases) {
       for (const stream of [false, true]) {
         const answer = await send("/v1/chat/completions", { model: "agent", messages: hi, stream, ...fields });
