@@ -301,6 +301,23 @@ describe("POST /chat", () => {
     assert.deepEqual([line.level, line.parts], ["warn", ["audio", "file without file_id"]]);
   });
 
+  test("CHAT-022 a part whose type is null has none, and is text", async () => {
+    const content = [
+      { type: null, text: "one" },
+      { type: "text", text: "two" },
+    ];
+    const messages = [{ role: "user", content }];
+
+    const { json } = await server.post("/chat", { manifest: "agent", messages });
+    const openAi = await server.post("/v1/chat/completions", {
+      model: "agent",
+      messages: [{ role: "user", content: content.slice(0, 1) }],
+    });
+
+    assert.equal(json.messages[0].content, "one\ntwo");
+    assert.equal(openAi.status, 200);
+  });
+
   test("CHAT-021 what is no list of messages is 422 and names the place", async () => {
     const message = (fields: object) => ({ manifest: "agent", messages: [{ role: "user", content: "hi", ...fields }] });
 

@@ -187,7 +187,8 @@ function takeContent({ content, attachments: listed }: ClientMessage, index: num
       if (part === null || typeof part !== "object" || Array.isArray(part))
         throw malformed(index, `content.${at}`, "must be an object");
       const type: unknown = part.type;
-      if (type !== undefined && type !== "text") take(`content.${at}`, () => takePart(part));
+      // Clients with types write null for what they leave out.
+      if (type !== undefined && type !== null && type !== "text") take(`content.${at}`, () => takePart(part));
       else if (typeof part.text === "string") texts.push(part.text);
       else throw malformed(index, `content.${at}.text`, "must be a string");
     }
