@@ -118,6 +118,8 @@ for (const dialect of dialects)
       await second.lease.keep();
       await lapse(first.host);
       await second.lease.keep();
+      // The look that this has begun is over: it would meet what the first takes now.
+      await second.lease.lookForGone();
       // The first has stalled, and does not know yet.
       const turn = first.process.submit({ manifest: "agent", thread_suffix: "late" });
       await turn.accepted;
