@@ -77,7 +77,7 @@ export class ManifestLibrary {
     if (known !== null) return known;
     const key = `${tenantId}:${name}`;
     const asked = this.#asked.get(key);
-    if (asked) {
+    if (asked !== undefined) {
       // It may have been looked for before the file was what it is now.
       const answer = await asked.catch(() => null);
       const isShared =
