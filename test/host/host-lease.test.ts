@@ -185,6 +185,22 @@ for (const dialect of dialects)
       assert.deepEqual(left, []);
     });
 
+    test("a host that was taken for gone hears of it once, and closes nothing of others any more", async () => {
+      const [first, second] = [start(), start()];
+      await first.lease.keep();
+      await second.lease.keep();
+      await lapse(first.host);
+      await second.lease.keep();
+      await first.lease.keep();
+      const looksBefore = first.looks();
+
+      const waits = [await first.lease.keep(), await first.lease.keep()];
+      await first.lease.lookForGone();
+      await first.lease.leave();
+
+      assert.deepEqual([first.lost.length, first.looks() - looksBefore, waits], [1, 0, [1_000, 1_000]]);
+    });
+
     test("a lease that cannot be written is tried again every second, and nothing is closed before it is taken", async () => {
       const { store, lease, lost, looks, host } = start();
       store.refused = "host_enter";
