@@ -95,6 +95,52 @@ for (const dialect of dialects)
         assert.ok(Number(lasts.embedded) > 999 * 24 * hour);
       });
 
+      test("takes from nobody what was claimed since: it is sent once", async () => {
+        await noteClock(store.system, hourly);
+        await tenant.write(
+          outboxOps(tenant, { source: "s", type: "run.completed", body: "{}", endpoints: ["claimed"] }),
+        );
+        await store.system.write([store.system.op(setSeen, [backMs])]);
+        // The clock stands where it was set back to, and nobody has noted that yet.
+        const first = await claimDeliveries(tenant, "claimed", { owner: "o", forMs: minute, limit: 1 });
+
+        const back = await noteClock(store.system, hourly);
+
+        const second = await claimDeliveries(tenant, "claimed", { owner: "p", forMs: minute, limit: 1 });
+        assert.ok(back > backMs - minute, String(back));
+        assert.deepEqual([first.length, second], [1, []]);
+      });
+
+      test("is noted by one of two processes that see it at once, so that nothing is moved twice", async () => {
+        await noteClock(store.system, hourly);
+        const now = await storeNow(store.system);
+        const row = runBegun(newRun("far", { started_at: now }), { thread_key: 2, epoch: 0, first_seq: 0 }, "accepted");
+        await tenant.write([acceptFiberOp(tenant, row, "t", now)]);
+        await tenant.write([putOffFiberOp(tenant, "far", 3 * backMs, true)]);
+        await store.system.write([store.system.op(setSeen, [backMs])]);
+
+        const backs = await Promise.all([noteClock(store.system, hourly), noteClock(store.system, hourly)]);
+
+        const far = await fiberById(tenant, "far");
+        assert.equal(backs.filter((back) => back > 0).length, 1, String(backs));
+        const restMs = Number(far?.wake_at) - now;
+        assert.ok(restMs > 2 * backMs - minute && restMs < 2 * backMs + minute, String(restMs));
+      });
+
+      test("moves every job, more of them than are read at once", async () => {
+        const now = await storeNow(store.system);
+        const many = Array.from({ length: 501 }, (_, n) => `many-${String(n).padStart(3, "0")}`);
+        const at = { now, next_run_at: hourly("", now) + backMs, limit: 0, ops: [] };
+        const job = { schedule: "0 * * * *", manifest_id: "m", payload: {}, enabled: 1, owner };
+        await Promise.all(many.map((name) => writeJob(tenant, undefined, { name, ...job }, at)));
+        await store.system.write([store.system.op(setSeen, [backMs])]);
+
+        await noteClock(store.system, hourly);
+
+        const moved = await Promise.all(many.map(async (name) => (await storedJob(tenant, name))?.next_run_at));
+        assert.deepEqual(new Set(moved), new Set([hourly("", now)]));
+      });
+
       test("is not taken for set back by what passes between two statements", async () => {
         await noteClock(store.system, hourly);
         await store.system.write([store.system.op(setSeen, [900])]);
