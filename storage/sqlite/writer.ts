@@ -113,8 +113,6 @@ export function openSqliteWriter(
   }
 
   function transact<T>(work: () => T): T {
-    // Left open only when an earlier ROLLBACK failed too.
-    if (db.inTransaction) rollback.run();
     begin.run();
     try {
       const result = work();
