@@ -159,6 +159,23 @@ describe("the SQLite writer", () => {
     assert.deepEqual(other.prepare("SELECT key FROM kv").pluck().all(), ["c"]);
   });
 
+  test("a write that works is the end of a failure, before anybody checks", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const writer = openSqliteWriter({ path }, 50);
+    atEnd.after(() => writer.close());
+    const other = new Database(path);
+    atEnd.after(() => void other.close());
+    other.exec("BEGIN IMMEDIATE");
+    writeAll(writer, [batch("a", "1")]);
+    const before = writer.failure();
+    other.exec("COMMIT");
+
+    writeAll(writer, [batch("b", "2")]);
+
+    assert.deepEqual([before !== null, writer.failure()], [true, null]);
+  });
+
   test("a check after a failure writes to the disk, and leaves nothing behind", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
@@ -306,6 +323,23 @@ describe("the SQLite writer", () => {
     for (const { tbl_name, sql } of triggers)
       for (const [, changed] of sql.matchAll(/\b(?:INTO|UPDATE(?! SET)|FROM)\s+(\w+)/g))
         if (logs.includes(tbl_name)) assert.ok(changed?.includes(tbl_name), `${tbl_name}: ${changed}`);
+  });
+
+  test("what says that the store is broken refuses the whole group, also where each batch is tried apart for one that is refused", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const other = new Database(path);
+    atEnd.after(() => void other.close());
+    other.exec("DROP TABLE audit");
+    const writer = openSqliteWriter({ path });
+    atEnd.after(() => writer.close());
+    const missed = [{ ...batch("a", "1")[0], expect: 2 }];
+
+    const outcomes = writeAll(writer, [missed, batch("b", "2"), [auditRow(1)], batch("c", "3")]);
+
+    assert.deepEqual(codes(outcomes), Array(4).fill("storage_unavailable"));
+    assert.match(String(writer.failure()), /no such table/);
+    assert.equal(other.prepare("SELECT COUNT(*) FROM kv").pluck().get(), 0);
   });
 
   test("a damaged file is storage_unavailable for writers and readers, and not a crash", async (t) => {
