@@ -8,6 +8,8 @@ export interface RefusingStore extends Store {
   once: boolean;
   /** A batch with a statement of this name is applied, and its answer is lost. */
   unanswered: string | null;
+  /** What a refusal waits for. */
+  late: (() => Promise<void>) | null;
   /** The next read of a statement of this name fails. */
   unread: string | null;
   /** How often each statement was read, by its name. */
@@ -20,6 +22,7 @@ export function refusingStore(store: Store): RefusingStore {
     const write: Scope["write"] = async (ops) => {
       if (ops.some(({ statement }) => statement.name === refusingStore.refused)) {
         if (refusingStore.once) refusingStore.refused = null;
+        await refusingStore.late?.();
         throw new SvcError("storage_unavailable");
       }
       const isLost = ops.some(({ statement }) => statement.name === refusingStore.unanswered);
@@ -50,6 +53,7 @@ export function refusingStore(store: Store): RefusingStore {
     refused: null,
     once: false,
     unanswered: null,
+    late: null,
     unread: null,
     reads: new Map(),
     tenant: (tenantId) => refusing(store.tenant(tenantId)),

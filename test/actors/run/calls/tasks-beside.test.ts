@@ -82,6 +82,20 @@ test("DEL-005 DEL-006 a task of a task that takes its time to stop has used what
   assert.deepEqual(budget, used);
 });
 
+test("DEL-006 what the store does not take of it for a moment is taken with the end of the run", async () => {
+  const { sim, env, process, store, turn, look } = await world(false);
+  const late = () => new Promise<void>((resolve) => void env.timer(20, resolve));
+  Object.assign(store, { refused: "run_budget_settle_once", once: true, late });
+  await sim.until(process.abort("beside"));
+  await sim.until(turn.ended);
+  await sim.advance(1_000);
+
+  const { budget, aside, used } = look();
+  assert.deepEqual([store.refused, process.crashes, aside], [null, [], [0]]);
+  assert.ok(Number(used[0]) > 100);
+  assert.deepEqual(budget, used);
+});
+
 for (const durable of [false, true])
   for (const reason of ["client", "shutdown"] as const)
     test(`DEL-006 a ${durable ? "durable " : ""}run that is killed while it waits for what its tasks have used (${reason}) counts what is in usage, once`, async () => {
