@@ -100,6 +100,51 @@ describe("the pool", { skip }, () => {
     assert.equal(await has(store, "k29"), true);
   });
 
+  test("a server that has no connection left for as long as one may wait refuses the batch", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const role = `svc_none_${process.pid}`;
+    await onServer(url, (client) => client.query(`CREATE ROLE ${role} LOGIN CONNECTION LIMIT 0`));
+    atEnd.after(() =>
+      onServer(url, async (client) => {
+        await client.query(`DROP ROLE ${role}`);
+      }),
+    );
+    const limited = new URL(url);
+    limited.username = role;
+    const pool = openPool(testPool(limited.href, { poolTimeoutSeconds: 0.2 }), systemEnv());
+    atEnd.after(() => pool.close());
+
+    const one = { key: "one", text: "SELECT 1 AS one", params: [] };
+    // A connection of our own keeps the process alive, which a pause does not.
+    await onServer(url, () => assert.rejects(pool.run([one]), { code: "53300" }));
+  });
+
+  test("when it is renewed nothing more is run on connections that were there, and a busy one closes when it is done", async (t) => {
+    const atEnd = cleanup(t);
+    const url = await database(atEnd);
+    const pool = openPool(testPool(url, { poolSize: 3, maxOverflow: 0 }), systemEnv());
+    atEnd.after(() => pool.close());
+    const own = { key: "own", text: "SELECT pg_backend_pid() AS pid", params: [] };
+    const wait = { key: "wait", text: "SELECT pg_advisory_xact_lock(7)", params: [] };
+    const pidOf = async (work: ReturnType<typeof pool.run>) => Number((await work).at(-1)?.[0]?.pid);
+
+    const { busy, idle, next } = await onServer(url, async (client) => {
+      await client.query("BEGIN; SELECT pg_advisory_xact_lock(7)");
+      const held = pidOf(pool.run([wait, own]));
+      const before = await pidOf(pool.run([own]));
+      await waitFor(async () => (await connections(url)) === 2);
+      pool.renew();
+      const after = await pidOf(pool.run([own]));
+      await client.query("COMMIT");
+      return { busy: await held, idle: before, next: after };
+    });
+
+    assert.equal(new Set([busy, idle, next]).size, 3);
+    await waitFor(async () => (await connections(url)) === 1);
+    assert.equal(await pidOf(pool.run([own])), next);
+  });
+
   test("LIM-008 without prepared statements it works behind a pooler that lends connections for a transaction", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);

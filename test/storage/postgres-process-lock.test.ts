@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type Env, systemEnv } from "../../bus/env.ts";
 import { migrate } from "../../storage/migrate.ts";
+import { takeProcessLock } from "../../storage/postgres/process-lock.ts";
 import { startStoreThread } from "../../storage/start.ts";
 import { hasPostgresServer, needsServer, onServer, testPool } from "../support/postgres.ts";
 import { database, has, openWriter, set, waitFor } from "../support/postgres-writer.ts";
@@ -72,6 +75,30 @@ describe("one process for a database", { skip }, () => {
     assert.deepEqual([await has(usurper.store, "late"), await has(usurper.store, "later")], [false, false]);
   });
 
+  test("who waits for a lock that another process takes meanwhile is refused then, and who comes later at once", async (t) => {
+    const atEnd = cleanup(t);
+    const own = await database(atEnd);
+    const proxy = await tcpProxy(own, atEnd);
+    const lost: Error[] = [];
+    const lock = await takeProcessLock(testPool(proxy.url(own)), systemEnv(), (error) => void lost.push(error));
+    atEnd.after(() => lock.release());
+    proxy.cut();
+    await waitFor(() =>
+      lock.whenHeld(0).then(
+        () => false,
+        () => true,
+      ),
+    );
+    const waiting = assert.rejects(lock.whenHeld(3_600_000), { code: "storage_unavailable" });
+    await openWriter(testPool(own), atEnd);
+
+    proxy.restore();
+
+    await waiting;
+    assert.equal(lost.length, 1);
+    await assert.rejects(lock.whenHeld(3_600_000), { code: "storage_unavailable" });
+  });
+
   test("the store thread ends when it loses the database, and the main thread hears of it", async (t) => {
     const atEnd = cleanup(t);
     const own = await database(atEnd);
@@ -105,6 +132,41 @@ describe("one process for a database", { skip }, () => {
 
     assert.equal(await has(store, "after"), true);
     assert.deepEqual(fatal, []);
+  });
+
+  test("who waits for the lock is let go once, at its return or in time, and nothing is left of them", async (t) => {
+    const atEnd = cleanup(t);
+    const own = await database(atEnd);
+    const waitMs = 54_321;
+    const cancels: number[] = [];
+    const system = systemEnv();
+    const env: Env = {
+      ...system,
+      timer(delayMs, work) {
+        const timer = system.timer(delayMs, work);
+        if (delayMs !== waitMs) return timer;
+        const at = cancels.push(0) - 1;
+        return {
+          cancel() {
+            cancels[at] = (cancels[at] ?? 0) + 1;
+            timer.cancel();
+          },
+        };
+      },
+    };
+    const lock = await takeProcessLock(testPool(own), env, () => {});
+    atEnd.after(() => lock.release());
+
+    for (let time = 0; time < 3; time++) {
+      lock.renew();
+      // It is told of its lost connection a little later.
+      for (const waited = cancels.length; cancels.length === waited; ) {
+        await nextTurn();
+        await lock.whenHeld(waitMs);
+      }
+    }
+
+    assert.deepEqual(cancels, [1, 1, 1]);
   });
 
   test("a server that cannot be reached fails the start", async () => {
