@@ -6,6 +6,7 @@ import pino from "pino";
 import { type Env, systemEnv } from "../../bus/env.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
 import type { Store } from "../../storage/store/store.ts";
+import { claimDeliveries, deliveryStates, outboxOps } from "../../storage/tables/deliveries.ts";
 import { claimKeyOp, idempotencyKey } from "../../storage/tables/idempotency.ts";
 import { abandonedRuns, insertRunOp } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
@@ -122,6 +123,19 @@ describe("abandoned runs", () => {
     assert.deepEqual(timers, []);
   });
 
+  test("are tried again by nobody when it is told to stop in the middle of an attempt that fails", async () => {
+    await abandon(1);
+    const { timers, refusing, runs } = successor();
+    refusing.refused = "run_end";
+
+    const closing = runs.close(gone);
+    runs.stop();
+    await closing;
+
+    assert.deepEqual([timers, await left()], [[], 1]);
+    await successor().runs.close(gone);
+  });
+
   test("are looked for at longer and longer intervals, up to 30 seconds, until it is told to stop", async () => {
     await abandon(1);
     const { timers, refusing, runs } = successor();
@@ -142,11 +156,33 @@ describe("abandoned runs", () => {
       return timers.shift();
     });
     runs.stop();
+    // What comes too late could be closed now.
+    refusing.refused = null;
     last.work();
     await runs.close(gone);
 
     assert.deepEqual(delays, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
     assert.deepEqual(timers, []);
     assert.equal(await claimed(), true);
+  });
+
+  test("leave webhooks that they were sending, which are sent by others at once, when the store takes it", async () => {
+    const tenant = store.tenant(tenantId);
+    await tenant.write(outboxOps(tenant, { source: "left", type: "run.completed", body: "{}", endpoints: ["ops"] }));
+    const claimed = await claimDeliveries(tenant, "ops", { owner: "gone:1:0", forMs: 3_600_000, limit: 1 });
+    const { timers, refusing, runs } = successor();
+    refusing.refused = "deliveries_release_of_lapsed_hosts";
+
+    await runs.close(gone);
+    const before = [timers.length, (await deliveryStates(tenant, "left")).ops];
+    refusing.refused = null;
+    timers.shift()?.work();
+
+    assert.deepEqual([claimed.length, ...before], [1, 1, "pending"]);
+    // Here nobody is at the endpoint any more, which is what the lane says that was woken.
+    await eventually("the end of the webhook", async () => {
+      await nextTurn();
+      return (await deliveryStates(tenant, "left")).ops === "dead" || undefined;
+    });
   });
 });
