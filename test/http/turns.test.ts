@@ -8,6 +8,7 @@ import type { Bus } from "../../bus/bus.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import { encodeAnswer, type SubmitTurn, type TurnAccepted } from "../../bus/protocol/run.ts";
 import { TurnoverSet } from "../../bus/turnover.ts";
+import type { LiveTurn } from "../../http/context.ts";
 import { answerTurn, streamTurn } from "../../http/turns.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
 import { outcomeOf } from "../support/outcome.ts";
@@ -18,7 +19,10 @@ const fields = { ...emptyTurn, surface: "chat" } as const;
 const principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;
 
 /** An actor of runs that answers a turn so. */
-function runActor(start: (turn: SubmitTurn, bus: Bus) => Promise<TurnAccepted> | TurnAccepted) {
+function runActor(
+  start: (turn: SubmitTurn, bus: Bus) => Promise<TurnAccepted> | TurnAccepted,
+  hear: (message: "abort" | "detach") => void = () => {},
+) {
   return defineActor<"run", null, undefined>({
     kind: "run",
     mailboxLimit: 8,
@@ -31,8 +35,11 @@ function runActor(start: (turn: SubmitTurn, bus: Bus) => Promise<TurnAccepted> |
     on: {
       start: (_state, turn: SubmitTurn, { bus }) => start(turn, bus),
       requeue: () => Promise.reject(new SvcError("run_not_dead")),
-      abort: () => ({ aborted: false }),
-      detach() {},
+      abort: () => {
+        hear("abort");
+        return { aborted: false };
+      },
+      detach: () => hear("detach"),
       answer: () => ({ outcome: "over" }),
       resume() {},
       work: () => ({ taken: false }),
@@ -102,6 +109,90 @@ for (const code of ["run_in_progress", "actor_lost", "storage_unavailable"] as c
 
     assert.deepEqual([asks.length, outcome, left], [1, { refused: code }, 0]);
   });
+
+for (const [what, thread_suffix, key, heard] of [
+  ["on a thread goes on without its client", "t", undefined, ["detach"]],
+  ["without a thread is stopped", null, undefined, ["abort"]],
+  ["that can be asked for again by its key goes on", null, "key", []],
+] as const)
+  for (const isEarly of [true, false])
+    test(`a turn ${what}, who goes away ${isEarly ? "before" : "after"} it is accepted, once`, async () => {
+      const sim = new Sim(5);
+      const told: string[] = [];
+      const accepted = Promise.withResolvers<TurnAccepted>();
+      let end = (): void => {};
+      const actor = runActor(
+        (turn, bus) => {
+          end = () => bus.channel(turn.channel).send(encodeAnswer(200, "{}"), true);
+          return accepted.promise;
+        },
+        (message) => told.push(message),
+      );
+      const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
+      const gone: (() => void)[] = [];
+      const head = { headers: key === undefined ? {} : { "idempotency-key": key } };
+      const leaving = { ...request, exchange: { onAborted: (work: () => void) => gone.push(work), head } };
+      const turns = new TurnoverSet();
+      const context = { bus, env, turns, closing: () => false };
+      let isAnswered = false;
+      void answerTurn(leaving as never, { ...fields, thread_suffix }, context as never).then(() => {
+        isAnswered = true;
+      });
+      await sim.advance(100);
+
+      if (isEarly) for (const work of gone) work();
+      const before = [...told];
+      accepted.resolve({ kind: "started" });
+      await sim.advance(100);
+      const meanwhile = [...told];
+      for (const work of gone) work();
+      await sim.advance(100);
+      // What the run says from here on goes nowhere.
+      end();
+      await sim.advance(100);
+
+      assert.deepEqual([before, meanwhile, told, turns.size], [[], isEarly ? heard : [], heard, 0]);
+      if (!isEarly) assert.equal(isAnswered, false);
+    });
+
+test("a turn fails with the node that runs it, and with no other", async () => {
+  const sim = new Sim(5);
+  const actor = runActor(() => ({ kind: "started" }));
+  const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
+  const turns = new TurnoverSet<LiveTurn>();
+  let isAnswered = false;
+  const answer = answerTurn(request as never, fields, { bus, env, turns, closing: () => false } as never);
+  void answer.then(() => {
+    isAnswered = true;
+  });
+  await sim.advance(100);
+  const run = bus.nodeOf({ kind: "run", key: "any" });
+
+  for (const turn of [...turns]) turn.lost(bus.node);
+  await sim.advance(100);
+  const before = [isAnswered, turns.size];
+  for (const turn of [...turns]) turn.lost(run);
+
+  const reply = await sim.until(answer);
+  assert.notEqual(run, bus.node);
+  assert.deepEqual(before, [false, 1]);
+  assert.ok(reply.kind === "json" && reply.status === 503 && reply.body.includes("actor_lost"), JSON.stringify(reply));
+  assert.equal(turns.size, 0);
+});
+
+test("a turn that was answered before is none under way", async () => {
+  const sim = new Sim(5);
+  const actor = runActor(() => ({ kind: "answer", status: 200, body: "{}" }));
+  const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
+  const turns = new TurnoverSet();
+
+  const reply = await sim.until(
+    answerTurn(request as never, fields, { bus, env, turns, closing: () => false } as never),
+  );
+
+  assert.ok(reply.kind === "json" && reply.headers?.["idempotent-replayed"] === "true", JSON.stringify(reply));
+  assert.equal(turns.size, 0);
+});
 
 test("a turn that has started keeps nothing of what it was sent", async () => {
   setFlagsFromString("--expose-gc");
