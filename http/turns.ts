@@ -211,11 +211,11 @@ class Turn implements LiveTurn {
     return { turn: this.#submit, run: accepted.run, wait_ms: accepted.wait_ms ?? 0 };
   }
 
-  /** The one text of a turn that is not streamed. */
+  /** The one text of a turn that is not streamed. Never settles when the client has gone before it. */
   answer(): Promise<string> {
     return new Promise((resolve) => {
       this.#onAnswer = resolve;
-      if (this.#over) resolve(this.#waiting);
+      if (this.#over && !this.#leftEarly) resolve(this.#waiting);
     });
   }
 
