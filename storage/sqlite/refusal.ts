@@ -10,9 +10,13 @@ export function sqliteRefusal(error: unknown, statement: string): SvcError {
   if (error instanceof Database.SqliteError) {
     if (error.code.startsWith("SQLITE_CONSTRAINT"))
       return new SvcError("conflict", { subject: statement }, { cause: error });
-    // A table or column that is missing means a schema that is behind: an operator's matter, as a full disk is.
-    if (machinery.test(error.code) || /^no such (table|column)/.test(error.message))
+    if (machinery.test(error.code) || isSchemaMissing(error))
       return new SvcError("storage_unavailable", {}, { cause: error });
   }
   return new SvcError("internal_error", {}, { cause: error });
+}
+
+/** Whether a table or a column is missing: the schema is behind, an operator's matter as a full disk is, but no other statement's. */
+export function isSchemaMissing(error: unknown): boolean {
+  return error instanceof Database.SqliteError && /^no such (table|column)/.test(error.message);
 }

@@ -6,7 +6,7 @@ import type { WriteOp } from "../store/store.ts";
 import type { WriteOutcome, Writer } from "../store/writer.ts";
 import { AddedRows, textForRows } from "./added-rows.ts";
 import { OwnFiles } from "./own-files.ts";
-import { sqliteRefusal } from "./refusal.ts";
+import { isSchemaMissing, sqliteRefusal } from "./refusal.ts";
 
 /** Pages in the log before it is copied into the database file: 32 MiB, so that hot pages are copied once for many commits. */
 const checkpointPages = 8192;
@@ -23,7 +23,7 @@ const logBytesKept = 64 * 1024 * 1024;
  *
  * A group is first run without savepoints and with the rows of its logs added together, which is the common case and half as
  * expensive. When one of its batches is refused, the group is undone and run again with a savepoint around each batch, so that only
- * that one is refused. When the disk or the file fails, the whole group is refused and nothing of it is kept; nor is anything
+ * that one is refused, be it that its table is missing. When the disk or the file fails, the whole group is refused and nothing of it is kept; nor is anything
  * acknowledged when the database, its log or the process's lock is not where it was. `clock` tells statements the time, in epoch
  * milliseconds, in the place of the machine's.
  */
@@ -98,7 +98,7 @@ export function openSqliteWriter(
       return outcome;
     } catch (error) {
       const refusal = sqliteRefusal(error, "");
-      if (refusal.code === "storage_unavailable" || !db.inTransaction) throw refusal;
+      if (isOfStore(refusal) || !db.inTransaction) throw refusal;
       undo.run();
       release.run();
       return { rows: null, error: refusal };
@@ -129,7 +129,7 @@ export function openSqliteWriter(
       return transact(() => applyTogether(batches));
     } catch (error) {
       const refusal = sqliteRefusal(error, "");
-      if (refusal.code === "storage_unavailable") throw refusal;
+      if (isOfStore(refusal)) throw refusal;
       if (batches.length === 1) return [{ rows: null, error: refusal }];
     }
     return transact(() => batches.map(applyApart));
@@ -144,7 +144,7 @@ export function openSqliteWriter(
         outcomes = commitGroup(batches);
         // What was committed into a file that has no name any more is not acknowledged.
         files.check();
-        failure = null;
+        failure = outcomes.find(({ error }) => error?.code === "storage_unavailable")?.error ?? null;
       } catch (error) {
         failure = unavailable(error);
         const refused: WriteOutcome = { rows: null, error: failure };
@@ -178,6 +178,11 @@ export function openSqliteWriter(
       db.close();
     },
   };
+}
+
+/** Whether a refusal speaks of the disk, the file or the memory, which all batches share. */
+function isOfStore(refusal: SvcError): boolean {
+  return refusal.code === "storage_unavailable" && !isSchemaMissing(refusal.cause);
 }
 
 function unavailable(error: unknown): SvcError {

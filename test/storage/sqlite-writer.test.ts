@@ -96,6 +96,19 @@ function writeAll(writer: Writer, batches: readonly (readonly WriteOp[])[]): Wri
   return outcomes;
 }
 
+/** Writes over the first page of a table. */
+function damage(path: string, table: string): void {
+  const db = new Database(path);
+  const root = db
+    .prepare<[string], number>("SELECT rootpage FROM sqlite_schema WHERE name = ?")
+    .pluck()
+    .get(table) as number;
+  db.close();
+  const file = openSync(path, "r+");
+  writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, (root - 1) * 4096);
+  closeSync(file);
+}
+
 function codes(outcomes: readonly WriteOutcome[]): (string | undefined)[] {
   return outcomes.map(({ error }) => error?.code);
 }
@@ -328,32 +341,50 @@ describe("the SQLite writer", () => {
   test("what says that the store is broken refuses the whole group, also where each batch is tried apart for one that is refused", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
-    const other = new Database(path);
-    atEnd.after(() => void other.close());
-    other.exec("DROP TABLE audit");
+    damage(path, "audit");
     const writer = openSqliteWriter({ path });
     atEnd.after(() => writer.close());
+    const other = new Database(path, { readonly: true });
+    atEnd.after(() => void other.close());
     const missed = [{ ...batch("a", "1")[0], expect: 2 }];
 
     const outcomes = writeAll(writer, [missed, batch("b", "2"), [auditRow(1)], batch("c", "3")]);
 
     assert.deepEqual(codes(outcomes), Array(4).fill("storage_unavailable"));
-    assert.match(String(writer.failure()), /no such table/);
+    assert.match(String(writer.failure()), /malformed/);
     assert.equal(other.prepare("SELECT COUNT(*) FROM kv").pluck().get(), 0);
+  });
+
+  test("a table that is missing is missing to those alone who need it, and is a failure of the store", async (t) => {
+    const atEnd = cleanup(t);
+    const path = await migratedPath(atEnd);
+    const other = new Database(path);
+    atEnd.after(() => void other.close());
+    other.exec("DROP TABLE audit");
+    const writer = openSqliteWriter({ path });
+    atEnd.after(() => writer.close());
+
+    const outcomes = writeAll(writer, [batch("b", "2"), [auditRow(1)], batch("c", "3")]);
+    const failure = writer.failure();
+    const alone = writeAll(writer, [[auditRow(1)]]);
+    const after = writeAll(writer, [batch("d", "4")]);
+
+    assert.deepEqual(codes([...outcomes, ...alone, ...after]), [
+      undefined,
+      "storage_unavailable",
+      undefined,
+      "storage_unavailable",
+      undefined,
+    ]);
+    assert.match(String(failure), /no such table/);
+    assert.equal(writer.failure(), null);
+    assert.equal(other.prepare("SELECT COUNT(*) FROM kv").pluck().get(), 3);
   });
 
   test("a damaged file is storage_unavailable for writers and readers, and not a crash", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
-    const db = new Database(path);
-    const root = db
-      .prepare<[], number>("SELECT rootpage FROM sqlite_schema WHERE name = 'events'")
-      .pluck()
-      .get() as number;
-    db.close();
-    const file = openSync(path, "r+");
-    writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, (root - 1) * 4096);
-    closeSync(file);
+    damage(path, "events");
     const writer = openSqliteWriter({ path });
     atEnd.after(() => writer.close());
     const reader = new SqliteReader(path);
