@@ -1,16 +1,10 @@
 import type { Logger } from "pino";
 import { SvcError } from "../bus/errors.ts";
 import type { Scope } from "../storage/store/store.ts";
-import {
-  enterHostOp,
-  hostLeaseMs,
-  lapseHostsOp,
-  lapseOthersOp,
-  leaveHostOp,
-  renewHostOp,
-} from "../storage/tables/hosts.ts";
+import { enterHostOp, lapseHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../storage/tables/hosts.ts";
 
-/** How often a host says that it is there. */
+/** How long a host counts as being there after it has said so, and how often it says so. */
+const leaseMs = 3_000;
 const renewMs = 1_000;
 /** For a host that needs no renewal: nobody sees the end of it. */
 const foreverMs = 100 * 365 * 86_400_000;
@@ -70,7 +64,7 @@ export class HostLease {
     const { store, host, log } = this.#options;
     if (this.#state !== "inside") return;
     this.#state = "left";
-    await store.write([leaveHostOp(store, host)], hostLeaseMs).catch((error: unknown) => {
+    await store.write([leaveHostOp(store, host)], leaseMs).catch((error: unknown) => {
       log.warn({ err: error }, "the lease of this host could not be given back");
     });
   }
@@ -78,7 +72,7 @@ export class HostLease {
   async #enter(): Promise<void> {
     const { store, host, alone, renewed, onGone } = this.#options;
     const others = alone ? lapseOthersOp(store, host) : lapseHostsOp(store);
-    await store.write([others, enterHostOp(store, host, renewed ? hostLeaseMs : foreverMs)], hostLeaseMs);
+    await store.write([others, enterHostOp(store, host, renewed ? leaseMs : foreverMs)], leaseMs);
     this.#state = "inside";
     await onGone();
   }
@@ -86,7 +80,7 @@ export class HostLease {
   async #renew(): Promise<void> {
     const { store, host, renewed, onGone } = this.#options;
     if (!renewed) return;
-    const [lapsed] = await store.write([renewHostOp(store, host, hostLeaseMs), lapseHostsOp(store)], hostLeaseMs);
+    const [lapsed] = await store.write([renewHostOp(store, host, leaseMs), lapseHostsOp(store)], leaseMs);
     if (lapsed && lapsed.length > 0) void onGone();
   }
 }

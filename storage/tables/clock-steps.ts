@@ -1,7 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import { systemSql } from "../store/statements.ts";
 import type { Scope } from "../store/store.ts";
-import { moveLeasesOp } from "./hosts.ts";
 
 // The store's clock may be set back: what is to be tried again at a time would then rest for as long as it was set. The latest time that
 // was seen is a row; when the clock stands before it, those times are moved back with it, each to now at the earliest.
@@ -52,7 +51,7 @@ const pageRows = 500;
 
 /**
  * Notes the store's time. Where the clock was set back since it was last noted, in this process or one before, retries of durable runs and
- * of deliveries and leases of hosts are moved back with it, and jobs to the next time that `nextTime` says. Answers by how many milliseconds it was.
+ * of deliveries are moved back with it, and jobs to the next time that `nextTime` says. Answers by how many milliseconds it was.
  */
 export async function noteClock(store: Scope, nextTime: (schedule: string, after: number) => number): Promise<number> {
   const [row] = await store.read(selectSeen);
@@ -67,10 +66,7 @@ export async function noteClock(store: Scope, nextTime: (schedule: string, after
   try {
     // Jobs first, which are where they are to be however often this is done.
     if (backMs > 0) await moveJobs(store, now, nextTime);
-    const moves =
-      backMs === 0
-        ? []
-        : [store.op(moveFibers, [backMs]), store.op(moveDeliveries, [backMs]), moveLeasesOp(store, backMs)];
+    const moves = backMs === 0 ? [] : [store.op(moveFibers, [backMs]), store.op(moveDeliveries, [backMs])];
     await store.write([store.op(moveSeen, [seen], 1), ...moves]);
     return backMs;
   } catch (error) {

@@ -11,21 +11,12 @@ export type Owner = string;
 /** Who is gone and has left runs and claims behind: every host without a lease but this one, or one worker, by its name. */
 export type Gone = { readonly hostsBut: string } | { readonly worker: Owner };
 
-/** How long a host counts as being there after it has said so. */
-export const hostLeaseMs = 3_000;
-
 const upsertHost = systemSql(
   "host_enter",
   `INSERT INTO hosts (id, expires_at) VALUES (?, :now + ?)
    ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`,
 );
 const updateLease = systemSql("host_renew", "UPDATE hosts SET expires_at = :now + ? WHERE id = ?");
-// A lease that was renewed since is no longer than one can be, and one that nobody sees the end of is not of before either.
-const moveLeases = systemSql(
-  "hosts_move_back",
-  `UPDATE hosts SET expires_at = :now + ${hostLeaseMs}
-   WHERE expires_at > :now + ${hostLeaseMs} AND expires_at <= :now + ${hostLeaseMs} + CAST(? AS BIGINT)`,
-);
 const deleteHost = systemSql("host_leave", "DELETE FROM hosts WHERE id = ?");
 const deleteOthers = systemSql("hosts_lapse_others", "DELETE FROM hosts WHERE id <> ?");
 const deleteLapsed = systemSql("hosts_lapse", "DELETE FROM hosts WHERE expires_at <= :now RETURNING id");
@@ -54,11 +45,6 @@ export function renewHostOp(store: Scope, id: string, leaseMs: number): WriteOp 
 /** A host goes. */
 export function leaveHostOp(store: Scope, id: string): WriteOp {
   return store.op(deleteHost, [id]);
-}
-
-/** The store's clock was set back: a host that is gone meanwhile counts as being there no longer than it would have. */
-export function moveLeasesOp(store: Scope, backMs: number): WriteOp {
-  return store.op(moveLeases, [backMs]);
 }
 
 /** Every other host is gone: this one holds what only one process can hold. */

@@ -5,7 +5,6 @@ import { systemSql } from "../../../storage/store/statements.ts";
 import { noteClock } from "../../../storage/tables/clock-steps.ts";
 import { claimDeliveries, nextDueMs, outboxOps, putOffDeliveryOp } from "../../../storage/tables/deliveries.ts";
 import { acceptFiberOp, dueFibers, fiberById, putOffFiberOp } from "../../../storage/tables/fibers.ts";
-import { enterHostOp, hostLeaseMs } from "../../../storage/tables/hosts.ts";
 import { storedJob, storeNow, writeJob } from "../../../storage/tables/jobs.ts";
 import { runBegun } from "../../../storage/tables/runs.ts";
 import { newRun } from "../../support/rows.ts";
@@ -21,7 +20,6 @@ const setSeen = systemSql(
 const addToWakes = systemSql("test_wakes_later", "UPDATE fibers SET wake_at = wake_at + CAST(? AS BIGINT)");
 const addToDue = systemSql("test_due_later", "UPDATE deliveries SET due_at = due_at + CAST(? AS BIGINT)");
 const addToJobs = systemSql("test_jobs_later", "UPDATE jobs SET next_run_at = next_run_at + CAST(? AS BIGINT)");
-const expiries = systemSql("test_host_leases", "UPDATE hosts SET id = id RETURNING id, expires_at - :now AS ms");
 const owner = { sub: "wanda", scopes: [], scheme: "none", issuer: "" };
 /** The next whole hour. */
 const hourly = (_schedule: string, after: number): number => (Math.floor(after / hour) + 1) * hour;
@@ -73,26 +71,6 @@ for (const dialect of dialects)
           assert.ok(ms > 9 * minute && ms < 12 * minute, String(ms));
         assert.equal((await storedJob(tenant, "j"))?.next_run_at, at.next_run_at);
         assert.equal(await nextDueMs(tenant, "busy"), null, "somebody sends it");
-      });
-
-      test("lets nobody wait that long for a host that is gone, and takes no other one's lease", async () => {
-        const leases = () => store.system.write([store.system.op(expiries, [])]);
-        const enter = (id: string, ms: number) => enterHostOp(store.system, id, ms);
-        await noteClock(store.system, hourly);
-        await store.system.write([
-          enter("gone", hostLeaseMs + backMs - 500),
-          enter("renewed", hostLeaseMs - 500),
-          enter("embedded", 1_000 * 24 * hour),
-          store.system.op(setSeen, [backMs]),
-        ]);
-
-        await noteClock(store.system, hourly);
-
-        const [rows] = await leases();
-        const lasts = Object.fromEntries((rows ?? []).map(({ id, ms }) => [id, Number(ms)]));
-        const isShort = (ms = 0) => ms > 0 && ms <= hostLeaseMs;
-        assert.deepEqual([isShort(lasts.gone), isShort(lasts.renewed)], [true, true]);
-        assert.ok(Number(lasts.embedded) > 999 * 24 * hour);
       });
 
       test("takes from nobody what was claimed since: it is sent once", async () => {
