@@ -73,7 +73,11 @@ export class DurableSteps {
 
   /** Leaves a step that was cut off: what it has used is on its way to the store when the run is gone, and nobody waits for it. */
   leave(): "lost" {
-    this.#scope.journal.cutOff?.([...this.#fiber.cutOps(), ...this.#scope.used()]);
+    this.#scope.journal.cutOff?.([
+      ...this.#fiber.cutOps(),
+      ...this.#scope.used(),
+      ...(this.#scope.tree?.lastOps() ?? []),
+    ]);
     return "lost";
   }
 
@@ -96,6 +100,7 @@ export class DurableSteps {
       const ops = () => [
         ...left.ops,
         ...this.#fiber.endOps({ status: "dead", final: null, error: code }),
+        ...(this.#scope.tree?.lastOps() ?? []),
         ...this.#fiber.leaveOps(),
       ];
       await journal.end([interruptedEntry(plan.run_id, code)], ops, ending, null);

@@ -52,7 +52,7 @@ async function suspendLost(
   const before = await fiberById(store, left.run_id);
   const ms = lostBackOffMs(before?.lost ?? 0);
   // What it had set aside is free at once: it may be long before the run goes on, and then it may wait for somebody first.
-  const freed = resetShareOps(store, left.run_id);
+  const freed = resetShareOps(store, left.run_id, env.now());
   await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id, ms), take, ...freed]);
   deps.metrics.count("svc_durable_lost_claims_total", {});
   state.head = taken;

@@ -9,7 +9,11 @@ import { integer, type RowIn, real, selectOne, table, text, upsertInto } from ".
 // is set aside for it at the moment: who goes on after a crash gives that back first. The row goes with the last share.
 //
 // What was used may also be said in a batch of its own, and such a batch is sent again when it is not known whether it was applied. Those
-// have numbers, and the share notes the last one: what it has noted changes nothing any more.
+// have numbers, and the share notes the last one: what it has noted changes nothing any more. The numbers of a process are above those of
+// any before.
+//
+// What reads the share and changes the budget locks the budget in a statement of its own first: on Postgres a statement that has waited
+// for a row sees the other tables as they were before.
 
 const budgetTable = table("run_budgets", {
   run_id: text,
@@ -88,6 +92,10 @@ const holdOnce = tenantSql(
   "budget_share_hold_once",
   `UPDATE budget_shares SET ${amounts}, settled = ? WHERE tenant_id = :tenant AND budget_id = ? AND run_id = ? AND settled < ?`,
 );
+const lockBudgets = tenantSql(
+  "run_budgets_lock",
+  `UPDATE run_budgets SET hops = hops WHERE tenant_id = :tenant AND run_id IN (${ofRun})`,
+);
 const giveBack = tenantSql(
   "run_budgets_give_back",
   `UPDATE run_budgets SET input_tokens = input_tokens - ${held("input_tokens")},
@@ -96,7 +104,8 @@ const giveBack = tenantSql(
 );
 const clearShares = tenantSql(
   "budget_shares_clear",
-  `UPDATE budget_shares SET settled = 0, input_tokens = 0, output_tokens = 0, cost_usd = 0 WHERE tenant_id = :tenant AND run_id = ?`,
+  `UPDATE budget_shares SET settled = ?, input_tokens = 0, output_tokens = 0, cost_usd = 0
+   WHERE tenant_id = :tenant AND run_id = ?`,
 );
 const deleteLeft = tenantSql(
   "run_budgets_delete_left",
@@ -130,8 +139,8 @@ const selectSharers = tenantSql(
 export const runBudgetById = selectOne(budgetTable, ["run_id"]);
 
 /**
- * A run spends with others from now on; `unused` of what it has used by now is only set aside. May be said again with what is so by then,
- * as long as nobody has joined.
+ * A run spends with others from now on; `unused` of what it has used by now is only set aside. May be said again with what is so by then
+ * where it is not known whether it was written: nobody has joined it yet.
  */
 export function openBudgetOps(store: TenantStore, budget: RunBudgetRow, unused: LoanUsed): WriteOp[] {
   const { run_id, root_key } = budget;
@@ -178,8 +187,8 @@ export interface Settlement {
 }
 
 /**
- * Says what was used of what was set aside. With a number it changes nothing when that or a later one was written before: numbers begin
- * with 1, in the order in which the batches are sent.
+ * Says what was used of what was set aside. With a number it changes nothing when that or a later one was written before: they are above
+ * that with which the share was reset, 0 for one that was not, and in the order in which the batches are sent.
  */
 export function settleOps(
   store: TenantStore,
@@ -194,7 +203,11 @@ export function settleOps(
   return budgets.flatMap((id) =>
     number === null
       ? [store.op(settle, [...more, id]), store.op(hold, [...back, id, runId])]
-      : [store.op(settleOnce, [...more, id, runId, number]), store.op(holdOnce, [...back, number, id, runId, number])],
+      : [
+          store.op(lockBudget, [id]),
+          store.op(settleOnce, [...more, id, runId, number]),
+          store.op(holdOnce, [...back, number, id, runId, number]),
+        ],
   );
 }
 
@@ -204,18 +217,21 @@ export function countCallOps(store: TenantStore, budgets: readonly string[], isT
   return budgets.map((id) => store.op(countCall, [hops, id, hops], 1));
 }
 
-/** A run that goes on has nothing set aside: what it had was lost with its process. */
-export function resetShareOps(store: TenantStore, runId: string): WriteOp[] {
-  return [store.op(giveBack, [runId, runId, runId, runId]), store.op(clearShares, [runId])];
+/**
+ * A run that goes on has nothing set aside: what it had was lost with its process. What that may yet say has a number up to `number`, and
+ * changes nothing.
+ */
+export function resetShareOps(store: TenantStore, runId: string, number: number): WriteOp[] {
+  return [...giveBackOps(store, runId), store.op(clearShares, [number, runId])];
 }
 
 /** A run spends nothing any more. Changes nothing for one that has spent with nobody. */
 export function leaveBudgetOps(store: TenantStore, runId: string): WriteOp[] {
-  return [
-    store.op(giveBack, [runId, runId, runId, runId]),
-    store.op(deleteLeft, [runId, runId]),
-    store.op(deleteShares, [runId]),
-  ];
+  return [...giveBackOps(store, runId), store.op(deleteLeft, [runId, runId]), store.op(deleteShares, [runId])];
+}
+
+function giveBackOps(store: TenantStore, runId: string): WriteOp[] {
+  return [store.op(lockBudgets, [runId]), store.op(giveBack, [runId, runId, runId, runId])];
 }
 
 /** Deletes the budgets of a conversation. */

@@ -72,7 +72,7 @@ export class TreeBudget implements Lender {
   #budgets: readonly string[] | null;
   #sharing: Promise<void> | null = null;
   #isSharing = false;
-  /** It may be in the store, though it was not answered so. */
+  /** The budget may be in the store: whether it is was not answered. */
   #mayBeOpen = false;
   /** What a process before may have left set aside is given back; null until it is. */
   #reset: Promise<void> | null = null;
@@ -81,8 +81,8 @@ export class TreeBudget implements Lender {
   #settled: Settlement | null = null;
   /** What was used and is being written by itself, or may have been. */
   #said: Settlement | null = null;
-  /** The number of that. */
-  #number = 0;
+  /** The number of that: the time, and one more for each since. What a process before has said has a lower one. */
+  #number: number;
   /** Its writing; null while nothing is being written. */
   #saying: Promise<unknown> | null = null;
   #flushed: Promise<unknown> = Promise.resolve();
@@ -94,6 +94,7 @@ export class TreeBudget implements Lender {
     this.#deps = deps;
     this.#budgets = spender.budgets;
     this.#isDirty = spender.isResumed && spender.budgets !== null;
+    this.#number = deps.env.now();
   }
 
   get binds(): boolean {
@@ -179,10 +180,17 @@ export class TreeBudget implements Lender {
     return this.#opsOf(settled, null);
   }
 
-  /** All that was used and is not known to be written, for a batch behind which the run writes nothing more for now. */
+  /**
+   * All that was used and is not known to be written, for a batch behind which the run writes nothing more for now. It may be asked for
+   * again, and be written beside what is on its way.
+   */
   lastOps(): readonly WriteOp[] {
     if (this.#budgets === null) return this.#mayBeOpen ? leaveBudgetOps(this.#deps.store, this.#spender.runId) : none;
-    return this.#said === null ? this.takeOps() : [...this.#opsOf(this.#said, this.#number), ...this.takeOps()];
+    const [said, settled] = [this.#said, this.#settled];
+    return [
+      ...(said === null ? none : this.#opsOf(said, this.#number)),
+      ...(settled === null ? none : this.#opsOf(settled, this.#number + 1)),
+    ];
   }
 
   /** Writes what was used by others, who have their own log. */
@@ -276,7 +284,7 @@ export class TreeBudget implements Lender {
   async #giveBack(): Promise<void> {
     if (!this.#isDirty) return;
     const { store } = this.#deps;
-    this.#reset ??= store.write(resetShareOps(store, this.#spender.runId)).then(
+    this.#reset ??= store.write(resetShareOps(store, this.#spender.runId, this.#number)).then(
       () => {
         this.#isDirty = false;
       },

@@ -105,7 +105,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 1 });
       assert.deepEqual(await sharersOf(tenant, id, `t-${id}`), { sharers: 2, holding: 0 });
 
-      await tenant.write(resetShareOps(tenant, `t-${id}`));
+      await tenant.write(resetShareOps(tenant, `t-${id}`, 0));
       assert.equal(await outputOf(id), 7);
       assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 0 });
       await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(50)));
@@ -135,10 +135,28 @@ for (const dialect of dialects) {
       assert.equal(await outputOf(id), 9);
       assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 3, holding: 0 });
 
-      await tenant.write(resetShareOps(tenant, runs[0]));
+      await tenant.write(resetShareOps(tenant, runs[0], 10));
       await tenant.write(reserveOps(tenant, [id], runs[0], tokens(20)));
-      await settle(runs[0], 2, 1);
-      assert.equal(await outputOf(id), 11, "who goes on counts from one again");
+      await settle(runs[0], 5, 3);
+      assert.equal(await outputOf(id), 29, "said by a process that is gone");
+      await settle(runs[0], 2, 11);
+      assert.equal(await outputOf(id), 11);
+    });
+
+    test("DEL-006 what is said or given back again while it is being written counts once", async () => {
+      for (let round = 0; round < 20; round++) {
+        const { id, rootKey } = await opened();
+        const run = `t-${id}`;
+        await join(run, [id], rootKey);
+        await tenant.write(reserveOps(tenant, [id], run, tokens(20)));
+        const settled = settleOps(tenant, [id], run, { aside: tokens(20), used: tokens(5) }, 1);
+        await Promise.all([settled, settled, settled].map((ops) => tenant.write(ops)));
+        assert.equal(await outputOf(id), 5);
+
+        await tenant.write(reserveOps(tenant, [id], run, tokens(20)));
+        await Promise.all([1, 2, 3].map((number) => tenant.write(resetShareOps(tenant, run, number))));
+        assert.equal(await outputOf(id), 5);
+      }
     });
 
     test("DEL-006 with its conversation a budget is gone: nobody joins it, and nothing is set aside", async () => {
