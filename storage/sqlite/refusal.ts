@@ -16,7 +16,10 @@ export function sqliteRefusal(error: unknown, statement: string): SvcError {
   return new SvcError("internal_error", {}, { cause: error });
 }
 
-/** Whether a table or a column is missing: the schema is behind, an operator's matter as a full disk is, but no other statement's. */
+/** Whether a table or a column is missing: the schema is behind, an operator's matter as a full disk is, but it concerns this statement alone. */
 export function isSchemaMissing(error: unknown): boolean {
-  return error instanceof Database.SqliteError && /^no such (table|column)/.test(error.message);
+  return (
+    error instanceof Database.SqliteError &&
+    /^no such (table|column)|^table \S+ has no column named/.test(error.message)
+  );
 }

@@ -113,8 +113,8 @@ export function openSqliteWriter(
   }
 
   function transact<T>(work: () => T): T {
-    begin.run();
     try {
+      begin.run();
       const result = work();
       commit.run();
       return result;

@@ -368,7 +368,11 @@ describe("the SQLite writer", () => {
     const failure = writer.failure();
     const alone = writeAll(writer, [[auditRow(1)]]);
     const after = writeAll(writer, [batch("d", "4")]);
+    const cleared = writer.failure();
+    other.exec("ALTER TABLE usage RENAME COLUMN meta_json TO meta");
+    const columns = writeAll(writer, [[usageRow(1)], batch("e", "5")]);
 
+    assert.deepEqual(codes(columns), ["storage_unavailable", undefined]);
     assert.deepEqual(codes([...outcomes, ...alone, ...after]), [
       undefined,
       "storage_unavailable",
@@ -377,8 +381,8 @@ describe("the SQLite writer", () => {
       undefined,
     ]);
     assert.match(String(failure), /no such table/);
-    assert.equal(writer.failure(), null);
-    assert.equal(other.prepare("SELECT COUNT(*) FROM kv").pluck().get(), 3);
+    assert.equal(cleared, null);
+    assert.equal(other.prepare("SELECT COUNT(*) FROM kv").pluck().get(), 4);
   });
 
   test("a damaged file is storage_unavailable for writers and readers, and not a crash", async (t) => {
