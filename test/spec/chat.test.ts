@@ -187,6 +187,12 @@ describe("POST /chat", () => {
     }
     const openAi = await server.post("/v1/chat/completions", { model: "agent", messages });
     assert.deepEqual([openAi.status, openAi.json.error.message], [400, `${code}: ${message}`]);
+    const image = { type: "image_url", image_url: { url: "https://x.example/a.png" } };
+    const ofSystem = await server.post("/chat", {
+      manifest: "agent",
+      messages: [{ role: "system", content: [image, ...content] }],
+    });
+    assert.equal(ofSystem.json.message, errorTable[code].help, "the user has sent nothing");
   });
 
   test("SESS-001 the thread_id of a request is a suffix, and answers carry {tenant_id}:{suffix}", async () => {

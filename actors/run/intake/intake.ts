@@ -60,7 +60,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
   const lastUser = entries.findLast((entry) => entry.role === "user");
   // A result of a call is what its model waits for: so clients go on that keep their history themselves.
-  if (!lastUser && answers.size + results.size === 0) throw nothingToAnswer([...dropped]);
+  if (!lastUser && answers.size + results.size === 0) throw nothingToAnswer(messages, [...dropped]);
   const fileIds: string[] = [];
   let hasImages = false;
   for (const { extra } of entries)
@@ -261,10 +261,13 @@ function entry(
   return { kind: "message", role, content, extra };
 }
 
-/** Where all of a message was dropped, its writer has sent one: what of it cannot be taken is what there is to say. */
-function nothingToAnswer(dropped: readonly string[]): SvcError {
-  if (dropped.length === 0) return new SvcError("messages_or_template_required");
-  const message = `Nothing is left of the user's messages but parts that cannot be taken: ${dropped.join(", ")}. Text, images and uploaded files can be.`;
+/** Where all that the user has sent was dropped, what of it cannot be taken is what there is to say. */
+function nothingToAnswer(messages: readonly ClientMessage[], dropped: readonly string[]): SvcError {
+  const ofUser = dropped.filter((part) => !part.includes(" of role "));
+  if (ofUser.length === 0 || !messages.some(({ role }) => role === "user"))
+    return new SvcError("messages_or_template_required");
+  const left = "Nothing is left of the user's messages but parts that cannot be taken";
+  const message = `${left}: ${ofUser.join(", ")}. Text, images and uploaded files can be.`;
   return new SvcError("messages_or_template_required", { message });
 }
 
