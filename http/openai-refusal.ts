@@ -49,10 +49,13 @@ interface Problem {
   readonly msg: string;
 }
 
-/** A problem with its field, which may begin its words already. */
+/** A problem with its field, with the end of which its words may begin already. */
 function told(problem: Problem): string {
   const place = placeOf(problem);
-  return place === "" || problem.msg.startsWith(`${place} `) ? problem.msg : `${place}: ${problem.msg}`;
+  if (place === "") return problem.msg;
+  const said = problem.msg.replace(/^messages: /, "");
+  const [name = "", ...words] = said.split(" ");
+  return place === name || place.endsWith(`.${name}`) ? [place, ...words].join(" ") : `${place}: ${said}`;
 }
 
 /** The field that a problem is of; "" for the whole body. */

@@ -194,8 +194,17 @@ describe("refusals", () => {
       [{ model: "api-keys-not" }, 403, error("auth_scheme_not_allowed", "auth_error", "auth_scheme_not_allowed")],
     ];
 
-    const { json } = await send("/v1/chat/completions", { model: "agent", messages: ["hi"], temperature: 3 });
-    assert.equal(json.error.message, "messages.0 must be object; temperature must be <= 2");
+    const messageOf = async (body: object) =>
+      (await send("/v1/chat/completions", { model: "agent", ...body })).json.error.message;
+    assert.equal(
+      await messageOf({ messages: ["hi"], temperature: 3 }),
+      "messages.0 must be object; temperature must be <= 2",
+    );
+    assert.equal(await messageOf({ messages: [{ content: "hi" }] }), "messages.0.role is required");
+    assert.equal(
+      await messageOf({ messages: [{ role: "assistant", content: "", tool_calls: 1 }] }),
+      "messages.0.tool_calls must be a list",
+    );
     for (const [fields, status, body] of cases) {
       for (const stream of [false, true]) {
         const answer = await send("/v1/chat/completions", { model: "agent", messages: hi, stream, ...fields });
