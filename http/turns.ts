@@ -211,7 +211,7 @@ class Turn implements LiveTurn {
     return { turn: this.#submit, run: accepted.run, wait_ms: accepted.wait_ms ?? 0 };
   }
 
-  /** The one text of a turn that is not streamed. Never settles when the client has gone before it. */
+  /** The one text of a turn that is not streamed. Never settles when the client has gone. */
   answer(): Promise<string> {
     return new Promise((resolve) => {
       this.#onAnswer = resolve;
