@@ -29,6 +29,7 @@ const ownTags: Readonly<Record<string, string>> = {
   Audit: "What was done, refused and found.",
   Approvals: "Tool calls that wait for a person.",
   "Durable runs": "Turns of manifests with spec.execution.mode durable, which outlive their process.",
+  Triggers: "Signed requests from elsewhere that set a run going.",
   Jobs: "Questions that agents are asked again and again: by a schedule, or when somebody says so.",
   Queues: "Calls that consumers take from lists outside, and what they say of them.",
   Plans: "What agents mean to do, step by step; people may change it.",

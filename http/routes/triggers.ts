@@ -24,8 +24,19 @@ const tool = "trigger_event";
 const replayedHeader = { "idempotent-replayed": "true" };
 
 const Accepted = Type.Object({
-  status: Type.String({ description: "`accepted`, or `ignored` for what the trigger does not run." }),
-  run_id: Type.Optional(Type.String({ description: "The run's token: see GET /chat/runs/{run_id}." })),
+  status: Type.Literal("accepted"),
+  run_id: Type.String({ description: "The run's token: see GET /chat/runs/{resume_token}." }),
+});
+
+const Ignored = Type.Object({ status: Type.Literal("ignored") });
+
+const signatureHeaders = Type.Object({
+  "webhook-id": Type.Optional(Type.String({ description: "Standard Webhooks: the delivery." })),
+  "webhook-timestamp": Type.Optional(Type.String({ description: "Standard Webhooks: when it was signed." })),
+  "webhook-signature": Type.Optional(Type.String({ description: "Standard Webhooks: `v1,` and base64." })),
+  "x-github-event": Type.Optional(Type.String({ description: "GitHub: what has happened." })),
+  "x-github-delivery": Type.Optional(Type.String({ description: "GitHub: the delivery." })),
+  "x-hub-signature-256": Type.Optional(Type.String({ description: "GitHub: `sha256=` and hex." })),
 });
 
 /** The route of these triggers. */
@@ -40,10 +51,11 @@ export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
     summary: "Sets a durable run going, by a request that its sender has signed.",
     tag: "Triggers",
     access: "public",
-    params: Type.Object({ trigger_id: Type.String({ description: "Of SVC_TRIGGERS." }) }),
+    params: Type.Object({ trigger_id: Type.String({ description: "Of SVC_TRIGGERS.", examples: ["deploys"] }) }),
+    headers: signatureHeaders,
     bodyBytesMax,
     reply: { status: 202, description: "The run is in the store, or was by an earlier delivery.", schema: Accepted },
-    otherReplies: [{ description: "Not an event that the trigger runs.", contentType: "application/json" }],
+    otherReplies: [{ status: 200, description: "Not an event that the trigger runs.", schema: Ignored }],
     fails: [
       "invalid_signature",
       "trigger_unavailable",

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { before, describe, test } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { calls, inTurn, shown, startChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
@@ -140,6 +141,28 @@ describe("triggers", () => {
     const { json } = await server.post("/chat", body, { key: keys.reader });
     const told = json.messages.find(({ role }: { role: string }) => role === "tool");
     assert.equal(told.content, "[tool error/not_found] no trigger event");
+  });
+
+  test("OPS-009 TRIG-001 the reference of a server with triggers tells of them, and of their answers as they are", async () => {
+    const body = JSON.stringify({ type: "told" });
+    const { status, json: reference } = await server.get("/openapi.json", { key: keys.reader });
+    const ajv = new Ajv2020({ strict: false, allErrors: true }).addSchema(reference, "reference");
+    const answers = [
+      await send("all", fromGithub("push", body), body),
+      await send("all", fromGithub("ping", "{}"), "{}"),
+      await send("all", {}, body),
+      await send("all", fromGithub("push", "{"), "{"),
+    ];
+
+    assert.deepEqual([status, ...answers.map((answer) => answer.status)], [200, 202, 200, 401, 422]);
+    const { post } = reference.paths["/triggers/{trigger_id}"];
+    assert.ok(reference.tags.some(({ name }: { name: string }) => name === post.tags[0]));
+    for (const { status: code, json } of answers) {
+      const $ref = `reference#/paths/~1triggers~1%7Btrigger_id%7D/post/responses/${code}/content/application~1json/schema`;
+      const check = ajv.compile({ $ref });
+      assert.ok(check(json), `${code}: ${ajv.errorsText(check.errors)}`);
+      assert.ok(!check({}), `${code} says nothing of what is answered`);
+    }
   });
 
   test("TRIG-002 more than 256 KiB is 413, and as much is taken", async () => {
