@@ -19,6 +19,8 @@ import { acceptTurn, admitStart } from "../turns.ts";
 const bodyBytesMax = 256 * 1024;
 /** What the tool tells of a payload. */
 const payloadCharsMax = 64 * 1024;
+/** What the tool tells of an event's name, which in the standard scheme stands in the body, and may be all of it. */
+const eventCharsMax = 255;
 const minuteMs = 60_000;
 const tool = "trigger_event";
 const replayedHeader = { "idempotent-replayed": "true" };
@@ -172,7 +174,8 @@ async function countMinute({ id, tenant_id, rate_limit }: Trigger, { store, env 
 function deliveryOf({ name, payload }: TriggerEvent, { delivery }: SignedDelivery): TriggerDelivery {
   const text = JSON.stringify(payload);
   const is_cut = text.length > payloadCharsMax;
-  return { event: name, delivery, payload: is_cut ? text.slice(0, payloadCharsMax).toWellFormed() : text, is_cut };
+  const event = name.slice(0, eventCharsMax).toWellFormed();
+  return { event, delivery, payload: is_cut ? text.slice(0, payloadCharsMax).toWellFormed() : text, is_cut };
 }
 
 /** What a turn is refused with, in the words of deliveries. */

@@ -136,6 +136,14 @@ describe("triggers", () => {
     assert.equal(payload, `{"type":"large","text":"${"x".repeat(100_000)}`.slice(0, 64 * 1024));
   });
 
+  test("TOOL-001 a name of an event that goes on and on is told as its beginning", async () => {
+    const id = fresh();
+    const { json } = await deliver("deploys", { type: "x".repeat(200_000) }, id);
+    await ended(json.run_id);
+    const told = requestOf(id)[1]?.find(({ role }) => role === "tool");
+    assert.equal(JSON.parse(told?.content ?? "").event, "x".repeat(255));
+  });
+
   test("TRIG-013 in a run that nobody's trigger has begun the tool knows of no event", async () => {
     const body = { manifest: "agent", messages: [{ role: "user", content: "go" }] };
     const { json } = await server.post("/chat", body, { key: keys.reader });
