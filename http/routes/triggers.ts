@@ -152,7 +152,7 @@ async function take(
     );
     return json({ status: "accepted", run_id }, 202, replayed ? replayedHeader : undefined);
   } catch (error) {
-    throw asDelivery(SvcError.from(error));
+    throw asDelivery(SvcError.from(error), trigger, context);
   }
 }
 
@@ -179,7 +179,7 @@ function deliveryOf({ name, payload }: TriggerEvent, { delivery }: SignedDeliver
 }
 
 /** What a turn is refused with, in the words of deliveries. */
-function asDelivery(error: SvcError): SvcError {
+function asDelivery(error: SvcError, { id, manifest }: Trigger, { log }: Pick<HttpContext, "log">): SvcError {
   switch (error.code) {
     case "idempotency_key_reused":
       return new SvcError("delivery_id_reused");
@@ -188,8 +188,8 @@ function asDelivery(error: SvcError): SvcError {
     case "run_queue_full":
       return new SvcError("rate_limited", { retryAfterSeconds: 60 });
     default:
-      return actorFails.includes(error.code) || error.code === "internal_error"
-        ? error
-        : new SvcError("trigger_unavailable");
+      if (actorFails.includes(error.code) || error.code === "internal_error") return error;
+      log.warn({ trigger: id, manifest, reason: error.code }, "a trigger's delivery begins no run");
+      return new SvcError("trigger_unavailable");
   }
 }

@@ -37,6 +37,7 @@ const triggers = {
   unwatched: { ...base, manifest: "unwatched" },
   watched: { ...base, manifest: "watched" },
   unscoped: { ...base, manifest: "scoped" },
+  wordless: { ...base, prompt: "{event}" },
 };
 const tools = ["trigger_event"];
 
@@ -310,6 +311,17 @@ describe("triggers", () => {
       assert.deepEqual([status, json.error], [503, "trigger_unavailable"], id);
     }
     assert.equal((await deliver("scoped", {})).status, 202);
+  });
+
+  test("TRIG-012 a delivery that leaves nothing of the prompt is 503, and the log says why", async () => {
+    const { status, json } = await deliver("wordless", { note: "no type" });
+
+    assert.deepEqual([status, json.error], [503, "trigger_unavailable"]);
+    const line = await eventually("a line of the log", async () =>
+      server.logs.find(({ trigger }) => trigger === "wordless"),
+    );
+    assert.deepEqual([line.level, line.reason], ["warn", "messages_or_template_required"]);
+    assert.equal((await deliver("wordless", { type: "deploy.done" })).status, 202);
   });
 
   test("TRIG-015 either secret of a list verifies", async () => {
