@@ -8,6 +8,8 @@ import { isManifestFile, isPassedOver, manifestFiles, readNames, unnameable } fr
 
 /** How often the directory is looked at. A manifest itself is read anew for each turn. */
 const lookMs = 1_000;
+/** As whom it is asked whether a file is valid. */
+const tenant = "default";
 /** Names in one line. */
 const namedMax = 20;
 
@@ -27,8 +29,8 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
   const passed = new PassedOver(directory);
   let stopped = false;
   let missing = false;
-  const warn = (file: string, problem: unknown): void =>
-    log.warn({ file, problem }, "a manifest of SVC_MANIFEST_DIR is invalid");
+  const warn = (file: string, problem: unknown, ofTenant: object = {}): void =>
+    log.warn({ file, problem, ...ofTenant }, "a manifest of SVC_MANIFEST_DIR is invalid");
   const look = async (): Promise<void> => {
     const stats = await stat(directory).catch(() => null);
     if (!stats?.isDirectory() && !missing)
@@ -44,10 +46,11 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
     const changed = [...now].filter(([file, stamp]) => told.get(file) !== stamp).map(([file]) => file);
     if (changed.length > 0) {
       // Nobody is asked for the files alone: a name that this tenant had stored would hide its file.
-      const { items } = await bus.ask({ kind: "manifests", key: "default" }, "list", { models: false });
+      const { items } = await bus.ask({ kind: "manifests", key: tenant }, "list", { models: false });
       for (const { name, problems } of items) {
         const file = problems && changed.find((each) => nameOf(each) === name);
-        if (file) warn(file, problems?.[0]);
+        // Another tenant may have what this one has not: an endpoint of webhooks.
+        if (file) warn(file, problems?.[0], { tenant });
       }
       // Such a file is in no list.
       for (const file of changed) if (!isManifestName(nameOf(file))) warn(file, `${file}: ${unnameable}.`);

@@ -50,6 +50,20 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   assert.deepEqual(mended, { name: "typo", version: null, source: "directory" });
 });
 
+test("a file of SVC_MANIFEST_DIR that names what other tenants have is told with the tenant that has not", async () => {
+  const directory = tempDir(atEnd);
+  const spec = { execution: { mode: "durable", webhooks: ["ops"] } };
+  writeFileSync(join(directory, "nightly.json"), JSON.stringify({ metadata: { name: "nightly" }, spec }));
+  const endpoint = { url: "https://hooks.example.com", secret: "4f1c9a7b5d2e8f0a6b", tenants: ["acme"] };
+  const env = { SVC_MANIFEST_DIR: directory, SVC_WEBHOOK_ENDPOINTS: JSON.stringify({ ops: endpoint }) };
+  const server = await startServer({ atEnd, env });
+
+  const line = await eventually("the line", async () => server.logs.find(({ file }) => file === "nightly.json"));
+
+  assert.match(String(line.problem), /unknown webhook endpoint: ops/);
+  assert.equal(line.tenant, "default");
+});
+
 test("a SVC_MANIFEST_DIR that is not there is logged once, and its manifests are there once it is made", async () => {
   const directory = join(tempDir(atEnd), "agents");
   const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
