@@ -49,6 +49,7 @@ function readTrigger(id: string, value: unknown): Trigger {
   const scheme = readString(entry.scheme, at("scheme"));
   if (!isScheme(scheme)) throw new Error(`${at("scheme")} must be standard or github`);
   const prompt = readString(entry.prompt, at("prompt"));
+  if (prompt.trim() === "") throw new Error(`${at("prompt")} must say something`);
   if (prompt.length > promptCharsMax) throw new Error(`${at("prompt")} has at most ${promptCharsMax} characters`);
   const events = readStrings(entry.events ?? [], at("events"));
   if (events.length > 0 && scheme !== "github") throw new Error(`${at("events")} is for scheme github alone`);
@@ -59,7 +60,7 @@ function readTrigger(id: string, value: unknown): Trigger {
   if (!isList) throw new Error(`${at("secret")} must be a string, or a list of strings`);
   return {
     id,
-    tenant_id: readTenantId(readString(entry.tenant, at("tenant"))),
+    tenant_id: readTenant(entry.tenant, at("tenant")),
     manifest: readString(entry.manifest, at("manifest")),
     scheme,
     secrets: readStrings(secrets, at("secret")),
@@ -69,6 +70,15 @@ function readTrigger(id: string, value: unknown): Trigger {
     rate_limit:
       entry.rate_limit === undefined ? rateDefault : readIntegerField(entry.rate_limit, at("rate_limit"), 1, rateMax),
   };
+}
+
+function readTenant(value: unknown, where: string): string {
+  const tenant = readString(value, where);
+  try {
+    return readTenantId(tenant);
+  } catch (error) {
+    throw new Error(`${where}: ${(error as Error).message}`);
+  }
 }
 
 function isScheme(text: string): text is TriggerScheme {

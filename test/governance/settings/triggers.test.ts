@@ -39,7 +39,13 @@ describe("SVC_TRIGGERS", () => {
       "deploys: scopes: a scope is visible ASCII without commas and quotes",
     ],
     ["a prompt beyond the most", { prompt: "x".repeat(32_769) }, "deploys: prompt has at most 32768 characters"],
+    ["a prompt of blanks", { prompt: " \n" }, "deploys: prompt must say something"],
     ["no tenant", { tenant: "" }, "deploys: tenant must be a non-empty string"],
+    [
+      "a tenant that is none",
+      { tenant: "a:b" },
+      "deploys: tenant: a tenant id has 1 to 128 visible characters without : # / and \\",
+    ],
   ] as const)
     test(`TRIG-014 ${what} is refused, and the entry is named`, () => {
       assert.throws(() => read(fields), { message: said });
