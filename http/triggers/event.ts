@@ -20,6 +20,11 @@ export function readEvent(body: Buffer, { event }: SignedDelivery): TriggerEvent
   try {
     payload = parseStrictJson(body.toString("utf8"));
   } catch (error) {
+    // What GitHub sends unless JSON is chosen there.
+    if (error instanceof JsonFault && event !== null && body.toString("latin1", 0, 8) === "payload=")
+      throw new SvcError("invalid_payload", {
+        detail: "the body is a form: the webhook needs the content type application/json",
+      });
     if (error instanceof JsonFault)
       throw new SvcError("invalid_payload", { detail: `the JSON of the body ${error.message}` });
     throw error;

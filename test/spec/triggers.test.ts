@@ -283,6 +283,14 @@ describe("triggers", () => {
     assert.deepEqual([other.status, other.json.error], [409, "delivery_id_reused"]);
   });
 
+  test("TRIG-010 a form, as GitHub sends it unless it is told otherwise, is 422 with what to choose", async () => {
+    const form = `payload=${encodeURIComponent(JSON.stringify({ ref: "main" }))}`;
+    const headers = { ...fromGithub("push", form), "content-type": "application/x-www-form-urlencoded" };
+    const { status, json } = await send("all", headers, form);
+    assert.deepEqual([status, json.error], [422, "invalid_payload"]);
+    assert.equal(json.detail, "the body is a form: the webhook needs the content type application/json");
+  });
+
   test("TRIG-010 a signed body that is not UTF-8 JSON is 422, and may be sent again as it should be", async () => {
     for (const body of [Buffer.from("not json"), Buffer.from([0x22, 0xff, 0x22]), Buffer.from('{"a":1,"a":2}')]) {
       const id = fresh();
