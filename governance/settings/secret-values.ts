@@ -4,7 +4,7 @@ import type { ProviderOptions } from "./model-options.ts";
 import { type OwnProvider, ownProviderSecrets } from "./own-providers.ts";
 import { type ConsumerSecrets, consumerSecretTexts } from "./queue-settings.ts";
 import type { Trigger } from "./triggers.ts";
-import { type WebhookEndpoints, webhookSecrets } from "./webhook-endpoints.ts";
+import { literalSecrets, type WebhookEndpoints, webhookSecrets } from "./webhook-endpoints.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -49,7 +49,7 @@ export function collectSecretValues(
     ...of("SVC_MODEL_PROVIDERS", ownProviderSecrets(values.modelProviders)),
     ...of(
       "SVC_TRIGGERS",
-      values.triggers.flatMap(({ secrets }) => secrets.filter((text) => !text.startsWith("secret:"))),
+      values.triggers.flatMap(({ secrets }) => literalSecrets(secrets)),
     ),
     ...of("SVC_JWKS_PRIVATE", signingSecrets(values.jwksPrivate)),
     ...of("SVC_DATABASE_URL", urlSecrets(values.databaseUrl)),

@@ -58,7 +58,12 @@ export function signingKey(secret: string): Buffer | null {
 
 /** The literal secrets of all endpoints, for the mask. */
 export function webhookSecrets(endpoints: WebhookEndpoints): string[] {
-  const literals = Object.values(endpoints).flatMap(({ secrets }) => secrets.filter((text) => !isReference(text)));
+  return Object.values(endpoints).flatMap(({ secrets }) => literalSecrets(secrets));
+}
+
+/** Of secrets those that stand there themselves, for the mask: behind `whsec_` what is the key without it, too. */
+export function literalSecrets(secrets: readonly string[]): string[] {
+  const literals = secrets.filter((text) => !isReference(text));
   return literals.flatMap((text) => (text.startsWith(keyPrefix) ? [text, text.slice(keyPrefix.length)] : [text]));
 }
 
