@@ -32,6 +32,7 @@ async function settle(store: TenantStore, run: JobRunRow, context: ActorContext<
     return;
   }
   const { status: outcome, error, final } = standing;
-  const answer = final === null ? null : final.slice(0, answerCharsMax);
+  // Half of a surrogate pair is no text.
+  const answer = final === null ? null : final.slice(0, answerCharsMax).replace(/[\ud800-\udbff]$/, "");
   return endRun(store, run, { status: error === null ? "ok" : "error", outcome, error: error ?? "", answer });
 }

@@ -196,6 +196,16 @@ describe("jobs", () => {
     assert.deepEqual([job.last_run_at, job.last_status, job.last_error, job.next_run_at], [started_at, "ok", "", null]);
   });
 
+  test("JOB-006 an answer that is cut does not end within a character", async () => {
+    const name = fresh();
+    await put(name, { manifest_id: "slow" });
+    mock.answer("held", () => ({ text: `a${"😀".repeat(10_000)}` }));
+
+    const { json } = await run(name);
+
+    assert.equal(json.result.answer, `a${"😀".repeat(8_191)}`);
+  });
+
   test("JOB-007 the runs of a job are listed, the newest first, in one conversation or each in its own", async () => {
     const [shared, apart] = [fresh(), fresh()];
     await put(shared);
