@@ -10,7 +10,6 @@ import {
   countCallOps,
   leaveBudgetOps,
   openBudgetOps,
-  type RunBudgetRow,
   reserveOps,
   resetShareOps,
   runBudgetById,
@@ -19,17 +18,14 @@ import {
   sharersOf,
 } from "../../../storage/tables/run-budgets.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
+import { callBreach, leastOf, minus, mostOf, nothing, type Standing, sumOf, unpriced, wantedOf } from "./shares.ts";
 
 /** Output that is worth a model call: with less one waits for what others may give back. */
 const outputMin = 256;
-/** Output that a model call gets as far as there is any; of more than that each of those who spend gets its part. */
-const outputFair = 4_096;
 /** How often it is looked for what others give back. */
 const lookMs = 200;
 /** A row that others change meanwhile is read again so often. */
 const attemptsMax = 50;
-
-const nothing: LoanUsed = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
 
 /** Who spends, and of what. */
 export interface Spender {
@@ -348,89 +344,3 @@ export class TreeBudget implements Lender {
 }
 
 const none: readonly never[] = [];
-const unpriced: Breach = { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" };
-
-/** A budget, how many spend it, and how many others have something of it set aside. */
-type Standing = RunBudgetRow & { readonly sharers: number; readonly holding: number };
-
-/** What all of these budgets have for one of those who spend them, up to what is wanted; and the one that has least. */
-function mostOf(
-  rows: readonly Standing[],
-  { input_tokens, output_tokens: wanted }: Pick<LoanUsed, "input_tokens" | "output_tokens">,
-  price: ModelPrice | null,
-): { readonly most: LoanUsed | Breach; readonly scarcest: Standing } {
-  let output_tokens = wanted;
-  let scarcest = rows[0] as Standing;
-  const full = (limit: Breach["limit"], row: Standing & Partial<Record<Breach["limit"], number>>) => ({
-    most: breachOf(limit, row[limit] ?? 0),
-    scarcest: row,
-  });
-  for (const row of rows) {
-    if (input_tokens > row.max_input_tokens - row.input_tokens) return full("max_input_tokens", row);
-    const left = row.max_output_tokens - row.output_tokens;
-    if (left < 1) return full("max_output_tokens", row);
-    const payable = payableOutput(row.max_cost_usd - row.cost_usd, input_tokens, price);
-    if (payable < 1) return full("max_cost_usd", row);
-    const most = Math.min(left, payable);
-    const fair = Math.min(most, Math.max(outputFair, Math.floor(most / row.sharers)));
-    if (fair >= output_tokens) continue;
-    output_tokens = fair;
-    scarcest = row;
-  }
-  return { most: wantedOf({ input_tokens, output_tokens }, price), scarcest };
-}
-
-/** Output that can be paid beside the input. */
-function payableOutput(money: number, input: number, price: ModelPrice | null): number {
-  const left = money - costOf(input, 0, price);
-  if (price === null || (price.output === 0 && left >= 0)) return Number.MAX_SAFE_INTEGER;
-  return price.output === 0 ? 0 : Math.floor((left * 1e6) / price.output);
-}
-
-function wantedOf(
-  { input_tokens, output_tokens }: Pick<LoanUsed, "input_tokens" | "output_tokens">,
-  price: ModelPrice | null,
-): LoanUsed {
-  return { input_tokens, output_tokens, cost_usd: costOf(input_tokens, output_tokens, price) };
-}
-
-/** Whatever a provider reads from its cache or writes there, it will not cost more. */
-function costOf(input: number, output: number, price: ModelPrice | null): number {
-  if (price === null) return 0;
-  return (input * Math.max(price.input, price.cache_read, price.cache_write) + output * price.output) / 1e6;
-}
-
-function callBreach(rows: readonly RunBudgetRow[], isTask: boolean): Breach {
-  const full = rows.find(({ tool_calls, max_tool_calls }) => tool_calls >= max_tool_calls);
-  const spread = rows.find(({ hops, max_hops }) => hops >= max_hops);
-  if (full === undefined && isTask && spread !== undefined) return breachOf("max_peer_hops", spread.max_hops);
-  return breachOf("max_tool_calls", full?.max_tool_calls ?? 0);
-}
-
-function breachOf(limit: Breach["limit"], most: number): Breach {
-  return { limit, detail: `${limit} (${most}) reached by the run and its tasks` };
-}
-
-function leastOf({ input_tokens, output_tokens, cost_usd }: LoanUsed, other: LoanUsed): LoanUsed {
-  return {
-    input_tokens,
-    output_tokens: Math.min(output_tokens, other.output_tokens),
-    cost_usd: Math.min(cost_usd, other.cost_usd),
-  };
-}
-
-function sumOf(one: LoanUsed, other: LoanUsed): LoanUsed {
-  return {
-    input_tokens: one.input_tokens + other.input_tokens,
-    output_tokens: one.output_tokens + other.output_tokens,
-    cost_usd: one.cost_usd + other.cost_usd,
-  };
-}
-
-function minus(one: LoanUsed, other: LoanUsed): LoanUsed {
-  return {
-    input_tokens: one.input_tokens - other.input_tokens,
-    output_tokens: one.output_tokens - other.output_tokens,
-    cost_usd: one.cost_usd - other.cost_usd,
-  };
-}
