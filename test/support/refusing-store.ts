@@ -1,5 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { Scope, Store } from "../../storage/store/store.ts";
+import { scopeWith } from "./scope-with.ts";
 
 /** A store that does not take batches with a statement of this name as long as the test says so. */
 export interface RefusingStore extends Store {
@@ -39,14 +40,7 @@ export function refusingStore(store: Store): RefusingStore {
       }
       return scope.read(statement, ...params);
     };
-    return new Proxy(scope, {
-      get(target, property) {
-        if (property === "write") return write;
-        if (property === "read") return read;
-        const value: unknown = Reflect.get(target, property, target);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    });
+    return scopeWith(scope, { write, read });
   }
 
   const refusingStore: RefusingStore = {

@@ -1,4 +1,5 @@
 import type { Scope, Store, WriteOp } from "../../storage/store/store.ts";
+import { scopeWith } from "./scope-with.ts";
 
 /** A store that ends with the process that it is the store of. */
 export interface StoppingStore extends Store {
@@ -37,13 +38,7 @@ export function stoppingStore(store: Store, batchesMax: number, lastAnswered: bo
       void Promise.allSettled(underWay).then(stop);
       return silence;
     };
-    return new Proxy(scope, {
-      get(target, property) {
-        if (property === "write") return write;
-        const value: unknown = Reflect.get(target, property, target);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    });
+    return scopeWith(scope, { write });
   }
 
   return {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Scope, Store } from "../../../storage/store/store.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
+import { scopeWith } from "../../support/scope-with.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
@@ -48,14 +49,7 @@ function counted(store: Store, cost: Cost): Store {
       cost.reads++;
       return scope.read(statement, ...params);
     };
-    return new Proxy(scope, {
-      get(target, property) {
-        if (property === "write") return write;
-        if (property === "read") return read;
-        const value: unknown = Reflect.get(target, property, target);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    });
+    return scopeWith(scope, { write, read });
   }
   return { ...store, tenant: (id) => counting(store.tenant(id)), system: counting(store.system), close: () => {} };
 }

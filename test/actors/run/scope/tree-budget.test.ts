@@ -6,7 +6,7 @@ import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import type { Loan } from "../../../../bus/protocol/run.ts";
 import { isBreach, RunBudget } from "../../../../governance/budget.ts";
 import type { RunLimits } from "../../../../manifests/sections/limits.ts";
-import type { TenantStore, WriteOp } from "../../../../storage/store/store.ts";
+import type { TenantStore } from "../../../../storage/store/store.ts";
 import {
   joinBudgetOps,
   openBudgetOps,
@@ -15,6 +15,7 @@ import {
   sharersOf,
 } from "../../../../storage/tables/run-budgets.ts";
 import { type RefusingStore, refusingStore } from "../../../support/refusing-store.ts";
+import { scopeWith } from "../../../support/scope-with.ts";
 import { dialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 import { stillEnv } from "../../models/support.ts";
@@ -168,13 +169,11 @@ for (const dialect of dialects) {
     test("DEL-006 who asks at the same time sets nothing aside before that is given back", async () => {
       await store.write(reserveOps(store, [runId], runId, used(500)));
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
-      const slow: TenantStore = Object.assign(Object.create(store), {
-        write: async (ops: readonly WriteOp[]) => {
+      const slow = scopeWith(store, {
+        write: async (ops) => {
           if (ops.some(({ statement }) => statement.name === "budget_shares_clear")) await released;
           return store.write(ops);
         },
-        read: store.read,
-        op: store.op.bind(store),
       });
       const budget = tree(true, slow);
       const loans = [lent(budget), lent(budget)];

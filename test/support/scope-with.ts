@@ -1,0 +1,12 @@
+import type { Scope } from "../../storage/store/store.ts";
+
+/** A part of a store whose reads, or writes, are the test's, and the rest its own. */
+export function scopeWith<S extends Scope>(scope: S, own: Partial<Pick<Scope, "read" | "write">>): S {
+  return new Proxy(scope, {
+    get(target, property) {
+      if (Object.hasOwn(own, property)) return own[property as "read" | "write"];
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
