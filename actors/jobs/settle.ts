@@ -1,3 +1,4 @@
+import { cutText } from "../../bus/cut-text.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { acceptJobRunOp, type JobRunRow, jobRunStanding, openJobRuns } from "../../storage/tables/job-runs.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -32,7 +33,6 @@ async function settle(store: TenantStore, run: JobRunRow, context: ActorContext<
     return;
   }
   const { status: outcome, error, final } = standing;
-  // Half of a surrogate pair is no text.
-  const answer = final === null ? null : final.slice(0, answerCharsMax).replace(/[\ud800-\udbff]$/, "");
+  const answer = final === null ? null : cutText(final, answerCharsMax);
   return endRun(store, run, { status: error === null ? "ok" : "error", outcome, error: error ?? "", answer });
 }

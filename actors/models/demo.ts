@@ -1,3 +1,4 @@
+import { cutText } from "../../bus/cut-text.ts";
 import type { Env, Timer } from "../../bus/env.ts";
 import { type DemoAnswer, demoAnswer } from "./demo-answer.ts";
 import {
@@ -120,10 +121,4 @@ function piecesOf(text: string): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < words.length; at += wordsPerPiece) pieces.push(words.slice(at, at + wordsPerPiece).join(""));
   return pieces;
-}
-
-/** At most so many characters, without half of a surrogate pair at the end. */
-function cutText(text: string, charactersMax: number): string {
-  const cut = text.slice(0, charactersMax);
-  return cut.isWellFormed() ? cut : cut.slice(0, -1);
 }

@@ -1,3 +1,4 @@
+import { cutText } from "../../../bus/cut-text.ts";
 import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
 import { type Borrowed, type Breach, isBreach, type Reservation } from "../../../governance/budget.ts";
 import { OutputCount } from "../../../governance/output-count.ts";
@@ -132,7 +133,7 @@ export class MeteredCall {
   /** The same for what is not the answer's text. */
   take(delta: string, pieces = 1): string {
     const kept = this.takeCharacters(delta.length, pieces);
-    return kept === delta.length ? delta : wholeCharacters(delta, kept);
+    return kept === delta.length ? delta : cutText(delta, kept);
   }
 
   /** The same for what is not shown: how many characters are within what the call may use. */
@@ -268,10 +269,4 @@ function dearest(plan: RunPlan, routes: readonly ModelRoute[]): ModelPrice | nul
           };
   }
   return price;
-}
-
-/** At most so many characters, without half of a surrogate pair at the end. */
-function wholeCharacters(text: string, length: number): string {
-  const last = text.charCodeAt(length - 1);
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
