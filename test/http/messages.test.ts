@@ -93,6 +93,7 @@ describe("messages of refusals", () => {
     const unknown = await refused(client.completions.create({ model: "clerk", prompt: "hi" }));
     const near = await server.get("/v1/chat/completion", { key: keys.ann });
     const method = await refused(client.delete("/models"));
+    const [bare, beside] = [await server.get("/v1", { key: keys.ann }), await server.get("/v1beta", { key: keys.ann })];
 
     assert.deepEqual(
       [unknown.status, unknown.code, unknown.type, unknown.param],
@@ -101,6 +102,7 @@ describe("messages of refusals", () => {
     assert.match(unknown.message, /^404 not_found: There is no such path\./);
     assert.match(near.json.error.message, /Did you mean \/v1\/chat\/completions\?$/);
     assert.deepEqual([method.status, method.code], [405, "method_not_allowed"]);
+    assert.deepEqual([bare.json.error.code, beside.json.error], ["not_found", "not_found"]);
     assert.match(method.message, /it is for GET, HEAD, OPTIONS\.$/);
     assert.equal(method.headers?.get("allow"), "GET, HEAD, OPTIONS");
   });
