@@ -1,0 +1,53 @@
+// Seven families of providers, each as a strict stand-in that refuses what the real API refuses (test/support/families/), and what svc
+// makes of them, on every surface. At most 15 cases for each family.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { type FamilyCase, startFamilies, type Talk } from "../../../support/families/talk.ts";
+import { cleanup } from "../../../support/temp.ts";
+import { anthropicCases } from "./anthropic-cases.ts";
+import { gatewaysCases } from "./gateways-cases.ts";
+import { geminiCases } from "./gemini-cases.ts";
+import { localCases } from "./local-cases.ts";
+import { mistralCases } from "./mistral-cases.ts";
+import { openAiCases } from "./openai-cases.ts";
+import { thinkersCases } from "./thinkers-cases.ts";
+
+const casesMax = 15;
+
+/** The cases of each family, and the route that they talk to where they name none. */
+const table: Readonly<Record<string, { readonly route: string; readonly cases: readonly FamilyCase[] }>> = {
+  OpenAI: { route: "gpt", cases: openAiCases },
+  Anthropic: { route: "claude", cases: anthropicCases },
+  Gemini: { route: "gemini", cases: geminiCases },
+  Mistral: { route: "mistral", cases: mistralCases },
+  "DeepSeek and Kimi": { route: "deepseek", cases: thinkersCases },
+  "OpenRouter and LiteLLM": { route: "openrouter", cases: gatewaysCases },
+  "Ollama and llama.cpp": { route: "ollama", cases: localCases },
+};
+
+/** Manifests beside those of the routes. */
+const manifests: Readonly<Record<string, object>> = {};
+
+describe("families of providers", () => {
+  const atEnd = cleanup();
+  let talk: (title: string, route: string) => Talk;
+  before(async () => {
+    talk = await startFamilies(atEnd, manifests);
+  });
+
+  for (const [family, { route, cases }] of Object.entries(table)) {
+    test(`${family} has at most ${casesMax} cases`, () => {
+      assert.ok(cases.length > 0 && cases.length <= casesMax);
+    });
+    for (const { title, run, ...of } of cases) {
+      test(`${family}: ${title}`, async () => {
+        const talking = talk(title, of.route ?? route);
+
+        await run(talking);
+
+        assert.deepEqual(talking.model.refused, []);
+        assert.deepEqual(talking.anthropic.refused.splice(0), []);
+      });
+    }
+  }
+});

@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import type { FamilyCase } from "../../../support/families/talk.ts";
+
+export const gatewaysCases: readonly FamilyCase[] = [
+  {
+    title: "a second turn of a thread is answered",
+    async run({ model, chat }) {
+      model.says({ text: "Hello." }, { text: "It is 42." });
+
+      await chat("Hello");
+      const { final } = await chat("What is 6 * 7?");
+
+      assert.deepEqual(final, { role: "assistant", content: "It is 42." });
+    },
+  },
+];

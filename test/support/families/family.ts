@@ -1,0 +1,76 @@
+import { jsonScript } from "../mock-model/answer.ts";
+import type { Behaviour, Reply } from "../mock-model/behaviours.ts";
+import type { MockModel } from "../mock-model.ts";
+
+// A family of providers, as a strict stand-in: it refuses what the real API refuses, by the family's public documents, and says in all
+// other cases what the test has scripted. Each rule names its document.
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** A provider family of the OpenAI protocol. */
+export interface Family {
+  /** Routes to its models by their ids: the provider of svc and the name on the wire. */
+  readonly routes: Readonly<Record<string, { readonly provider: string; readonly model: string }>>;
+  /** True where svc has no provider of that name: it comes from SVC_MODEL_PROVIDERS. */
+  readonly own?: readonly string[];
+  /** The refusal of a request; null when the API takes it. */
+  refusalOf(body: ChatBody): Refusal | null;
+}
+
+/** A refusal in the family's own words. */
+export interface Refusal {
+  readonly status: number;
+  /** The whole body. */
+  readonly body: unknown;
+}
+
+export interface ChatBody extends Json {
+  readonly model: string;
+  readonly messages: readonly ChatMessage[];
+}
+
+export interface ChatMessage extends Json {
+  readonly role: string;
+  readonly content?: unknown;
+  readonly tool_calls?: readonly ChatCall[];
+  readonly tool_call_id?: string;
+}
+
+export interface ChatCall extends Json {
+  readonly id: string;
+  readonly function: { readonly name: string; readonly arguments: string };
+}
+
+/** One model of a family behind the mock model server. */
+export class StandIn {
+  /** Bodies that the API has taken, oldest first. */
+  readonly requests: ChatBody[] = [];
+  /** Texts of its refusals for a request's form; a test that expects some takes them out. */
+  readonly refused: string[] = [];
+  #replies: readonly Behaviour[] = [{ text: "Hello." }];
+  #answered = 0;
+
+  constructor(family: Family, model: string, mock: MockModel) {
+    mock.answer(model, (asked) => this.#reply(family, asked));
+  }
+
+  /** Answers the next accepted requests with these in turn, and with the last one from then on. */
+  says(...replies: readonly Behaviour[]): void {
+    this.#replies = replies;
+    this.#answered = 0;
+    this.requests.length = 0;
+    this.refused.length = 0;
+  }
+
+  #reply(family: Family, asked: Parameters<Extract<Behaviour, (...args: never) => Reply>>[0]): Reply {
+    const body = asked.body as ChatBody;
+    const refusal = family.refusalOf(body);
+    if (refusal !== null) {
+      this.refused.push(JSON.stringify(refusal.body));
+      return jsonScript(refusal.status, refusal.body);
+    }
+    this.requests.push(body);
+    const reply = this.#replies[this.#answered++] ?? this.#replies.at(-1) ?? {};
+    return typeof reply === "function" ? reply(asked) : reply;
+  }
+}
