@@ -1,6 +1,7 @@
 import type { Timer } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
+import { neverAgain } from "../bus/frames/openai-error.ts";
 import type { Channel } from "../bus/protocol/channel.ts";
 import { type AcceptedRun, decodeAnswer, type SubmitTurn } from "../bus/protocol/run.ts";
 import { threadByKey } from "../storage/tables/threads.ts";
@@ -12,9 +13,6 @@ import { durableRun } from "./run-record.ts";
 
 // A durable run whose client waits for its end, as those of the OpenAI protocol do: they know of no token. The run has its own life, and
 // goes on when the client is gone, or has waited for as long as it may.
-
-/** Who asks again for what goes on already begins a second run. */
-const once = { "x-should-retry": "false" };
 
 /** On which surfaces a client waits for a durable run. */
 const waitsOn: readonly SubmitTurn["surface"][] = ["openai", "openai_stream", "responses", "responses_stream"];
@@ -47,7 +45,7 @@ export async function answerOfRun(
   const awaiting = new AwaitedRun(context, awaited, found, atEnd);
   onGone(() => awaiting.close());
   const { status, body } = decodeAnswer(await promise);
-  return jsonText(body, status, status < 400 ? undefined : once);
+  return jsonText(body, status, status < 400 ? undefined : neverAgain);
 }
 
 /** The stream of a turn that is a durable run. Refuses as the store does. */

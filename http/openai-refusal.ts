@@ -1,5 +1,5 @@
 import type { SvcError } from "../bus/errors.ts";
-import { openAiError } from "../bus/frames/openai.ts";
+import { neverAgain, openAiError } from "../bus/frames/openai-error.ts";
 import { jsonText, type Reply } from "./exchange/reply.ts";
 
 const errorTypes: Readonly<Record<number, string>> = {
@@ -38,10 +38,22 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
             ? error.message
             : `${error.message}: ${error.sentence}${code === "unknown_manifest" ? modelHelp : ""}`;
   const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
-  // The parameter has a place of its own.
-  const wireCode = code === "invalid_thread_id" ? "invalid_user" : isUnsupported ? code : error.message;
-  const headers = status === 409 ? { "x-should-retry": "false" } : retryAfter;
-  return jsonText(openAiError(message, type, wireCode, param), status, headers);
+  return jsonText(openAiError(message, type, wireCode(error), param), status, {
+    ...retryAfter,
+    ...(!mayRepeat(error) && neverAgain),
+  });
+}
+
+/** The code, as this protocol names it. The parameter that a code is about has a place of its own. */
+function wireCode({ code, message }: SvcError): string {
+  if (code === "invalid_thread_id") return "invalid_user";
+  if (code === "unknown_manifest") return "model_not_found";
+  return code === "unsupported_parameter" ? code : message;
+}
+
+/** True if nothing of the request was begun and the refusal passes by itself: clients may send it again without being asked. */
+function mayRepeat({ code, status }: SvcError): boolean {
+  return status === 429 || code === "mailbox_full" || code === "shutting_down";
 }
 
 interface Problem {

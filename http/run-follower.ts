@@ -177,6 +177,7 @@ export class RunFollower implements ThreadListener {
         usage,
         aborted,
         failure: error === null || aborted ? null : failure,
+        ...(run.result?.failure_code && { failedCall: { code: run.result.failure_code, retryAfterMs: null } }),
       },
       -1,
     );

@@ -71,7 +71,8 @@ export async function readResponse(store: TenantStore, { id, thread, run, firstS
   // A run that has ended otherwise has handed nothing over.
   if (status === "completed" && stop_reason === "tool_use")
     for (const call of handed.calls) output.push(callItem(itemId("fc", id, output.length), call));
-  return responseObject(head, { status, output, stop_reason, usage, failure: failureOf(run) });
+  const failure_code = run.result?.failure_code ?? "model_unavailable";
+  return responseObject(head, { status, output, stop_reason, usage, failure: failureOf(run), failure_code });
 }
 
 /** Why a run has failed, as its stream has told it; of one that was cut off the code. Null while nothing is known of a failure. */

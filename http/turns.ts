@@ -43,8 +43,8 @@ export async function answerTurn(
   if (awaited !== null) return answerOfRun(context, awaited, (work) => request.exchange.onAborted(work));
   if (accepted.kind === "accepted") return json(accepted.run, 202, accepted.replayed ? replayedHeader : undefined);
   if (accepted.kind === "answer") return jsonText(accepted.body, accepted.status, replayedHeader);
-  const { status, body } = decodeAnswer(await turn.answer());
-  return jsonText(body, status);
+  const { status, body, headers } = decodeAnswer(await turn.answer());
+  return jsonText(body, status, headers);
 }
 
 /** Runs what answers with a body of its own kind, and answers with that. */

@@ -1,6 +1,7 @@
 import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
 import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import { ChunkError, refusalText } from "./chunk.ts";
+import { isFiltered } from "./content-filter.ts";
 import { isOverflow } from "./overflow.ts";
 import { ModelFailure } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
@@ -37,6 +38,7 @@ export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discr
     told: told === "" ? stated : `${stated}: ${told}`,
     retryable: isRetryableStatus(answer.status),
     overflow: isOverflow(answer.status, body),
+    filtered: isFiltered(answer.status, body),
   });
 }
 
@@ -60,6 +62,7 @@ export function brokenCall(
     unsendable: kind === "unsendable",
     timedOut: readTimedOut || kind === "no_connection",
     overflow: error instanceof ChunkError && isOverflow(stated || 400, error.message),
+    filtered: error instanceof ChunkError && isFiltered(stated || 400, error.message),
     cause: error,
   });
 }

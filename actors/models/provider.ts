@@ -140,6 +140,8 @@ export class ModelFailure extends Error {
   readonly unsendable: boolean;
   /** The prompt is longer than the model takes. */
   readonly overflow: boolean;
+  /** A content filter of the provider has refused it. */
+  readonly filtered: boolean;
 
   constructor(
     message: string,
@@ -152,6 +154,7 @@ export class ModelFailure extends Error {
       timedOut?: boolean;
       unsendable?: boolean;
       overflow?: boolean;
+      filtered?: boolean;
       cause?: unknown;
     } = {},
   ) {
@@ -165,5 +168,6 @@ export class ModelFailure extends Error {
     this.timedOut = facts.timedOut ?? false;
     this.unsendable = facts.unsendable ?? false;
     this.overflow = facts.overflow ?? false;
+    this.filtered = facts.filtered ?? false;
   }
 }

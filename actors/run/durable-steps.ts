@@ -29,7 +29,7 @@ export class DurableSteps {
     const { spent } = budget;
     // What goes on with the run counts those calls again of which nothing is in the log.
     const tool_calls = spent.tool_calls - run.admitting;
-    const used = { ...spent, tool_calls, permission_mode: mode, usage: meter.total, ...run.approvalsWithTasks };
+    const used = { ...spent, tool_calls, permission_mode: mode, usage: meter.total, ...run.keptAside };
     return { ...used, step, active_ms };
   }
 

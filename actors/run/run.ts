@@ -225,7 +225,8 @@ export class Run implements LiveRun {
     const { plan, journal } = this.#scope;
     const usage = this.#scope.meter.total;
     const billed = this.#scope.billing();
-    const settled = () => settleOps(this.#scope.store, plan, { kind: "failed", error }, journal.nextSeq + 1);
+    const { store, run } = this.#scope;
+    const settled = () => settleOps(store, plan, { kind: "failed", error }, journal.nextSeq + 1, run.hasActed);
     try {
       const left = await leftWaits(this.#scope);
       const task = plan.parent && { task: refusedTask(error.code, usage) };
@@ -249,7 +250,7 @@ export class Run implements LiveRun {
     await this.#settleTasks();
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.park();
-    const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.approvalsWithTasks };
+    const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.keptAside };
     await journal.park(used, this.#scope.tree?.lastOps() ?? none);
   }
 
@@ -313,6 +314,8 @@ export class Run implements LiveRun {
       aborted,
       failure: ending.failure,
       ...(ending.failedTool && { failedTool: true as const }),
+      ...(ending.failedCall && { failedCall: ending.failedCall }),
+      ...(scope.run.hasActed && { hasActed: true as const }),
       ...(scope.compaction !== null && { compaction: scope.compaction }),
       approvals: scope.run.approvals === null ? [] : await askedApprovals(scope.store, scope.run.approvals),
     };
@@ -322,7 +325,7 @@ export class Run implements LiveRun {
     const settled = (): WriteOp[] => {
       result = { ...told, leaf_id: journal.leafIdAfter(count) };
       const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
-      return settleOps(scope.store, plan, outcome, journal.nextSeq + count);
+      return settleOps(scope.store, plan, outcome, journal.nextSeq + count, scope.run.hasActed);
     };
     const billed = scope.billing();
     const label = outcomeLabel(ending, scope.abortReason);
@@ -341,6 +344,7 @@ export class Run implements LiveRun {
         stop_reason: ending.stop_reason,
         error: isDone ? null : label,
         ...(ending.failure !== null && { failure: ending.failure }),
+        ...(ending.failedCall && { failure_code: ending.failedCall.code }),
         usage: scope.meter.total,
         ...(plan.parent && { task: taskOutcome(result) }),
       },

@@ -3,7 +3,7 @@ import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
 import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { doneMark } from "./frames.ts";
-import { failureText } from "./native-stream.ts";
+import { failedAnswer, failureBody, refusedAnswer, refusedBody } from "./openai-error.ts";
 import type { HandedCall, RunOutput, RunResult } from "./output.ts";
 
 // The OpenAI-compatible surface: chat.completion and chat.completion.chunk objects, and that protocol's errors.
@@ -28,18 +28,13 @@ interface Completion {
   readonly model: string;
 }
 
-/** An error body of the OpenAI protocol. */
-export function openAiError(message: string, type: string, code: string | null, param: string | null = null): string {
-  return JSON.stringify({ error: { message, type, param, code } });
-}
-
 /** POST /v1/chat/completions without `stream`. */
 export function openAiAnswer(channel: Channel, completion: Completion, requestId: string): RunOutput {
   return {
     ...silent,
     finished(result) {
       if (result.failure !== null) {
-        channel.send(encodeAnswer(502, openAiError(result.failure, "model_gateway_error", "model_unavailable")), true);
+        channel.send(failedAnswer(result), true);
         return;
       }
       const body = JSON.stringify({
@@ -64,11 +59,7 @@ export function openAiAnswer(channel: Channel, completion: Completion, requestId
       });
       channel.send(encodeAnswer(200, body), true);
     },
-    failed: (error) =>
-      channel.send(
-        encodeAnswer(error.status, openAiError(failureText(error, requestId), "server_error", error.code)),
-        true,
-      ),
+    failed: (error) => channel.send(refusedAnswer(error, requestId), true),
   };
 }
 
@@ -93,10 +84,7 @@ export function openAiStream(
     frame: () => {},
     finished(result: RunResult) {
       if (result.failure !== null) {
-        channel.send(
-          `data: ${openAiError(result.failure, "model_gateway_error", "model_unavailable")}\n\n${doneMark}`,
-          true,
-        );
+        channel.send(`data: ${failureBody(result)}\n\n${doneMark}`, true);
         return;
       }
       let text = "";
@@ -106,11 +94,7 @@ export function openAiStream(
       if (includeUsage) text += `${head},"choices":[],"usage":${JSON.stringify(usageOf(result.usage))}}\n\n`;
       channel.send(text + doneMark, true);
     },
-    failed: (error) =>
-      channel.send(
-        `data: ${openAiError(failureText(error, requestId), "server_error", error.code)}\n\n${doneMark}`,
-        true,
-      ),
+    failed: (error) => channel.send(`data: ${refusedBody(error, requestId)}\n\n${doneMark}`, true),
   };
 }
 

@@ -31,6 +31,21 @@ export interface HandedCall {
   readonly args: unknown;
 }
 
+/** What has failed, by the codes of the OpenAI protocol (decision 212). */
+export type FailureCode =
+  | "context_length_exceeded"
+  | "content_filter"
+  | "rate_limit_exceeded"
+  | "provider_auth"
+  | "model_unavailable";
+
+/** The failure of a model call, as far as a client can act on it. */
+export interface FailedCall {
+  readonly code: FailureCode;
+  /** The pause that the provider asked for, in milliseconds; null when it did not say. */
+  readonly retryAfterMs: number | null;
+}
+
 /** How a turn ended, in full. */
 export interface RunResult {
   /** The reply, or as much of it as came; null when nothing came. */
@@ -56,6 +71,10 @@ export interface RunResult {
   readonly failure: string | null;
   /** What failed is a tool without which the run was not to go on. */
   readonly failedTool?: true;
+  /** The model call that failed; absent where none did, and where the run is read from a log of an earlier release. */
+  readonly failedCall?: FailedCall;
+  /** A call of a tool that may change something was begun: a second run of the turn could do it again. */
+  readonly hasActed?: true;
 }
 
 /**

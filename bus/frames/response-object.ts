@@ -1,7 +1,7 @@
 import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
 import type { ResponseAsked } from "../protocol/run.ts";
 import type { TurnOptions } from "../protocol/turn-options.ts";
-import type { HandedCall } from "./output.ts";
+import type { FailureCode, HandedCall } from "./output.ts";
 
 // The response object of POST /v1/responses: a turn, as its answer tells it and as it can be read again.
 
@@ -29,6 +29,8 @@ export interface ResponseState {
   readonly usage: TurnUsage | null;
   /** Why it has failed, in words that its client may read; null where it has not. */
   readonly failure: string | null;
+  /** What has failed; absent where that is not known. */
+  readonly failure_code?: FailureCode;
 }
 
 const threadPrefix = "resp-";
@@ -123,7 +125,7 @@ export function responseObject({ id, created_at, model, asked, options }: Respon
     created_at,
     status,
     background: asked.background ?? false,
-    error: status === "failed" ? { code: "server_error", message: failure ?? "the turn has failed" } : null,
+    error: status === "failed" ? { code: errorCode(state), message: failure ?? "the turn has failed" } : null,
     incomplete_details: reason === undefined ? null : { reason },
     instructions: asked.instructions,
     max_output_tokens: asked.max_output_tokens,
@@ -142,6 +144,11 @@ export function responseObject({ id, created_at, model, asked, options }: Respon
     usage: usageOf(usage),
     metadata: asked.metadata,
   };
+}
+
+/** This protocol has a word of its own for a server that fails. */
+function errorCode({ failure_code = "model_unavailable" }: ResponseState): string {
+  return failure_code === "model_unavailable" ? "server_error" : failure_code;
 }
 
 function choiceOf(options: TurnOptions | null) {

@@ -3,7 +3,7 @@ import type { Channel } from "../protocol/channel.ts";
 import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { failureText } from "./native-stream.ts";
-import { openAiError } from "./openai.ts";
+import { failedAnswer, failureCode, refusedAnswer } from "./openai-error.ts";
 import type { HandedCall, RunOutput, RunResult } from "./output.ts";
 import {
   callItem,
@@ -35,16 +35,12 @@ export function responseAnswer(channel: Channel, head: ResponseHead, requestId: 
     frame: (name) => items.frame(name),
     finished(result) {
       if (result.failure !== null) {
-        channel.send(encodeAnswer(502, openAiError(result.failure, "model_gateway_error", "model_unavailable")), true);
+        channel.send(failedAnswer(result), true);
         return;
       }
       channel.send(encodeAnswer(200, JSON.stringify(responseObject(head, endOf(result, items)))), true);
     },
-    failed: (error) =>
-      channel.send(
-        encodeAnswer(error.status, openAiError(failureText(error, requestId), "server_error", error.code)),
-        true,
-      ),
+    failed: (error) => channel.send(refusedAnswer(error, requestId), true),
   };
 }
 
@@ -128,7 +124,7 @@ function endOf(result: RunResult, items: OutputItems): ResponseState {
   const status = endStatus(stop_reason, failure === null ? (aborted ? "aborted" : null) : "model_failed");
   items.close(lastItemStatus(status, stop_reason));
   for (const call of result.handed) items.call(call);
-  return { status, output: items.done, stop_reason, usage, failure };
+  return { status, output: items.done, stop_reason, usage, failure, failure_code: failureCode(result) };
 }
 
 /** An item that grows. */

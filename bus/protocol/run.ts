@@ -324,16 +324,27 @@ export interface RunStatus {
   readonly since_seq: number;
 }
 
+/** The answer of a surface that is not streamed. */
+export interface TurnAnswer {
+  readonly status: number;
+  readonly body: string;
+  /** By lower-case names; absent for none. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 /**
  * What a run sends over its channel. Streams get frames as they are to be written. The other surfaces get one text at the end,
- * the status on its first line and the body after it.
+ * the status and the headers on its first line and the body after it.
  */
-export function encodeAnswer(status: number, body: string): string {
-  return `${status}\n${body}`;
+export function encodeAnswer(status: number, body: string, headers?: TurnAnswer["headers"]): string {
+  return headers === undefined ? `${status}\n${body}` : `${status} ${JSON.stringify(headers)}\n${body}`;
 }
 
 /** The answer that `encodeAnswer` has packed. */
-export function decodeAnswer(text: string): { status: number; body: string } {
+export function decodeAnswer(text: string): TurnAnswer {
   const end = text.indexOf("\n");
-  return { status: Number(text.slice(0, end)), body: text.slice(end + 1) };
+  const head = text.slice(0, end);
+  const body = text.slice(end + 1);
+  if (head.length === 3) return { status: Number(head), body };
+  return { status: Number(head.slice(0, 3)), body, headers: JSON.parse(head.slice(4)) };
 }

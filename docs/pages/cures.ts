@@ -40,7 +40,7 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   idempotency_key_requires_thread_id: "Send a thread_id with the key, or no key.",
   idempotency_key_reused: "Use a new key for a new body.",
   idempotency_in_progress:
-    "Send it again in a moment, with the same key: the answer will be the first one's, or a POST /chat that came to a 5xx runs anew.",
+    "Send it again in a moment, with the same key: the answer will be the first one's, or a POST /chat that came to a 5xx before it changed anything runs anew.",
   run_in_progress: "Wait for the run, steer it (POST /chat/steer), stop it (POST /chat/abort), or use another thread.",
   run_not_found: "Look at the token; runs are kept SVC_FIBER_RETENTION_DAYS after their end.",
   request_not_found: "GET /runs/{id}/timeline lists the run's model calls.",

@@ -44,7 +44,7 @@ const IdempotencyHeaders = Type.Object({
   "Idempotency-Key": Type.Optional(
     Type.String({
       description:
-        "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer; behind a 5xx POST /chat runs anew.",
+        "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer; behind a 5xx POST /chat runs anew, unless a call was begun that may change something.",
     }),
   ),
 });

@@ -1,3 +1,4 @@
+import type { FailureCode } from "../../bus/frames/output.ts";
 import type { StopReason, TurnUsage } from "../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
@@ -84,6 +85,8 @@ export interface RunSpent {
   readonly active_ms?: number;
   /** Requests for approval that its tasks have waited for; absent for none. */
   readonly approvals?: readonly string[];
+  /** It has begun a call of a tool that may change something; absent where it has not. */
+  readonly acted?: true;
   /** What its model calls reported, as its answer will say; null when none did. */
   readonly usage: TurnUsage | null;
 }
@@ -95,6 +98,8 @@ export interface RunResult {
   readonly error: string | null;
   /** The failure in words that a client may read; absent where it has none. */
   readonly failure?: string;
+  /** Which of a model's failures it was; absent for every other. */
+  readonly failure_code?: FailureCode;
   /** Null when no provider reported any. */
   readonly usage: TurnUsage | null;
   /** Of a task only: what who has handed it out is told. */
@@ -356,12 +361,7 @@ export function resumeRunOp(
 
 /** A run is over, whether it ran or waited. Refuses with conflict when it is another's, or is over already. */
 export function endRunOp(store: TenantStore, { run_key, epoch }: HeldRun, end: RunEnd): WriteOp {
-  const { status, ended_at, last_seq, stop_reason, error, failure, usage, task } = end;
-  const result: RunResult = {
-    ...{ stop_reason, error, usage },
-    ...(failure !== undefined && { failure }),
-    ...(task && { task }),
-  };
+  const { status, ended_at, last_seq, ...result } = end;
   return store.op(endRun, [status, ended_at, last_seq, JSON.stringify(result), run_key, epoch], 1);
 }
 

@@ -197,7 +197,7 @@ describe("messages of refusals", () => {
 
     assert.ok(stream.json.message.startsWith(told), stream.text);
     assert.ok(openai.json.error.message.startsWith(`unknown_manifest:quik: ${told}`), openai.text);
-    assert.equal(openai.json.error.code, "unknown_manifest:quik");
+    assert.equal(openai.json.error.code, "model_not_found");
     assert.ok(model.json.error.message.startsWith(`unknown_manifest:quik: ${told}`), model.text);
     assert.ok(shown.json.message.startsWith(told), shown.text);
     for (const { text } of [stream, openai, model, shown]) assert.ok(!text.includes("secret-plans"));

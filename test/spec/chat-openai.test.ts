@@ -326,7 +326,7 @@ describe("the OpenAI surface", () => {
     assert.deepEqual(await client.models.retrieve("greeter"), greeter);
     for (const name of ["broken", "no-such-manifest"]) {
       const error = await rejection(NotFoundError, client.models.retrieve(name));
-      assert.equal(error.code, `unknown_manifest:${name}`);
+      assert.equal(error.code, "model_not_found");
     }
   });
 
@@ -430,10 +430,7 @@ describe("the OpenAI surface", () => {
     const invalid = await rejection(UnprocessableEntityError, ask("broken"));
     const reader = await post({}, keys.reader);
 
-    assert.deepEqual(
-      [unknown.code, unknown.type, unknown.param],
-      ["unknown_manifest:nobody", "invalid_request_error", null],
-    );
+    assert.deepEqual([unknown.code, unknown.type, unknown.param], ["model_not_found", "invalid_request_error", null]);
     assert.deepEqual([forbidden.type, forbidden.code], ["auth_error", "missing_scopes"]);
     assert.match(forbidden.message, /missing scopes: vault:open/);
     assert.equal(unprocessable.code, "unsupported_part");

@@ -166,7 +166,7 @@ describe("refusals", () => {
         error(
           `unknown_manifest:nobody: There is no manifest of this name. There are ${manifests}. The model of a request is the name of a manifest, which says what model answers.`,
           "invalid_request_error",
-          "unknown_manifest:nobody",
+          "model_not_found",
         ),
       ],
       [{ model: "" }, 400, error("manifest_required", "invalid_request_error", "manifest_required")],

@@ -204,6 +204,7 @@ export class ToolRunner {
       return begun === undefined ? this.#recorder.stopped(call) : this.#recorder.recalled(call, begun);
     if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
     this.#recorder.started(call, at);
+    if (tool.effect !== "read") scope.run.hasActed = true;
     const startedAt = scope.deps.env.monotonic();
     const result = await executeTool(scope, tool, call);
     if ("wait" in result) return this.#wait(call, result.wait, null, result.push);

@@ -1,4 +1,4 @@
-import { answerOf } from "../../../bus/frames/answer.ts";
+import { answerOf, errorBody } from "../../../bus/frames/answer.ts";
 import { errorFrame, frame } from "../../../bus/frames/frames.ts";
 import { failureText } from "../../../bus/frames/native-stream.ts";
 import type { RunResult } from "../../../bus/frames/output.ts";
@@ -25,20 +25,30 @@ export function claimOps(
 
 /**
  * Settles the key when the run has ended; part of the run's last batch. `endSeq` is the sequence number after the turn's last
- * event.
+ * event; `hasActed` is true if a call of a tool was begun that may change something.
  */
-export function settleOps(store: TenantStore, plan: RunPlan, outcome: RunOutcome, endSeq: number): WriteOp[] {
+export function settleOps(
+  store: TenantStore,
+  plan: RunPlan,
+  outcome: RunOutcome,
+  endSeq: number,
+  hasActed: boolean,
+): WriteOp[] {
   const { idempotency: key, run_id } = plan;
   if (key === null) return [];
   if (key.stream) {
     const answer: StreamAnswer = { from_seq: plan.fromSeq, to_seq: endSeq, error: errorOf(outcome, plan.request_id) };
     return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer))];
   }
-  if (outcome.kind === "failed") return [releaseKeyOp(store, key.scope, run_id)];
-  const { status, body } = answerOf(outcome.result, false);
-  // A failure may be tried again with the same key.
-  if (status >= 500) return [releaseKeyOp(store, key.scope, run_id)];
+  const { status, body } = answerOfOutcome(outcome, plan.request_id);
+  // A failure may be tried again with the same key, unless a tool could then do the same a second time.
+  if (status >= 500 && !hasActed) return [releaseKeyOp(store, key.scope, run_id)];
   return [settleKeyOp(store, key.scope, run_id, JSON.stringify({ status, body } satisfies JsonAnswer))];
+}
+
+function answerOfOutcome(outcome: RunOutcome, requestId: string): JsonAnswer {
+  if (outcome.kind === "finished") return answerOf(outcome.result, false);
+  return { status: outcome.error.status, body: errorBody(outcome.error, requestId) };
 }
 
 /** The frame that the stream has ended in, to the letter. */

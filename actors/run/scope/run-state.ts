@@ -1,6 +1,7 @@
 import type { WaitingOn } from "../../../bus/frames/run-status.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
+import type { RunSpent } from "../../../storage/tables/runs.ts";
 import { MadePlans } from "../../tools/made-plans.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import { CallRows } from "./call-rows.ts";
@@ -19,6 +20,8 @@ export class RunState {
   mode: PermissionMode;
   /** The run has asked somebody outside. */
   hasAsked: boolean;
+  /** A call of a tool that may change something was begun. */
+  hasActed: boolean;
   /** What is on record of its model calls. */
   readonly calls = new CallRows();
   readonly madePlans = new MadePlans();
@@ -39,13 +42,17 @@ export class RunState {
     this.mode = mode;
     this.toldSeq = toldSeq;
     this.hasAsked = resumed !== null;
+    this.hasActed = resumed?.spent?.acted ?? false;
     this.callIds = new Set(resumed?.callIds);
     const approvals = [...(resumed?.approvals ?? []), ...(resumed?.spent?.approvals ?? [])];
     if (approvals.length > 0) this.approvals = new Set(approvals);
   }
 
-  /** The requests that tasks have waited for with it, to be kept while it is put aside: they stand in no wait of its own. */
-  get approvalsWithTasks(): { readonly approvals?: readonly string[] } {
-    return this.tasks !== null && this.approvals !== null ? { approvals: [...this.approvals] } : {};
+  /** What is kept of it while it is suspended: requests that tasks have waited for, which no wait of its own has, and that it has acted. */
+  get keptAside(): Pick<RunSpent, "approvals" | "acted"> {
+    return {
+      ...(this.tasks !== null && this.approvals !== null && { approvals: [...this.approvals] }),
+      ...(this.hasActed && { acted: true as const }),
+    };
   }
 }

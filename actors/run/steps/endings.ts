@@ -1,3 +1,4 @@
+import type { FailedCall } from "../../../bus/frames/output.ts";
 import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { Breach } from "../../../governance/budget.ts";
 import { denialOf } from "../../../governance/controls/denial.ts";
@@ -5,6 +6,7 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import { interruptedEntry, type JournalEntry } from "../../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { failureAdvice } from "../../models/failure-advice.ts";
+import { failureCodeOf } from "../../models/failure-code.ts";
 import type { ModelFailure } from "../../models/provider.ts";
 import { keptThoughts, type ReleasedReply } from "../model/held-reply.ts";
 import type { ToldThought } from "../model/told-thoughts.ts";
@@ -30,6 +32,8 @@ export interface Finished {
   readonly failure: string | null;
   /** The failure is that of a tool. */
   readonly failedTool?: true;
+  /** The failure is that of a model call. */
+  readonly failedCall?: FailedCall;
   /** The failure may be over when the step is tried again later. */
   readonly mayPass?: true;
   /** A limit of the run was in the way. */
@@ -110,6 +114,7 @@ export function failedCall(
     final: partial === "" ? null : partial,
     stop_reason: "unknown",
     failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
+    failedCall: { code: failureCodeOf(failure), retryAfterMs: failure.retryAfterMs },
     mayPass: true,
     entries: partialEntries(scope, partial, thoughts, "error"),
     ok: false,

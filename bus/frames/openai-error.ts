@@ -1,0 +1,45 @@
+import type { SvcError } from "../errors.ts";
+import { encodeAnswer } from "../protocol/run.ts";
+import { failureText } from "./native-stream.ts";
+import type { FailureCode, RunResult } from "./output.ts";
+
+// Failures of a turn in the OpenAI protocol. Its clients send a request again by themselves, up to seven times, unless
+// `x-should-retry` forbids it: https://github.com/openai/openai-node/blob/master/src/client.ts (shouldRetry).
+
+/** Header that keeps official clients from sending the request again. */
+export const neverAgain = { "x-should-retry": "false" } as const;
+
+/** An error body of the OpenAI protocol. */
+export function openAiError(message: string, type: string, code: string | null, param: string | null = null): string {
+  return JSON.stringify({ error: { message, type, param, code } });
+}
+
+/** The code of a turn that has failed. */
+export function failureCode({ failedCall }: Pick<RunResult, "failedCall">): FailureCode {
+  return failedCall?.code ?? "model_unavailable";
+}
+
+/** The error body of a turn that has failed. */
+export function failureBody(result: RunResult): string {
+  return openAiError(result.failure ?? "", "model_gateway_error", failureCode(result));
+}
+
+/** The answer of a turn that has failed, with the provider's pause. A client may repeat a rate limit that no tool call preceded. */
+export function failedAnswer(result: RunResult): string {
+  const { retryAfterMs = null } = result.failedCall ?? {};
+  const mayRepeat = failureCode(result) === "rate_limit_exceeded" && !result.hasActed;
+  return encodeAnswer(502, failureBody(result), {
+    ...(retryAfterMs !== null && { "retry-after": String(Math.ceil(retryAfterMs / 1000)) }),
+    ...(!mayRepeat && neverAgain),
+  });
+}
+
+/** The error body of a turn that was refused something on its way. */
+export function refusedBody(error: SvcError, requestId: string): string {
+  return openAiError(failureText(error, requestId), "server_error", error.code);
+}
+
+/** The answer of such a turn. */
+export function refusedAnswer(error: SvcError, requestId: string): string {
+  return encodeAnswer(error.status, refusedBody(error, requestId), neverAgain);
+}
