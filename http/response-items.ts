@@ -1,4 +1,5 @@
 import { SvcError } from "../bus/errors.ts";
+import type { ExpandedSize } from "../bus/expanded-size.ts";
 import { placeOfItem } from "../bus/frames/response-object.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { findResponse, readResponse } from "./stored-response.ts";
@@ -7,31 +8,50 @@ import { findResponse, readResponse } from "./stored-response.ts";
 const responsesMax = 64;
 
 /**
- * An input with the items in it that its references name: clients send the id of what a response has said instead of its words. Refuses
- * with unknown_response and invalid_request.
+ * An input with the items in it that its references name: clients send the id of what a response has said instead of its words. `size`
+ * counts each reference as the whole item. Refuses with unknown_response, invalid_request and payload_too_large.
  */
-export async function withReferred(input: unknown, store: TenantStore): Promise<unknown> {
+export async function withReferred(input: unknown, store: TenantStore, size: ExpandedSize): Promise<unknown> {
   if (!Array.isArray(input) || !input.some(isReference)) return input;
-  const outputs = new Map<string, readonly object[]>();
-  const items: unknown[] = [];
-  for (const [at, item] of input.entries()) {
-    if (!isReference(item)) {
-      items.push(item);
-      continue;
+  const items: unknown[] = [...input];
+  for (const [responseId, references] of referencesOf(input)) {
+    // One response at a time: of each, only the items that are named stay in memory.
+    const { output } = await readResponse(store, await findResponse(store, responseId));
+    const sizes = new Map<unknown, number>();
+    for (const { at, id, index } of references) {
+      const found = output[index] as { readonly id?: unknown } | undefined;
+      if (found?.id !== id) throw malformed(at, "names no item of its response");
+      const bytes = sizes.get(found) ?? Buffer.byteLength(JSON.stringify(found));
+      sizes.set(found, bytes);
+      size.add(bytes);
+      items[at] = found;
     }
-    const place = typeof item.id === "string" ? placeOfItem(item.id) : null;
-    if (place === null) throw malformed(at, "must be the id of an item of a response");
-    let output = outputs.get(place.responseId);
-    if (output === undefined) {
-      if (outputs.size === responsesMax) throw malformed(at, `is of one more than ${responsesMax} responses`);
-      ({ output } = await readResponse(store, await findResponse(store, place.responseId)));
-      outputs.set(place.responseId, output);
-    }
-    const found = output[place.index] as { readonly id?: unknown } | undefined;
-    if (found?.id !== item.id) throw malformed(at, "names no item of its response");
-    items.push(found);
   }
   return items;
+}
+
+/** A reference of an input, and where it leads in its response. */
+interface Reference {
+  readonly at: number;
+  readonly id: unknown;
+  readonly index: number;
+}
+
+/** The references of an input by the response that they name. */
+function referencesOf(input: readonly unknown[]): Map<string, Reference[]> {
+  const byResponse = new Map<string, Reference[]>();
+  for (const [at, item] of input.entries()) {
+    if (!isReference(item)) continue;
+    const place = typeof item.id === "string" ? placeOfItem(item.id) : null;
+    if (place === null) throw malformed(at, "must be the id of an item of a response");
+    const known = byResponse.get(place.responseId);
+    if (known === undefined && byResponse.size === responsesMax)
+      throw malformed(at, `is of one more than ${responsesMax} responses`);
+    const reference = { at, id: item.id, index: place.index };
+    if (known === undefined) byResponse.set(place.responseId, [reference]);
+    else known.push(reference);
+  }
+  return byResponse;
 }
 
 function isReference(item: unknown): item is { readonly id?: unknown } {

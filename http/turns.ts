@@ -148,10 +148,12 @@ class Turn implements LiveTurn {
     admitStart(context);
     admitAnonymousTurn(request.principal, fields.thread_suffix, request.exchange.head.headers["idempotency-key"]);
     this.#context = context;
-    this.#bytes = request.rawBody.length + 512;
+    const bytes = fields.bytes ?? request.rawBody.length;
+    this.#bytes = bytes + 512;
     const channel: ChannelRef = context.bus.openChannel((text, last) => this.#take(text, last));
     this.#submit = {
       ...fields,
+      bytes,
       messages: leanMessages(fields.messages),
       run_id: orderedId(context.env),
       principal: request.principal,

@@ -1,4 +1,5 @@
 import { SvcError } from "../bus/errors.ts";
+import { ExpandedSize } from "../bus/expanded-size.ts";
 
 /** Slash commands that one request may hold. */
 export const commandsMax = 16;
@@ -24,27 +25,33 @@ export function isCommandName(name: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(name);
 }
 
-/** The user turn of a named template. Throws unknown_prompt, empty_prompt, payload_too_large. */
-export function expandTemplate(prompts: Prompts, name: string, args: readonly string[]): string {
+/** The user turn of a named template; `size` counts it. Throws unknown_prompt, empty_prompt, payload_too_large. */
+export function expandTemplate(
+  prompts: Prompts,
+  name: string,
+  args: readonly string[],
+  size = new ExpandedSize(0),
+): string {
   const prompt = prompts.get(name.toLowerCase());
   if (prompt === undefined) throw new SvcError("unknown_prompt", { subject: name });
-  return expand(prompt, args);
+  return expand(prompt, args, size);
 }
 
 /**
- * The messages with every user message `/name args` replaced by the expansion of the prompt that it names; names that are not
- * declared and messages of parts stay as they are. Throws too_many_commands, empty_prompt, payload_too_large.
+ * The messages with every user message `/name args` replaced by the expansion of the prompt that it names, which `size` counts; names
+ * that are not declared and messages of parts stay as they are. Throws too_many_commands, empty_prompt, payload_too_large.
  */
 export function expandCommands<M extends { readonly role: string; readonly content: unknown }>(
   prompts: Prompts,
   messages: readonly M[],
+  size = new ExpandedSize(0),
 ): M[] {
   const commands = messages.map(({ role, content }) => (role === "user" ? findCommand(prompts, content) : null));
   if (commands.filter((command) => command !== null).length > commandsMax)
     throw new SvcError("too_many_commands", { subject: String(commandsMax) });
   return messages.map((message, at) => {
     const command = commands[at];
-    return command ? { ...message, content: expand(command.prompt, splitArguments(command.text)) } : message;
+    return command ? { ...message, content: expand(command.prompt, splitArguments(command.text), size) } : message;
   });
 }
 
@@ -113,8 +120,9 @@ function isDigit(char: string | undefined): boolean {
   return char !== undefined && char >= "0" && char <= "9";
 }
 
-function expand(prompt: CompiledPrompt, args: readonly string[]): string {
+function expand(prompt: CompiledPrompt, args: readonly string[], size: ExpandedSize): string {
   const text = expandBody(prompt.body, args);
+  size.add(Buffer.byteLength(text));
   if (text.trim() === "") throw new SvcError("empty_prompt", { subject: prompt.name });
   return text;
 }

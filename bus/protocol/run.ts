@@ -118,6 +118,8 @@ export interface SubmitTurn {
   readonly request_id: string;
   readonly manifest: string;
   readonly messages: readonly ClientMessage[];
+  /** Bytes of the client's request with what its references name; absent where no client has sent the turn. */
+  readonly bytes?: number;
   /** The suffix; null for a stateless turn. */
   readonly thread_suffix: string | null;
   /** The suffix of a conversation that the turn is a question beside of, and no part of. Such a turn has no thread. */

@@ -1,5 +1,6 @@
 import { runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { ExpandedSize } from "../../bus/expanded-size.ts";
 import { responseId, responseThread } from "../../bus/frames/response-object.ts";
 import { toJsonText } from "../../bus/protocol/json-text.ts";
 import { Type } from "../../bus/type.ts";
@@ -55,7 +56,8 @@ const create = route({
     const { body, principal } = request;
     refuseUnsupported(body);
     const options = responseOptions(body);
-    const messages = inputMessages(await withReferred(body.input, context.store.tenant(principal.tenant_id)));
+    const size = new ExpandedSize(request.rawBody.length);
+    const messages = inputMessages(await withReferred(body.input, context.store.tenant(principal.tenant_id), size));
     const previous = body.previous_response_id ?? null;
     const store = body.store !== false;
     // What is not kept cannot go on from what is.
@@ -66,6 +68,7 @@ const create = route({
       surface: streams ? "responses_stream" : "responses",
       manifest: body.model,
       messages,
+      bytes: size.bytes,
       thread_suffix: store ? (before?.suffix ?? responseThread(context.env.id())) : null,
       model: null,
       template: null,

@@ -1,14 +1,14 @@
 // Tools that a request of POST /v1/responses brings along, by the official client (decision 95).
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import OpenAI, { BadRequestError, NotFoundError } from "openai";
+import OpenAI, { APIError, BadRequestError, NotFoundError } from "openai";
 import { calls, shown, startChat } from "../support/chat.ts";
 import type { Behaviour } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-const models = ["weather", "mixed", "both"];
+const models = ["weather", "mixed", "both", "wordy", "recalls"];
 const { env: keyed, keys } = apiKeys({
   ann: { scopes: ["*"] },
   bob: { tenant_id: "globex", scopes: ["*"] },
@@ -34,13 +34,17 @@ describe("tools of a response", () => {
   before(async () => {
     ({ server, mock } = await startChat(atEnd, {
       models,
-      manifests: Object.fromEntries(models.map((id) => [id, { model: { id }, tools: ["calculator"] }])),
+      manifests: Object.fromEntries(
+        models.map((id) => [id, { model: { id }, tools: ["calculator"], limits: { max_input_tokens: 9_000_000 } }]),
+      ),
       env: keyed,
     }));
     const city = { city: "Riga" };
     mock.answer("weather", untilResult({ text: "Let me look.", ...calls(["get_weather", city]) }, "Sunny."));
     mock.answer("both", untilResult(calls(["get_weather", city], ["get_time", city]), "Noon."));
     mock.answer("mixed", untilResult(calls(["get_weather", city], ["calculator", { expression: "6*7" }]), "42."));
+    mock.answer("wordy", { text: ["word ".repeat(18_000)] });
+    mock.answer("recalls", ({ body }) => ({ text: `saw ${(body.messages as unknown[]).length}` }));
     client = clientOf(keys.ann);
   });
 
@@ -235,6 +239,20 @@ describe("tools of a response", () => {
         ask("weather", { input: [{ type: "item_reference", id }] }),
         (error) => error instanceof BadRequestError && error.param === "input.0.id",
       );
+  });
+
+  test("references of one input are counted as the items that they name", async () => {
+    const item = (await ask("wordy")).output.find(({ type }) => type === "message");
+    const bytes = Buffer.byteLength(JSON.stringify(item));
+    const reference = { type: "item_reference" as const, id: item?.id ?? "" };
+    const fits = Math.floor((4 * 1024 * 1024) / (bytes + JSON.stringify(reference).length + 1)) - 1;
+    const input = (count: number) => [{ role: "user" as const, content: "go" }, ...Array(count).fill(reference)];
+
+    const most = await ask("recalls", { input: input(fits) });
+    const more = [input(fits + 2), input(9_000)].map((many) => ask("recalls", { input: many }));
+
+    assert.equal(most.output_text, `saw ${fits + 1}`);
+    for (const asked of more) await assert.rejects(asked, (error) => error instanceof APIError && error.status === 413);
   });
 
   test("a response is answered as often as somebody likes, each time where its calls are open", async () => {

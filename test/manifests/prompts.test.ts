@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { SvcError } from "../../bus/errors.ts";
-import { expandBody, expansionCharsMax, isCommandName, splitArguments } from "../../manifests/prompts.ts";
+import { ExpandedSize, expandedBytesMax } from "../../bus/expanded-size.ts";
+import {
+  expandBody,
+  expandCommands,
+  expandTemplate,
+  expansionCharsMax,
+  isCommandName,
+  splitArguments,
+} from "../../manifests/prompts.ts";
 
 test("places are expanded, everything else stays as it is written", () => {
   const args = ["one", "two", "", "$1 ${1:-x} $@"];
@@ -67,6 +75,20 @@ test("an expansion is bounded", () => {
     () => expandBody(`${body}.`, [fits]),
     (error) => error instanceof SvcError && error.code === "payload_too_large",
   );
+});
+
+test("expansions of one request share a bound with its body, counted in bytes", () => {
+  const prompt = { name: "echo", body: "$@", description: "", argument_hint: "", command: true };
+  const prompts = new Map([["echo", prompt]]);
+  const commands = (...texts: string[]) => texts.map((text) => ({ role: "user", content: `/echo ${text}` }));
+  const isTooLarge = (error: unknown) => error instanceof SvcError && error.code === "payload_too_large";
+  const size = new ExpandedSize(expandedBytesMax - 6);
+
+  expandCommands(prompts, commands("ab", "é"), size);
+
+  assert.equal(size.bytes, expandedBytesMax - 2);
+  assert.throws(() => expandCommands(prompts, commands("é", "x"), size), isTooLarge);
+  assert.throws(() => expandTemplate(prompts, "echo", ["x"], size), isTooLarge);
 });
 
 test("arguments are split as a POSIX shell splits them", () => {

@@ -14,6 +14,7 @@ const prompts = [
   { name: "pair", body: "1=<$1> 2=<$2>" },
   { name: "all", body: "All: $@" },
   { name: "echo", body: "$1" },
+  { name: "tenfold", body: "$@".repeat(10) },
   { name: "two words", body: "Template of $1 and ${2:-nobody}." },
 ];
 const guidance = { calculator: "Calculate with it.", "todo_*": "Keep the list short.", "nothing-*": "Never shown." };
@@ -111,6 +112,18 @@ describe("prompts", () => {
     assert.equal(json.messages[0].content, "Say hello to Ann.");
     assert.equal(history.messages[0].content, "Say hello to Ann.");
     assert.ok(!(await server.get("/chat/sessions/expanded")).text.includes("/greet"));
+  });
+
+  test("CHAT-011 a request whose commands expand beyond 4 MiB is refused before anything is appended", async () => {
+    const command = { role: "user", content: `/tenfold ${"x".repeat(90_000)}` };
+    const ask = (count: number, thread_id: string) =>
+      server.post("/chat", { manifest: "commands", messages: Array(count).fill(command), thread_id });
+    const most = await ask(4, "expands-within");
+    const more = await ask(5, "expands-beyond");
+
+    assert.equal(most.status, 200, most.text.slice(0, 200));
+    assert.deepEqual([more.status, more.json], [413, { error: "payload_too_large" }]);
+    assert.deepEqual((await server.get("/chat/history/expands-beyond")).json.events, []);
   });
 
   test("CHAT-012 expansion is the same on POST /chat, POST /chat/stream and POST /v1/chat/completions", async () => {

@@ -1,5 +1,6 @@
 import { fiberSuffix } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { ExpandedSize } from "../../../bus/expanded-size.ts";
 import type { ClientMessage, SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { expandCommands, expandTemplate } from "../../../manifests/prompts.ts";
@@ -40,11 +41,12 @@ export interface Intake {
 /**
  * The entries of a turn's messages and template, slash commands expanded. Messages that answer one of the calls which are being closed
  * are `answers`, and then nothing else need be said; nor beside results of calls that the messages themselves have. Refuses with invalid_request, unknown_prompt,
- * empty_prompt, too_many_commands and messages_or_template_required.
+ * empty_prompt, too_many_commands, payload_too_large and messages_or_template_required.
  */
 export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: readonly ToolOutcome[] = []): Intake {
   const dropped = new Set<string>();
-  const messages = expandCommands(agent.prompts, turn.messages as (ClientMessage & { content: unknown })[]);
+  const size = new ExpandedSize(turn.bytes ?? 0);
+  const messages = expandCommands(agent.prompts, turn.messages as (ClientMessage & { content: unknown })[], size);
   const places = answersTo(closing, messages);
   const answers = new Map<string, string>();
   for (const [id, at] of places ?? []) {
@@ -57,7 +59,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
     ? takePaired(messages, turn, agent, dropped, results)
     : messages.flatMap((message, index) => takeMessage(message, index, turn, dropped));
   if (turn.template !== null)
-    entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args), null, turn));
+    entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args, size), null, turn));
   const lastUser = entries.findLast((entry) => entry.role === "user");
   // A result of a call is what its model waits for: so clients go on that keep their history themselves.
   if (!lastUser && answers.size + results.size === 0) throw nothingToAnswer(messages, [...dropped]);
