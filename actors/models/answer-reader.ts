@@ -2,6 +2,8 @@
 export interface AnswerReader<Reply> {
   /** All text so far that has been told. */
   readonly text: string;
+  /** Characters of the answer so far: text, thoughts and calls, but nothing that only keeps the connection open. */
+  readonly heardLength: number;
   /** Whether an answer may come as an event stream; else every answer is one document. */
   readonly isStreamed: boolean;
   /** Of an answer that is one document. */

@@ -19,6 +19,13 @@ const pausesMax = 8;
 /** How a model is told to think: with a budget, as models until 4.5; by itself, as those since; or not at all, for it does or cannot. */
 type ThinkingMode = "budget" | "adaptive" | "untold";
 
+/**
+ * The refusal of a request in which the model is told to think, and its last step of calls begins without a thought
+ * (https://github.com/pydantic/pydantic-ai/issues/2075). The step may be another model's, or of a turn that did not think. No later turn
+ * could mend that, so that the model answers this one without thinking, as the refusal advises.
+ */
+const lacksThought = /must start with a thinking block|expected `?thinking`? or `?redacted_thinking/i;
+
 /** What a model takes. */
 interface Taken {
   readonly temperature: boolean;
@@ -50,6 +57,8 @@ class AnthropicCall implements WireCall<ModelReply> {
   #takes: Taken;
   /** The model whose thoughts are sent, "" when none are. */
   #by: string;
+  /** Set when the conversation does not let the model think now. */
+  #isThoughtless = false;
   #pauses = 0;
   /** Output that the answer has come to before it was paused. */
   #spent = 0;
@@ -88,6 +97,10 @@ class AnthropicCall implements WireCall<ModelReply> {
     // Somebody else's proof, or one of an account that is not this one's.
     if (/signature/i.test(failure.message) && this.#by !== "" && hasThoughts(shown, this.#by)) {
       this.#by = "";
+      return true;
+    }
+    if (lacksThought.test(failure.message) && this.#thinking().isOn) {
+      this.#isThoughtless = true;
       return true;
     }
     const fewer = withoutRefused(this.#takes, this.#request, failure.message);
@@ -132,7 +145,7 @@ class AnthropicCall implements WireCall<ModelReply> {
     const unbudgeted = this.#bound(0);
     if (thinking === null) return { maxTokens: unbudgeted, fields: "", effort: "", isOn: false };
     // A model that thinks cannot be made to call a tool, and what the caller says of its tools goes before how hard to think.
-    if (thinking.level === "off" || isForced(this.#request.choice)) {
+    if (thinking.level === "off" || this.#isThoughtless || isForced(this.#request.choice)) {
       // With a budget it thinks only when it is told to.
       const fields = mode === "adaptive" ? ',"thinking":{"type":"disabled"}' : "";
       return { maxTokens: unbudgeted, fields, effort: "", isOn: false };

@@ -1,5 +1,7 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
-import { ChunkError, count, errorText, stopReasonOf } from "./chunk.ts";
+import { ArgumentText } from "./argument-text.ts";
+import { toolName } from "./call-drafts.ts";
+import { ChunkError, count, errorText, MalformedAnswer, stopReasonOf } from "./chunk.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelEvents, ModelReply, RequestedCall, SignedThought } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
@@ -63,7 +65,7 @@ interface Block {
   textTo: number;
   thoughtTo: number;
   /** Arguments of a call, as far as they have come. */
-  json: string;
+  readonly json: ArgumentText;
   signature: string;
   isOpen: boolean;
 }
@@ -118,7 +120,8 @@ export class AnthropicReader extends EventStream {
   }
 
   protected override take(payload: string): void {
-    const event = parseEvent(payload) as MessageEvent;
+    const event = parseEvent(payload) as MessageEvent | null;
+    if (event === null) return;
     switch (event.type) {
       case "content_block_delta":
         this.#takeDelta(event, payload);
@@ -151,6 +154,7 @@ export class AnthropicReader extends EventStream {
 
   protected override reply(): ModelReply {
     if (!this.#done && this.#stop === null) throw new ChunkError("the stream ended before the answer did");
+    if (this.#stop === null && this.#blocks.length === 0) throw new ChunkError("the answer is empty");
     this.#finish();
     const stop_reason = this.#stopReason();
     const thoughts = this.#thoughts();
@@ -180,7 +184,7 @@ export class AnthropicReader extends EventStream {
       const piece = delta.partial_json ?? delta.signature;
       if (block === undefined || typeof piece !== "string") return;
       if (piece === delta.partial_json) {
-        block.json += piece;
+        block.json.add(piece);
         this.wroteCalls(piece.length);
       } else {
         block.signature += piece;
@@ -191,7 +195,7 @@ export class AnthropicReader extends EventStream {
 
   #begin(index: unknown, began: ContentBlock | null | undefined): void {
     if (typeof began !== "object" || began === null) return;
-    if (this.#blocks.length >= blocksMax) throw new ChunkError("the answer has too many parts");
+    if (this.#blocks.length >= blocksMax) throw new MalformedAnswer("the answer has too many parts");
     const [textFrom, thoughtFrom] = [this.saidLength, this.thoughtLength];
     const block: Block = {
       began,
@@ -200,7 +204,7 @@ export class AnthropicReader extends EventStream {
       callsBefore: this.#calls,
       textTo: textFrom,
       thoughtTo: thoughtFrom,
-      json: "",
+      json: new ArgumentText(),
       signature: textOf(began.signature),
       isOpen: true,
     };
@@ -294,14 +298,15 @@ export class AnthropicReader extends EventStream {
         ? []
         : [JSON.stringify({ type: "thinking", thinking: this.#thoughtOf(block), signature })];
     }
-    return [JSON.stringify(json === "" ? began : { ...began, input: parsed(json) })];
+    const words = json.whole();
+    return [JSON.stringify(words === "" ? began : { ...began, input: parsed(words) })];
   }
 }
 
 function callOf({ began, json }: Block): RequestedCall[] {
   if (began.type !== "tool_use") return [];
-  const words = json === "" ? JSON.stringify(began.input ?? {}) : json;
-  return [{ id: soundText(textOf(began.id)), name: soundText(textOf(began.name)), arguments: words }];
+  const words = json.whole() || JSON.stringify(began.input ?? {});
+  return [{ id: soundText(textOf(began.id)), name: toolName(textOf(began.name)), arguments: words }];
 }
 
 /** Whether there is nothing in a delta but its type and one content. */

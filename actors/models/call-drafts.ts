@@ -1,4 +1,5 @@
-import { type CallPart, ChunkError } from "./chunk.ts";
+import { ArgumentText } from "./argument-text.ts";
+import { type CallPart, MalformedAnswer } from "./chunk.ts";
 import type { RequestedCall } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
 
@@ -11,7 +12,7 @@ interface CallDraft {
   readonly index: number;
   id: string;
   name: string;
-  arguments: string;
+  readonly arguments: ArgumentText;
   /** Whether they end as those of a whole call do. To ask them themselves makes one text of all their pieces each time. */
   mayBeWhole: boolean;
 }
@@ -27,7 +28,7 @@ export class CallDrafts {
     return this.#drafts.length;
   }
 
-  /** Takes one piece and answers how many characters it added. Throws ChunkError. */
+  /** Takes one piece and answers how many characters it added. Throws MalformedAnswer. */
   take(part: CallPart): number {
     if (typeof part !== "object" || part === null) return 0;
     const id = text(part.id);
@@ -38,7 +39,7 @@ export class CallDrafts {
     if (id !== "") draft.id = id;
     // A name comes once, in pieces at some providers; others repeat it whole with every piece of the arguments.
     if (name !== draft.name) draft.name += name;
-    draft.arguments += words;
+    draft.arguments.add(words);
     if (words !== "") draft.mayBeWhole = words.endsWith("}");
     return Math.max(0, draft.id.length + draft.name.length - before) + words.length;
   }
@@ -49,7 +50,11 @@ export class CallDrafts {
       this.#drafts
         .toSorted((a, b) => a.index - b.index)
         // The arguments stay as they are, so that a tool can refuse what is no text.
-        .map(({ id, name, arguments: words }) => ({ id: soundText(id), name: soundText(name), arguments: words }))
+        .map(({ id, name, arguments: words }) => ({
+          id: soundText(id),
+          name: toolName(name),
+          arguments: words.whole(),
+        }))
     );
   }
 
@@ -62,12 +67,12 @@ export class CallDrafts {
       (id !== "" && open.id !== "" && id !== open.id) ||
       (id === "" && this.#isBehind(open, name, words));
     if (!another && (numbered || id !== "" || name === "")) return open;
-    if (this.#drafts.length >= callsMax) throw new ChunkError("the answer asks for too many tool calls");
+    if (this.#drafts.length >= callsMax) throw new MalformedAnswer("the answer asks for too many tool calls");
     const draft: CallDraft = {
       index: numbered ? index : this.#drafts.length,
       id: "",
       name: "",
-      arguments: "",
+      arguments: new ArgumentText(),
       mayBeWhole: false,
     };
     this.#drafts.push(draft);
@@ -80,13 +85,22 @@ export class CallDrafts {
     if (name === "" || open.name === "" || (name === open.name && !words.startsWith("{"))) return false;
     if (!open.mayBeWhole || this.#looks >= looksMax) return false;
     try {
-      JSON.parse(open.arguments);
+      JSON.parse(open.arguments.joined);
       return true;
     } catch {
       this.#looks++;
       return false;
     }
   }
+}
+
+/**
+ * A tool's name as the model meant it. Servers of gpt-oss leave the model's next control token behind it
+ * (https://github.com/ollama/ollama/issues/11704).
+ */
+export function toolName(name: string): string {
+  const end = name.indexOf("<|");
+  return soundText(end > 0 ? name.slice(0, end).trimEnd() : name);
 }
 
 /** Some servers send the arguments themselves, and not their text. */

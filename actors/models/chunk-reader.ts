@@ -5,8 +5,10 @@ import {
   type Chunk,
   ChunkError,
   type ContentPart,
+  type Delta,
   errorStatus,
   errorText,
+  isFailedReason,
   stopReasonOf,
   tokenCount,
 } from "./chunk.ts";
@@ -28,20 +30,28 @@ export class ChunkReader extends EventStream {
       this.over();
       return;
     }
-    const chunk = parseEvent(payload) as Chunk;
-    if (chunk.error !== undefined && chunk.error !== null)
-      throw new ChunkError(errorText(chunk.error), errorStatus(chunk.error));
+    const chunk = parseEvent(payload) as Chunk | null;
+    if (chunk === null) return;
+    if (isError(chunk.error)) throw new ChunkError(errorText(chunk.error), errorStatus(chunk.error));
     if (typeof chunk.usage === "object" && chunk.usage !== null) this.#usage = tokenCount(chunk.usage);
     const choice = Array.isArray(chunk.choices) ? (chunk.choices[0] as Choice | null | undefined) : undefined;
     if (typeof choice !== "object" || choice === null) return;
-    if (typeof choice.finish_reason === "string" && choice.finish_reason !== "") this.#finish = choice.finish_reason;
     const delta = choice.delta ?? choice.message;
-    if (typeof delta !== "object" || delta === null) return;
+    if (typeof delta === "object" && delta !== null) this.#takeDelta(choice, delta, payload, Boolean(chunk.usage));
+    // What the choice said before it failed is told first.
+    if (isError(choice.error)) throw new ChunkError(errorText(choice.error), errorStatus(choice.error));
+    const { finish_reason } = choice;
+    if (typeof finish_reason !== "string" || finish_reason === "") return;
+    if (isFailedReason(finish_reason)) throw new ChunkError(`the provider ended the answer with "${finish_reason}"`);
+    this.#finish = finish_reason;
+  }
+
+  #takeDelta(choice: Choice, delta: Delta, payload: string, hasUsage: boolean): void {
     const reasoning = delta.reasoning_content ?? delta.reasoning;
     if (typeof reasoning === "string" && reasoning !== "") this.think(reasoning);
     if (typeof delta.content === "string" && delta.content !== "") {
       this.say(delta.content);
-      if (this.isLearning() && !chunk.usage && saysOnlyContent(choice))
+      if (this.isLearning() && !hasUsage && saysOnlyContent(choice))
         this.learn(payload, '"content"', delta.content, false);
     } else if (Array.isArray(delta.content)) {
       for (const part of delta.content) this.#takePart(part);
@@ -59,6 +69,7 @@ export class ChunkReader extends EventStream {
 
   protected override reply(): ModelReply {
     if (!this.#done && this.#finish === null) throw new ChunkError("the stream ended before the answer did");
+    if (this.#finish === null && this.heardLength === 0) throw new ChunkError("the answer is empty");
     const stop_reason = this.#isRefused ? "refusal" : stopReasonOf(this.#finish, this.#calls.size > 0);
     return {
       text: this.text,
@@ -78,6 +89,10 @@ export class ChunkReader extends EventStream {
         if (typeof thought?.text === "string" && thought.text !== "") this.think(thought.text);
     }
   }
+}
+
+function isError(error: unknown): boolean {
+  return error !== undefined && error !== null;
 }
 
 function saysOnlyContent({ delta, finish_reason }: Choice): boolean {

@@ -16,9 +16,12 @@ export interface Choice {
   /** In the place of `delta` where the answer is not streamed. */
   readonly message?: Delta;
   readonly finish_reason?: string | null;
+  /** Of a provider behind a gateway that failed: https://openrouter.ai/docs/api/errors. */
+  readonly error?: unknown;
 }
 
-interface Delta {
+/** What a choice adds to its answer. */
+export interface Delta {
   /** A list of parts at providers that stream their thinking among the content. */
   readonly content?: string | readonly ContentPart[] | null;
   readonly reasoning_content?: string | null;
@@ -64,13 +67,26 @@ export class ChunkError extends Error {
   }
 }
 
-/** What a provider's `finish_reason` means; its own names are kept where they are ours too. */
+/** The answer is none of the protocol. The same request would be answered like this again, and be paid for again. */
+export class MalformedAnswer extends ChunkError {}
+
+/** The answer has brought no text, thought or call for too long. The provider may still be at work. */
+export class SilentAnswer extends ChunkError {}
+
+/**
+ * Meanings of a provider's `finish_reason`, in lower case: Gemini's own names are in upper case and some gateways pass them on
+ * (https://ai.google.dev/api/generate-content#FinishReason). `model_length` is Mistral's (https://docs.mistral.ai/api/),
+ * `sensitive` and `model_context_window_exceeded` are Zhipu's (https://docs.z.ai/api-reference/llm/chat-completion).
+ */
 const stopReasons: ReadonlyMap<string, StopReason> = new Map([
   ["stop", "end_turn"],
   ["length", "max_tokens"],
+  ["model_length", "max_tokens"],
+  ["model_context_window_exceeded", "max_tokens"],
   ["tool_calls", "tool_use"],
   ["function_call", "tool_use"],
   ["content_filter", "refusal"],
+  ["sensitive", "refusal"],
   ["end_turn", "end_turn"],
   ["tool_use", "tool_use"],
   ["max_tokens", "max_tokens"],
@@ -79,11 +95,25 @@ const stopReasons: ReadonlyMap<string, StopReason> = new Map([
   ["refusal", "refusal"],
 ]);
 
+/**
+ * Values of `finish_reason` that say that the provider failed while it answered with 200: OpenRouter and Mistral
+ * (https://openrouter.ai/docs/api/errors, https://docs.mistral.ai/api/), DeepSeek
+ * (https://api-docs.deepseek.com/api/create-chat-completion), Zhipu (https://docs.z.ai/api-reference/llm/chat-completion), vLLM
+ * (https://github.com/vllm-project/vllm/issues/57082).
+ */
+const failedReasons: ReadonlySet<string> = new Set(["error", "insufficient_system_resource", "network_error", "abort"]);
+
+/** True if the provider says with this `finish_reason` that it failed. */
+export function isFailedReason(finish: string): boolean {
+  return failedReasons.has(finish.toLowerCase());
+}
+
 /** Why the model stopped; `finish` is null when it did not say. */
 export function stopReasonOf(finish: string | null, hasCalls: boolean): StopReason {
-  const reason = finish === null ? "unknown" : (stopReasons.get(finish) ?? "unknown");
-  // Some providers say "stop" beside tool calls.
-  return hasCalls && reason === "end_turn" ? "tool_use" : reason;
+  const reason = finish === null ? "unknown" : (stopReasons.get(finish.toLowerCase()) ?? "unknown");
+  // Some providers say "stop" beside tool calls, others "tool_calls" without one.
+  if (hasCalls && reason === "end_turn") return "tool_use";
+  return !hasCalls && reason === "tool_use" ? "end_turn" : reason;
 }
 
 /**
@@ -125,8 +155,8 @@ export function errorText(error: unknown): string {
 export function errorStatus(error: unknown): number {
   if (typeof error !== "object" || error === null) return 0;
   const { code, status } = error as { code?: unknown; status?: unknown };
-  const given = [status, code].find((value) => typeof value === "number" && value >= 400 && value <= 599);
-  return (given as number | undefined) ?? 0;
+  // Some write it as text.
+  return [status, code].map(Number).find((value) => value >= 400 && value <= 599) ?? 0;
 }
 
 /** The words in the body of an answer that is an error; empty when there are none that a person could use. */

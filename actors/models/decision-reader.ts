@@ -1,5 +1,5 @@
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
-import { ChunkError, errorStatus, errorText } from "./chunk.ts";
+import { ChunkError, errorStatus, errorText, MalformedAnswer } from "./chunk.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelReply } from "./provider.ts";
 
@@ -22,7 +22,8 @@ export class DecisionReader extends EventStream {
   #usage: TokenCount | null = null;
 
   protected override take(payload: string): void {
-    const body = parseEvent(payload) as Envelope;
+    const body = parseEvent(payload) as Envelope | null;
+    if (body === null) return;
     const said = typeof body.result === "object" && body.result !== null ? (body.result as Envelope) : body;
     const refused = body.error ?? (body.success === false ? (body.errors?.[0] ?? true) : null);
     if (refused !== null && refused !== undefined) throw new ChunkError(errorText(refused), errorStatus(refused));
@@ -33,7 +34,7 @@ export class DecisionReader extends EventStream {
   }
 
   protected override reply(): ModelReply {
-    if (!this.#isRead) throw new ChunkError("there is no answer");
+    if (!this.#isRead) throw new MalformedAnswer("there is no answer");
     const text = this.#answer === null ? "" : JSON.stringify(this.#answer);
     return { text, reasoning: "", tool_calls: [], stop_reason: "end_turn", usage: this.#usage };
   }

@@ -1,5 +1,5 @@
 import type { AnswerReader } from "./answer-reader.ts";
-import { ChunkError, type ChunkUsage, count, errorStatus, errorText } from "./chunk.ts";
+import { ChunkError, type ChunkUsage, count, errorStatus, errorText, MalformedAnswer } from "./chunk.ts";
 import { dimensionsMax, type EmbeddingReply, type EmbeddingRequest, floatBytes } from "./embedder.ts";
 
 /** A call asks for no more than a third of it. */
@@ -19,6 +19,7 @@ export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
   readonly text = "";
   readonly isStreamed = false;
   readonly isOver = false;
+  readonly heardLength = 0;
   readonly documentBytesMax = documentBytesMax;
   readonly #request: EmbeddingRequest;
 
@@ -27,7 +28,7 @@ export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
   }
 
   push(): never {
-    throw new ChunkError("vectors do not come as a stream");
+    throw new MalformedAnswer("vectors do not come as a stream");
   }
 
   end(): never {
@@ -39,12 +40,12 @@ export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
     if (error !== undefined && error !== null) throw new ChunkError(errorText(error), errorStatus(error));
     const { inputs } = this.#request;
     if (!Array.isArray(data) || data.length !== inputs.length)
-      throw new ChunkError(`the answer has not one vector for each of the ${inputs.length} inputs`);
+      throw new MalformedAnswer(`the answer has not one vector for each of the ${inputs.length} inputs`);
     const vectors = this.#inOrder(data);
     const dimensions = vectors[0]?.length ?? 0;
     const all = new Uint8Array(inputs.length * dimensions * floatBytes);
     for (const [at, vector] of vectors.entries()) {
-      if (vector.length !== dimensions) throw new ChunkError("the vectors of the answer are not of one length");
+      if (vector.length !== dimensions) throw new MalformedAnswer("the vectors of the answer are not of one length");
       writeFloats(all, at * dimensions * floatBytes, vector);
     }
     const isBinary = typeof (data[0] as { embedding: unknown }).embedding === "string";
@@ -55,11 +56,11 @@ export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
   #inOrder(data: readonly unknown[]): Float32Array[] {
     const vectors: Float32Array[] = new Array(data.length);
     for (const [place, item] of data.entries()) {
-      if (typeof item !== "object" || item === null) throw new ChunkError("a vector of the answer is none");
+      if (typeof item !== "object" || item === null) throw new MalformedAnswer("a vector of the answer is none");
       const { index = place, embedding } = item as { index?: unknown; embedding?: unknown };
       if (typeof index !== "number" || !Number.isInteger(index) || index < 0 || index >= data.length)
-        throw new ChunkError("a vector of the answer belongs to no input");
-      if (vectors[index] !== undefined) throw new ChunkError("two vectors of the answer belong to one input");
+        throw new MalformedAnswer("a vector of the answer belongs to no input");
+      if (vectors[index] !== undefined) throw new MalformedAnswer("two vectors of the answer belong to one input");
       vectors[index] = this.#vectorOf(embedding);
     }
     return vectors;
@@ -69,11 +70,11 @@ export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
     const vector = typeof embedding === "string" ? fromBase64(embedding) : fromDigits(embedding);
     const { dimensions } = this.#request;
     if (vector.length === 0 || vector.length > dimensionsMax)
-      throw new ChunkError(`a vector of the answer has not 1 to ${dimensionsMax} dimensions`);
+      throw new MalformedAnswer(`a vector of the answer has not 1 to ${dimensionsMax} dimensions`);
     if (dimensions !== null && vector.length !== dimensions)
-      throw new ChunkError(`a vector of the answer has ${vector.length} dimensions, not ${dimensions}`);
+      throw new MalformedAnswer(`a vector of the answer has ${vector.length} dimensions, not ${dimensions}`);
     // Also what is too large for 32 bits.
-    if (!areFinite(vector)) throw new ChunkError("a vector of the answer has what is no number in it");
+    if (!areFinite(vector)) throw new MalformedAnswer("a vector of the answer has what is no number in it");
     return vector;
   }
 }
@@ -83,29 +84,29 @@ function parse(body: string): EmbeddingDocument {
   try {
     document = JSON.parse(body);
   } catch {
-    throw new ChunkError("the answer is not JSON");
+    throw new MalformedAnswer("the answer is not JSON");
   }
-  if (typeof document !== "object" || document === null) throw new ChunkError("the answer is not an object");
+  if (typeof document !== "object" || document === null) throw new MalformedAnswer("the answer is not an object");
   return document;
 }
 
 function fromBase64(text: string): Float32Array {
   // Bytes beyond the largest vector are not even read.
   if (text.length > 2 * dimensionsMax * floatBytes || !base64.test(text))
-    throw new ChunkError("a vector of the answer is not base64");
+    throw new MalformedAnswer("a vector of the answer is not base64");
   const bytes = Buffer.from(text, "base64");
-  if (bytes.length % floatBytes !== 0) throw new ChunkError("a vector of the answer is cut off");
+  if (bytes.length % floatBytes !== 0) throw new MalformedAnswer("a vector of the answer is cut off");
   const vector = new Float32Array(bytes.length / floatBytes);
   for (let at = 0; at < vector.length; at++) vector[at] = bytes.readFloatLE(at * floatBytes);
   return vector;
 }
 
 function fromDigits(embedding: unknown): Float32Array {
-  if (!Array.isArray(embedding)) throw new ChunkError("a vector of the answer is no list of numbers");
+  if (!Array.isArray(embedding)) throw new MalformedAnswer("a vector of the answer is no list of numbers");
   const vector = new Float32Array(embedding.length);
   for (let at = 0; at < vector.length; at++) {
     const value: unknown = embedding[at];
-    if (typeof value !== "number") throw new ChunkError("a vector of the answer is no list of numbers");
+    if (typeof value !== "number") throw new MalformedAnswer("a vector of the answer is no list of numbers");
     vector[at] = value;
   }
   return vector;

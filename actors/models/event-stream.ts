@@ -1,6 +1,7 @@
 import { isAscii } from "node:buffer";
 import type { AnswerReader } from "./answer-reader.ts";
-import { ChunkError } from "./chunk.ts";
+import { isJson } from "./argument-text.ts";
+import { MalformedAnswer } from "./chunk.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
 import { SoundPieces } from "./sound-text.ts";
 
@@ -121,6 +122,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
 
   /** Takes a body that is one JSON document, and was not streamed. Throws ChunkError. */
   whole(body: string): ModelReply {
+    if (!/^\s*[[{]/.test(body) && !isJson(body)) throw notJson();
     this.push(Buffer.from(`data: ${body.replaceAll(/[\r\n]/g, " ")}\n\n`));
     return this.end();
   }
@@ -128,6 +130,11 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   /** What was said so far, by its length: also what was not passed on yet. */
   protected get saidLength(): number {
     return this.#text.length + this.#soundSaid.held + this.#said.length;
+  }
+
+  /** What was heard of the answer so far: text, thoughts, calls and what the provider wants back. Characters. */
+  get heardLength(): number {
+    return this.saidLength + this.thoughtLength + this.#callsLength + this.#called + this.#keptLength;
   }
 
   /** What was thought so far, by its length. */
@@ -229,7 +236,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   /** However small the pieces of a line are, each byte is copied a few times only. */
   #keep(rest: Buffer): void {
     const bytes = this.#carryBytes + rest.length;
-    if (bytes > eventMax) throw new ChunkError("a line of the stream is too long");
+    if (bytes > eventMax) throw new MalformedAnswer("a line of the stream is too long");
     if (bytes > this.#carry.length) {
       const grown = Buffer.allocUnsafe(Math.max(carryBytesMin, 2 * bytes));
       this.#carry.copy(grown, 0, 0, this.#carryBytes);
@@ -313,7 +320,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
 
   #hold(payload: string): void {
     this.#dataLength += payload.length + lineOverhead;
-    if (this.#dataLength > eventMax) throw new ChunkError("an event of the stream is too long");
+    if (this.#dataLength > eventMax) throw new MalformedAnswer("an event of the stream is too long");
     this.#data.push(payload);
   }
 
@@ -360,7 +367,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   /** Refuses an answer that does not end. */
   #bound(): void {
     const length = this.#text.length + this.#reasoning.length + this.#callsLength + this.#called + this.#keptLength;
-    if (length > answerMax) throw new ChunkError("the answer is too long");
+    if (length > answerMax) throw new MalformedAnswer("the answer is too long");
   }
 }
 
@@ -377,14 +384,22 @@ function paddedEnd(text: string, quote: number, brackets: string): number {
   return text.slice(quote, end).replaceAll(" ", "") === brackets ? end : -1;
 }
 
-/** An event as an object. Throws ChunkError. */
-export function parseEvent(payload: string): object {
+function notJson(): MalformedAnswer {
+  return new MalformedAnswer("a line of the stream is not JSON");
+}
+
+/**
+ * The object of an event, also alone in a list, as Google sends errors. Null for `null`, a word or a number, which say nothing: gateways
+ * keep connections open with them (https://github.com/anomalyco/opencode/issues/50314). Throws MalformedAnswer for half an object.
+ */
+export function parseEvent(payload: string): object | null {
   let event: unknown;
   try {
     event = JSON.parse(payload);
   } catch {
-    throw new ChunkError("a line of the stream is not JSON");
+    if (!/^\s*[[{]/.test(payload)) return null;
+    throw notJson();
   }
-  if (event === null || typeof event !== "object") throw new ChunkError("a line of the stream is not an object");
-  return event;
+  const item: unknown = Array.isArray(event) && event.length === 1 ? event[0] : event;
+  return typeof item === "object" ? item : null;
 }

@@ -3,7 +3,7 @@ import { SvcError } from "../../bus/errors.ts";
 import type { ResponseControl, ResponseHandler } from "../../governance/egress/connection.ts";
 import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import type { AnswerReader } from "./answer-reader.ts";
-import { ChunkError } from "./chunk.ts";
+import { MalformedAnswer, SilentAnswer } from "./chunk.ts";
 import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
 import { ModelFailure } from "./provider.ts";
 
@@ -11,6 +11,14 @@ import { ModelFailure } from "./provider.ts";
 const errorBytesMax = 64 * 1024;
 /** How long an answer whose last word has come may take to end, so that its connection can be used again. */
 const endMs = 1_000;
+/** The longest silence between two pieces of the answer, as a multiple of the longest between two bytes. */
+const silencesMax = 5;
+
+const blanks: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n"));
+/** What JSON begins with here, and what pages of HTML do, which are no stream either. */
+const documentBytes: ReadonlySet<number> = new Set(Buffer.from("{[<"));
+/** What a line of an event stream begins with: data, event, id, retry, a comment. */
+const lineBytes: ReadonlySet<number> = new Set(Buffer.from("deir:"));
 
 interface CallContext<Reply> {
   readonly env: Env;
@@ -36,9 +44,16 @@ export class HttpCall<Reply> implements ResponseHandler {
   #paused = false;
   #status = 0;
   #retryAfterMs: number | null = null;
+  /** How the body is read; `unknown` until its first byte. */
+  #form: "unknown" | "stream" | "document" = "unknown";
+  /** Whether its type says, or leaves open, that it is an event stream. */
+  #isTypedStream = true;
   /** Collects a body that is not an event stream. */
   #whole: Buffer[] | null = null;
   #wholeBytes = 0;
+  /** When the answer was last heard, in monotonic milliseconds, and how much of it by then. */
+  #heardAt = 0;
+  #heardLength = 0;
   /** Runs while the end of an answer is waited for that has said its last word. */
   #ending: Timer | null = null;
 
@@ -63,6 +78,8 @@ export class HttpCall<Reply> implements ResponseHandler {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
+    // Nobody listened: that was no silence.
+    this.#heardAt = this.#context.env.monotonic();
     this.#controller?.resume();
   }
 
@@ -74,6 +91,7 @@ export class HttpCall<Reply> implements ResponseHandler {
 
   onRequestStart(controller: ResponseControl): void {
     this.#controller = controller;
+    this.#heardAt = this.#context.env.monotonic();
     if (this.#settled) controller.abort();
     else if (this.#paused) controller.pause();
   }
@@ -81,25 +99,24 @@ export class HttpCall<Reply> implements ResponseHandler {
   onResponseStart(head: ResponseHead): void {
     this.#status = head.status;
     this.#retryAfterMs = retryAfterMs(head, this.#context.env.now());
+    this.#form = "unknown";
     const type = head.header("content-type") ?? "";
-    const isDocument = !this.#reader.isStreamed || (type !== "" && !type.includes("text/event-stream"));
-    if (head.status !== 200 || isDocument) this.#whole = [];
+    this.#isTypedStream = type === "" || type.includes("text/event-stream");
+    if (head.status !== 200 || !this.#reader.isStreamed) this.#beginDocument();
+    if (head.status !== 200) return;
+    const coding = head.header("content-encoding")?.toLowerCase() ?? "identity";
+    // Nobody has asked for one: no request names Accept-Encoding.
+    if (coding !== "identity") this.#break(new MalformedAnswer(`the answer has the content-encoding ${coding}`));
   }
 
   onResponseData(chunk: Buffer): void {
     if (this.#settled) return;
-    if (this.#whole !== null) {
-      this.#collect(this.#whole, chunk);
-      return;
-    }
-    try {
-      this.#reader.push(chunk);
-    } catch (error) {
-      this.#break(error);
-      return;
-    }
+    if (this.#form === "unknown") this.#sniff(chunk);
+    if (this.#whole !== null) this.#collect(this.#whole, chunk);
+    else if (this.#form === "stream" && !this.#push(chunk)) return;
+    if (!this.#settled) this.#listen();
     // Nearly always the end comes with the last word.
-    if (this.#reader.isOver) this.#context.env.soon(() => this.#awaitEnd());
+    if (this.#whole === null && this.#reader.isOver) this.#context.env.soon(() => this.#awaitEnd());
   }
 
   onResponseEnd(): void {
@@ -117,6 +134,45 @@ export class HttpCall<Reply> implements ResponseHandler {
     // Everything has been said: how the connection ends does not matter.
     if (this.#reader.isOver) this.#finish();
     else this.#break(error);
+  }
+
+  /** An event stream or one JSON document: providers and gateways name either type for either (decision 210), the first byte tells. */
+  #sniff(chunk: Buffer): void {
+    const first = chunk.find((byte) => !blanks.has(byte));
+    if (first === undefined) return;
+    const isStream = this.#isTypedStream ? !documentBytes.has(first) : lineBytes.has(first);
+    if (isStream) this.#form = "stream";
+    else this.#beginDocument();
+  }
+
+  #beginDocument(): void {
+    this.#form = "document";
+    this.#whole = [];
+  }
+
+  /** False if that has ended the call. */
+  #push(chunk: Buffer): boolean {
+    try {
+      this.#reader.push(chunk);
+      return true;
+    } catch (error) {
+      this.#break(error);
+      return false;
+    }
+  }
+
+  /** Ends a call whose provider keeps the connection open, and says nothing (decision 211). */
+  #listen(): void {
+    const { env, timeoutMs } = this.#context;
+    const now = env.monotonic();
+    const { heardLength } = this.#reader;
+    if (heardLength !== this.#heardLength) {
+      this.#heardLength = heardLength;
+      this.#heardAt = now;
+    } else if (now - this.#heardAt > silencesMax * timeoutMs) {
+      const seconds = (silencesMax * timeoutMs) / 1000;
+      this.#break(new SilentAnswer(`the answer has said nothing for ${seconds} seconds`));
+    }
   }
 
   #awaitEnd(): void {
@@ -150,7 +206,7 @@ export class HttpCall<Reply> implements ResponseHandler {
   #collect(whole: Buffer[], chunk: Buffer): void {
     this.#wholeBytes += chunk.length;
     if (this.#status === 200 && this.#wholeBytes > this.#reader.documentBytesMax)
-      this.#break(new ChunkError("the answer is too long"));
+      this.#break(new MalformedAnswer("the answer is too long"));
     else if (this.#status !== 200 && this.#wholeBytes > errorBytesMax) this.#fail(this.#refusal());
     else whole.push(Buffer.from(chunk));
   }

@@ -1,6 +1,6 @@
 import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
 import type { ResponseHead } from "../../governance/egress/response-head.ts";
-import { ChunkError, refusalText } from "./chunk.ts";
+import { ChunkError, MalformedAnswer, refusalText, SilentAnswer } from "./chunk.ts";
 import { isFiltered } from "./content-filter.ts";
 import { isOverflow } from "./overflow.ts";
 import { ModelFailure } from "./provider.ts";
@@ -50,21 +50,28 @@ export function brokenCall(
   discretion: Discretion,
 ): ModelFailure {
   const kind = egressFailure(error);
-  const readTimedOut = kind === "silent_head" || kind === "silent_body";
+  const readTimedOut = kind === "silent_head" || kind === "silent_body" || error instanceof SilentAnswer;
   const stated = error instanceof ChunkError ? error.status : 0;
   const { message, told } = presentable(breakText(error, kind, timeoutMs), discretion);
   return new ModelFailure(message, {
     ...answer,
     told,
     status: stated || answer.status,
-    // A read that timed out is not made again: the provider may still be working on it.
-    retryable: stated > 0 ? isRetryableStatus(stated) : !readTimedOut && kind !== "unsendable" && kind !== "blocked",
+    retryable: stated > 0 ? isRetryableStatus(stated) : !readTimedOut && mayPass(error, kind),
     unsendable: kind === "unsendable",
     timedOut: readTimedOut || kind === "no_connection",
     overflow: error instanceof ChunkError && isOverflow(stated || 400, error.message),
     filtered: error instanceof ChunkError && isFiltered(stated || 400, error.message),
     cause: error,
   });
+}
+
+/**
+ * True if the same request may be answered when it is sent again. After a read that timed out the provider may still be at work, and an
+ * answer that breaks its protocol would be paid for again.
+ */
+function mayPass(error: unknown, kind: EgressFailure): boolean {
+  return !(error instanceof MalformedAnswer) && !["unsendable", "blocked", "malformed"].includes(kind);
 }
 
 /** Retry-After in either of its forms (RFC 9110, 10.2.3), and the finer one that OpenAI sends. Milliseconds, null without one. */

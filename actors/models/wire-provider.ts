@@ -16,7 +16,7 @@ export interface WireConfig {
   readonly apiKey: Looked | null;
   /** Names, in lower case, and values beside those of the protocol. */
   readonly headers?: readonly (readonly [string, Looked])[];
-  /** The longest silence that is borne: before the first byte and between two. */
+  /** The longest silence that is borne: before the answer's head is complete, and then between two bytes. */
   readonly timeoutMs: number;
   /** Hides secrets in what the provider says. */
   readonly mask: SecretMask;

@@ -92,7 +92,7 @@ export class Connection implements Member {
   #exchange: Exchange | null = null;
   #isOpen = false;
   #isClosed = false;
-  /** When something was heard, or sent. */
+  /** When the request was sent, or its answer heard. What comes before the head is complete does not count. */
   #heardAt = 0;
   /** Looks whether the silence is too long; due at `#lookAt`, and set anew only when it is due. */
   #look: Timer | null = null;
@@ -184,9 +184,10 @@ export class Connection implements Member {
       this.#close(null);
       return true;
     }
-    this.#heardAt = this.#env.monotonic();
     try {
       const taken = this.#reader.push(readBuffer.subarray(0, length));
+      // A head that drips, and interim answers without end, would hold the request for ever.
+      if (!this.#reader.isBeforeHead) this.#heardAt = this.#env.monotonic();
       // The handler may have ended it.
       if (this.#exchange === exchange && this.#reader.isOver) this.#answered(exchange, taken === length);
     } catch (error) {

@@ -7,7 +7,7 @@ export interface EgressRequest {
   /** Names and values in turn. */
   readonly headers: readonly string[];
   readonly body: string | null;
-  /** The longest silence that is borne: before the first byte and between two. */
+  /** The longest silence that is borne: before the answer's head is complete, and then between two bytes. */
   readonly silenceMs: number;
 }
 

@@ -51,6 +51,13 @@ const refusals = {
     type: "error",
     error: { type: "invalid_request_error", message: "prompt is too long: 250000 tokens > 200000 maximum" },
   }),
+  "together-over": jsonScript(422, {
+    error: {
+      message:
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1024. Given: 2048 `inputs` tokens and 16 `max_new_tokens`",
+      type: "invalid_request_error",
+    },
+  }),
   "too-large": jsonScript(413, { error: { message: "Request Entity Too Large" } }),
 };
 

@@ -303,15 +303,15 @@ describe("models over HTTP", () => {
     }
   });
 
-  test("a 500 and what is no answer of a model are tried three times, and told at last", async () => {
-    for (const [model, words] of [
-      ["mock-status-500", "status 500: The mock answers 500."],
-      ["mock-not-json", "a line of the stream is not JSON"],
+  test("a 500 is tried three times, a malformed answer once, and both are told at last", async () => {
+    for (const [model, tries, words] of [
+      ["mock-status-500", 3, "status 500: The mock answers 500."],
+      ["mock-not-json", 1, "a line of the stream is not JSON"],
     ] as const) {
       const from = mock.requests.length;
       const { failure } = await stream("agent", { model });
 
-      assert.deepEqual(asked(from), Array(3).fill(model));
+      assert.deepEqual(asked(from), Array(tries).fill(model));
       assert.equal(failure, `model provider failed: ${words}`);
     }
   });

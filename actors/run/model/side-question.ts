@@ -2,6 +2,7 @@ import { checkAnswer } from "../../../governance/answer-problem.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
+import { correctionWords } from "../../models/answer-words.ts";
 import { ModelFailure } from "../../models/provider.ts";
 import type { RunScope } from "../scope/scope.ts";
 import { LimitReached } from "./metered-call.ts";
@@ -51,10 +52,9 @@ export async function askAside<V>(scope: RunScope, asked: SideQuestion): Promise
       "a question of a pattern was not answered in its form",
     );
     if (tries >= triesMax) return { kind: "unusable" };
-    const problem = `That is not the form that was asked for: ${checked.problem}. Answer again with the JSON object alone.`;
     messages.push(
       contextMessage({ role: "assistant", content: outcome.text.slice(0, givenMax) || "(nothing)" }),
-      contextMessage({ role: "user", content: problem }),
+      contextMessage({ role: "user", content: correctionWords(checked.problem, asked.answer) }),
     );
   }
 }

@@ -1,4 +1,5 @@
 import { lazily } from "../../../bus/lazily.ts";
+import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
@@ -132,11 +133,11 @@ async function carryOut(scope: RunScope, tools: ToolRunner, progress: Progress):
     marks: { subtask: number },
     answer: (reply) => ({ kind: "reply" as const, reply }),
   });
-  const isOutOfSteps = end.kind === "finished" && end.stop_reason === "max_turns";
-  if (end.kind !== "reply" && !isOutOfSteps) return end;
+  const undone = end.kind === "finished" ? undoneReasons[end.stop_reason] : undefined;
+  if (end.kind !== "reply" && undone === undefined) return end;
   const said = end.kind === "reply" ? end.reply : null;
   const ok = said !== null && !isFailure(said);
-  const result = said?.text ?? `not done within ${executor_recursion_limit} steps`;
+  const result = said?.text ?? undone?.(executor_recursion_limit) ?? "";
   const done: Done = { title: subtask.title, ok, result: result.slice(0, resultMax) };
   const entries: JournalEntry[] = [];
   if (said !== null) {
@@ -150,6 +151,12 @@ async function carryOut(scope: RunScope, tools: ToolRunner, progress: Progress):
   progress.done.push(done);
   return null;
 }
+
+/** Ends of an executor that are not those of the turn. */
+const undoneReasons: Partial<Record<StopReason, (steps: number) => string>> = {
+  max_turns: (steps) => `not done within ${steps} steps`,
+  max_tokens: () => "not done: the answer was cut off by its length",
+};
 
 /** An executor that cannot do its subtask says so as it was told to; one that is cut off or refused has not done it either. */
 function isFailure({ text, isRefused, stop_reason }: ReleasedReply): boolean {

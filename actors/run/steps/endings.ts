@@ -78,6 +78,11 @@ export function outOfSteps(reply: ReleasedReply): Finished {
   };
 }
 
+/** The output limit has cut the model off in the middle of its calls, and they were not run. */
+export function cutShort(reply: ReleasedReply): Finished {
+  return { ...outOfSteps(reply), stop_reason: "max_tokens" };
+}
+
 /** The model has answered, and not as it has to. Nothing of it was shown. */
 export function misfit(scope: RunScope, reply: ReleasedReply, problem: string): Finished {
   const { deps, plan } = scope;

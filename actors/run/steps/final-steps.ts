@@ -1,4 +1,5 @@
 import { checkAnswer } from "../../../governance/answer-problem.ts";
+import { correctionWords } from "../../models/answer-words.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
 import { noteEntry } from "../plan/notes.ts";
@@ -30,7 +31,7 @@ export async function heldSteps(scope: RunScope, tools: ToolRunner, steps: Final
     const wrong = problem;
     const end = await runSteps(scope, tools, {
       ...steps,
-      nudge: (step) => (wrong === null ? steps.nudge(step) : correction(wrong)),
+      nudge: (step) => (wrong === null ? steps.nudge(step) : correction(scope, wrong)),
       answer: (reply): HeldReply => ({ kind: "reply", reply }),
     });
     if (end.kind !== "reply") return end;
@@ -73,6 +74,6 @@ function fit(scope: RunScope, reply: ReleasedReply): ReleasedReply | string {
   return checked.ok ? { ...reply, text: checked.json } : checked.problem;
 }
 
-function correction(problem: string): string {
-  return `Your last answer was not taken: ${problem}. Give it again as one JSON object that fits the schema, with nothing around it.`;
+function correction({ answerSchema }: RunScope, problem: string): string | null {
+  return answerSchema === null ? null : correctionWords(problem, answerSchema);
 }

@@ -1,3 +1,4 @@
+import { isJson } from "../../models/argument-text.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { branchStep } from "../compaction/branch-step.ts";
 import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
@@ -13,7 +14,7 @@ import {
   stopped,
   suspended,
 } from "./endings.ts";
-import { leaveTools, runTools } from "./step-tools.ts";
+import { leaveCut, leaveTools, runTools } from "./step-tools.ts";
 import { takeInputs } from "./taken-inputs.ts";
 
 // What every pattern is made of: steps. A step is a model call, and the tools that it asks for.
@@ -62,7 +63,11 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     if (scope.voice === "held") tellReply(scope, reply);
     const calls = tools.identify(reply.tool_calls);
     const isLast = step >= steps.limit;
-    const entry = assistantEntry(scope, reply, calls, { ...steps.marks, ...(isLast && { truncated: true }) });
+    const isCut = isCutOff(reply);
+    const entry = assistantEntry(scope, reply, calls, {
+      ...steps.marks,
+      ...((isLast || isCut) && { truncated: true }),
+    });
     scope.remember([assistantMessage(reply, calls, entry)]);
     // It goes into the log with what its calls begin with.
     const replied = scope.journal.hold([entry], scope.billing()).then((at) => {
@@ -76,6 +81,7 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
       wait: null,
       replied,
     }));
+    if (isCut) return leaveCut(scope, tools, pending, reply);
     // The calls of the last step are not run, and the log says so (decision 35).
     const ending = isLast
       ? await leaveTools(scope, tools, pending, "the run is out of steps")
@@ -83,6 +89,17 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     if (ending !== null) return ending;
     if (isLast) return outOfSteps(reply);
   }
+}
+
+/**
+ * Whether the output limit has cut off the calls themselves. Asked again, the model would run into the same limit (decision 210). A call
+ * without arguments may be whole unless it is the last.
+ */
+function isCutOff({ stop_reason, tool_calls }: ReleasedReply): boolean {
+  if (stop_reason !== "max_tokens") return false;
+  return tool_calls.some(
+    ({ arguments: words }, at) => !isJson(words) && (words !== "" || at === tool_calls.length - 1),
+  );
 }
 
 /** A model call that has not come to a reply. */

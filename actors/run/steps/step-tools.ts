@@ -2,10 +2,11 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import { inCallOrder } from "../../log/branch.ts";
 import { type ToolOutcome, toolMessage } from "../../log/tool-outcome.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
+import type { ReleasedReply } from "../model/held-reply.ts";
 import type { PendingCall } from "../plan/plan.ts";
 import { isOfRequest } from "../plan/request-tools.ts";
 import type { RunScope } from "../scope/scope.ts";
-import { type Ending, type Finished, stopped, suspended } from "./endings.ts";
+import { cutShort, type Ending, type Finished, stopped, suspended } from "./endings.ts";
 
 /**
  * Runs the calls of a step as far as they go. Their results stand in the order of the calls. Null when the run goes on. Of calls that
@@ -38,6 +39,18 @@ export async function leaveTools(
   const left = others.map(({ call }) => call);
   if (left.length > 0) remember(scope, await tools.leave(left, why));
   return clients.length === 0 ? null : runGroup(scope, tools, clients);
+}
+
+/** Leaves all calls of an answer that was cut off in the middle of them, also those that a client would make, and ends the turn. */
+export async function leaveCut(
+  scope: RunScope,
+  tools: ToolRunner,
+  pending: readonly PendingCall[],
+  reply: ReleasedReply,
+): Promise<Finished> {
+  const left = pending.map(({ call }) => call);
+  remember(scope, await tools.leave(left, "the answer was cut off by its length"));
+  return cutShort(reply);
 }
 
 function parted({ plan: { agent } }: RunScope, pending: readonly PendingCall[]) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ChunkError } from "../../../actors/models/chunk.ts";
+import { ChunkError, MalformedAnswer } from "../../../actors/models/chunk.ts";
 import { ChunkReader } from "../../../actors/models/chunk-reader.ts";
 import { listen } from "./support.ts";
 
@@ -264,25 +264,79 @@ test("content in parts is text and thinking", () => {
 for (const [finish, reason] of [
   ["stop", "end_turn"],
   ["end_turn", "end_turn"],
-  ["tool_calls", "tool_use"],
-  ["function_call", "tool_use"],
-  ["tool_use", "tool_use"],
+  ["tool_calls", "end_turn"],
+  ["function_call", "end_turn"],
+  ["tool_use", "end_turn"],
   ["length", "max_tokens"],
   ["max_tokens", "max_tokens"],
+  ["MAX_TOKENS", "max_tokens"],
+  ["model_length", "max_tokens"],
+  ["model_context_window_exceeded", "max_tokens"],
   ["stop_sequence", "stop_sequence"],
   ["pause_turn", "pause_turn"],
   ["content_filter", "refusal"],
+  ["sensitive", "refusal"],
   ["refusal", "refusal"],
   ["something else", "unknown"],
   ["constructor", "unknown"],
   ["__proto__", "unknown"],
 ] as const) {
-  test(`STREAM-047 the provider's finish reason ${finish} is the stop reason ${reason}`, () => {
+  test(`STREAM-047 the provider's finish reason ${finish} without a call is the stop reason ${reason}`, () => {
     const { reply } = read(choice({ content: "a" }), choice({}, finish), done);
 
     assert.equal(reply.stop_reason, reason);
   });
 }
+
+for (const finish of ["tool_calls", "function_call", "tool_use", "stop"]) {
+  test(`STREAM-047 the provider's finish reason ${finish} behind a call is the stop reason tool_use`, () => {
+    const called = choice({ tool_calls: [{ index: 0, id: "c1", function: { name: "f", arguments: "{}" } }] });
+
+    assert.equal(read(called, choice({}, finish), done).reply.stop_reason, "tool_use");
+  });
+}
+
+for (const [name, last, message, status] of [
+  ["error", choice({}, "error"), /ended the answer with "error"/, 0],
+  ["ERROR", choice({}, "ERROR"), /ended the answer with "ERROR"/, 0],
+  ["insufficient_system_resource", choice({}, "insufficient_system_resource"), /insufficient_system_resource/, 0],
+  ["network_error", choice({}, "network_error"), /network_error/, 0],
+  ["abort", choice({}, "abort"), /abort/, 0],
+  [
+    "an error object in the choice",
+    event({
+      choices: [{ index: 0, delta: { content: "" }, finish_reason: "error", error: { code: 502, message: "Down." } }],
+    }),
+    /^Down\.$/,
+    502,
+  ],
+  ["an error object in a list", event([{ error: { code: "503", message: "Full." } }]), /^Full\.$/, 503],
+] as const) {
+  test(`an answer that ends with ${name} has failed, and keeps what was said`, () => {
+    const { failure, partial } = readBroken(choice({ content: "Hello" }), last, done);
+
+    assert.ok(failure instanceof ChunkError && !(failure instanceof MalformedAnswer), String(failure));
+    assert.match(failure.message, message);
+    assert.deepEqual([failure.status, partial], [status, "Hello"]);
+  });
+}
+
+for (const [name, body] of [
+  ["[DONE] alone", ""],
+  ["a role and [DONE]", choice({ role: "assistant", content: "" })],
+  ["usage and [DONE]", event({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 0, total_tokens: 7 } })],
+] as const) {
+  test(`an answer of ${name} has failed`, () => {
+    assert.match(String(readBroken(body, done).failure), /the answer is empty/);
+  });
+}
+
+test("an answer without words that says why it ended is an answer", () => {
+  assert.deepEqual(
+    [read(choice({}, "stop"), done).reply.text, read(choice({}, "stop"), done).reply.stop_reason],
+    ["", "end_turn"],
+  );
+});
 
 test("STREAM-047 what OpenAI's models say in the place of an answer is the answer, and a refusal", () => {
   const { reply, listener } = read(
@@ -399,8 +453,47 @@ test("an event that is not JSON breaks the stream, and what was said before it i
   assert.equal(listener.text, "Hello");
 });
 
-test("an event that is a number breaks the stream", () => {
-  assert.match(String(readBroken("data: 7\n\n").failure), /is not an object/);
+test("an event whose data is no object says nothing", () => {
+  const padding = ["null", '"ping"', "ping", "7", "true", "OPENROUTER PROCESSING", ""];
+  const noise = padding.map((data) => `event: ping\ndata: ${data}\n\n`);
+
+  const { reply } = read(...noise.map((one, at) => one + choice({ content: String(at) })), choice({}, "stop"), done);
+
+  assert.equal(reply.text, "0123456");
+});
+
+for (const [name, pieces, whole] of [
+  ["repeated", ['{"a":1}', '{"a":1}', '{"a":1}'], '{"a":1}'],
+  ["cumulative", ['{"a', '{"a":', '{"a":1}'], '{"a":1}'],
+  ["sent in pieces and then whole", ['{"a"', ":1}", '{"a":1}'], '{"a":1}'],
+  ["empty first", ["{}", '{"a":1}'], '{"a":1}'],
+  ["corrected", ['{"a":1}', '{"a":2}'], '{"a":2}'],
+  ["in pieces of which the last is an object", ['{"a":', '{"b":1}', "}"], '{"a":{"b":1}}'],
+  ["in pieces that are cut off behind an object", ['{"a":[', "{}"], '{"a":[{}'],
+  ["cut off", ['{"a":', '"b'], '{"a":"b'],
+  ["one text", ['"x"'], '"x"'],
+] as const) {
+  test(`the arguments of a call that are ${name} are read as ${whole}`, () => {
+    const events = pieces.map((words) =>
+      choice({ tool_calls: [{ index: 0, id: "c1", function: { name: "f", arguments: words } }] }),
+    );
+
+    assert.deepEqual(read(...events, choice({}, "tool_calls"), done).reply.tool_calls, [
+      { id: "c1", name: "f", arguments: whole },
+    ]);
+  });
+}
+
+test("the name of a tool ends at a control token of the model", () => {
+  const names = ["calculator<|channel|>commentary", "calculator <|constrain|>json", "<|channel|>analysis", "a<b"];
+  const calls = names.map((name, index) => ({ index, id: `c${index}`, function: { name, arguments: "{}" } }));
+
+  const { reply } = read(choice({ tool_calls: calls }), choice({}, "tool_calls"), done);
+
+  assert.deepEqual(
+    reply.tool_calls.map(({ name }) => name),
+    ["calculator", "calculator", "<|channel|>analysis", "a<b"],
+  );
 });
 
 test("a stream that is cut inside a line is broken", () => {

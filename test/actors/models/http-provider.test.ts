@@ -24,8 +24,8 @@ before(async () => {
 });
 after(() => mock.close());
 
-function providerOf(more: Partial<HttpProviderConfig> = {}): ModelProvider {
-  const config: HttpProviderConfig = {
+function configOf(more: Partial<HttpProviderConfig> = {}): HttpProviderConfig {
+  return {
     name: "mock",
     baseUrl: mock.url,
     apiKey,
@@ -35,7 +35,10 @@ function providerOf(more: Partial<HttpProviderConfig> = {}): ModelProvider {
     mask: new SecretMask([apiKey]),
     ...more,
   };
-  return httpProvider(config, stillEnv().env, new Egress("operator"));
+}
+
+function providerOf(more: Partial<HttpProviderConfig> = {}): ModelProvider {
+  return httpProvider(configOf(more), stillEnv().env, new Egress("operator"));
 }
 
 async function ask(model: string, facts: Parameters<typeof requestTo>[1] = {}, of = provider) {
@@ -318,8 +321,6 @@ for (const [model, message, partial] of [
   ["mock-reset", "the connection was lost", "Hello"],
   ["mock-reset-before-head", "the connection was lost", ""],
   ["mock-error-in-stream", "The mock broke.", "Hello"],
-  ["mock-wrong-type", "a line of the stream is not JSON", ""],
-  ["mock-not-json", "a line of the stream is not JSON", ""],
 ] as const) {
   test(`${model}: a broken answer is a failure that may pass, with what was said`, async () => {
     const failed = await failureOf(model);
@@ -330,12 +331,95 @@ for (const [model, message, partial] of [
   });
 }
 
+const said = 'data: {"choices":[{"delta":{"content":"Hello"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+const whole = JSON.stringify({ choices: [{ message: { content: "Hello" }, finish_reason: "stop" }] });
+
+for (const [name, script, message] of [
+  ["a page of HTML", "mock-wrong-type", "a line of the stream is not JSON"],
+  ["half a document", "mock-not-json", "a line of the stream is not JSON"],
+  ["half an event", { steps: [{ send: "data: {broken\n\n" }] }, "a line of the stream is not JSON"],
+  [
+    "gzip that nobody asked for",
+    { headers: { "content-encoding": "gzip" }, steps: [{ send: said }] },
+    /content-encoding gzip/,
+  ],
+  ["two lengths", { headers: { "content-length": "7" }, steps: [{ send: said }] }, /^the answer is not HTTP/],
+  [
+    "a head of 20 KB",
+    { headers: { "x-long": "x".repeat(20_000) }, steps: [{ send: said }] },
+    /^the answer is not HTTP/,
+  ],
+] as const) {
+  test(`an answer with ${name} is not asked for again`, async () => {
+    const model = typeof script === "string" ? script : `form-${name}`;
+    if (typeof script !== "string") mock.answer(model, script);
+
+    const failed = await failureOf(model);
+
+    if (typeof message === "string") assert.equal(failed.message, message);
+    else assert.match(failed.message, message);
+    assert.deepEqual([failed.retryable, failed.timedOut, failed.partial], [false, false, ""]);
+  });
+}
+
+for (const [name, headers, body] of [
+  ["an event stream that is called JSON", { "content-type": "application/json" }, said],
+  ["an event stream that is called text", { "content-type": "text/plain" }, `: hello\n\n${said}`],
+  ["an event stream that is called HTML", { "content-type": "text/html" }, `\n\n${said}`],
+  ["an event stream of no type", { "content-type": "" }, said],
+  ["a document that is called an event stream", { "content-type": "text/event-stream" }, whole],
+  ["a document of no type", { "content-type": "" }, `\n ${whole}`],
+  ["a document that is called text", { "content-type": "text/plain" }, whole],
+] as const) {
+  test(`${name} is read for what it is`, async () => {
+    mock.answer(name, { headers, steps: [{ send: body }] });
+
+    const { reply } = await ask(name);
+
+    assert.deepEqual([reply.text, reply.stop_reason], ["Hello", "end_turn"]);
+  });
+}
+
+for (const [name, endless] of [
+  ["comments", ": OPENROUTER PROCESSING\n\n"],
+  ["pings", "event: ping\ndata: {}\n\n"],
+  ["empty deltas", 'data: {"choices":[{"delta":{"content":"","tool_calls":[]}}]}\n\n'],
+  ["blanks of a document", " "],
+] as const) {
+  test(`an answer of ${name} that does not end is given up as silent`, async () => {
+    const headers = { "content-type": name.endsWith("document") ? "application/json" : "text/event-stream" };
+    const send = name.endsWith("document") ? "{" : ": hello\n\n";
+    mock.answer(name, { headers, steps: [{ send }, { endless, gapMs: 5, bytesMax: 64 * 1024 * 1024 }] });
+
+    const failed = await failureOf(
+      name,
+      {},
+      httpProvider(configOf({ timeoutMs: 40 }), systemEnv(), new Egress("operator")),
+    );
+
+    assert.equal(failed.message, "the answer has said nothing for 0.2 seconds");
+    assert.deepEqual([failed.timedOut, failed.retryable], [true, false]);
+    assert.equal(await lastRequest().ended, "gone");
+  });
+}
+
+test("an answer that says something now and then is not silent, however long it takes", async () => {
+  const word = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
+  const beats = Array.from({ length: 20 }, () => [...Array(4).fill(": wait\n\n"), word]).flat();
+  mock.answer("slow", { steps: [{ paced: [...beats, said], gapMs: 8 }] });
+
+  const listener = listen();
+  const patient = httpProvider(configOf({ timeoutMs: 100 }), systemEnv(), new Egress("operator"));
+  const reply = await patient.start(requestTo("slow"), listener.events).reply;
+
+  assert.equal(reply.text, `${"a".repeat(20)}Hello`);
+});
+
 for (const [name, step] of [
   ["is lost", { cut: "reset" }],
   ["stays open", { hold: "forever" }],
 ] as const)
   test(`an answer whose last word has come is whole, also when its connection ${name} then`, async () => {
-    const said = 'data: {"choices":[{"delta":{"content":"Hello"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
     mock.answer("ended", { steps: [{ send: said }, { waitMs: 20 }, step] });
 
     const { reply } = await ask("ended");

@@ -344,6 +344,25 @@ describe("a connection", () => {
       await gone(server.sockets[0]);
     });
 
+  for (const [name, piece] of [
+    ["sends interim answers without end", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"],
+    ["drips its head", "x"],
+  ] as const)
+    test(`that ${name} is given up as silent_head`, async () => {
+      const drip = async (socket: Socket): Promise<void> => {
+        if (piece === "x") socket.write("HTTP/1.1 200 OK\r\nx-drops: ");
+        for (let sent = 0; !socket.destroyed && sent < 2_000; sent++) {
+          socket.write(piece);
+          await sleep(5);
+        }
+      };
+      const server = await serve((socket) => void drip(socket));
+
+      await assert.rejects(send(open(), server.url, { silenceMs: 60 }), { failure: "silent_head" });
+
+      await gone(server.sockets[0]);
+    });
+
   test("is not silent while it says something, and the silence of one request is not that of the next", async () => {
     const answer = async (socket: Socket, request: string): Promise<void> => {
       if (request.includes("/slow")) await sleep(150);

@@ -17,4 +17,24 @@ export const anthropicCases: readonly FamilyCase[] = [
       assert.deepEqual(final, { role: "assistant", content: "It is 42." });
     },
   },
+  {
+    title: "a turn behind a call without a thought is answered without thinking",
+    async run({ anthropic, chat, server, thread }) {
+      const model = "claude-sonnet-5";
+      const call = { id: "toolu_1", name: "calculator", input: { expression: "6*7" } };
+      anthropic.facts(model, { thinking: "budget" });
+      anthropic.answer(model, { parts: [{ call }] }, { parts: [{ text: "It is 42." }] });
+
+      await chat("What is 6 * 7?", { manifest: "claude-one-step" });
+      await server.post("/chat/thinking", { thread_id: thread, thinking_level: "medium" });
+      const second = await chat("And?");
+      const third = await chat("Sure?");
+
+      const refused = anthropic.refused.splice(0).map(({ words }) => words);
+      const thinking = anthropic.requests.slice(-2).map(({ body }) => Object(body.thinking).type);
+      assert.deepEqual([second.final?.content, third.final?.content], ["It is 42.", "It is 42."]);
+      assert.match(refused.at(-1) ?? "", /must start with a thinking block/);
+      assert.deepEqual(thinking, [undefined, "enabled"]);
+    },
+  },
 ];

@@ -26,7 +26,18 @@ const table: Readonly<Record<string, { readonly route: string; readonly cases: r
 };
 
 /** Manifests beside those of the routes. */
-const manifests: Readonly<Record<string, object>> = {};
+const manifests: Readonly<Record<string, object>> = {
+  "gpt-or-gemini": { model: { id: "gpt", fallbacks: ["gemini"] } },
+  "claude-one-step": { model: { id: "claude" }, tools: ["calculator"], recursion_limit: 1 },
+  "local-schema": { model: { id: "llama-cpp" }, output_schema: answerOf("n", "integer") },
+  "local-router": { model: { id: "llama-cpp" }, pattern: "router", sub_agents: ["ollama", "llama-cpp"] },
+  "local-planner": { model: { id: "llama-cpp" }, pattern: "plan_execute" },
+  "local-judge": { model: { id: "ollama" }, pattern: "reflect", reflect: { verifier_model: "llama-cpp" } },
+};
+
+function answerOf(name: string, type: string) {
+  return { type: "object", properties: { [name]: { type } }, required: [name] };
+}
 
 describe("families of providers", () => {
   const atEnd = cleanup();

@@ -13,4 +13,14 @@ export const geminiCases: readonly FamilyCase[] = [
       assert.deepEqual(final, { role: "assistant", content: "It is 42." });
     },
   },
+  {
+    title: "an answer that ends with MAX_TOKENS has the stop reason max_tokens",
+    async run({ model, chat }) {
+      model.says({ text: "Hel", finishReason: "MAX_TOKENS" });
+
+      const { final, stop_reason } = await chat("Hello");
+
+      assert.deepEqual([final?.content, stop_reason], ["Hel", "max_tokens"]);
+    },
+  },
 ];

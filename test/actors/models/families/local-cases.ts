@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { calls } from "../../../support/chat.ts";
+import { calls, chunk } from "../../../support/chat.ts";
 import type { FamilyCase } from "../../../support/families/talk.ts";
 
 export const localCases: readonly FamilyCase[] = [
@@ -13,4 +13,48 @@ export const localCases: readonly FamilyCase[] = [
       assert.deepEqual(final, { role: "assistant", content: "It is 42." });
     },
   },
+  {
+    title: "a control token behind a tool's name and repeated arguments are read as the call that they mean",
+    route: "llama-cpp",
+    async run({ model, chat }) {
+      const name = "calculator<|channel|>commentary";
+      const whole = '{"expression":"6*7"}';
+      const piece = (words: string) =>
+        chunk({ tool_calls: [{ index: 0, id: "c1", function: { name, arguments: words } }] }, null);
+      const pieces = [whole.slice(0, 5), whole.slice(0, 12), whole].map(piece);
+      model.says({ steps: [{ send: pieces.join("") + chunk({}, "tool_calls") }] }, { text: "It is 42." });
+
+      const { final } = await chat("What is 6 * 7?");
+
+      assert.equal(final?.content, "It is 42.");
+      assert.deepEqual(model.requests.at(-1)?.messages.at(-1)?.content, "42");
+    },
+  },
+  ...(
+    [
+      ["an output_schema", "local-schema", '{"n":7}', []],
+      ["a router", "local-router", '{"agent":"ollama"}', []],
+      ["a planner", "local-planner", '{"subtasks":[]}', [{ text: "Planned." }]],
+      ["a verifier", "local-judge", '{"score":1,"feedback":""}', []],
+    ] as const
+  ).map(
+    ([what, manifest, fits, then]): FamilyCase => ({
+      title: `${what} is told its schema in words on the second try when the server ignores response_format`,
+      route: "llama-cpp",
+      async run({ model, other, chat }) {
+        other("ollama").says({ text: "Hello." });
+        model.says({ text: "I would say seven." }, { text: fits }, ...then);
+
+        const { final } = await chat("Which?", { manifest });
+
+        const [first, second] = model.requests.slice(0, 2).map(({ messages, response_format }) => ({
+          words: JSON.stringify(messages),
+          schema: JSON.stringify((response_format as { json_schema: { schema: object } }).json_schema.schema),
+        }));
+        const quoted = JSON.stringify(String(second?.schema)).slice(1, -1);
+        assert.equal(typeof final?.content, "string");
+        assert.deepEqual([first?.words.includes(quoted), second?.words.includes(quoted)], [false, true]);
+      },
+    }),
+  ),
 ];

@@ -13,4 +13,14 @@ export const mistralCases: readonly FamilyCase[] = [
       assert.deepEqual(final, { role: "assistant", content: "It is 42." });
     },
   },
+  {
+    title: "an answer that fills the model's window has the stop reason max_tokens",
+    async run({ model, chat }) {
+      model.says({ text: "Hel", finishReason: "model_length" });
+
+      const { final, stop_reason } = await chat("Hello");
+
+      assert.deepEqual([final?.content, stop_reason], ["Hel", "max_tokens"]);
+    },
+  },
 ];

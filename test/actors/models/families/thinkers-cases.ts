@@ -13,4 +13,14 @@ export const thinkersCases: readonly FamilyCase[] = [
       assert.deepEqual(final, { role: "assistant", content: "It is 42." });
     },
   },
+  {
+    title: "an answer that ends for want of resources is asked for again",
+    async run({ model, chat }) {
+      model.says({ text: [], finishReason: "insufficient_system_resource" }, { text: "Hello." });
+
+      const { final } = await chat("Hello");
+
+      assert.deepEqual([final?.content, model.requests.length], ["Hello.", 2]);
+    },
+  },
 ];
