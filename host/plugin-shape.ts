@@ -106,6 +106,7 @@ const route = object({
   tag: text,
   access,
   unlimited: flag,
+  anyHost: flag,
   anonymous: is(
     "false, as only what is said to an agent is for callers without credentials",
     (value) => value === false,

@@ -76,7 +76,10 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   async function admit(exchange: Exchange, found: Found): Promise<Admitted | Reply> {
     const { head } = exchange;
     if (settings.hstsMaxAgeSeconds > 0 && isTls(head, settings)) exchange.extraHeaders.push(hsts());
-    for (const [name, value] of origins.check(head)) exchange.extraHeaders.push([name, value]);
+    const anyHost = found.kind === "route" && found.route.anyHost;
+    if (anyHost) origins.checkHostForm(head);
+    else origins.checkHost(head);
+    for (const [name, value] of origins.checkOrigin(head)) exchange.extraHeaders.push([name, value]);
     if (head.fault !== null) throw head.fault;
     if (origins.isPreflight(head))
       return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders };
@@ -85,6 +88,8 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     checkDeclaredLength(head.headers["content-length"], bytesMax);
     const { isPublic, unlimited } = gate(found, head.path);
     const identity = isPublic ? null : await identify(exchange);
+    // A route with credentials accepts any Host only with a valid one: in mode none, a rebound name could read it.
+    if (anyHost && identity !== null && !hasCredential(identity)) origins.checkHost(head);
     if (!unlimited) await limiter.take(caller(exchange, identity));
     const isAnonymous = anonymous !== null && identity?.reason === unauthorizedReasons.missing && isForAnonymous(found);
     // By the address first, so that one of them alone does not use up what all of them have.
@@ -200,6 +205,11 @@ function challenge(found: Found, { head }: Exchange, error: unknown): Reply | nu
   if (found.kind !== "route" || found.route.challenge === null) return null;
   const isRefused = error instanceof SvcError && error.code === "unauthorized";
   return isRefused && wantsPage(head.headers.accept) ? found.route.challenge() : null;
+}
+
+/** True if the caller proved who it is; in mode none nobody does. */
+function hasCredential({ principal }: Identity): boolean {
+  return principal !== null && principal.scheme !== "none";
 }
 
 /** Whether what was found is for callers without credentials; another method of its path is not. */

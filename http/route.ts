@@ -35,6 +35,11 @@ export interface Route {
   readonly access: Access;
   /** Not counted against the rate limit: probes. */
   readonly unlimited: boolean;
+  /**
+   * True for routes that load balancers and scrapers call by a pod's address: the Host header may name any host. With access other
+   * than `public`, only for a caller with a valid credential.
+   */
+  readonly anyHost: boolean;
   /** Whether callers without credentials reach it, where SVC_ANONYMOUS_TENANT names their tenant; the handler holds them to its rules. */
   readonly anonymous: boolean;
   /** Null for what drives no conversation. */
@@ -120,6 +125,7 @@ interface RouteDeclaration<
   readonly tag: string;
   readonly access: Access;
   readonly unlimited?: boolean;
+  readonly anyHost?: boolean;
   readonly anonymous?: boolean;
   readonly drives?: Drives;
   /** Texts under the names that the path has for them, where it is left out. */
@@ -161,6 +167,7 @@ export function route<
     tag: declaration.tag,
     access: declaration.access,
     unlimited: declaration.unlimited ?? false,
+    anyHost: declaration.anyHost ?? false,
     anonymous: declaration.anonymous ?? false,
     drives,
     params: declaration.params ?? paramsOf(declaration.path),

@@ -11,7 +11,7 @@ const corsHeaders =
   "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, X-Api-Key, X-Request-Id, X-Svc-Lease-Token";
 const exposedHeaders = "ETag, Idempotent-Replayed, Retry-After, X-Request-Id, X-Svc-Thread-Id";
 
-/** Judges Host and Origin, and says which headers the answer needs for the browser that asked. */
+/** Checks Host and Origin, and returns the headers that a browser needs in the answer. */
 export class OriginGuard {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
@@ -21,11 +21,20 @@ export class OriginGuard {
     this.#origins = new Set(settings.corsOrigins);
   }
 
-  /** Headers for the answer. Refuses with host_not_allowed and origin_not_allowed. */
-  check(head: RequestHead): readonly (readonly [string, string])[] {
+  /** Refuses a Host header that SVC_ALLOWED_HOSTS does not list with host_not_allowed. */
+  checkHost({ headers: { host = "" } }: RequestHead): void {
+    const name = hostName(host);
+    if (!this.#hosts.has(name)) throw new SvcError("host_not_allowed", { message: strangerText(name) });
+  }
+
+  /** Refuses a Host header that is no host and port with host_not_allowed; any name passes. */
+  checkHostForm({ headers: { host = "" } }: RequestHead): void {
+    if (hostName(host) === "") throw new SvcError("host_not_allowed", { message: strangerText("") });
+  }
+
+  /** Returns headers for the answer. Refuses a page of another origin with origin_not_allowed. */
+  checkOrigin(head: RequestHead): readonly (readonly [string, string])[] {
     const { host = "", origin } = head.headers;
-    if (!this.#hosts.has(hostName(host)))
-      throw new SvcError("host_not_allowed", { message: strangerText(hostName(host)) });
     if (origin === undefined) {
       if (head.headers["sec-fetch-site"] === "cross-site" && !isLink(head)) throw new SvcError("origin_not_allowed");
       return none;

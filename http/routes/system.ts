@@ -22,6 +22,7 @@ function health(path: string): Route {
     tag,
     access: "public",
     unlimited: true,
+    anyHost: true,
     reply: { description: "Always the same.", schema: Health },
     handle: (_request, { settings, version }) =>
       json({ status: "ok", env: settings.environment, version, multi_region: false, federation: null }),
@@ -42,6 +43,7 @@ const ready = route({
   tag,
   access: "public",
   unlimited: true,
+  anyHost: true,
   reply: { description: "Every check is ok.", schema: Readiness },
   otherReplies: [
     {
@@ -85,6 +87,7 @@ const metrics = route({
   summary: "What the process has counted.",
   tag,
   access: "authenticated",
+  anyHost: true,
   reply: { description: "Prometheus text.", contentType: "text/plain", example: metricsExample },
   otherReplies: [
     {

@@ -164,7 +164,7 @@ describe("messages of refusals", () => {
   });
 
   test("a host that is not served is named, and those that are served are not", async () => {
-    const { status, json } = await server.get("/health", { headers: { host: "svc.example.com:8080" } });
+    const { status, json } = await server.get("/chat/sessions", { headers: { host: "svc.example.com:8080" } });
 
     const message =
       "This server does not answer to svc.example.com. If it should, its operator puts that name into SVC_ALLOWED_HOSTS.";

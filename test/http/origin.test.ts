@@ -1,11 +1,13 @@
 // Threat 14: a page of another origin, or one whose name was made to resolve to us, gets nothing and does nothing.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertCommonHeaders, outcomeOf, pathOf, refusal, routes } from "./support.ts";
 
 const app = "https://app.example.com";
+/** Paths that load balancers call by a pod's address. */
+const probes: readonly string[] = ["/health", "/live", "/ready"];
 const turn = { manifest: "quick", thread_id: "page", messages: [{ role: "user", content: "hi" }] };
 
 describe("browsers", () => {
@@ -48,8 +50,8 @@ describe("browsers", () => {
     "localhost localhost",
     "local%68ost",
   ]) {
-    test(`the host ${JSON.stringify(host)} is refused on every route`, async () => {
-      for (const route of routes) {
+    test(`the host ${JSON.stringify(host)} is refused on every route but the probes`, async () => {
+      for (const route of routes.filter(({ path }) => !probes.includes(path))) {
         const options = { headers: { host }, ...(route.body && { body: {} }) };
         const answer = await server.request(route.method, pathOf(route, "x"), options);
 
@@ -61,6 +63,44 @@ describe("browsers", () => {
       }
     });
   }
+
+  test("probes answer a caller that names the pod by its address", async () => {
+    for (const path of probes)
+      for (const host of ["10.42.8.201:8080", "[fd00::1]:8080", "svc-0.svc.default.svc.cluster.local"])
+        assert.equal((await server.get(path, { headers: { host } })).status, 200, `${path} ${host}`);
+  });
+
+  test("probes refuse a malformed Host, another method and a page of another origin", async () => {
+    for (const path of probes) {
+      const host = "10.42.8.201:8080";
+      const malformed = await server.get(path, { headers: { host: "user@localhost" } });
+      const posted = await server.request("POST", path, { headers: { host } });
+      const page = await server.get(path, { headers: { host, origin: "https://evil.example.com" } });
+
+      assert.deepEqual(
+        [malformed, posted, page].map(({ status, json }) => [status, json.error]),
+        [
+          [403, "host_not_allowed"],
+          [403, "host_not_allowed"],
+          [403, "origin_not_allowed"],
+        ],
+      );
+    }
+  });
+
+  test("/metrics answers under any Host to a valid key only", async () => {
+    const { env, keys } = apiKeys({ scraper: { scopes: ["chat:read"] } });
+    const keyed = await startServer({ atEnd, env });
+    const status = async (target: TestServer, path: string, headers: Readonly<Record<string, string>>) =>
+      (await target.get(path, { headers: { host: "10.42.8.201:8080", ...headers } })).status;
+    const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+    assert.equal(await status(keyed, "/metrics", bearer(keys.scraper)), 200);
+    assert.equal(await status(keyed, "/metrics", bearer(`${keys.scraper}x`)), 403);
+    assert.equal(await status(keyed, "/metrics", {}), 403);
+    assert.equal(await status(keyed, "/chat/sessions", bearer(keys.scraper)), 403);
+    assert.equal(await status(server, "/metrics", {}), 403, "without authentication a rebound name could read it");
+  });
 
   test("a host that stands twice is refused, also when both are ours", async () => {
     for (const lines of ["localhost\r\nhost: localhost", "localhost\r\nhost: evil.example.com"]) {
@@ -207,7 +247,7 @@ describe("browsers", () => {
   test("SVC_ALLOWED_HOSTS replaces the names that are ours", async () => {
     const named = await startServer({ atEnd, env: { SVC_ALLOWED_HOSTS: "svc.example.com,127.0.0.1" } });
 
-    const status = async (host: string) => (await named.get("/health", { headers: { host } })).status;
+    const status = async (host: string) => (await named.get("/chat/sessions", { headers: { host } })).status;
 
     assert.deepEqual(
       [

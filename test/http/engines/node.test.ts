@@ -37,7 +37,7 @@ const refused: Readonly<Record<string, readonly [bytes: string, status: number, 
     "payload_too_large",
   ],
   "a whole URL of another host": [
-    "GET http://evil.example.com/health HTTP/1.1\r\nhost: evil.example.com\r\n\r\n",
+    "GET http://evil.example.com/chat/sessions HTTP/1.1\r\nhost: evil.example.com\r\n\r\n",
     403,
     "host_not_allowed",
   ],
