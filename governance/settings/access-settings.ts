@@ -1,5 +1,5 @@
 import { type ApiKey, readApiKeys } from "./api-keys.ts";
-import { type Jwks, readPrivateJwks, readPublicJwks } from "./jwks.ts";
+import { type Jwks, type PublicJwks, readPrivateJwks, readPublicJwks } from "./jwks.ts";
 import { json, list, oneOf, path, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
 import { readTriggers, type Trigger } from "./triggers.ts";
@@ -19,7 +19,7 @@ export const accessSettings = {
     readApiKeys,
     { secret: true, cure: "`svc keys` prints an entry" },
   ),
-  jwksPublic: json<Jwks | null>(
+  jwksPublic: json<PublicJwks | null>(
     "JWKS_PUBLIC",
     null,
     "The public keys, as a JWKS, that tokens are verified with in mode jwt: RS256, ES256 or EdDSA.",

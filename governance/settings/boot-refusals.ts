@@ -110,6 +110,9 @@ export function bootWarnings(settings: Settings): readonly string[] {
   if (authMode === "jwt" && settings.jwksPublic === null) {
     warnings.push("SVC_JWKS_PUBLIC is not set, so no token can be verified and nobody can sign in.");
   }
+  for (const reason of settings.jwksPublic?.skipped ?? []) {
+    warnings.push(`SVC_JWKS_PUBLIC: ${reason}; this key is skipped.`);
+  }
   if (authMode === "jwt" && settings.environment !== "development" && settings.allowedTenants.length === 0) {
     warnings.push("SVC_ALLOWED_TENANTS is empty, so a token may name any tenant.");
   }

@@ -9,6 +9,12 @@ export interface Jwks {
   readonly keys: readonly SigningJwk[];
 }
 
+/** The keys that verify tokens, and the keys of the same document that cannot. */
+export interface PublicJwks extends Jwks {
+  /** One sentence for each skipped key, which names its position and what is wrong with it. */
+  readonly skipped: readonly string[];
+}
+
 /** The algorithms that a token may be signed with. Shared secrets and `none` are never among them. */
 export const jwtAlgorithms = ["RS256", "ES256", "EdDSA"] as const;
 /** An algorithm that a token may be signed with. */
@@ -24,46 +30,71 @@ export function algorithmOf(key: SigningJwk): JwtAlgorithm | null {
   return null;
 }
 
-/** Reads SVC_JWKS_PUBLIC: `{keys: [...]}` with public keys alone. */
-export function readPublicJwks(document: unknown): Jwks {
-  const keys = readKeys(document);
-  for (const [index, key] of keys.entries()) {
+/**
+ * Reads SVC_JWKS_PUBLIC: `{keys: [...]}`. Skips keys that cannot verify a token, such as an encryption key (RFC 7517, section 5).
+ * Throws for a secret key, and when no key is left.
+ */
+export function readPublicJwks(document: unknown): PublicJwks {
+  const skipped: string[] = [];
+  const readable: { where: string; key: SigningJwk }[] = [];
+  for (const [index, value] of readKeyList(document).entries()) {
     const where = `key ${index + 1}`;
-    if (key.d !== undefined || key.k !== undefined) throw new Error(`${where} is secret; only public keys belong here`);
-    importKey(where, () => createPublicKey({ key, format: "jwk" }));
-    if (keys.length > 1 && key.kid === undefined)
-      throw new Error(`${where} needs a kid, because there are several keys`);
-    if (keys.findIndex((other) => other.kid === key.kid) !== index)
-      throw new Error(`${where} has the kid of another key`);
+    const { d, k, kty } = readMap(value, where);
+    if (d !== undefined || k !== undefined || kty === "oct")
+      throw new Error(`${where} is secret; only public keys belong here`);
+    skipUnusable(() => {
+      const key = readKey(value, where);
+      importKey(where, () => createPublicKey({ key, format: "jwk" }));
+      readable.push({ where, key });
+    });
   }
-  return { keys };
+  const keys: SigningJwk[] = [];
+  for (const { where, key } of readable)
+    skipUnusable(() => {
+      if (readable.length > 1 && key.kid === undefined)
+        throw new Error(`${where} needs a kid, because there are several keys`);
+      if (keys.some(({ kid }) => kid === key.kid)) throw new Error(`${where} has the kid of another key`);
+      keys.push(key);
+    });
+  if (keys.length === 0) throw new Error(`no key can verify a token: ${skipped.join("; ")}`);
+  return { keys, skipped };
+
+  function skipUnusable(read: () => void): void {
+    try {
+      read();
+    } catch (error) {
+      skipped.push((error as Error).message);
+    }
+  }
 }
 
 /** Reads SVC_JWKS_PRIVATE: one private key, or `{keys: [...]}` whose first key signs. */
 export function readPrivateJwks(document: unknown): Jwks {
   const single = readMap(document, "the value").keys === undefined;
-  const keys = readKeys(single ? { keys: [document] } : document);
-  for (const [index, key] of keys.entries()) {
+  const keys = readKeyList(single ? { keys: [document] } : document).map((value, index) => {
     const where = `key ${index + 1}`;
+    const key = readKey(value, where);
     if (typeof key.d !== "string") throw new Error(`${where} is not a private key`);
     importKey(where, () => createPrivateKey({ key, format: "jwk" }));
-  }
+    return key;
+  });
   return { keys };
 }
 
-function readKeys(document: unknown): readonly SigningJwk[] {
+function readKeyList(document: unknown): readonly unknown[] {
   const { keys } = readMap(document, "the value");
   if (!Array.isArray(keys) || keys.length === 0) throw new Error("keys must be a list of at least one key");
-  return keys.map((value, index) => {
-    const where = `key ${index + 1}`;
-    const key = readMap(value, where) as SigningJwk;
-    const algorithm = algorithmOf(key);
-    if (algorithm === null) throw new Error(`${where} must be RSA, EC P-256 or OKP Ed25519`);
-    if (key.alg !== undefined && key.alg !== algorithm) throw new Error(`${where}: alg must be ${algorithm}`);
-    if (key.use !== undefined && key.use !== "sig") throw new Error(`${where}: use must be sig`);
-    if (key.kid !== undefined && typeof key.kid !== "string") throw new Error(`${where}: kid must be a string`);
-    return key;
-  });
+  return keys;
+}
+
+function readKey(value: unknown, where: string): SigningJwk {
+  const key = readMap(value, where) as SigningJwk;
+  const algorithm = algorithmOf(key);
+  if (algorithm === null) throw new Error(`${where} must be RSA, EC P-256 or OKP Ed25519`);
+  if (key.use !== undefined && key.use !== "sig") throw new Error(`${where}: use must be sig`);
+  if (key.alg !== undefined && key.alg !== algorithm) throw new Error(`${where}: alg must be ${algorithm}`);
+  if (key.kid !== undefined && typeof key.kid !== "string") throw new Error(`${where}: kid must be a string`);
+  return key;
 }
 
 function importKey(where: string, read: () => KeyObject): void {

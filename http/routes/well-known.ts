@@ -31,7 +31,8 @@ const jwks = route({
       keys: Type.Array(Type.Object({ kty: Type.String() }, { additionalProperties: true })),
     }),
   },
-  handle: (_request, { settings }) => json(settings.jwksPublic ?? { error: "not_configured", keys: [] }),
+  handle: (_request, { settings }) =>
+    json(settings.jwksPublic ? { keys: settings.jwksPublic.keys } : { error: "not_configured", keys: [] }),
 });
 
 export const wellKnownRoutes = [jwks];

@@ -250,12 +250,14 @@ describe("mode jwt", () => {
   before(async () => {
     const { publicKey, privateKey } = await generateKeyPair("EdDSA", { extractable: true });
     jwks = { keys: [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA", use: "sig" }] };
+    // Keycloak publishes an encryption key beside the signing key.
+    const published = { keys: [...jwks.keys, { ...jwks.keys[0], kid: "enc", alg: "RSA-OAEP", use: "enc" }] };
     token = await new SignJWT({ tenant: "acme", scope: "audit:read" })
       .setProtectedHeader({ alg: "EdDSA", kid: "one" })
       .setSubject("somebody")
       .setExpirationTime("5m")
       .sign(privateKey);
-    server = await startServer({ atEnd, env: { SVC_AUTH_MODE: "jwt", SVC_JWKS_PUBLIC: JSON.stringify(jwks) } });
+    server = await startServer({ atEnd, env: { SVC_AUTH_MODE: "jwt", SVC_JWKS_PUBLIC: JSON.stringify(published) } });
   });
 
   test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode jwt", async () => {

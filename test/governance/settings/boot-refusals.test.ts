@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
 import { describe, test } from "node:test";
 import { bootRefusals, bootWarnings } from "../../../governance/settings/boot-refusals.ts";
 import { type Environment, loadSettings } from "../../../governance/settings/settings.ts";
@@ -94,10 +95,17 @@ describe("boot refusals", () => {
   }
 });
 
+const edKey = { ...generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" }), kid: "sig" };
+
 describe("boot warnings", () => {
   const warned: [string, Environment, RegExp][] = [
     ["a misspelt setting", { SVC_AUTH_MDOE: "jwt" }, /SVC_AUTH_MDOE is not a setting/],
     ["api_key without keys", { SVC_AUTH_MODE: "api_key" }, /SVC_AUTH_API_KEYS is empty/],
+    [
+      "an encryption key beside a usable one",
+      { SVC_JWKS_PUBLIC: JSON.stringify({ keys: [edKey, { ...edKey, kid: "enc", use: "enc", alg: "RSA-OAEP" }] }) },
+      /SVC_JWKS_PUBLIC: key 2: use must be sig; this key is skipped/,
+    ],
     ["jwt without keys", { SVC_AUTH_MODE: "jwt" }, /SVC_JWKS_PUBLIC is not set/],
     [
       "secrets that can be guessed, each setting once,",

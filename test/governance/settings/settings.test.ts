@@ -148,6 +148,10 @@ describe("values", () => {
     ["SVC_DUTIES", "api,workers", /must list some of api, worker, scheduler/],
     ["SVC_ALLOWED_TENANTS", "a:b", /tenant id/],
     ["SVC_WORKSPACE_DEPLOYMENT_TENANTS", "../../x", /tenant id/],
+    ["SVC_DATABASE_URL", "postgres://svc:p@ss/w:rd@db/svc", /^has an @ behind its host: percent-encode .*%40/],
+    ["SVC_DATABASE_URL", "postgres://svc:p/ss@db/svc", /^has an @ behind its host/],
+    ["SVC_DATABASE_URL", "postgres://svc:p#ss@db/svc", /^has an @ behind its host/],
+    ["SVC_DATABASE_URL", "postgres://svc:p?ss@db/svc", /^has an @ behind its host/],
     ["SVC_DATABASE_URL", "memory://", /^must begin with postgres:\/\/ or sqlite:\/\/\/$/],
     ["SVC_LITELLM_BASE_URL", "ftp://x", /http or https/],
     ["SVC_LITELLM_BASE_URL", "http://user:pw@localhost", /user name or password/],
@@ -348,7 +352,12 @@ describe("registries in JSON", () => {
     ["SVC_JWKS_PUBLIC", "./public.json", /^is not JSON: it holds the text itself, .* no name of a file$/],
     ["SVC_JWKS_PUBLIC", '{"keys": [', /^is not JSON$/],
     ["SVC_JWKS_PUBLIC", '{"keys": []}', /at least one key/],
-    ["SVC_JWKS_PUBLIC", '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}', /RSA, EC P-256 or OKP Ed25519/],
+    ["SVC_JWKS_PUBLIC", '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}', /key 1 is secret/],
+    [
+      "SVC_JWKS_PUBLIC",
+      '{"keys": [{"kty": "EC", "crv": "P-384"}]}',
+      /no key can verify .* key 1 must be RSA, EC P-256/,
+    ],
     ["SVC_JWKS_PUBLIC", '{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "AA"}]}', /not a valid key/],
     ["SVC_JWKS_PUBLIC", '{"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB", "alg": "RS512"}]}', /alg must be RS256/],
   ];
@@ -357,6 +366,37 @@ describe("registries in JSON", () => {
       assert.match(issuesOf({ [name]: text })[name] ?? "", reason);
     });
   }
+
+  const signing = (kid?: string) => {
+    const key = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
+    return kid === undefined ? key : { ...key, kid };
+  };
+  const skips: [string, object[], readonly RegExp[]][] = [
+    ["an encryption key", [{ ...signing("enc"), use: "enc", alg: "RSA-OAEP" }], [/^key 2: use must be sig$/]],
+    ["another algorithm", [{ ...signing("es"), alg: "ES512" }], [/^key 2: alg must be EdDSA$/]],
+    ["another key type", [{ kty: "AKP", kid: "pq" }], [/^key 2 must be RSA/]],
+    ["a key without kid beside others", [signing()], [/^key 2 needs a kid/]],
+    ["a repeated kid", [signing("one")], [/^key 2 has the kid of another key$/]],
+    ["two of them", [{ kty: "AKP" }, { kty: "OKP", crv: "Ed25519", x: "AA" }], [/^key 2 must be/, /^key 3 is not a/]],
+  ];
+  for (const [name, others, reasons] of skips) {
+    test(`SVC_JWKS_PUBLIC skips ${name} and keeps the usable key`, () => {
+      const usable = signing("one");
+      const { jwksPublic } = loadSettings({ SVC_JWKS_PUBLIC: JSON.stringify({ keys: [usable, ...others] }) });
+
+      assert.deepEqual(jwksPublic?.keys, [usable]);
+      assert.equal(jwksPublic?.skipped.length, reasons.length);
+      for (const [index, reason] of reasons.entries()) assert.match(jwksPublic?.skipped[index] ?? "", reason);
+    });
+  }
+
+  test("SVC_JWKS_PUBLIC refuses a private key beside a usable one", () => {
+    const secret = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+
+    const keys = JSON.stringify({ keys: [signing("one"), { ...secret, kid: "two" }] });
+
+    assert.match(issuesOf({ SVC_JWKS_PUBLIC: keys }).SVC_JWKS_PUBLIC ?? "", /^key 2 is secret/);
+  });
 
   for (const tenant of [
     "a:b",
