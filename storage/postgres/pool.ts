@@ -2,7 +2,7 @@ import { Client, DatabaseError, Pool, type PoolClient } from "pg";
 import type { Env } from "../../bus/env.ts";
 import type { PostgresConfig } from "../store/config.ts";
 import type { Row } from "../store/statements.ts";
-import { clientConfig, durableCommits } from "./connection.ts";
+import { clientConfig, sessionSettings } from "./connection.ts";
 import { PipelineError, type PipelineItem, type PreparedStatements, runPipeline } from "./pipeline.ts";
 import { isStalePlan } from "./refusal.ts";
 
@@ -65,8 +65,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
       // A lost connection fails what is under way on it, which is where it is handled.
       connected.on("error", () => {});
       // The pool has a limit for connecting alone: one that falls silent here would keep its place for ever.
-      if (config.preparedStatements)
-        await withDeadline(connected, connectMs, connected.query(durableCommits("session")));
+      if (config.preparedStatements) await withDeadline(connected, connectMs, connected.query(sessionSettings));
       sessions.set(connected, {
         prepared: config.preparedStatements ? new Map() : null,
         generation,

@@ -1,8 +1,8 @@
-import { Client } from "pg";
+import type { Client } from "pg";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { PostgresConfig } from "../store/config.ts";
-import { clientConfig } from "./connection.ts";
+import { connectToSchema } from "./connection.ts";
 
 // One database belongs to one process: an advisory lock on a connection of its own, which ends with the process. When that
 // connection drops, writes wait until the lock is held again, and when another process has taken it meanwhile, this one ends.
@@ -63,13 +63,13 @@ export async function takeProcessLock(
 
   /** Connects and takes the lock; `pid` is the server process that had it last for us. */
   async function take(): Promise<void> {
-    const client = new Client(clientConfig(config));
-    // What a lost connection means is decided at its end.
-    client.on("error", () => {});
-    await client.connect();
+    const client = await connectToSchema(config);
     const deadline = env.timer(connectMs + 2 * lingerMs, () => client.connection.stream.destroy());
     try {
-      if (scope) await client.query("BEGIN; SELECT set_config('idle_in_transaction_session_timeout', '0', true)");
+      if (scope)
+        await client.query(
+          "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT set_config('idle_in_transaction_session_timeout', '0', true)",
+        );
       const until = env.monotonic() + lingerMs;
       while (true) {
         const { rows } = await client.query<{ taken: boolean; pid: number }>(takeQuery);

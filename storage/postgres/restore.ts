@@ -4,8 +4,9 @@ import type { Client } from "pg";
 import { type Contents, NoBackup, type SavedTable } from "../backup/contents.ts";
 import type { RestoreTarget } from "../backup/database.ts";
 import type { PostgresConfig } from "../store/config.ts";
+import { connectToSchema } from "./connection.ts";
 import { restoringTable } from "./schema.ts";
-import { connected, patience, quoted, tablesOf } from "./snapshot.ts";
+import { patience, quoted, tablesOf } from "./snapshot.ts";
 
 /** Rows, and characters, that are sent at once. */
 const rowsAtOnce = 500;
@@ -16,7 +17,7 @@ export async function openPostgresTarget(
   config: PostgresConfig,
   migrateTo: (revisions: readonly string[]) => Promise<unknown>,
 ): Promise<RestoreTarget> {
-  const client = await connected(config);
+  const client = await connectToSchema(config);
   return {
     async state(id) {
       const tables = await tablesOf(client);
@@ -32,7 +33,7 @@ export async function openPostgresTarget(
     },
     async restore(directory, contents) {
       await migrateTo(contents.revisions);
-      await client.query("BEGIN");
+      await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       try {
         await client.query(patience);
         const leftOut = await fill(client, directory, contents);

@@ -1,7 +1,6 @@
-import { Client } from "pg";
 import type { PostgresConfig } from "../store/config.ts";
 import { inRevision, revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
-import { clientConfig } from "./connection.ts";
+import { connectToSchema } from "./connection.ts";
 
 /** Any number that nobody else takes: sessions that change the schema of one database go one after the other. */
 const schemaLock = 1_937_138_531;
@@ -11,9 +10,7 @@ export const restoringTable = "svc_restoring";
 
 /** Whether a backup is being put into the schema, or was until that was cut: it is not whole. */
 export async function schemaIsBeingRestored(config: PostgresConfig): Promise<boolean> {
-  const client = new Client(clientConfig(config));
-  client.on("error", () => {});
-  await client.connect();
+  const client = await connectToSchema(config);
   try {
     const { rows } = await client.query(`SELECT to_regclass('${restoringTable}') AS name`);
     return rows[0].name !== null;
@@ -24,10 +21,7 @@ export async function schemaIsBeingRestored(config: PostgresConfig): Promise<boo
 
 /** Opens a connection of its own for changing the schema. */
 export async function openPostgresSchema(config: PostgresConfig): Promise<SchemaSession> {
-  const client = new Client(clientConfig(config));
-  // A lost connection fails the statement under way, which is where it is handled.
-  client.on("error", () => {});
-  await client.connect();
+  const client = await connectToSchema(config);
 
   async function revisions(): Promise<string[]> {
     const { rows: found } = await client.query("SELECT to_regclass('schema_revisions') AS name");
@@ -41,7 +35,7 @@ export async function openPostgresSchema(config: PostgresConfig): Promise<Schema
   return {
     revisions,
     async change(choose) {
-      await client.query("BEGIN");
+      await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       try {
         await client.query(`SELECT pg_advisory_xact_lock(${schemaLock})`);
         if ((await revisions()).length === 0) await client.query(revisionsTable);

@@ -1,10 +1,10 @@
-import { Client } from "pg";
+import type { Client } from "pg";
 import type { SavedTable } from "../backup/contents.ts";
 import type { DatabaseSnapshot, KeptFile } from "../backup/database.ts";
 import { FileBeingSaved } from "../backup/saved-file.ts";
 import type { PostgresConfig } from "../store/config.ts";
 import { holdMs, holdsOfObjects } from "../store/object-hold.ts";
-import { clientConfig } from "./connection.ts";
+import { connectToSchema } from "./connection.ts";
 
 /** Rows that are held in memory at once. */
 const rowsAtOnce = 200;
@@ -15,8 +15,8 @@ const filesAtOnce = 1_000;
  * of JSON, made by the database itself, so that every value comes back as it was.
  */
 export async function openPostgresSnapshot(config: PostgresConfig, id: string): Promise<DatabaseSnapshot> {
-  const writer = await connected(config);
-  const reader = await connected(config).catch(async (error: unknown) => {
+  const writer = await connectToSchema(config);
+  const reader = await connectToSchema(config).catch(async (error: unknown) => {
     await writer.end();
     throw error;
   });
@@ -102,14 +102,6 @@ export async function openPostgresSnapshot(config: PostgresConfig, id: string): 
 /** No limit on how long the statements of a transaction take, and the pauses between them. */
 export const patience =
   "SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)";
-
-/** A connection of its own. A lost one fails the statement under way. */
-export async function connected(config: PostgresConfig): Promise<Client> {
-  const client = new Client(clientConfig(config));
-  client.on("error", () => {});
-  await client.connect();
-  return client;
-}
 
 /** The tables of the schema. */
 export async function tablesOf(client: Client): Promise<string[]> {

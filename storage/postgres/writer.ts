@@ -4,7 +4,7 @@ import type { PostgresConfig } from "../store/config.ts";
 import type { Row, Statement } from "../store/statements.ts";
 import type { WriteOp } from "../store/store.ts";
 import type { WriteOutcome, Writer } from "../store/writer.ts";
-import { durableCommits } from "./connection.ts";
+import { transactionSettings } from "./connection.ts";
 import { guarded } from "./guard.ts";
 import { PipelineError, type PipelineItem } from "./pipeline.ts";
 import { openPool } from "./pool.ts";
@@ -51,10 +51,10 @@ export async function openPostgresWriter(
   });
   const pool = openPool(config, env);
 
-  /** A pooler may hand every transaction another session, so that durability is asked for in each. */
+  /** A pooler may hand every transaction another session, so each transaction brings its settings. */
   const preamble: PipelineItem[] = config.preparedStatements
     ? []
-    : [{ key: "durable", text: durableCommits("transaction"), params: [] }];
+    : transactionSettings.map((text, index) => ({ key: `setting_${index}`, text, params: [] }));
 
   /**
    * The server takes no writes. Connections outlive that: those to a primary that has become a standby lead to it for ever, and a session
