@@ -1,6 +1,7 @@
 import { storeConfig } from "../../storage/store/config.ts";
 import { bool, int, list, oneOf, optionalPath, path, seconds, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
+import { refuseRawCredentials } from "./url-credentials.ts";
 
 /** Rows, objects and files. */
 export const dataSettings = {
@@ -78,7 +79,7 @@ function databaseUrl() {
     defaultWords: "SQLite under SVC_DATA_DIR",
   });
   const read = (value: string): string => {
-    storeConfig(value, ".", unusedPool);
+    if (storeConfig(value, ".", unusedPool).engine === "postgres") refuseRawCredentials(value);
     return value;
   };
   return { ...setting, read };

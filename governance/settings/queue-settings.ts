@@ -2,6 +2,7 @@ import { parseStrictJson } from "../../bus/strict-json.ts";
 import { readRedisUrl } from "../egress/redis-place.ts";
 import { type Setting, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
+import { refuseRawCredentials } from "./url-credentials.ts";
 
 /** Work that goes to consumers outside. */
 export const queueSettings = {
@@ -49,6 +50,7 @@ function redisUrl() {
     secret: true,
   });
   const read = (value: string): string => {
+    refuseRawCredentials(value);
     readRedisUrl(value);
     return value;
   };

@@ -198,6 +198,7 @@ describe("SVC_REDIS_URL", () => {
       "redis://h?db=1",
       "redis://h#1",
       `redis://:%p4ss@h`,
+      "redis://:a/p4ss@h",
     ]) {
       const { issues } = readSettings({ SVC_REDIS_URL: url });
       assert.deepEqual(
