@@ -38,6 +38,7 @@ import { AbandonedRuns } from "./recovery.ts";
 import { warningsOfScopes } from "./scope-warnings.ts";
 import { ActorSystem } from "./system.ts";
 import { type RunningTasks, startTasks } from "./task-runner.ts";
+import { warningsOfDotEnv } from "./unread-dotenv.ts";
 import { threadCounts } from "./worker-counts.ts";
 
 // `svc serve`: takes the data directory, brings the schema up, starts the threads, closes what a crash has left open, listens,
@@ -362,7 +363,12 @@ function announce(
   log: Logger,
   threads: { http: number; actors: number },
 ): void {
-  const warnings = [...bootWarnings(settings), ...warningsOfScopes(settings, plugins), ...warningsOfDuties(settings)];
+  const warnings = [
+    ...bootWarnings(settings),
+    ...warningsOfScopes(settings, plugins),
+    ...warningsOfDuties(settings),
+    ...warningsOfDotEnv(settings),
+  ];
   for (const warning of warnings) log.warn(warning);
   const model = describeDefault(settings, env, pluginProviders(plugins));
   const names = plugins.map(({ plugin }) => plugin.name);

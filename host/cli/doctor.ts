@@ -6,6 +6,7 @@ import type { Registries } from "../../manifests/registries.ts";
 import { type Deployment, readDeployment } from "../deployment.ts";
 import { pluginProviders, pluginSettings } from "../plugin-seams.ts";
 import { warningsOfScopes } from "../scope-warnings.ts";
+import { warningsOfDotEnv } from "../unread-dotenv.ts";
 import type { Binary } from "./binaries.ts";
 import { type Check, runChecks } from "./checks.ts";
 import type { Command } from "./command.ts";
@@ -35,7 +36,11 @@ export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Bin
         ...issues.map(({ name, reason }) => `${name} ${reason}.`),
         ...bootRefusals(settings, providers),
       ];
-      const warnings = [...bootWarnings(settings), ...warningsOfScopes(settings, plugins)];
+      const warnings = [
+        ...bootWarnings(settings),
+        ...warningsOfScopes(settings, plugins),
+        ...warningsOfDotEnv(settings),
+      ];
       const checks = [
         ...(await check(deployment, registriesOf, env, binaries)),
         ...(options.online === true ? await checkProviders(deployment, env) : []),
