@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import { SvcError } from "../bus/errors.ts";
 import type { Scope } from "../storage/store/store.ts";
 import { enterHostOp, lapseHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../storage/tables/hosts.ts";
+import { type AppliedRevisions, appliedRevisions, wentBack } from "../storage/tables/schema-revisions.ts";
 
 /** How long a host counts as being there after it has said so, and how often it says so. */
 const leaseMs = 3_000;
@@ -31,6 +32,8 @@ export class HostLease {
   readonly #options: HostLeaseOptions;
   #state: "outside" | "inside" | "left" = "outside";
   #fails = false;
+  /** Those of the moment in which the lease was taken. */
+  #revisions: AppliedRevisions = new Map();
 
   constructor(options: HostLeaseOptions) {
     this.#options = options;
@@ -45,7 +48,7 @@ export class HostLease {
       this.#fails = false;
     } catch (error) {
       if (SvcError.from(error).code === "conflict") {
-        if (this.#state === "inside") onLost(new Error("another host has taken this one for gone"));
+        if (this.#state === "inside") onLost(await this.#whyLost());
         this.#state = "left";
       } else if (!this.#fails) log.warn({ err: error }, "the lease of this host could not be written");
       this.#fails = true;
@@ -74,7 +77,17 @@ export class HostLease {
     const others = alone ? lapseOthersOp(store, host) : lapseHostsOp(store);
     await store.write([others, enterHostOp(store, host, renewed ? leaseMs : foreverMs)], leaseMs);
     this.#state = "inside";
+    this.#revisions = await appliedRevisions(store);
     await onGone();
+  }
+
+  async #whyLost(): Promise<Error> {
+    const revisions = await appliedRevisions(this.#options.store).catch(() => this.#revisions);
+    return new Error(
+      wentBack(this.#revisions, revisions)
+        ? "the schema of the database was migrated down while this process ran, and the lease of this host is gone; start it again"
+        : "another host has taken this one for gone",
+    );
   }
 
   async #renew(): Promise<void> {

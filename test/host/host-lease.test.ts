@@ -7,6 +7,7 @@ import { threadAddress } from "../../bus/address.ts";
 import { systemEnv } from "../../bus/env.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
+import { systemSql } from "../../storage/store/statements.ts";
 import { readEvents } from "../../storage/tables/events.ts";
 import { lapseHostsOp, renewHostOp } from "../../storage/tables/hosts.ts";
 import { claimKeyOp, idempotencyKey } from "../../storage/tables/idempotency.ts";
@@ -18,6 +19,12 @@ import { refusingStore } from "../support/refusing-store.ts";
 import { ScriptedModel } from "../support/scripted-model.ts";
 import { dialects, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
+
+/** What a migration down and up leaves in the list of revisions. */
+const undoneAndApplied = systemSql(
+  "test_revision_again",
+  "UPDATE schema_revisions SET applied_at = applied_at + 1 WHERE revision = '0020'",
+);
 
 const env = systemEnv();
 const log = pino({ level: "silent" });
@@ -183,6 +190,26 @@ for (const dialect of dialects)
       assert.deepEqual(holder.lost, []);
       const [left] = await database.store.system.write([lapseHostsOp(database.store.system)]);
       assert.deepEqual(left, []);
+    });
+
+    test("a host whose lease went with a migration down says that the schema went back", async () => {
+      const own = await testStore(dialect, atEnd);
+      const lost: Error[] = [];
+      const host = env.id().slice(0, 16);
+      const { store } = own;
+      const options = { store: store.system, host, alone: true, renewed: true, log, onGone: async () => {} };
+      const lease = new HostLease({ ...options, onLost: (error) => void lost.push(error) });
+      await lease.keep();
+      // Down and up again: the table of hosts is new, and so is the time of its revision.
+      await store.system.write([store.system.op(undoneAndApplied, [])]);
+      await store.system.write([renewHostOp(store.system, host, -10_000), lapseHostsOp(store.system)]);
+
+      await lease.keep();
+
+      assert.deepEqual(
+        lost.map(({ message }) => /migrated down while this process ran/.test(message)),
+        [true],
+      );
     });
 
     test("a host that was taken for gone hears of it once, and closes nothing of others any more", async () => {
