@@ -82,7 +82,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     for (const [name, value] of origins.checkOrigin(head)) exchange.extraHeaders.push([name, value]);
     if (head.fault !== null) throw head.fault;
     if (origins.isPreflight(head))
-      return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders };
+      return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders(head) };
 
     const bytesMax = found.kind === "route" ? found.route.bodyBytesMax : bodyBytesDefault;
     checkDeclaredLength(head.headers["content-length"], bytesMax);
@@ -95,7 +95,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     // By the address first, so that one of them alone does not use up what all of them have.
     if (isAnonymous && !unlimited) await limiter.take(anonymous.tenant_id);
     const principal = isAnonymous ? anonymous : identity === null ? nobody : principalOf(identity);
-    if (found.kind !== "route") return notARoute(found, head, isPublic ? [] : paths, exchange.requestId);
+    if (found.kind !== "route") return notARoute(found, head, isPublic ? [] : paths, exchange.requestId, baseUrlAdvice);
     const { route, params } = found;
     if (context.closing() && route.access !== "public") throw new SvcError("shutting_down");
     admitTo(route, principal);
@@ -168,6 +168,15 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
       },
       return: () => pieces.return(),
     };
+  }
+
+  /** What to say of a path that is there below /v1 alone, or has /v1 twice: a client's base URL is wrong. Null for every other path. */
+  function baseUrlAdvice(path: string): string | null {
+    const isThere = (meant: string): boolean => isOpenAi(meant) && router.find("POST", meant).kind !== "unknown";
+    if (isThere(`/v1${path}`)) return "The base URL of an OpenAI client ends in /v1 here.";
+    return isThere(path.slice("/v1".length))
+      ? "The base URL of the client ends in /v1 already: take one /v1 away."
+      : null;
   }
 
   function identify(exchange: Exchange): Identity | Promise<Identity> {
@@ -243,14 +252,15 @@ function notARoute(
   { method, path }: Exchange["head"],
   paths: readonly string[],
   requestId: string,
+  baseUrlAdvice: (path: string) => string | null,
 ): Reply {
   if (found.kind === "ambiguous") throw new SvcError("invalid_path");
-  const inItsForm = isOpenAi(path) ? openAiRefusal : refusal;
-  if (found.kind === "unknown")
-    return inItsForm(
-      new SvcError("not_found", { message: `There is no such path.${meantPath(path, paths)}` }),
-      requestId,
-    );
+  const advice = found.kind === "unknown" && paths.length > 0 ? baseUrlAdvice(path) : null;
+  const inItsForm = isOpenAi(path) || advice !== null ? openAiRefusal : refusal;
+  if (found.kind === "unknown") {
+    const meant = advice === null ? meantPath(path, paths) : ` ${advice}`;
+    return inItsForm(new SvcError("not_found", { message: `There is no such path.${meant}` }), requestId);
+  }
   const allow = found.allow.join(", ");
   const headers = { allow };
   if (method === "OPTIONS") return { kind: "text", status: 204, contentType: "text/plain", body: "", headers };

@@ -45,8 +45,8 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
 }
 
 /** The code, as this protocol names it. The parameter that a code is about has a place of its own. */
-function wireCode({ code, message }: SvcError): string {
-  if (code === "invalid_thread_id") return "invalid_user";
+function wireCode({ code, message, details }: SvcError): string {
+  if (code === "invalid_thread_id" && details.subject === undefined) return "invalid_user";
   if (code === "unknown_manifest") return "model_not_found";
   return code === "unsupported_parameter" ? code : message;
 }

@@ -69,7 +69,7 @@ function formatOf(format: unknown, field: string, member: "json_schema" | null):
 
 function stopOf(stop: unknown): string[] {
   const texts = Array.isArray(stop) ? stop : [stop];
-  const isStop = (text: unknown) => typeof text === "string" && text.trim() !== "" && text.length <= stopCharsMax;
+  const isStop = (text: unknown) => typeof text === "string" && text !== "" && text.length <= stopCharsMax;
   if (texts.length > stopsMax || !texts.every(isStop))
     throw invalid(["stop"], `must be up to ${stopsMax} texts of 1 to ${stopCharsMax} characters`);
   return texts as string[];

@@ -47,7 +47,8 @@ export function anthropicProvider(config: WireConfig, env: Env, egress: Egress):
     headers: (apiKey) => ["anthropic-version", anthropicVersion, ...(apiKey === null ? [] : ["x-api-key", apiKey])],
     begin: (request, events) => new AnthropicCall(config.name, request, events, taken),
   };
-  return wireProvider(config, protocol, env, egress);
+  // https://docs.claude.com/en/api/messages: a stop sequence has to contain something that is no white space.
+  return { ...wireProvider(config, protocol, env, egress), refusesBlankStops: true };
 }
 
 class AnthropicCall implements WireCall<ModelReply> {

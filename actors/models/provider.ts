@@ -120,6 +120,8 @@ export interface ModelCall {
 /** Something that answers model requests. */
 export interface ModelProvider {
   readonly name: string;
+  /** It refuses a stop text that has nothing but blanks. */
+  readonly refusesBlankStops?: true;
   start(request: ModelRequest, events: ModelEvents): ModelCall;
 }
 

@@ -27,7 +27,7 @@ import {
   tellDue,
   tellLeft,
 } from "./durable.ts";
-import { admitCaller, admitMaxTokens, admitModel, routesThatSee, thinkingFor } from "./intake/admission.ts";
+import { admitCaller, admitMaxTokens, admitModel, admitStops, routesThatSee, thinkingFor } from "./intake/admission.ts";
 import { releasedResults } from "./intake/client-results.ts";
 import { findFiles } from "./intake/files.ts";
 import { messagesOf, previewOf } from "./intake/first-words.ts";
@@ -178,6 +178,7 @@ async function begin(
       ? branch.slice(turnStart).some(({ attachments }) => attachments)
       : intake.hasImages;
   const routes = hasImages ? routesThatSee(admitted, agent, deps) : admitted;
+  admitStops(options, routes, deps);
   const startedAt = env.now();
   const { mode, kept, agent: equipped } = beginMode(agent, thread, turn.principal);
   const plan: RunPlan = {

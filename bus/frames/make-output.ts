@@ -35,9 +35,9 @@ export function outputFor(
     case "compact":
       return compactionAnswer(channel, turn.request_id);
     case "openai":
-      return openAiAnswer(channel, completion, turn.request_id);
+      return openAiAnswer(channel, completion, turn.include_reasoning === true, turn.request_id);
     case "openai_stream":
-      return openAiStream(channel, completion, turn.include_usage, turn.request_id);
+      return openAiStream(channel, completion, turn, turn.request_id);
     case "task":
     case "job":
     case "trigger":

@@ -1,10 +1,10 @@
 import type { Channel } from "../protocol/channel.ts";
 import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
-import { encodeAnswer } from "../protocol/run.ts";
+import { encodeAnswer, type SubmitTurn } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { doneMark } from "./frames.ts";
 import { failedAnswer, failureBody, refusedAnswer, refusedBody } from "./openai-error.ts";
-import type { HandedCall, RunOutput, RunResult } from "./output.ts";
+import { type HandedCall, partingFrames, type RunOutput, type RunResult } from "./output.ts";
 
 // The OpenAI-compatible surface: chat.completion and chat.completion.chunk objects, and that protocol's errors.
 
@@ -29,9 +29,21 @@ interface Completion {
 }
 
 /** POST /v1/chat/completions without `stream`. */
-export function openAiAnswer(channel: Channel, completion: Completion, requestId: string): RunOutput {
+export function openAiAnswer(
+  channel: Channel,
+  completion: Completion,
+  includeReasoning: boolean,
+  requestId: string,
+): RunOutput {
+  const thoughts = new Thoughts();
+  let reasoning = "";
   return {
     ...silent,
+    text: () => thoughts.said(),
+    thinking(delta) {
+      if (includeReasoning) reasoning += thoughts.take(delta);
+    },
+    frame: (name) => thoughts.frame(name),
     finished(result) {
       if (result.failure !== null) {
         channel.send(failedAnswer(result), true);
@@ -49,6 +61,7 @@ export function openAiAnswer(channel: Channel, completion: Completion, requestId
               role: "assistant",
               content: result.final ?? (result.handed.length > 0 ? null : ""),
               refusal: null,
+              ...(reasoning !== "" && { reasoning_content: reasoning }),
               ...(result.handed.length > 0 && { tool_calls: result.handed.map(wireCall) }),
             },
             logprobs: null,
@@ -67,9 +80,10 @@ export function openAiAnswer(channel: Channel, completion: Completion, requestId
 export function openAiStream(
   channel: Channel,
   completion: Completion,
-  includeUsage: boolean,
+  { include_usage: includeUsage, include_reasoning }: Pick<SubmitTurn, "include_usage" | "include_reasoning">,
   requestId: string,
 ): RunOutput {
+  const thoughts = new Thoughts();
   const head = `data: {"id":"${completion.id}","object":"chat.completion.chunk","created":${completion.created},"model":${JSON.stringify(completion.model)}`;
   const chunk = (delta: string, finish: string | null) =>
     `${head},"choices":[{"index":0,"delta":${delta},"logprobs":null,"finish_reason":${finish === null ? "null" : `"${finish}"`}}]${includeUsage ? ',"usage":null' : ""}}\n\n`;
@@ -79,9 +93,15 @@ export function openAiStream(
     },
     onWritable: (work) => channel.onWritable(work),
     started: () => channel.send(chunk('{"role":"assistant","content":""}', null), false),
-    text: (delta) => channel.send(chunk(`{"content":${JSON.stringify(delta)}}`, null), false),
-    thinking: () => {},
-    frame: () => {},
+    text(delta) {
+      thoughts.said();
+      channel.send(chunk(`{"content":${JSON.stringify(delta)}}`, null), false);
+    },
+    thinking(delta) {
+      if (include_reasoning)
+        channel.send(chunk(`{"reasoning_content":${JSON.stringify(thoughts.take(delta))}}`, null), false);
+    },
+    frame: (name) => thoughts.frame(name),
     finished(result: RunResult) {
       if (result.failure !== null) {
         channel.send(`data: ${failureBody(result)}\n\n${doneMark}`, true);
@@ -96,6 +116,27 @@ export function openAiStream(
     },
     failed: (error) => channel.send(`data: ${refusedBody(error, requestId)}\n\n${doneMark}`, true),
   };
+}
+
+/** The readable thoughts of a turn, with an empty line where words or calls stand between two of them. */
+class Thoughts {
+  #isEmpty = true;
+  #isParted = false;
+
+  take(delta: string): string {
+    const text = this.#isParted && !this.#isEmpty ? `\n\n${delta}` : delta;
+    this.#isEmpty = false;
+    this.#isParted = false;
+    return text;
+  }
+
+  said(): void {
+    this.#isParted = true;
+  }
+
+  frame(name: string): void {
+    if (partingFrames.has(name)) this.#isParted = true;
+  }
 }
 
 function wireCall({ id, name, args }: HandedCall) {

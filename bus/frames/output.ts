@@ -31,6 +31,9 @@ export interface HandedCall {
   readonly args: unknown;
 }
 
+/** Frames that stand between two steps of the model. */
+export const partingFrames: ReadonlySet<string> = new Set(["tool_start", "tool_end", "steer", "follow_up"]);
+
 /** What has failed, by the codes of the OpenAI protocol (decision 212). */
 export type FailureCode =
   | "context_length_exceeded"

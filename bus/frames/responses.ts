@@ -4,7 +4,7 @@ import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { failureText } from "./native-stream.ts";
 import { failedAnswer, failureCode, refusedAnswer } from "./openai-error.ts";
-import type { HandedCall, RunOutput, RunResult } from "./output.ts";
+import { type HandedCall, partingFrames, type RunOutput, type RunResult } from "./output.ts";
 import {
   callItem,
   endStatus,
@@ -138,9 +138,6 @@ const kinds = {
   msg: { item: messageItem, part: textPart, event: "output_text", more: { logprobs: [] } },
   rs: { item: reasoningItem, part: reasoningPart, event: "reasoning_text", more: {} },
 } as const;
-
-/** What stands between two steps. */
-const partingFrames: ReadonlySet<string> = new Set(["tool_start", "tool_end", "steer", "follow_up"]);
 
 /** The items of an output, and the events that they come in. */
 class OutputItems {

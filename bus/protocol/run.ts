@@ -131,6 +131,8 @@ export interface SubmitTurn {
   readonly max_tokens: number | null;
   readonly temperature: number | null;
   readonly include_usage: boolean;
+  /** Whether the model's thoughts are told as `reasoning_content`; absent where they are not, and on surfaces that have a form of their own. */
+  readonly include_reasoning?: true;
   /** Of the OpenAI surface, where the request has some. */
   readonly options?: JsonText<TurnOptions>;
   /** Of POST /v1/responses, null on other surfaces. */

@@ -18,7 +18,12 @@ export type UnauthorizedReason = (typeof unauthorizedReasons)[keyof typeof unaut
 /** Who a request comes from, or why nobody is known. */
 export type Identity =
   | { readonly principal: Principal; readonly reason: null }
-  | { readonly principal: null; readonly reason: UnauthorizedReason };
+  | {
+      readonly principal: null;
+      readonly reason: UnauthorizedReason;
+      /** What the caller can do about it; absent where the reason says enough. */
+      readonly advice?: string;
+    };
 
 /**
  * Says who is calling. Answers at once, except for a JWT that this authenticator sees for the first time: then it is a promise.
@@ -36,7 +41,10 @@ export function createAuthenticator(settings: Settings, env: Env): Authenticator
 
 /** The caller of an identity. Refuses with unauthorized when there is none. */
 export function principalOf(identity: Identity): Principal {
-  if (identity.principal === null) throw new SvcError("unauthorized", { reason: identity.reason });
+  if (identity.principal === null) {
+    const { reason, advice } = identity;
+    throw new SvcError("unauthorized", { reason, ...(advice !== undefined && { message: advice }) });
+  }
   return identity.principal;
 }
 
@@ -64,6 +72,8 @@ const missing: Identity = { principal: null, reason: unauthorizedReasons.missing
 const invalidKey: Identity = { principal: null, reason: unauthorizedReasons.apiKey };
 const invalidToken: Identity = { principal: null, reason: unauthorizedReasons.jwt };
 
+const bareAdvice = "The header Authorization has no scheme before its key: send `Authorization: Bearer KEY`.";
+
 const apiKeyForms: CredentialForms = { schemes: ["bearer", "apikey"], keyHeader: true };
 const jwtForms: CredentialForms = { schemes: ["bearer"], keyHeader: false };
 
@@ -90,5 +100,6 @@ function jwtIdentifier(settings: Settings, env: Env): Authenticator["identify"] 
 }
 
 function refused(credential: Exclude<Credential, object>, invalid: Identity): Identity {
+  if (credential === "bare" && invalid.principal === null) return { ...invalid, advice: bareAdvice };
   return credential === "missing" ? missing : invalid;
 }

@@ -7,8 +7,8 @@ export interface CredentialHeaders {
   readonly x_api_key: string | undefined;
 }
 
-/** What a request shows: one token, none, or something that is not accepted whatever it is. */
-export type Credential = { readonly token: string } | "missing" | "malformed";
+/** What a request shows: one token, none, a word without a scheme before it, or something else that is not accepted whatever it is. */
+export type Credential = { readonly token: string } | "missing" | "bare" | "malformed";
 
 /** `<scheme> <token>`; RFC 9110 allows several spaces between them. */
 const authorizationForm = /^([A-Za-z][A-Za-z0-9_-]{0,31})(?: +(\S+))?$/;
@@ -26,7 +26,7 @@ export function readCredential(headers: CredentialHeaders, forms: CredentialForm
   const authorization = trimBlanks(headers.authorization ?? "");
   const key = trimBlanks(headers.x_api_key ?? "");
   const shown: Credential = authorization === "" ? "missing" : readAuthorization(authorization, forms.schemes);
-  if (key === "" || shown === "malformed") return shown;
+  if (key === "" || shown === "malformed" || shown === "bare") return shown;
   if (shown === "missing") return forms.keyHeader && isToken(key) ? { token: key } : "malformed";
   return shown.token === key ? shown : "malformed";
 }
@@ -35,7 +35,7 @@ function readAuthorization(value: string, schemes: readonly string[]): Credentia
   const match = authorizationForm.exec(value);
   const scheme = match?.[1]?.toLowerCase();
   const token = match?.[2];
-  if (scheme === undefined || !schemes.includes(scheme)) return "malformed";
+  if (scheme === undefined || !schemes.includes(scheme)) return isToken(value) ? "bare" : "malformed";
   // A scheme without a token is what clients send that have none.
   if (token === undefined) return "missing";
   return isToken(token) ? { token } : "malformed";

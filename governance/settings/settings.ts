@@ -5,6 +5,7 @@ import { durableSettings } from "./durable-settings.ts";
 import { headerHost } from "./hosts.ts";
 import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 import { modelSettings } from "./model-settings.ts";
+import { protocolSettings } from "./protocol-settings.ts";
 import { providerKeyNames, readProviderKeys } from "./provider-keys.ts";
 import { queueSettings } from "./queue-settings.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
@@ -22,6 +23,7 @@ export const settingsSections = [
   { title: "Server", settings: serverSettings },
   { title: "Limits", settings: limitSettings },
   { title: "Access and secrets", settings: accessSettings },
+  { title: "OpenAI protocol", settings: protocolSettings },
   { title: "Data", settings: dataSettings },
   { title: "Durable runs", settings: durableSettings },
   { title: "Queues", settings: queueSettings },
@@ -33,6 +35,7 @@ const table = {
   ...serverSettings,
   ...limitSettings,
   ...accessSettings,
+  ...protocolSettings,
   ...dataSettings,
   ...durableSettings,
   ...queueSettings,

@@ -64,7 +64,7 @@ function refusalBody(error: SvcError, requestId: string): unknown {
     case "rate_limited":
       return { error: error.code };
     case "unauthorized":
-      return { error: error.code, reason };
+      return { error: error.code, reason, ...spoken(error) };
     case "missing_scopes":
       return { detail };
     case "workspace_changed":

@@ -52,6 +52,7 @@ const readHeaders = [
   "x-request-id",
   "x-svc-consumer-secret",
   "x-svc-lease-token",
+  "x-svc-thread-id",
 ] as const;
 
 /** Lists, which may stand on several lines. */

@@ -1,3 +1,4 @@
+import { trimBlanks } from "../../bus/blanks.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { RequestHead } from "../exchange/request-head.ts";
@@ -7,9 +8,9 @@ import type { RequestHead } from "../exchange/request-head.ts";
 // without an origin, such as a link or an image, tells by its Sec-Fetch headers whether another site's page is behind it.
 
 const corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-const corsHeaders =
-  "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, X-Api-Key, X-Request-Id, X-Svc-Lease-Token";
-const exposedHeaders = "ETag, Idempotent-Replayed, Retry-After, X-Request-Id, X-Svc-Thread-Id";
+const exposedHeaders = "ETag, Idempotent-Replayed, Retry-After, X-Request-Id, X-Should-Retry, X-Svc-Thread-Id";
+/** Names of headers that one preflight may ask for. Clients add their own: OpenAI's package sends ten. */
+const askedHeadersMax = 64;
 
 /** Checks Host and Origin, and returns the headers that a browser needs in the answer. */
 export class OriginGuard {
@@ -82,11 +83,20 @@ function isLink({ method, path, headers }: RequestHead): boolean {
   );
 }
 
-export const preflightHeaders: Readonly<Record<string, string>> = {
-  "access-control-allow-methods": corsMethods,
-  "access-control-allow-headers": corsHeaders,
-  "access-control-max-age": "600",
-};
+/** The answer to a preflight: any header name that is asked for may be sent. No header is a credential that a browser adds by itself. */
+export function preflightHeaders({ headers }: RequestHead): Readonly<Record<string, string>> {
+  const asked = (headers["access-control-request-headers"] ?? "").split(",").map(trimBlanks);
+  const names = asked.filter((name) => headerToken.test(name)).slice(0, askedHeadersMax);
+  return {
+    "access-control-allow-methods": corsMethods,
+    ...(names.length > 0 && { "access-control-allow-headers": names.join(", ") }),
+    "access-control-max-age": "600",
+    vary: "Access-Control-Request-Headers",
+  };
+}
+
+/** The name of a header (RFC 9110, 5.6.2). */
+const headerToken = /^[\w!#$%&'*+.^`|~-]+$/;
 
 const none: readonly (readonly [string, string])[] = [];
 

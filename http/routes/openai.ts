@@ -13,7 +13,7 @@ import { CompletionMessage } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { completionEvents } from "../schemas/openai-events.ts";
 import { streamExample } from "../stream-event.ts";
-import { namingThread } from "../thread-header.ts";
+import { namedThread, namingThread } from "../thread-header.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { completionOptions, isNothing } from "../turn-options.ts";
 import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
@@ -33,7 +33,12 @@ const CompletionRequest = Type.Object(
       nullable(Type.Object({ include_usage: Type.Optional(nullable(Type.Boolean())) }, { additionalProperties: true })),
     ),
     user: Type.Optional(
-      nullable(Type.String({ description: "The thread's suffix; without it the turn is stateless." })),
+      nullable(
+        Type.String({
+          description:
+            "The thread's suffix; without it the turn is stateless. No effect with SVC_OPENAI_USER=ignore, or beside X-Svc-Thread-Id.",
+        }),
+      ),
     ),
     max_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
     max_completion_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "As max_tokens." }))),
@@ -80,14 +85,21 @@ const CompletionRequest = Type.Object(
   },
 );
 
+const ThreadHeader = Type.Object({
+  "X-Svc-Thread-Id": Type.Optional(
+    Type.String({ description: "The thread's suffix, percent-encoded; it goes before `user`." }),
+  ),
+});
+
 const completions = route({
   method: "POST",
   path: "/v1/chat/completions",
-  summary: "A turn in the OpenAI protocol: the model is a manifest, the user names the thread.",
+  summary: "A turn in the OpenAI protocol: the model is a manifest; user or X-Svc-Thread-Id names the thread.",
   tag,
   access: "chat:write",
   anonymous: true,
   drives: "turn",
+  headers: ThreadHeader,
   body: CompletionRequest,
   reply: {
     description: "A chat.completion.",
@@ -127,7 +139,7 @@ const completions = route({
   fails: [...turnFails, "invalid_idempotency_key", "unsupported_parameter", "model_provider_error", "run_goes_on"],
   refusal: openAiRefusal,
   async handle(request, context) {
-    const { body, principal } = request;
+    const { body, principal, exchange } = request;
     refuseUnsupported(body);
     const stream = body.stream === true;
     const options = completionOptions(body);
@@ -135,13 +147,14 @@ const completions = route({
       surface: stream ? "openai_stream" : "openai",
       manifest: body.model,
       messages: completionMessages(body.messages),
-      thread_suffix: optionalThreadSuffix(body.user),
+      thread_suffix: namedThread(exchange.head) ?? threadOfUser(body.user, context),
       model: null,
       template: null,
       template_args: [],
       max_tokens: body.max_completion_tokens ?? body.max_tokens ?? null,
       temperature: body.temperature ?? null,
       include_usage: body.stream_options?.include_usage === true,
+      ...(context.settings.openaiReasoning && { include_reasoning: true as const }),
       response: null,
       ...(options && { options: toJsonText(options) }),
     };
@@ -150,6 +163,11 @@ const completions = route({
     return namingThread(reply, principal.tenant_id, fields.thread_suffix);
   },
 });
+
+/** The thread that `user` names, where that is what it means here. Refuses with invalid_thread_id. */
+function threadOfUser(user: string | null | undefined, { settings }: HttpContext): string | null {
+  return settings.openaiUser === "ignore" ? null : optionalThreadSuffix(user);
+}
 
 const ModelObject = Type.Object(
   { id: Type.String(), object: Type.String() },

@@ -163,6 +163,45 @@ describe("messages of refusals", () => {
     );
   });
 
+  test("a key without Bearer is told the scheme, in either place of its characters", async () => {
+    const message = "The header Authorization has no scheme before its key: send `Authorization: Bearer KEY`.";
+    for (const authorization of [keys.ann, "sk-proj_0123456789.abc+/="]) {
+      const { status, json } = await server.get("/v1/models", { headers: { authorization } });
+
+      assert.deepEqual([status, json], [401, { error: "unauthorized", reason: "invalid_api_key", message }]);
+    }
+    for (const authorization of [`Basic ${keys.ann}`, "Bearer key-of-nobody-0123456789"]) {
+      const { status, json } = await server.get("/v1/models", { headers: { authorization } });
+
+      assert.deepEqual([status, json], [401, { error: "unauthorized", reason: "invalid_api_key" }]);
+    }
+  });
+
+  for (const [base, advice] of [
+    ["", "The base URL of an OpenAI client ends in /v1 here."],
+    ["/v1/v1", "The base URL of the client ends in /v1 already: take one /v1 away."],
+  ])
+    test(`a client with the base URL ${JSON.stringify(base)} is told the right one`, async () => {
+      const client = new OpenAI({ baseURL: server.url + base, apiKey: keys.ann, maxRetries: 0 });
+      const asked = [
+        () => client.chat.completions.create({ model: "quick", messages: [{ role: "user", content: "hi" }] }),
+        () => client.responses.create({ model: "quick", input: "hi" }),
+        () => client.embeddings.create({ model: "vectors", input: "hi" }),
+        () => client.models.list(),
+        () => client.models.retrieve("quick"),
+      ];
+      for (const ask of asked) {
+        const error = await ask().then(
+          () => assert.fail("was answered"),
+          (reason: unknown) => reason,
+        );
+
+        assert.ok(error instanceof APIError);
+        assert.deepEqual([error.status, error.code], [404, "not_found"]);
+        assert.equal(error.message, `404 not_found: There is no such path. ${advice}`);
+      }
+    });
+
   test("a host that is not served is named, and those that are served are not", async () => {
     const { status, json } = await server.get("/chat/sessions", { headers: { host: "svc.example.com:8080" } });
 

@@ -135,7 +135,7 @@ describe("the form of an answer", () => {
       [{ response_format: { type: "grammar" } }, "response_format"],
       [{ response_format: "json" }, "response_format"],
       [{ stop: ["a", "b", "c", "d", "e"] }, "stop"],
-      [{ stop: [" "] }, "stop"],
+      [{ stop: [""] }, "stop"],
       [{ stop: 7 }, "stop"],
     ] as [object, string][]) {
       const error = await ask("good", fields).catch((reason: unknown) => reason);

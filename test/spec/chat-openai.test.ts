@@ -21,7 +21,7 @@ import { cleanup } from "../support/temp.ts";
 const finishes = {
   "mock-finish-stop": "stop",
   "mock-finish-length": "length",
-  "mock-finish-tool-calls": "tool_calls",
+  "mock-finish-tool-calls": "stop",
   "mock-finish-content-filter": "content_filter",
   "mock-finish-stop-sequence": "stop",
   "mock-finish-pause-turn": "stop",

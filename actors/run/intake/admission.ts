@@ -2,6 +2,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import { offered } from "../../../bus/nearest.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { ThinkingLevel } from "../../../bus/protocol/thinking.ts";
+import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
 import { admit } from "../../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
@@ -68,15 +69,20 @@ export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps
 
 /** Ids of the models that a turn may ask for: those that the manifest may use, of providers that can be called. */
 function modelsOf(agent: CompiledAgent, { models }: RunDeps): readonly string[] {
-  const isReady = (route: ModelRoute): boolean => {
-    try {
-      models.provider(route);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  return [...models.routes.values()].filter((route) => mayOverride(route, agent) && isReady(route)).map(({ id }) => id);
+  const callable = [...models.routes.values()].filter(
+    (route) => mayOverride(route, agent) && isCallable(route, models),
+  );
+  return callable.map(({ id }) => id);
+}
+
+/** True if the provider of the route is configured. */
+function isCallable(route: ModelRoute, models: RunDeps["models"]): boolean {
+  try {
+    models.provider(route);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -108,6 +114,15 @@ function mayOverride(route: ModelRoute, agent: CompiledAgent): boolean {
   if (agent.outboundProviders.length > 0 && !agent.outboundProviders.includes(route.provider)) return false;
   const capped = agent.manifest.spec.limits.max_cost_usd !== null;
   return !capped || route.price !== null || route.id === agent.model.route.id;
+}
+
+/** Refuses with invalid_request stop texts that a model of the turn would refuse, at the first call or in mid-turn. */
+export function admitStops(options: TurnOptions | null, routes: readonly ModelRoute[], { models }: RunDeps): void {
+  if (options === null || options.stop.every((text) => text.trim() !== "")) return;
+  const refusing = routes.find((route) => isCallable(route, models) && models.provider(route).refusesBlankStops);
+  if (refusing === undefined) return;
+  const msg = `must hold more than blanks for ${refusing.id}: Anthropic's models refuse a stop text of white space`;
+  throw new SvcError("invalid_request", { detail: [{ loc: ["body", "stop"], msg, type: "value_error" }] });
 }
 
 /** Output tokens that the turn may ask for: a request can lower the manifest's bound and never raise it. */

@@ -49,7 +49,6 @@ describe("a credential", () => {
 
   const malformed: [string, string | undefined, string | undefined][] = [
     ["another scheme", "Basic dXNlcjpwdw==", undefined],
-    ["a bare token", "abc", undefined],
     ["two credentials in one header", "Bearer a, Bearer b", undefined],
     ["two tokens", "Bearer a b", undefined],
     ["a list", "Bearer a,b", undefined],
@@ -79,6 +78,10 @@ describe("a credential", () => {
       assert.equal(read(authorization, key), "malformed");
     });
   }
+
+  test("a token without a scheme is bare, also beside a good key", () => {
+    assert.deepEqual([read("abc", undefined), read("sk-a_b.c+/=", "abc")], ["bare", "bare"]);
+  });
 
   const missing: [string, string | undefined, string | undefined][] = [
     ["no header", undefined, undefined],
