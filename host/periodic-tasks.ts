@@ -10,9 +10,9 @@ import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
-import { noteClock } from "../storage/tables/clock-steps.ts";
 import { deleteLapsed, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
 import { indexEvents } from "../storage/tables/search.ts";
+import { moveTimesAhead } from "../storage/tables/stored-times.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import type { Flushed } from "./actor-node.ts";
 import { deleteAged, eraseOldLogs, type Retention } from "./aged-rows.ts";
@@ -124,10 +124,13 @@ const ofScheduler: TaskTable = {
     await lookAtJobs(store, bus);
     return jobsMs;
   },
-  async clock_steps({ store, log }) {
-    const backMs = await noteClock(store.system, nextTime);
-    if (backMs > 0)
-      log.warn({ back_ms: backMs }, "the store's clock was set back: what waits for a time waits no longer for it");
+  async stored_times({ store, log }) {
+    const moved = await moveTimesAhead(store.system, nextTime);
+    if (moved.jobs + moved.runs + moved.deliveries > 0)
+      log.warn(
+        moved,
+        "times that are further ahead than they can be were set anew: a clock was ahead when they were stored",
+      );
     return minuteMs;
   },
   async lapsed_rows({ store, env }) {

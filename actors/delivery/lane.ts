@@ -2,6 +2,7 @@ import type { Env, Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { openEndpoint, signingKey, type WebhookEndpoint } from "../../governance/settings/webhook-endpoints.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { backOffMs } from "../../storage/tables/back-off.ts";
 import {
   claimDeliveries,
   type DeliveryRow,
@@ -18,7 +19,6 @@ import { signatureOf } from "./signature.ts";
 const attemptsMax = 16;
 /** How far ahead a lane looks: it waits itself for what is due sooner, and is woken for the rest. */
 export const aheadMs = 90_000;
-const retryMs = { first: 60_000, longest: 3_600_000 };
 /** How much longer than its attempt a claim is good: the time to write down what came of it. */
 const claimMarginMs = 30_000;
 /** After the store has refused. */
@@ -164,7 +164,7 @@ export class DeliveryLane {
     const { id, type } = row;
     const attempts = row.attempts + 1;
     const isDead = failure !== null && attempts >= deps.settings.webhookMaxAttempts;
-    const ms = Math.min(retryMs.first * 2 ** row.attempts, retryMs.longest);
+    const ms = backOffMs(attempts);
     const op =
       failure === null || isDead
         ? endDeliveryOp(this.#store, row, isDead ? "dead" : "delivered")

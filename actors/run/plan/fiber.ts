@@ -4,6 +4,7 @@ import type { Env } from "../../../bus/env.ts";
 import type { RunPlace } from "../../../bus/protocol/run.ts";
 import { deliverySource, runRecord } from "../../../storage/frames/run-record.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { backOffMs } from "../../../storage/tables/back-off.ts";
 import { outboxOps } from "../../../storage/tables/deliveries.ts";
 import {
   endFiberOp,
@@ -17,9 +18,6 @@ import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import { type RunRow, type RunSpent, spentOp } from "../../../storage/tables/runs.ts";
 import { answerTaskOp, type WaitedTask, waitingForTask } from "../../../storage/tables/task-waits.ts";
 import type { JournalEntry } from "../../log/entry.ts";
-
-/** The first time that a step is put off when it has failed; then twice as long each time, up to the second. */
-const backOffMs = { first: 60_000, longest: 3_600_000 };
 
 /** How a durable run ends. */
 export interface FiberEnding {
@@ -157,7 +155,7 @@ export class Fiber {
 
   /** How long a step is put off that has failed once more. */
   get backOffMs(): number {
-    return Math.min(backOffMs.longest, backOffMs.first * 2 ** Math.min(this.attempts, 16));
+    return backOffMs(this.attempts + 1);
   }
 
   /** What puts the run aside for that. */
