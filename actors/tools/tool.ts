@@ -74,7 +74,13 @@ export interface ToolContext {
   /** The turn's caller has shown no credentials, and reaches nothing beyond its conversation (decision 78). */
   readonly isAnonymous: boolean;
   readonly madePlans: MadePlans;
+  /** The id that the model has given the call: two runs may have calls of one id. */
   readonly toolCallId: string;
+  /**
+   * Idempotency key of the call, 43 characters of base64url: the same when the call is made again, in another process or by a run that is
+   * requeued, and no other call has it. A tool gives it to a service that is not to do the same twice.
+   */
+  readonly key: string;
   /** What has set the run going; null where somebody has asked for it. */
   readonly trigger: TriggerDelivery | null;
   /** Full id of the thread under which somebody who is asked now may answer; null when nobody is there to hear. */

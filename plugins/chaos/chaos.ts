@@ -47,8 +47,7 @@ const recorded = (name: string, effect: "read" | "idempotent" | "once") =>
     parameters,
     effect,
     risk: effect === "read" ? "reads" : "writes",
-    async execute({ run }, { settings, threadSuffix, toolCallId }: PluginToolContext) {
-      const key = `${threadSuffix} ${toolCallId}`;
+    async execute({ run }, { settings, key }: PluginToolContext) {
       const status = await post(settingOf(settings, recorderUrl), JSON.stringify({ run, tool: name, effect, key }));
       return status === 200 ? { text: `${name} ${run}` } : toolError("provider_error", `the recorder says ${status}`);
     },

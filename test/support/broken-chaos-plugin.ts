@@ -6,7 +6,7 @@ const twice = (tool: PluginTool): PluginTool => ({
   ...tool,
   async execute(args, context) {
     await tool.execute(args, context);
-    return tool.execute(args, { ...context, toolCallId: `${context.toolCallId}-again` });
+    return tool.execute(args, { ...context, key: `${context.key}-again` });
   },
 });
 

@@ -44,6 +44,14 @@ interface LoggedEvent extends Heard {
   } | null;
 }
 
+/** What a tool has done, how often, and on which hosts. */
+interface Effect {
+  readonly effect: string;
+  readonly key: string;
+  times: number;
+  readonly on: string[];
+}
+
 /** A durable run as it is stored. */
 interface RunFound {
   readonly run_id: string;
@@ -90,7 +98,9 @@ export class DurableRecord {
   /** What was found where nobody could be told. */
   readonly #broken: string[] = [];
   readonly #tokens = new Map<string, string>();
-  readonly #effects = new Map<string, { readonly effect: string; times: number; readonly on: string[] }>();
+  readonly #effects = new Map<string, Effect>();
+  /** The call that each key was given with. */
+  readonly #calls = new Map<string, string>();
   readonly #answers = new Map<string, string[]>();
   readonly #decided = new Map<string, Approval & { decisions: string[] }>();
   readonly #aborting = new Set<string>();
@@ -125,9 +135,12 @@ export class DurableRecord {
   }
 
   /** A tool has done what it does. */
-  effect(name: string, effect: string, id: string, toolCallId: string, host: string): void {
-    if (id !== toolCallId) this.#broken.push(`${name} ${id} was called under the key ${toolCallId}`);
-    const known = this.#effects.get(id) ?? { effect, times: 0, on: [] };
+  effect(name: string, effect: string, id: string, key: string, host: string): void {
+    const known: Effect = this.#effects.get(id) ?? { effect, key, times: 0, on: [] };
+    if (known.key !== key) this.#broken.push(`${name} ${id} was called under two keys, ${known.key} and ${key}`);
+    const owner = this.#calls.get(key) ?? id;
+    this.#calls.set(key, owner);
+    if (owner !== id) this.#broken.push(`${name} ${id} was called under the key of ${owner}`);
     known.times++;
     known.on.push(host);
     this.#effects.set(id, known);

@@ -155,8 +155,7 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
     tools: (tools) =>
       tools.map((tool) => ({
         ...tool,
-        execute: (args, context) =>
-          tool.execute(args, { ...context, toolCallId: `${context.toolCallId}-${context.env.now()}` }),
+        execute: (args, context) => tool.execute(args, { ...context, key: `${context.key}-${context.env.now()}` }),
       })),
   },
   "a host whose lease has lapsed stays among the others": without("hosts_lapse"),

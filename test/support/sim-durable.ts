@@ -361,8 +361,8 @@ export class SimDurable {
         parameters,
         effect,
         risk: effect === "read" ? "reads" : "writes",
-        execute: ({ id }, { env, toolCallId }) => {
-          this.record.effect(name, effect, id, toolCallId, host().id);
+        execute: ({ id }, { env, key }) => {
+          this.record.effect(name, effect, id, key, host().id);
           return new Promise((resolve) => env.timer(this.#sim.int(40), () => resolve({ text: `${name} ${id}` })));
         },
       });

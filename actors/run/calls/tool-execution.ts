@@ -13,7 +13,7 @@ import {
   type WaitOutcome,
 } from "../../tools/tool.ts";
 import { isOfRequest } from "../plan/request-tools.ts";
-import { callKey } from "../scope/run-pipeline.ts";
+import { callDigest, callKey } from "../scope/run-pipeline.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { TaskFamily } from "../scope/task-family.ts";
 import { backgroundResult } from "./background-tasks.ts";
@@ -124,6 +124,7 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
     isAnonymous: isAnonymous(plan.principal),
     madePlans: scope.run.madePlans,
     toolCallId: callId,
+    key: callDigest(plan.keyedAs, callId),
     trigger: plan.trigger,
     askedOn: scope.askedOn,
     sessionId: scope.sessionId,

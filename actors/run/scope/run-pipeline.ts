@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { Surface } from "../../../bus/protocol/run.ts";
 import type { Control, GovernedRun } from "../../../governance/controls/control.ts";
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
@@ -26,9 +27,14 @@ export function isAttended({ surface, parent }: Pick<RunPlan, "surface" | "paren
   return parent?.attended ?? attendedOn[surface];
 }
 
-/** A call of a run as the whole tenant knows it; its tool may give it on, so that nothing is done twice. */
+/** A call of a run as the whole tenant knows it. It holds the run's id, which is a token: it leaves svc as a digest. */
 export function callKey(runId: string, toolCallId: string): string {
   return `${runId}.${toolCallId}`;
+}
+
+/** The key of a call for its tool, which may give it on: the same however often the call is made. */
+export function callDigest(runId: string, toolCallId: string): string {
+  return hash("sha256", callKey(runId, toolCallId), "base64url");
 }
 
 /** What is known of a run that controls are made for. */

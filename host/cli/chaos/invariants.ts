@@ -1,3 +1,4 @@
+import { callDigest } from "../../../actors/run/scope/run-pipeline.ts";
 import type { StreamFrame } from "./client.ts";
 import { type ChaosLoad, type ChaosRun, endOf } from "./load.ts";
 import { finalOf, script } from "./model-script.ts";
@@ -103,7 +104,7 @@ function checkEffects(
     const callId = `run-${number}-${tool}`;
     // Who knows a key applies it once: what counts is that no second key comes for the same call.
     if (made.length > 0)
-      effects.expect(keys.size === 1 && keys.has(`fiber:${token} ${callId}`), `${callId} has the keys ${[...keys]}`);
+      effects.expect(keys.size === 1 && keys.has(callDigest(token, callId)), `${callId} has the keys ${[...keys]}`);
     const asked = [...decided.values()].filter(({ call }) => call === callId);
     const again = asked.filter(({ rule, decisions }) => rule === "outcome-unknown" && decisions.has("approved"));
     const first = asked.filter(({ rule }) => rule !== "outcome-unknown");

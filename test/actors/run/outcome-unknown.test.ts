@@ -1,5 +1,6 @@
 // Calls that were cut off with their process, and may not be made twice: a person says what came of them (decision 91). Time is simulated.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
 import { pino } from "pino";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -35,6 +36,8 @@ const approved: Decision = { decision: "approved", note: "", edited_args: null }
 const denied: Decision = { decision: "denied", note: "ask bob", edited_args: null };
 const unknown = "[tool error/interrupted] outcome unknown: it may have run (once)";
 
+const keyOf = (runId: string): string => createHash("sha256").update(`${runId}.a`).digest("base64url");
+
 type Asked = { readonly wait: WaitRow; readonly row: ApprovalRow };
 const noteOf = (row: ApprovalRow | undefined): unknown => (row?.decision?.value as Decision | undefined)?.note;
 
@@ -64,6 +67,7 @@ async function world(atEnd: Cleanup, seed: number) {
   let isHeld = true;
   const suffixes = new Set<string>();
   const made: string[] = [];
+  const keys: string[] = [];
   const shown: ShownMessage[][] = [];
 
   function boot() {
@@ -81,8 +85,9 @@ async function world(atEnd: Cleanup, seed: number) {
         effect,
         risk: "spends",
         timeoutMs: 3_600_000,
-        execute(_args, { toolCallId }) {
+        execute(_args, { toolCallId, key }) {
           made.push(toolCallId);
+          keys.push(key);
           return isHeld && effect === "once" ? new Promise<never>(() => {}) : { text: `${name} ${toolCallId}` };
         },
       });
@@ -115,6 +120,8 @@ async function world(atEnd: Cleanup, seed: number) {
     sim,
     /** The ids of the calls that the tool was given. */
     made,
+    /** The keys that it was given with them. */
+    keys,
     /** What the model was shown, each time. */
     shown,
     says(to: typeof answer) {
@@ -216,7 +223,7 @@ describe("a call whose outcome nobody knows", () => {
     assert.equal(it.made.length, 1);
   });
 
-  test("DUR-008 approved, the call is made again once, also if the next process dies before it; dying in it, that asks anew", async () => {
+  test("DUR-008 approved, the call is made again once with its key, also if the next process dies before it; dying in it, that asks anew", async () => {
     const it = await world(atEnd, 2);
     const runId = await it.accept("agent", "again");
     await it.crash();
@@ -234,6 +241,14 @@ describe("a call whose outcome nobody knows", () => {
     assert.deepEqual([inCall.run.status, openInCall.length], ["running", 0], "an answer is not asked for twice");
     assert.notEqual(second?.row.id, first?.row.id);
     assert.deepEqual(it.made, ["a", "a", "a"]);
+    const other = await it.accept("agent", "other");
+    assert.deepEqual([(await it.look(other)).run.status, it.made.at(-1)], ["completed", "a"]);
+    assert.deepEqual(
+      it.keys,
+      [keyOf(runId), keyOf(runId), keyOf(runId), keyOf(other)],
+      "one key for each call of a run",
+    );
+    assert.match(keyOf(runId), /^[\w-]{43}$/);
     assert.deepEqual([run.status, fiber.final, run.spent?.tool_calls], ["completed", "Done.", 1]);
     assert.deepEqual(await it.results("again"), ["pay a"]);
     for (const { row } of [first, second] as Asked[]) {

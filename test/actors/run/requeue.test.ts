@@ -44,6 +44,8 @@ for (const dialect of dialects) {
   describe(`a requeued run on ${dialect}`, () => {
     const atEnd = cleanup();
     const effects: string[] = [];
+    /** The keys that tools were given, by call. */
+    const keys = new Map<string, Set<string>>();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
 
@@ -54,8 +56,9 @@ for (const dialect of dialects) {
         parameters: Type.Object({ id: Type.String() }, { additionalProperties: false }),
         effect,
         risk: effect === "read" ? "reads" : "writes",
-        execute({ id }, { threadSuffix }) {
+        execute({ id }, { threadSuffix, key }) {
           effects.push(`${threadSuffix} ${id}`);
+          keys.set(`${threadSuffix} ${id}`, (keys.get(`${threadSuffix} ${id}`) ?? new Set()).add(key));
           return { text: `${name} ${id}` };
         },
       });
@@ -173,6 +176,13 @@ for (const dialect of dialects) {
         ["a", "b", "c"].map((name) => `${dead}.${name}`),
         "keys are those of the first run",
       );
+      const given = ["a", "b", "c"].map((name) => [...(keys.get(`whole ${name}`) ?? [])]);
+      assert.deepEqual(
+        given.map(({ length }) => length),
+        [1, 1, 1],
+        "a call that is made again has its key again",
+      );
+      assert.equal(new Set(given.flat()).size, 3);
       assert.ok((run.first_seq ?? 0) > (before.at(-1)?.seq ?? 0), "its own events are behind those of the dead one");
       const left = await found(dead);
       assert.deepEqual([left.run.status, left.fiber.requeued_as], ["dead", id]);

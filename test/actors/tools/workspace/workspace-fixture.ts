@@ -54,6 +54,7 @@ export function openFixture(t: TestContext): Fixture {
     madePlans: new MadePlans(),
     trigger: null,
     toolCallId: "call_1",
+    key: "",
     sessionId: "acme:t1",
     askedOn: "acme:t1",
     workspaceScope: "deployment",
