@@ -88,6 +88,7 @@ export async function resumedPlan(
           step: tail.steps,
           calls: tail.open(waits),
           endedOnDenial: tail.endedOnDenial,
+          answer: tail.answer,
           callIds: tail.callIds,
           spent: row.spent ?? requeued?.spent ?? null,
           notes: tail.notes,

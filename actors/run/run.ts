@@ -29,7 +29,7 @@ import type { RunPlan } from "./plan/plan.ts";
 import { refusedTask, taskOutcome } from "./scope/parent-link.ts";
 import { RunScope } from "./scope/scope.ts";
 import type { TaskFamily } from "./scope/task-family.ts";
-import type { Finished } from "./steps/endings.ts";
+import { answeredBefore, type Finished } from "./steps/endings.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 import { atEnd, takeAtEnd } from "./steps/taken-inputs.ts";
 
@@ -181,8 +181,10 @@ export class Run implements LiveRun {
       const loop = plan.surface === "compact" ? compactThread : this.#patterns.get(pattern);
       if (!loop) throw new Error(`no pattern is called ${pattern}`);
       const tools = new ToolRunner(this.#scope);
+      let earlier = plan.resumed && answeredBefore(plan.resumed);
       for (;;) {
-        const ending = await loop(this.#scope, tools);
+        const ending = earlier ?? (await loop(this.#scope, tools));
+        earlier = null;
         await this.#settleTasks();
         if (this.#durable?.isCut) return this.#durable.leave();
         if (ending.kind === "suspended") await this.#park();

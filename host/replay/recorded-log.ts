@@ -21,8 +21,8 @@ export interface RecordedEvent extends Said {
   readonly seq: number;
 }
 
-/** What becomes known of a run from the outside, and not by itself. */
-const outside = ["wait_opened", "wait_ended", "run_requeued", "run_interrupted"];
+/** What becomes known of a run from the outside, and what it notes for the case that its process dies. */
+const outside = ["wait_opened", "wait_ended", "run_requeued", "run_interrupted", "held_answer"];
 
 /** How the result of a call begins that is not made since something was said. */
 const supersededResult = "[tool error/interrupted] not run: superseded";

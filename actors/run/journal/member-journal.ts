@@ -42,7 +42,8 @@ function notItsOwn(): never {
   throw new Error("a run is put aside and ended by the agent that was asked");
 }
 
-function ofMember(entries: readonly JournalEntry[], place: string): JournalEntry[] {
+/** Entries of the member at this place, as the log of its run has them. */
+export function ofMember(entries: readonly JournalEntry[], place: string): JournalEntry[] {
   return entries.map((entry) => standsFor(innerEntry(entry, place), entry));
 }
 

@@ -1,10 +1,11 @@
+import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { ToolEffect } from "../../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
 import type { WaitRow } from "../../../storage/tables/waits.ts";
 import { messageOf } from "../../log/message.ts";
 import type { Foreseen } from "../../tools/tool.ts";
 import { noteOf, type RunNote } from "../plan/notes.ts";
-import type { BegunCall, PendingCall } from "../plan/plan.ts";
+import type { BegunCall, GivenAnswer, PendingCall } from "../plan/plan.ts";
 import { isOfMember } from "./member-journal.ts";
 
 /** What an agent has in the log of its run: its notes, how often it has asked its model since, and which calls have no result. */
@@ -21,8 +22,8 @@ export class Tail {
   /** Events of its members. */
   readonly ofMembers: LogEvent[] = [];
   #calls: readonly ToolCall[] = [];
-  /** The last that it has said was its answer, and not a part of its work. */
-  #hasAnswered = false;
+  /** The last that it has said, where that was its answer and not a part of its work; null else. */
+  answer: GivenAnswer | null = null;
   /** How calls have ended that have a result. */
   readonly #ended = new Map<string | undefined, unknown>();
   /** Calls that were begun. */
@@ -53,7 +54,7 @@ export class Tail {
     if (note !== null) {
       this.notes.push(note);
       this.steps = 0;
-      this.#hasAnswered = false;
+      this.answer = null;
     }
     const { tool_calls: asked, metadata } = extra ?? {};
     if (kind !== "message") return;
@@ -64,12 +65,13 @@ export class Tail {
       this.#calls = [];
     }
     // Whatever was said to an answer, its pattern has begun anew behind it.
-    if (isTurn || (role === "user" && this.#hasAnswered)) {
+    if (isTurn || (role === "user" && this.answer !== null)) {
       this.notes.length = 0;
       this.ofMembers.length = 0;
     }
     const isAnswer = role === "assistant" && metadata?.stop_reason !== undefined && asked === undefined;
-    this.#hasAnswered = isAnswer && metadata.status !== "subtask";
+    const stop_reason = metadata?.stop_reason as StopReason;
+    this.answer = isAnswer && metadata.status !== "subtask" ? { text: event.content, stop_reason } : null;
     // An answer that something was said to before it was the last one.
     if (role === "assistant" && metadata?.stop_reason !== undefined) this.steps++;
     if (role !== "assistant" || asked === undefined || metadata?.source === "client") return;

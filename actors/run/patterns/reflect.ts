@@ -26,10 +26,8 @@ export const reflect: Pattern = async (scope, tools) => {
   const drafts = (scope.resumed?.notes ?? []).filter(({ type }) => type === "draft") as unknown as Draft[];
   for (;;) {
     const last = drafts.at(-1);
-    const end = await heldSteps(scope, tools, {
-      limit: agent.recursion_limit,
-      nudge: (step) => (last === undefined ? (step === 1 ? nudge : null) : again(last)),
-    });
+    const nudged = (step: number) => (last === undefined ? (step === 1 ? nudge : null) : again(last));
+    const end = await heldSteps(scope, tools, { limit: agent.recursion_limit, nudge: nudged }, true);
     if (end.kind !== "reply") return end;
     const { reply } = end;
     if (isBroken(reply)) return give(scope, reply, {});

@@ -10,7 +10,16 @@ export interface RunNote {
   readonly [field: string]: unknown;
 }
 
-const noteTypes = ["output_misfit", "draft", "plan", "subtask", "route", "member_end", "escalation"] as const;
+const noteTypes = [
+  "output_misfit",
+  "held_answer",
+  "draft",
+  "plan",
+  "subtask",
+  "route",
+  "member_end",
+  "escalation",
+] as const;
 type NoteType = (typeof noteTypes)[number];
 
 /** What a note is in the log. */

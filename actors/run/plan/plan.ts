@@ -1,5 +1,6 @@
 import type { SvcError } from "../../../bus/errors.ts";
 import type { RunResult } from "../../../bus/frames/output.ts";
+import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../../bus/protocol/principal.ts";
 import type { ParentRun, ResponseAsked, Surface, TriggerDelivery } from "../../../bus/protocol/run.ts";
@@ -81,6 +82,8 @@ export interface Resumed {
   readonly calls: readonly PendingCall[];
   /** Whether the last of the calls of the last time was denied; null while that has no result, and where there was none. */
   readonly endedOnDenial: boolean | null;
+  /** Its answer, where that is in the log and the end of the run is not; null else. */
+  readonly answer: GivenAnswer | null;
   /** The ids of all its calls. */
   readonly callIds: readonly string[];
   readonly spent: RunSpent | null;
@@ -92,6 +95,12 @@ export interface Resumed {
   readonly waits: readonly WaitRow[];
   /** The requests for approval that it has waited for. */
   readonly approvals: readonly string[];
+}
+
+/** An answer that the log has. */
+export interface GivenAnswer {
+  readonly text: string;
+  readonly stop_reason: StopReason;
 }
 
 /** A call that is to be made, or to go on where it waits. */

@@ -11,6 +11,7 @@ import type { ModelFailure } from "../../models/provider.ts";
 import { keptThoughts, type ReleasedReply } from "../model/held-reply.ts";
 import type { ToldThought } from "../model/told-thoughts.ts";
 import { noteEntry } from "../plan/notes.ts";
+import type { Resumed } from "../plan/plan.ts";
 import type { RunScope } from "../scope/scope.ts";
 
 /** How the loop of a turn was left. */
@@ -66,8 +67,16 @@ export function answered(
   };
 }
 
+/** The model had answered before the run was cut off, and its answer is in the log. */
+export function answeredBefore({ endedOnDenial, answer }: Resumed): Finished | null {
+  if (answer === null) return null;
+  const { text: final, stop_reason } = answer;
+  const isAnswer = stop_reason !== "max_tokens";
+  return { kind: "finished", final, stop_reason, failure: null, entries: [], ok: endedOnDenial !== true, isAnswer };
+}
+
 /** The model asks for tools in its last step, and they were not run. */
-export function outOfSteps(reply: ReleasedReply): Finished {
+export function outOfSteps(reply: Pick<ReleasedReply, "text" | "isRefused">): Finished {
   return {
     kind: "finished",
     final: reply.text === "" ? null : reply.text,

@@ -37,7 +37,7 @@ export async function escalatingSteps(
   scope.routes = scope.plan.routes;
   scope.voice = "aloud";
   if (!canEscalate(scope, escalation)) return finalSteps(scope, tools, steps);
-  const end = await heldSteps(scope, tools, steps);
+  const end = await heldSteps(scope, tools, steps, true);
   if (end.kind !== "reply") return end;
   const { reply } = end;
   // A fallback of the first model may be the stronger one.

@@ -22,9 +22,19 @@ export function finalSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps
   return runSteps(scope, tools, { ...steps, answer: (reply) => answered(scope, reply) });
 }
 
-/** Steps until there is an answer that may be given. Nobody has read it yet. */
-export async function heldSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<HeldReply | Ending> {
+/**
+ * Steps until there is an answer that may be given. Nobody has read it yet. `isJudged` says that other models are asked of it before it is
+ * given: a durable run notes it first, so that it is not asked for again when the process dies meanwhile.
+ */
+export async function heldSteps(
+  scope: RunScope,
+  tools: ToolRunner,
+  steps: FinalSteps,
+  isJudged = false,
+): Promise<HeldReply | Ending> {
   scope.voice = "held";
+  const noted = notedAnswer(scope);
+  if (noted !== null) return { kind: "reply", reply: noted };
   const { misfits, problem: earlier } = misfitsOf(scope);
   let problem = earlier;
   for (let tries = misfits + 1; ; tries++) {
@@ -36,7 +46,10 @@ export async function heldSteps(scope: RunScope, tools: ToolRunner, steps: Final
     });
     if (end.kind !== "reply") return end;
     const fitted = fit(scope, end.reply);
-    if (typeof fitted !== "string") return { kind: "reply", reply: fitted };
+    if (typeof fitted !== "string") {
+      if (isJudged && scope.plan.fiber !== null && !isBroken(fitted)) await noteAnswer(scope, fitted);
+      return { kind: "reply", reply: fitted };
+    }
     problem = fitted;
     if (tries >= triesMax) return misfit(scope, end.reply, problem);
     await scope.journal.append([noteEntry("output_misfit", { problem })], scope.billing());
@@ -51,6 +64,26 @@ export function isBroken({ isRefused, stop_reason }: ReleasedReply): boolean {
 interface HeldReply {
   readonly kind: "reply";
   readonly reply: ReleasedReply;
+}
+
+/** The answer goes into the log before anything is made of it. */
+async function noteAnswer(scope: RunScope, reply: ReleasedReply): Promise<void> {
+  const { route, step } = scope;
+  const note = { model: route.id, step, reply: { ...reply, told: null } };
+  await scope.journal.append([noteEntry("held_answer", note)], scope.billing());
+}
+
+/** The answer that the run had before it was cut off, and had not given; null when it had none. */
+function notedAnswer(scope: RunScope): ReleasedReply | null {
+  const { resumed, plan } = scope;
+  const last = resumed?.notes.at(-1);
+  if (!resumed || last?.type !== "held_answer" || resumed.step > 0) return null;
+  scope.resumed = null;
+  scope.endedOnDenial = resumed.endedOnDenial ?? scope.endedOnDenial;
+  const { model, step, reply } = last as unknown as { model: string; step: number; reply: ReleasedReply };
+  scope.route = plan.routes.find(({ id }) => id === model) ?? scope.route;
+  scope.step = step;
+  return reply;
 }
 
 async function fittingSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {

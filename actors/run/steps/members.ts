@@ -6,7 +6,7 @@ import { inCallOrder } from "../../log/branch.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
 import { ToolRunner } from "../calls/tool-runner.ts";
 import { takesImages, thinkingFor } from "../intake/admission.ts";
-import { eventsAt, memberJournal } from "../journal/member-journal.ts";
+import { eventsAt, memberJournal, ofMember } from "../journal/member-journal.ts";
 import { Tail } from "../journal/tail.ts";
 import { noteEntry, type RunNote } from "../plan/notes.ts";
 import type { Resumed, RunPlan } from "../plan/plan.ts";
@@ -72,9 +72,10 @@ export async function askMember(
   if (ending?.kind === "suspended") return ending;
   if (scope.cancellation.cancelled) return { agent: agent.name, text: null };
   const text = ending === null || ending.failure !== null || isCutShort(ending) ? null : ending.final;
-  if (ending !== null) await journal.append(ending.entries, member.billing());
   const end: MemberEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
-  await scope.journal.append([noteEntry("member_end", { place, ...end })], scope.billing());
+  // In one batch: a member whose answer is in the log is not asked again.
+  const entries = [...ofMember(ending?.entries ?? [], place), noteEntry("member_end", { place, ...end })];
+  await scope.journal.append(entries, scope.billing());
   return end;
 }
 
@@ -148,10 +149,10 @@ function takenUp(scope: RunScope, place: string): { messages: ContextMessage[]; 
     const message = messageOf(event);
     if (message !== null) messages.push(message);
   }
-  const { steps, endedOnDenial, callIds, notes, ofMembers } = tail;
+  const { steps, endedOnDenial, answer, callIds, notes, ofMembers } = tail;
   const { waits } = resumed;
   return {
     messages: inCallOrder(messages, 0),
-    resumed: { ...resumed, step: steps, calls: tail.open(waits), endedOnDenial, callIds, notes, ofMembers },
+    resumed: { ...resumed, step: steps, calls: tail.open(waits), endedOnDenial, answer, callIds, notes, ofMembers },
   };
 }

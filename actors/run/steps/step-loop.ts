@@ -47,6 +47,11 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     scope.endedOnDenial = resumed.endedOnDenial ?? scope.endedOnDenial;
   }
   const first = (resumed?.step ?? scope.stepsBefore) + 1;
+  // The step that was cut off was its last: what asks for tools there is the answer.
+  if (resumed !== null && first > steps.limit) {
+    const said = scope.plan.branch.findLast(({ role }) => role === "assistant")?.content ?? "";
+    return outOfSteps({ text: said, isRefused: false });
+  }
   for (let step = first; ; step++) {
     scope.step = step;
     // A durable run gives its slot up between two steps where others are to have it.
