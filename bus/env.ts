@@ -23,6 +23,11 @@ export interface Timer {
   cancel(): void;
 }
 
+/** Lets everybody else in the thread have a turn. */
+export function breathe(env: Pick<Env, "defer">): Promise<void> {
+  return new Promise((resolve) => env.defer(resolve));
+}
+
 /** Of 32 hexadecimal digits those that say when: milliseconds of 8,900 years. */
 const timeDigits = 12;
 

@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
 import { createAjv } from "../bus/schema-validator.ts";
-import { argumentsProblem } from "../governance/arguments-problem.ts";
+import { refuseNoParameters } from "../governance/arguments-problem.ts";
 import type { SettingIssue } from "../governance/settings/settings-error.ts";
 import type { Route } from "../http/route.ts";
 import { refuseNoSchema } from "../http/validate.ts";
@@ -37,7 +37,7 @@ function problemsOfRoute(route: Route): string[] {
 function problemsOfTool(tool: PluginTool): string[] {
   const problem = problemOf(tool.parameters as unknown as TSchema, (schema) => {
     refuseNoShownSchema(schema);
-    argumentsProblem(tool, {});
+    refuseNoParameters(tool);
   });
   return problem === null ? [] : [`the tool ${tool.name}, whose parameters are no JSON Schema: ${problem}`];
 }

@@ -1,50 +1,37 @@
-import { lazily } from "../bus/lazily.ts";
-import { ajvPackage } from "../bus/schema-validator.ts";
 import type { Path } from "./problems.ts";
+import { isFilledList, type KeywordForm, keywordForms } from "./schema-keywords.ts";
 
-// The schema of an answer is written by tenants and held against what a model says, so it has to be one that is cheap to ask: a tree
-// of a bounded size, in which no value is looked at more often than there are nodes. References are put in place, and what is left
-// out says so: recursion, regular expressions, and what compares all items with all others.
+// The schema of an answer is written by tenants and held against what a model says, so it has to be one that is cheap to ask: one of a
+// bounded size with its references in place. What is left out says so: recursion, regular expressions, and what compares all items with
+// all others. It is read for each request that brings one, so reading takes time in proportion to its text.
 
 /** What a reply has to be like. */
 export interface AnswerSchema {
   /** JSON text of the schema as it is written, for providers. */
   readonly json: string;
-  /** The same without references, for looking at answers. */
-  readonly tree: Readonly<Record<string, unknown>>;
+  /** The same, for looking at answers. */
+  readonly schema: Readonly<Record<string, unknown>>;
   /** Whether every object in it is closed and has all its keys: providers promise the most for those. */
   readonly isStrict: boolean;
 }
 
-/** Nodes of a schema with its references in place. */
-const nodesMax = 2_000;
+/** Schemas and listed values of a schema with its references in place. */
+const partsMax = 2_000;
 const charsMax = 64 * 1024;
 
-/** Keywords that are kept as they are. */
-const plain = new Set([
-  ...["type", "enum", "const", "required", "title", "description", "default", "examples"],
-  ...["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
-  ...["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"],
+const forms: ReadonlyMap<string, KeywordForm> = new Map([
+  ...keywordForms,
+  ...["title", "description"].map((name) => [name, { fits: isText, form: "a text" }] as const),
+  ["enum", { fits: isFilledList, form: "a list of values" }],
+  ["examples", { fits: Array.isArray, form: "a list" }],
 ]);
-/** Keywords that say nothing about a value, or nothing that is looked at. */
+/** Keywords that decide about no value. */
 const silent = new Set(["$schema", "$id", "$comment", "$defs", "definitions", "format"]);
-const listsOfSchemas = new Set(["anyOf", "oneOf", "allOf"]);
-
-const ajv = lazily(() => new (ajvPackage().Ajv)({ strict: false, validateFormats: false }));
+/** Keywords that may have any value. */
+const free = new Set([...silent, "const", "default"]);
 
 /** Reads a schema of a manifest; `refuse` is told what of it cannot be honoured, and where. */
 export function readAnswerSchema(
-  schema: Readonly<Record<string, unknown>>,
-  refuse: (at: Path, says: string) => void,
-): AnswerSchema | null {
-  const read = readTree(schema, refuse);
-  if (read === null || ajv().validateSchema(read.tree) === true) return read;
-  const [error] = ajv().errors ?? [];
-  refuse([], `is no JSON Schema: ${error?.instancePath ?? ""} ${error?.message ?? ""}`.trimEnd());
-  return null;
-}
-
-function readTree(
   schema: Readonly<Record<string, unknown>>,
   refuse: (at: Path, says: string) => void,
 ): AnswerSchema | null {
@@ -53,90 +40,148 @@ function readTree(
     refuse([], `is longer than ${charsMax} characters`);
     return null;
   }
-  const reader = new SchemaReader(schema, refuse);
-  const tree = reader.node(schema, [], []);
-  if (reader.isRefused) return null;
-  if (!isObject(tree) || tree.type !== "object") {
-    refuse([], 'must be of the type "object"');
+  const reader = new SchemaReader(schema);
+  try {
+    reader.read();
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    refuse(error.at, error.message);
     return null;
   }
-  return { json, tree, isStrict: reader.isStrict };
+  return { json, schema, isStrict: reader.isStrict };
+}
+
+/** What cannot be honoured, and where. */
+class Refusal extends Error {
+  readonly at: Path;
+
+  constructor(at: At | null, says: string) {
+    super(says);
+    const path: (string | number)[] = [];
+    for (let place = at; place !== null; place = place.within) path.push(place.key);
+    this.at = path.reverse();
+  }
+}
+
+/** A place in the schema, from the inside out. */
+interface At {
+  readonly key: string | number;
+  readonly within: At | null;
+}
+
+interface Definition {
+  readonly schema: unknown;
+  /** Null while it is read. */
+  parts: number | null;
 }
 
 class SchemaReader {
-  isRefused = false;
   isStrict = true;
   readonly #root: Readonly<Record<string, unknown>>;
-  readonly #refuse: (at: Path, says: string) => void;
-  #nodes = 0;
+  /** By their references. Each is read once, and counts at each reference to it. */
+  readonly #definitions = new Map<string, Definition>();
+  #parts = 0;
 
-  constructor(root: Readonly<Record<string, unknown>>, refuse: (at: Path, says: string) => void) {
+  constructor(root: Readonly<Record<string, unknown>>) {
     this.#root = root;
-    this.#refuse = refuse;
   }
 
-  /** A schema with its references in place; `within` are those that it is reached by. */
-  node(schema: unknown, at: Path, within: readonly string[]): unknown {
-    if (this.isRefused || typeof schema === "boolean") return schema;
-    if (++this.#nodes > nodesMax) return this.#no([], `has more than ${nodesMax} parts with its references in place`);
-    if (!isObject(schema)) return this.#no(at, "must be a schema");
-    const { $ref, ...rest } = schema;
-    if ($ref !== undefined) return this.#referred($ref, rest, at, within);
-    const node: Record<string, unknown> = {};
-    for (const [keyword, value] of Object.entries(schema)) {
-      const here = [...at, keyword];
-      if (silent.has(keyword)) continue;
-      else if (plain.has(keyword)) node[keyword] = value;
-      else if (listsOfSchemas.has(keyword) && Array.isArray(value))
-        node[keyword] = value.map((part, index) => this.node(part, [...here, index], within));
-      else if (keyword === "properties" && isObject(value))
-        node[keyword] = Object.fromEntries(
-          Object.entries(value).map(([name, part]) => [name, this.node(part, [...here, name], within)]),
-        );
-      else if (keyword === "items" || keyword === "additionalProperties")
-        node[keyword] = this.node(value, here, within);
-      else return this.#no(here, "is a keyword that is not supported here");
+  /** Throws Refusal. */
+  read(): void {
+    this.#schema(this.#root, null);
+    let top: unknown = this.#root;
+    while (isObject(top) && isReference(top)) top = this.#definitions.get(top.$ref as string)?.schema;
+    if (!isObject(top) || top.$ref !== undefined || top.type !== "object")
+      throw new Refusal(null, 'must be of the type "object"');
+  }
+
+  #schema(schema: unknown, at: At | null): void {
+    this.#count(1);
+    if (typeof schema === "boolean") return;
+    if (!isObject(schema)) throw new Refusal(at, "must be a schema");
+    for (const [keyword, value] of Object.entries(schema)) this.#keyword(keyword, value, { key: keyword, within: at });
+    if (isObject(schema.properties) || schema.type === "object") this.isStrict &&= isClosed(schema);
+  }
+
+  #keyword(keyword: string, value: unknown, at: At): void {
+    const form = forms.get(keyword);
+    if (form?.fits(value) === false) throw new Refusal(at, `is not ${form.form}`);
+    if (keyword === "enum") this.#count((value as readonly unknown[]).length);
+    if (form !== undefined || free.has(keyword)) return;
+    switch (keyword) {
+      case "$ref":
+        this.#reference(value, at);
+        break;
+      case "items":
+      case "additionalProperties":
+        this.#schema(value, at);
+        break;
+      case "anyOf":
+      case "oneOf":
+      case "allOf":
+        this.#schemas(isFilledList(value) ? value.entries() : null, at);
+        break;
+      case "properties":
+        this.#schemas(isObject(value) ? Object.entries(value) : null, at);
+        break;
+      default:
+        throw new Refusal(at, "is a keyword that is not supported here");
     }
-    if (isObject(node.properties) || node.type === "object") this.isStrict &&= isClosed(node);
-    return node;
   }
 
-  /** What a reference leads to, and what stands beside it. */
-  #referred(ref: unknown, beside: Record<string, unknown>, at: Path, within: readonly string[]): unknown {
+  #schemas(parts: Iterable<readonly [string | number, unknown]> | null, at: At): void {
+    if (parts === null) throw new Refusal(at, "does not hold schemas");
+    for (const [key, part] of parts) this.#schema(part, { key, within: at });
+  }
+
+  #reference(ref: unknown, at: At): void {
+    const known = typeof ref === "string" ? this.#definitions.get(ref) : undefined;
+    if (known?.parts === null) throw new Refusal(at, "leads to itself");
+    if (known !== undefined) {
+      this.#count(known.parts);
+      return;
+    }
     const found = typeof ref === "string" ? /^#\/(\$defs|definitions)\/([^/]+)$/.exec(ref) : null;
-    if (found === null) return this.#no([...at, "$ref"], "must lead to $defs or definitions of the same schema");
-    const name = found[0];
-    if (within.includes(name)) return this.#no([...at, "$ref"], "leads to itself");
+    if (found === null) throw new Refusal(at, "must lead to $defs or definitions of the same schema");
     const defs = this.#root[found[1] as string];
     const key = (found[2] as string).replaceAll("~1", "/").replaceAll("~0", "~");
-    const target = isObject(defs) && Object.hasOwn(defs, key) ? defs[key] : undefined;
-    if (target === undefined) return this.#no([...at, "$ref"], "leads nowhere");
-    const node = this.node(target, at, [...within, name]);
-    const kept = Object.keys(beside).filter((keyword) => !silent.has(keyword));
-    if (kept.length === 0) return node;
-    return { allOf: [node, this.node(beside, at, within)] };
+    if (!isObject(defs) || !Object.hasOwn(defs, key)) throw new Refusal(at, "leads nowhere");
+    const definition: Definition = { schema: defs[key], parts: null };
+    this.#definitions.set(ref as string, definition);
+    const before = this.#parts;
+    this.#schema(definition.schema, at.within);
+    definition.parts = this.#parts - before;
   }
 
-  #no(at: Path, says: string): null {
-    if (!this.isRefused) this.#refuse(at, says);
-    this.isRefused = true;
-    return null;
+  #count(parts: number): void {
+    this.#parts += parts;
+    if (this.#parts > partsMax) throw new Refusal(null, `has more than ${partsMax} parts with its references in place`);
   }
+}
+
+/** Whether a schema is what it refers to, and no more. */
+function isReference(schema: Readonly<Record<string, unknown>>): boolean {
+  return schema.$ref !== undefined && Object.keys(schema).every((keyword) => keyword === "$ref" || silent.has(keyword));
 }
 
 /** Whether an object has all the keys that it may have. */
 function isClosed({ properties, required, additionalProperties }: Record<string, unknown>): boolean {
   const names = isObject(properties) ? Object.keys(properties) : [];
-  return additionalProperties === false && Array.isArray(required) && names.every((name) => required.includes(name));
+  const needed = new Set(Array.isArray(required) ? required : []);
+  return additionalProperties === false && Array.isArray(required) && names.every((name) => needed.has(name));
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string";
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A schema of our own, which needs nobody to say that it is one: for that the schema of schemas is compiled, at the start of each thread. */
+/** A schema of our own, which is known to be one. */
 export function readOwnSchema(schema: Readonly<Record<string, unknown>>): AnswerSchema {
-  const read = readTree(schema, (at, says) => {
+  const read = readAnswerSchema(schema, (at, says) => {
     throw new Error(`${at.join(".")} ${says}`);
   });
   return read as AnswerSchema;

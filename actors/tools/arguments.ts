@@ -1,3 +1,4 @@
+import type { Env } from "../../bus/env.ts";
 import { JsonFault, parseStrictJson } from "../../bus/strict-json.ts";
 import { argumentsProblem } from "../../governance/arguments-problem.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
@@ -30,7 +31,11 @@ export type CheckedArguments =
   | { readonly ok: false; readonly refusal: ToolResult };
 
 /** Reads the text that a model gave as arguments and holds it against the tool's schema. Never throws for what the text says. */
-export function checkArguments(tool: Pick<ToolSpec, "name" | "parameters">, text: string): CheckedArguments {
+export async function checkArguments(
+  tool: Pick<ToolSpec, "name" | "parameters">,
+  text: string,
+  env: Pick<Env, "defer">,
+): Promise<CheckedArguments> {
   if (text.length > argumentsCharsMax) return refuse(`the arguments are longer than ${argumentsCharsMax} characters`);
   let args: unknown;
   try {
@@ -39,7 +44,7 @@ export function checkArguments(tool: Pick<ToolSpec, "name" | "parameters">, text
     if (!(error instanceof JsonFault)) throw error;
     return refuse(`the JSON of the arguments ${error.message}`);
   }
-  const problem = argumentsProblem(tool, args);
+  const problem = await argumentsProblem(tool, args, env);
   return problem === null ? { ok: true, args: args as Record<string, unknown> } : refuse(problem);
 }
 

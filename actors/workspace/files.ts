@@ -1,11 +1,11 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { BigIntStats } from "node:fs";
-import type { Env } from "../../bus/env.ts";
+import { breathe, type Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskFile, ChangeFile, WorkspaceFile } from "../../bus/protocol/workspace.ts";
 import { type Directory, refuseUnlessOwnFile } from "../tools/workspace/directory.ts";
-import { breathe, readAtMost, textBytesMax } from "../tools/workspace/file-content.ts";
+import { readAtMost, textBytesMax } from "../tools/workspace/file-content.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import { alone, inParent } from "../tools/workspace/workspace.ts";
 import { isGitDirectory, parsePath, refuseGitPaths } from "../tools/workspace/workspace-path.ts";

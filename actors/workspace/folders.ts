@@ -1,10 +1,9 @@
 import { splitThreadId } from "../../bus/address.ts";
-import type { Env } from "../../bus/env.ts";
+import { breathe, type Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskFile } from "../../bus/protocol/workspace.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { Directory } from "../tools/workspace/directory.ts";
-import { breathe } from "../tools/workspace/file-content.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import { besideRoot, inParent } from "../tools/workspace/workspace.ts";
 import { depthMax } from "../tools/workspace/workspace-path.ts";

@@ -58,7 +58,7 @@ export interface GovernedCall {
   /** The arguments as they stand: what a control has put in their place, else what the model wrote. */
   readonly args: unknown;
   /** Why a tool would not take these arguments, in words for the model; null when it would. */
-  misfit(args: unknown): string | null;
+  misfit(args: unknown): Promise<string | null>;
   /** What the call would change with these arguments, for a person to read; null where its tool has nothing to show. */
   preview(args: unknown): Promise<string | null>;
   readonly agent: CompiledAgent;

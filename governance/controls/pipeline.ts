@@ -86,7 +86,7 @@ export class Pipeline {
     let standing = call;
     let grant: { readonly grant?: string } = {};
     if (resumed?.edited) {
-      const problem = call.misfit(call.args);
+      const problem = await call.misfit(call.args);
       if (problem !== null) return { kind: "misfit", by: resumed.after, problem, args: call.args, spoken };
     }
     for (const control of this.#ofCalls.before) {
@@ -103,7 +103,7 @@ export class Pipeline {
         grant = verdict.grant === undefined ? grant : { grant: verdict.grant };
       if (verdict.verdict !== "replace") continue;
       standing = { ...standing, args: verdict.args };
-      const problem = call.misfit(verdict.args);
+      const problem = await call.misfit(verdict.args);
       if (problem !== null) return { kind: "misfit", by: name, problem, args: verdict.args, spoken };
       if (!verdict.byPerson) continue;
       const rest = await this.admit(standing, { after: name, edited: true });

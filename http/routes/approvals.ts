@@ -198,7 +198,8 @@ const decide = route({
     await refuseAsker(tenant, row, principal);
     const parameters = JSON.parse(row.parameters) as Parameters;
     const decision = { ...said, edited_args: said.edited_args && ownArguments(said.edited_args, parameters) };
-    const problem = decision.edited_args === null ? null : argumentsProblem({ parameters }, decision.edited_args);
+    const { edited_args } = decision;
+    const problem = edited_args === null ? null : await argumentsProblem({ parameters }, edited_args, env);
     if (problem !== null) throw new SvcError("invalid_edited_args", { detail: problem });
     try {
       const ops = decideOps(tenant, row.id, decision, principalId(principal));

@@ -1,4 +1,5 @@
 import type { Path } from "../problems.ts";
+import { isFilledList, keywordForms } from "../schema-keywords.ts";
 
 // A JSON Schema that a manifest brings along, for the arguments of a tool. What it says is carried out: a keyword that is not is
 // refused by name, and so is a schema whose work on one value could get out of hand.
@@ -12,29 +13,11 @@ export interface SchemaFault {
 /** Schemas and listed values within a schema, each reference written out: what one value is held against. */
 const sizeMax = 500;
 
-const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isNumber = (value: unknown) => typeof value === "number" && Number.isFinite(value);
-const isTypes = (value: unknown) => isList(value) && areDifferent(value) && value.every((name) => types.has(name));
-const isNames = (value: unknown) => isList(value) && areDifferent(value) && value.every((name) => isText(name));
-
-/** Keywords that hold no schema, with the form that they must have. */
-const plain: ReadonlyMap<string, { readonly fits: (value: unknown) => boolean; readonly form: string }> = new Map([
-  ["type", { fits: (value: unknown) => types.has(value) || isTypes(value), form: "a type, or a list of types" }],
-  ["required", { fits: (value) => isEmpty(value) || isNames(value), form: "a list of different names" }],
-  ...["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"].map(
-    (name) => [name, { fits: isCount, form: "a whole number from 0" }] as const,
-  ),
-  ...["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"].map(
-    (name) => [name, { fits: isNumber, form: "a number" }] as const,
-  ),
-  ["multipleOf", { fits: (value) => isNumber(value) && (value as number) > 0, form: "a number above 0" }],
-]);
 /** Keywords that are for people and the model. */
 const told = new Set([
   ...["title", "description", "default", "examples", "format", "$comment", "deprecated", "readOnly", "writeOnly"],
   "const",
 ]);
-const types = new Set<unknown>(["null", "boolean", "object", "array", "number", "integer", "string"]);
 const reference = /^#\/(\$defs|definitions)\/([A-Za-z0-9_.-]{1,100})$/;
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -66,7 +49,7 @@ class Walk {
   }
 
   #keyword(key: string, said: unknown, path: Path): SchemaFault | null {
-    const rule = plain.get(key);
+    const rule = keywordForms.get(key);
     if (rule !== undefined) return rule.fits(said) ? null : { path, says: `is not ${rule.form}` };
     if (told.has(key)) return null;
     switch (key) {
@@ -77,7 +60,7 @@ class Walk {
       case "anyOf":
       case "allOf":
       case "oneOf":
-        return isList(said) ? this.#each([...said.entries()], path) : { path, says: "is not a list of schemas" };
+        return isFilledList(said) ? this.#each([...said.entries()], path) : { path, says: "is not a list of schemas" };
       case "$schema":
         return path.length === 1 && isText(said) ? null : { path, says: "is not a text at the top" };
       case "$defs":
@@ -89,7 +72,7 @@ class Walk {
       case "$ref":
         return this.#reference(said, path);
       case "enum":
-        return isList(said) ? this.#grow(said.length, path) : { path, says: "is not a list of values" };
+        return isFilledList(said) ? this.#grow(said.length, path) : { path, says: "is not a list of values" };
       default:
         return { path, says: "is not a keyword that is carried out" };
     }
@@ -119,19 +102,6 @@ class Walk {
 
 function isText(value: unknown): value is string {
   return typeof value === "string";
-}
-
-/** Whether it is a list with something in it. */
-function isList(value: unknown): value is readonly unknown[] {
-  return Array.isArray(value) && value.length > 0;
-}
-
-function isEmpty(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 0;
-}
-
-function areDifferent(values: readonly unknown[]): boolean {
-  return new Set(values).size === values.length;
 }
 
 function isFields(value: unknown): value is Fields {

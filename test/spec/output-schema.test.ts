@@ -208,7 +208,20 @@ test("a schema is bounded, and refused where it cannot be held against an answer
   assert.deepEqual(at(city), []);
   assert.deepEqual(at({ type: "object", properties: { a: { $ref: "#/$defs/x" } }, $defs: { x: { enum: [1] } } }), []);
   assert.deepEqual(at({ type: "array" }), ["unsupported spec.output_schema"]);
-  assert.deepEqual(at({ type: "object", properties: { a: { type: "nothing" } } }), ["unsupported spec.output_schema"]);
+  for (const [broken, path] of [
+    [{ type: "nothing" }, "type"],
+    [{ required: ["a", "a"] }, "required"],
+    [{ multipleOf: 0 }, "multipleOf"],
+    [{ minLength: -1 }, "minLength"],
+    [{ title: 7 }, "title"],
+    [{ enum: [] }, "enum"],
+    [{ anyOf: [] }, "anyOf"],
+    [{ properties: [] }, "properties"],
+    [{ not: {} }, "not"],
+  ] as const)
+    assert.deepEqual(at({ type: "object", properties: { a: broken } }), [
+      `unsupported spec.output_schema.properties.a.${path}`,
+    ]);
   assert.deepEqual(at({ type: "object", properties: { a: { pattern: "(a+)+$" } } }), [
     "unsupported spec.output_schema.properties.a.pattern",
   ]);
@@ -221,7 +234,21 @@ test("a schema is bounded, and refused where it cannot be held against an answer
   ]);
   assert.deepEqual(at(deep(11)), ["unsupported spec.output_schema"]);
   assert.deepEqual(at(doubling), ["unsupported spec.output_schema"]);
+  const listed = (members: number) => ({
+    type: "object",
+    properties: { a: { $ref: "#/$defs/x" }, b: { $ref: "#/$defs/x" } },
+    $defs: { x: { enum: Array.from({ length: members }, (_, at) => at) } },
+  });
+  assert.deepEqual(at(listed(990)), []);
+  assert.deepEqual(at(listed(1_000)), ["unsupported spec.output_schema"]);
   assert.deepEqual(at({ type: "object", description: "x".repeat(70_000) }), ["unsupported spec.output_schema"]);
   assert.equal(compileSpec({ output_schema: city }).outputSchema?.isStrict, true);
+  const within = (part: object) => ({ ...city, properties: { ...city.properties, name: part } });
+  assert.equal(compileSpec({ output_schema: within({ anyOf: [{ type: "object" }] }) }).outputSchema?.isStrict, false);
+  assert.equal(
+    compileSpec({ output_schema: { ...within({ $ref: "#/$defs/x" }), $defs: { x: { properties: {} } } } }).outputSchema
+      ?.isStrict,
+    false,
+  );
   assert.equal(compileSpec({ output_schema: { type: "object" } }).outputSchema?.isStrict, false);
 });

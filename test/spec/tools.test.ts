@@ -672,12 +672,12 @@ test("each tool declares how often a call may run and what it may do to others, 
   ]);
 });
 
-test("every tool's schema is plain and closed, and describes each property", () => {
+test("every tool's schema is plain and closed, and describes each property", async () => {
   for (const tool of builtInTools) {
     const schema = JSON.parse(JSON.stringify(tool.parameters));
     assert.deepEqual(schema, tool.parameters, "nothing in it is lost as JSON");
     checkObject(schema, tool.name);
-    assert.equal(checkArguments(tool, '{"surplus":1}').ok, false);
+    assert.equal((await checkArguments(tool, '{"surplus":1}', { defer: setImmediate })).ok, false);
   }
 
   function checkObject(schema: Record<string, unknown>, where: string): void {

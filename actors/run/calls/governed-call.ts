@@ -13,7 +13,7 @@ export function governedCall(scope: RunScope, call: ToolCall, tool: Tool, args: 
     tool_call_id: call.id,
     asked: call.args,
     args,
-    misfit: (other) => argumentsProblem(tool, other),
+    misfit: (other) => argumentsProblem(tool, other, deps.env),
     preview: async (standing) =>
       tool.preview ? tool.preview(standing as never, toolContext(scope, call.id, neverGivenUp)) : null,
     agent: plan.agent,

@@ -132,7 +132,9 @@ export class ToolRunner {
     if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
     if (scope.steering.interrupts) return this.#recorder.superseded(call);
     const tool = this.#bound.get(call.name);
-    const checked = tool ? checkArguments(tool, argumentsText ?? writtenArguments(call)) : unbound;
+    const checked = tool
+      ? await checkArguments(tool, argumentsText ?? writtenArguments(call), scope.deps.env)
+      : unbound;
     if (!tool || !checked.ok) {
       await replied;
       this.#recorder.started(call);

@@ -1,3 +1,4 @@
+import { breathe } from "../../../bus/env.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { type Compare, chooseSimilar } from "../context/semantic.ts";
 import { similarities } from "../context/similar.ts";
@@ -46,7 +47,7 @@ function choiceDue(scope: RunScope): Promise<void> | null {
 
 async function choose(scope: RunScope, count: number): Promise<void> {
   const { plan, deps } = scope;
-  const pause = () => new Promise<void>((resolve) => deps.env.defer(resolve));
+  const pause = () => breathe(deps.env);
   const compare: Compare = async (messages, query) =>
     (await likenesses(scope, messages, query, pause)) ?? similarities(messages, query, pause);
   scope.chosen = await chooseSimilar(plan.branch, plan.turnStart, count, compare);

@@ -70,7 +70,7 @@ class ResultRelease {
     const { id: tool_call_id, name: tool, args } = call;
     const governed = {
       ...{ tool, tool_call_id, asked: args, args, agent, principal, now: deps.env.monotonic() },
-      misfit: () => null,
+      misfit: async () => null,
       preview: async () => null,
     };
     const { shown, denial, spoken } = await this.#pipeline.release(governed, { text });

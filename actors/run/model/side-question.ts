@@ -44,7 +44,7 @@ export async function askAside<V>(scope: RunScope, asked: SideQuestion): Promise
   for (let tries = 1; ; tries++) {
     const outcome = await call(scope, asked, messages);
     if (outcome.kind !== "said") return outcome;
-    const checked = checkAnswer(asked.answer, outcome.text);
+    const checked = await checkAnswer(asked.answer, outcome.text, scope.deps.env);
     if (checked.ok) return { kind: "answer", value: checked.value as V };
     const { deps, plan } = scope;
     deps.log.warn(

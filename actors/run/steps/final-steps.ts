@@ -45,7 +45,7 @@ export async function heldSteps(
       answer: (reply): HeldReply => ({ kind: "reply", reply }),
     });
     if (end.kind !== "reply") return end;
-    const fitted = fit(scope, end.reply);
+    const fitted = await fit(scope, end.reply);
     if (typeof fitted !== "string") {
       if (isJudged && scope.plan.fiber !== null && !isBroken(fitted)) await noteAnswer(scope, fitted);
       return { kind: "reply", reply: fitted };
@@ -101,9 +101,9 @@ function misfitsOf({ resumed }: RunScope): { misfits: number; problem: string | 
 }
 
 /** The answer as it may be given, or why it may not. One that is broken says so by its stop reason. */
-function fit(scope: RunScope, reply: ReleasedReply): ReleasedReply | string {
+async function fit(scope: RunScope, reply: ReleasedReply): Promise<ReleasedReply | string> {
   if (scope.answerSchema === null || isBroken(reply)) return reply;
-  const checked = checkAnswer(scope.answerSchema, reply.text);
+  const checked = await checkAnswer(scope.answerSchema, reply.text, scope.deps.env);
   return checked.ok ? { ...reply, text: checked.json } : checked.problem;
 }
 

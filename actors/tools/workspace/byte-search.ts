@@ -1,5 +1,4 @@
-import type { Env } from "../../../bus/env.ts";
-import { breathe } from "./file-content.ts";
+import { breathe, type Env } from "../../../bus/env.ts";
 
 /** Bytes searched before others have a turn: less than a millisecond. What is done with a match costs as much as some of them. */
 const bytesPerTurn = 128 * 1024;

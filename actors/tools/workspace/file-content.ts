@@ -1,5 +1,4 @@
 import type { FileHandle } from "node:fs/promises";
-import type { Env } from "../../../bus/env.ts";
 import { checkSignal, ToolRefusal } from "./refusal.ts";
 
 /** Most bytes that a model reads or writes with one call. */
@@ -84,9 +83,4 @@ export async function readLines(
 export function decodeText(bytes: Uint8Array, label: string, cut: boolean): string {
   if (bytes.includes(0)) throw new ToolRefusal("invalid_arguments", `${label}: is not a text file`);
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes, { stream: cut });
-}
-
-/** Lets everybody else in the thread have a turn. */
-export function breathe(env: Env): Promise<void> {
-  return new Promise((resolve) => env.defer(resolve));
 }

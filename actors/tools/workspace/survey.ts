@@ -1,5 +1,4 @@
-import type { Env } from "../../../bus/env.ts";
-import { breathe } from "./file-content.ts";
+import { breathe, type Env } from "../../../bus/env.ts";
 import { checkSignal } from "./refusal.ts";
 
 /** Names that one call may look at. */

@@ -10,19 +10,21 @@ import { readFile } from "../../../actors/tools/workspace/read-file.ts";
 import { writeFile } from "../../../actors/tools/workspace/write-file.ts";
 import { parseStrictJson } from "../../../bus/strict-json.ts";
 
-function refusalOf(tool: Tool, text: string): string {
-  const checked = checkArguments(tool, text);
+const env = { defer: setImmediate };
+
+async function refusalOf(tool: Tool, text: string): Promise<string> {
+  const checked = await checkArguments(tool, text, env);
   assert.ok(!checked.ok, "refused");
   assert.equal(checked.refusal.error, "invalid_arguments");
   return checked.refusal.text;
 }
 
-test("arguments that fit are given as they are", () => {
-  assert.deepEqual(checkArguments(readFile, ' {"path":"a","offset":2}\n'), {
+test("arguments that fit are given as they are", async () => {
+  assert.deepEqual(await checkArguments(readFile, ' {"path":"a","offset":2}\n', env), {
     ok: true,
     args: { path: "a", offset: 2 },
   });
-  assert.deepEqual(checkArguments(listDir, ""), { ok: true, args: {} });
+  assert.deepEqual(await checkArguments(listDir, "", env), { ok: true, args: {} });
 });
 
 const refused: [string, Tool, string, RegExp][] = [
@@ -81,8 +83,8 @@ const refused: [string, Tool, string, RegExp][] = [
   ["a text that is too long", readFile, `{"path":"${"x".repeat(4097)}"}`, /^path must NOT have more than 4096/],
 ];
 for (const [name, tool, text, reason] of refused) {
-  test(`arguments are refused for ${name}`, () => {
-    assert.match(refusalOf(tool, text), reason);
+  test(`arguments are refused for ${name}`, async () => {
+    assert.match(await refusalOf(tool, text), reason);
   });
 }
 
@@ -126,7 +128,7 @@ test("strict JSON reads every JSON value as JSON.parse does", () => {
   );
 });
 
-test("no text makes the check throw, and none is taken that JSON.parse refuses", () => {
+test("no text makes the check throw, and none is taken that JSON.parse refuses", async () => {
   const piece = fc.constantFrom(
     "{",
     "}",
@@ -146,11 +148,11 @@ test("no text makes the check throw, and none is taken that JSON.parse refuses",
     "\\u0061",
     "\ud800",
   );
-  fc.assert(
-    fc.property(
+  await fc.assert(
+    fc.asyncProperty(
       fc.array(piece, { maxLength: 20 }).map((parts) => parts.join("")),
-      (text) => {
-        const checked = checkArguments(readFile, text);
+      async (text) => {
+        const checked = await checkArguments(readFile, text, env);
         if (checked.ok) assert.deepEqual(checked.args, JSON.parse(text));
       },
     ),

@@ -8,7 +8,8 @@ export const call = {
   tool_call_id: "call_1",
   asked: { n: 1 },
   args: { n: 1 },
-  misfit: (args: unknown) => (Object.hasOwn(args as object, "bad") ? "bad is not an argument of this tool" : null),
+  misfit: async (args: unknown) =>
+    Object.hasOwn(args as object, "bad") ? "bad is not an argument of this tool" : null,
   now: 0,
 } as unknown as GovernedCall;
 

@@ -68,7 +68,7 @@ export function openFixture(t: TestContext): Fixture {
   async function call(name: string, args: unknown, overrides: Partial<ToolContext> = {}): Promise<ToolResult> {
     const tool = builtInTools.find((candidate) => candidate.name === name);
     assert.ok(tool, `there is a tool ${name}`);
-    const checked = checkArguments(tool, JSON.stringify(args));
+    const checked = await checkArguments(tool, JSON.stringify(args), { defer: setImmediate });
     const result = checked.ok
       ? await tool.execute(checked.args as never, { ...context, ...overrides })
       : checked.refusal;
