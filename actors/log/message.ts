@@ -1,4 +1,5 @@
 import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
+import { chatMessage } from "../models/chat-messages.ts";
 import type { ModelMessage, SignedThought } from "../models/provider.ts";
 import { type Attachment, attachmentsOf } from "./attachment.ts";
 import { type JournalEntry, seqOfEntry } from "./entry.ts";
@@ -20,8 +21,6 @@ export interface ContextMessage extends ModelMessage {
   place: number;
   /** How it is shorter than its event; null for one that is not. */
   readonly short: "opening" | "cleared" | null;
-  /** JSON as providers take it, without attachments: what those are is looked up just before each call. */
-  readonly wireJson: string;
 }
 
 interface MessageParts {
@@ -42,21 +41,12 @@ export function contextMessage(parts: MessageParts): ContextMessage {
   const { role, content, name, tool_calls, tool_call_id, attachments = null } = parts;
   const head = `{"role":"${role}","content":${JSON.stringify(content)}`;
   let clientJson = head;
-  let wireJson = head;
-  if (name !== undefined) {
-    clientJson += `,"name":${JSON.stringify(name)}`;
-    if (role === "user" && name !== "") wireJson += `,"name":${JSON.stringify(wireName(name))}`;
-  }
-  if (tool_calls !== undefined && tool_calls.length > 0) {
-    clientJson += `,"tool_calls":${JSON.stringify(tool_calls)}`;
-    wireJson += `,"tool_calls":${JSON.stringify(tool_calls.map(wireCall))}`;
-  }
-  if (tool_call_id !== undefined) {
-    const id = `,"tool_call_id":${JSON.stringify(tool_call_id)}`;
-    clientJson += id;
-    wireJson += id;
-  }
+  if (name !== undefined) clientJson += `,"name":${JSON.stringify(name)}`;
+  if (tool_calls !== undefined && tool_calls.length > 0) clientJson += `,"tool_calls":${JSON.stringify(tool_calls)}`;
+  if (tool_call_id !== undefined) clientJson += `,"tool_call_id":${JSON.stringify(tool_call_id)}`;
   clientJson += "}";
+  // Most messages are the same to both.
+  const isPlain = clientJson.length === head.length + 1 && role !== "assistant";
   return {
     role,
     content,
@@ -69,25 +59,13 @@ export function contextMessage(parts: MessageParts): ContextMessage {
     place: -1,
     short: parts.short ?? null,
     clientJson,
-    wireJson: wireJson === head && name === undefined ? clientJson : `${wireJson}}`,
+    wireJson: isPlain ? clientJson : chatMessage(parts),
   };
 }
 
 /** Where a message stands in the log of its conversation; -1 for one that stands in none. */
 export function seqOf({ seq, entry }: ContextMessage): number {
   return entry === null ? seq : seqOfEntry(entry);
-}
-
-/** A name as providers take it: another one would be refused, and with it every later turn of the thread. */
-function wireName(name: string): string {
-  return name
-    .replace(/[\s<|\\/>]/g, "_")
-    .slice(0, 64)
-    .toWellFormed();
-}
-
-function wireCall(call: ToolCall) {
-  return { id: call.id, type: "function", function: { name: call.name, arguments: JSON.stringify(call.args) } };
 }
 
 /** The message that an event of the log is to the model, or null: most kinds are for people only. */
@@ -152,7 +130,9 @@ export function attachedLength(attachments: readonly Attachment[] | null): numbe
 /** Characters of thoughts and of what is signed with them. */
 export function thoughtsLength(thoughts: readonly SignedThought[]): number {
   let length = 0;
-  for (const thought of thoughts)
-    length += thought.type === "thinking" ? thought.thinking.length + thought.signature.length : thought.data.length;
+  for (const thought of thoughts) {
+    if (thought.type === "thinking") length += thought.thinking.length + thought.signature.length;
+    else length += thought.type === "vendor" ? thought.json.length : thought.data.length;
+  }
   return length;
 }

@@ -1,5 +1,6 @@
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
+import { wireArguments } from "./chat-messages.ts";
 import { type ModelImage, type ShownImages, wordsWith } from "./images.ts";
 import type { ModelMessage, ModelRequest, SignedThought } from "./provider.ts";
 
@@ -128,16 +129,24 @@ function resultBlock({ tool_call_id }: ModelMessage, contentJson: string): strin
   return `{"type":"tool_result","tool_use_id":${JSON.stringify(wireId(tool_call_id ?? ""))},"content":${contentJson}}`;
 }
 
-/** Thoughts, text and calls in the order in which they were said. */
+/**
+ * Thoughts, text and calls in the order in which they were said, up to the last that is no thought: the API refuses a message that ends
+ * on one (https://github.com/tailcallhq/forgecode/issues/2107).
+ */
 function assistantBlocks({ content, tool_calls, thoughts }: ModelMessage, by: string): string {
   const calls = tool_calls ?? [];
   const blocks: string[] = [];
   let [text, called] = [0, 0];
+  /** Blocks up to the last that is no thought. */
+  let said = 0;
+  const add = (block: string): void => {
+    said = blocks.push(block);
+  };
   const upTo = (textTo: number, callsTo: number): void => {
     const piece = content.slice(text, textTo);
-    if (piece.trim() !== "") blocks.push(textBlock(piece));
+    if (piece.trim() !== "") add(textBlock(piece));
     text = Math.max(text, textTo);
-    for (; called < Math.min(callsTo, calls.length); called++) blocks.push(callBlock(calls[called] as ToolCall));
+    for (; called < Math.min(callsTo, calls.length); called++) add(callBlock(calls[called] as ToolCall));
   };
   for (const thought of thoughts ?? []) {
     if (!canReturn(thought, by)) continue;
@@ -145,22 +154,24 @@ function assistantBlocks({ content, tool_calls, thoughts }: ModelMessage, by: st
     blocks.push(thoughtBlock(thought));
   }
   upTo(content.length, calls.length);
-  return blocks.join(",");
+  return blocks.slice(0, said).join(",");
 }
 
-function canReturn(thought: SignedThought, by: string): boolean {
-  return thought.by === by && (thought.type === "redacted_thinking" || thought.signature !== "");
+type AnthropicThought = Exclude<SignedThought, { readonly type: "vendor" }>;
+
+function canReturn(thought: SignedThought, by: string): thought is AnthropicThought {
+  if (thought.by !== by || thought.type === "vendor") return false;
+  return thought.type === "redacted_thinking" || thought.signature !== "" || thought.field === "thinking";
 }
 
-function thoughtBlock(thought: SignedThought): string {
+function thoughtBlock(thought: AnthropicThought): string {
   const { type } = thought;
   if (type === "redacted_thinking") return JSON.stringify({ type, data: thought.data });
   return JSON.stringify({ type, thinking: thought.thinking, signature: thought.signature });
 }
 
 function callBlock({ id, name, args }: ToolCall): string {
-  const input = typeof args === "object" && args !== null && !Array.isArray(args) ? args : { arguments: args };
-  return JSON.stringify({ type: "tool_use", id: wireId(id), name: wireId(name), input });
+  return JSON.stringify({ type: "tool_use", id: wireId(id), name: wireId(name), input: wireArguments(args) });
 }
 
 /** Ids and names of other providers may have characters that this one refuses. */

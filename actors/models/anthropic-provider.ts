@@ -40,15 +40,24 @@ interface Taken {
 
 /** Calls Anthropic's Messages API, through the given egress. */
 export function anthropicProvider(config: WireConfig, env: Env, egress: Egress): ModelProvider {
+  const takesUnsigned = !isAnthropics(config.baseUrl);
   /** What wire models have refused to be given, and what they take instead. */
   const taken = new Map<string, Taken>();
   const protocol: WireProtocol = {
     path: "/messages",
     headers: (apiKey) => ["anthropic-version", anthropicVersion, ...(apiKey === null ? [] : ["x-api-key", apiKey])],
-    begin: (request, events) => new AnthropicCall(config.name, request, events, taken),
+    begin: (request, events) => new AnthropicCall({ provider: config.name, takesUnsigned, taken }, request, events),
   };
   // https://docs.claude.com/en/api/messages: a stop sequence has to contain something that is no white space.
   return { ...wireProvider(config, protocol, env, egress), refusesBlankStops: true };
+}
+
+/** What the calls of one provider share. */
+interface Called {
+  readonly provider: string;
+  /** Whether thoughts without a signature go back: https://api-docs.deepseek.com/guides/anthropic_api */
+  readonly takesUnsigned: boolean;
+  readonly taken: Map<string, Taken>;
 }
 
 class AnthropicCall implements WireCall<ModelReply> {
@@ -64,7 +73,7 @@ class AnthropicCall implements WireCall<ModelReply> {
   /** Output that the answer has come to before it was paused. */
   #spent = 0;
 
-  constructor(provider: string, request: ModelRequest, events: ModelEvents, taken: Map<string, Taken>) {
+  constructor({ provider, takesUnsigned, taken }: Called, request: ModelRequest, events: ModelEvents) {
     const { model } = request.route;
     this.#request = request;
     this.#taken = taken;
@@ -72,7 +81,7 @@ class AnthropicCall implements WireCall<ModelReply> {
     if (request.route.parameters?.includes("temperature") === false)
       this.#takes = { ...this.#takes, temperature: false };
     this.#by = `${provider}/${model}`;
-    this.reader = new AnthropicReader(events, this.#by);
+    this.reader = new AnthropicReader(events, this.#by, takesUnsigned);
   }
 
   body(): string {
@@ -163,6 +172,11 @@ class AnthropicCall implements WireCall<ModelReply> {
     const wanted = effort === null ? "" : `"effort":"${effortOf(thinking.level, effort)}"`;
     return { maxTokens: unbudgeted, fields: told, effort: wanted, isOn: mode === "adaptive" };
   }
+}
+
+/** Whether an address is of Anthropic's own API, which refuses thoughts that it has not signed. */
+function isAnthropics(baseUrl: string): boolean {
+  return /(^|\.)anthropic\.com$/.test(new URL(baseUrl).hostname);
 }
 
 /** Whether the model has to call a tool. */

@@ -86,9 +86,13 @@ const errorStatuses: Readonly<Record<string, number>> = {
   overloaded_error: 529,
 };
 
-/** Reads the streamed answer of Anthropic's Messages API. `by` marks its thoughts. */
+/**
+ * Reads the streamed answer of Anthropic's Messages API. `by` marks its thoughts; with `takesUnsigned` those go back too that bear no
+ * signature, as other providers of the protocol have them.
+ */
 export class AnthropicReader extends EventStream {
   readonly #by: string;
+  readonly #takesUnsigned: boolean;
   readonly #blocks: Block[] = [];
   /** The blocks of this body by their index. */
   #open = new Map<unknown, Block>();
@@ -99,9 +103,10 @@ export class AnthropicReader extends EventStream {
   #before: TokenCount | null = none;
   #usage: Reported = {};
 
-  constructor(events: ModelEvents, by: string) {
+  constructor(events: ModelEvents, by: string, takesUnsigned = false) {
     super(events);
     this.#by = by;
+    this.#takesUnsigned = takesUnsigned;
   }
 
   /** JSON of the answer's blocks so far, as the provider takes them back. */
@@ -273,7 +278,9 @@ export class AnthropicReader extends EventStream {
       if (began.type === "redacted_thinking")
         return [{ type: "redacted_thinking", data: textOf(began.data), by, ...at }];
       if (began.type !== "thinking") return [];
-      return [{ type: "thinking", thinking: this.#thoughtOf(block), signature: this.#signatureOf(block), by, ...at }];
+      const signature = this.#signatureOf(block);
+      const field = block.signature === "" && this.#takesUnsigned ? { field: "thinking" as const } : {};
+      return [{ type: "thinking", thinking: this.#thoughtOf(block), signature, by, ...field, ...at }];
     });
   }
 

@@ -1,4 +1,5 @@
 import type { ModelProviderName } from "../../governance/settings/model-options.ts";
+import { commonRules, type ProviderRules } from "./chat-rules.ts";
 import type { HttpProviderConfig } from "./http-provider.ts";
 
 /** How a hosted provider is reached and what is its own about the protocol that all of them speak. */
@@ -7,12 +8,17 @@ export interface BuiltInProvider {
   readonly baseUrl: string | null;
   readonly maxTokensField: HttpProviderConfig["maxTokensField"];
   readonly asksForUsage: boolean;
+  readonly rules: ProviderRules;
 }
 
 /** The OpenAI-compatible endpoints of the hosted providers, from the documentation of each. All take the key as a bearer token. */
 export const builtInProviders: Readonly<Record<ModelProviderName, BuiltInProvider>> = {
   // Its reasoning models refuse max_tokens.
-  openai: { ...hosted("https://api.openai.com/v1"), maxTokensField: "max_completion_tokens" },
+  openai: {
+    ...hosted("https://api.openai.com/v1"),
+    maxTokensField: "max_completion_tokens",
+    rules: { ...commonRules, callIds: "forty" },
+  },
   anthropic: hosted("https://api.anthropic.com/v1"),
   workers_ai: hosted(null),
   groq: hosted("https://api.groq.com/openai/v1"),
@@ -23,12 +29,19 @@ export const builtInProviders: Readonly<Record<ModelProviderName, BuiltInProvide
   openrouter: hosted("https://openrouter.ai/api/v1"),
   xai: hosted("https://api.x.ai/v1"),
   // Sends usage of its own accord, and refuses stream_options.include_usage with 422.
-  mistral: { ...hosted("https://api.mistral.ai/v1"), asksForUsage: false },
-  google: hosted("https://generativelanguage.googleapis.com/v1beta/openai"),
+  mistral: {
+    ...hosted("https://api.mistral.ai/v1"),
+    asksForUsage: false,
+    rules: { ...commonRules, callIds: "nine", bridgesResults: true, namesUsers: false },
+  },
+  google: {
+    ...hosted("https://generativelanguage.googleapis.com/v1beta/openai"),
+    rules: { ...commonRules, signsCalls: true },
+  },
 };
 
 function hosted(baseUrl: string | null): BuiltInProvider {
-  return { baseUrl, maxTokensField: "max_tokens", asksForUsage: true };
+  return { baseUrl, maxTokensField: "max_tokens", asksForUsage: true, rules: commonRules };
 }
 
 /** The endpoint of Workers AI for an account: directly, or through one of its AI gateways. */

@@ -13,6 +13,8 @@ interface CallDraft {
   id: string;
   name: string;
   readonly arguments: ArgumentText;
+  /** Fields of the provider's own. */
+  vendor: Readonly<Record<string, unknown>> | null;
   /** Whether they end as those of a whole call do. To ask them themselves makes one text of all their pieces each time. */
   mayBeWhole: boolean;
 }
@@ -41,14 +43,19 @@ export class CallDrafts {
     if (name !== draft.name) draft.name += name;
     draft.arguments.add(words);
     if (words !== "") draft.mayBeWhole = words.endsWith("}");
+    if (isObject(part.extra_content)) draft.vendor = { ...draft.vendor, extra_content: part.extra_content };
     return Math.max(0, draft.id.length + draft.name.length - before) + words.length;
+  }
+
+  /** The fields of the provider's own, each with the place of its call. */
+  vendorFields(): { readonly call: number; readonly fields: Readonly<Record<string, unknown>> }[] {
+    return this.#ordered.flatMap(({ vendor }, call) => (vendor === null ? [] : [{ call, fields: vendor }]));
   }
 
   /** The calls by their index; those that share one as they came. */
   finish(): RequestedCall[] {
     return (
-      this.#drafts
-        .toSorted((a, b) => a.index - b.index)
+      this.#ordered
         // The arguments stay as they are, so that a tool can refuse what is no text.
         .map(({ id, name, arguments: words }) => ({
           id: soundText(id),
@@ -56,6 +63,10 @@ export class CallDrafts {
           arguments: words.whole(),
         }))
     );
+  }
+
+  get #ordered(): CallDraft[] {
+    return this.#drafts.toSorted((a, b) => a.index - b.index);
   }
 
   #draftOf(index: unknown, id: string, name: string, words: string): CallDraft {
@@ -73,6 +84,7 @@ export class CallDrafts {
       id: "",
       name: "",
       arguments: new ArgumentText(),
+      vendor: null,
       mayBeWhole: false,
     };
     this.#drafts.push(draft);
@@ -106,6 +118,10 @@ export function toolName(name: string): string {
 /** Some servers send the arguments themselves, and not their text. */
 function argumentsOf(value: unknown): string {
   return typeof value === "object" && value !== null ? JSON.stringify(value) : text(value);
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function text(value: unknown): string {

@@ -13,16 +13,25 @@ import {
   tokenCount,
 } from "./chunk.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
-import type { ModelReply } from "./provider.ts";
+import type { ModelEvents, ModelReply } from "./provider.ts";
+import { VendorDrafts } from "./vendor-drafts.ts";
 
 /** Reads the streamed body of a chat completion. */
 export class ChunkReader extends EventStream {
   readonly #calls = new CallDrafts();
+  readonly #vendor = new VendorDrafts();
+  readonly #by: string;
   #finish: string | null = null;
   /** The model has said that it will not, in the place that OpenAI has for that. */
   #isRefused = false;
   #usage: TokenCount | null = null;
   #done = false;
+
+  /** `by` is the provider and model, which its own fields go back to; "" for nobody. */
+  constructor(events: ModelEvents, by = "") {
+    super(events);
+    this.#by = by;
+  }
 
   protected override take(payload: string): void {
     if (payload.charCodeAt(0) === 0x5b && payload.trimEnd() === "[DONE]") {
@@ -47,11 +56,12 @@ export class ChunkReader extends EventStream {
   }
 
   #takeDelta(choice: Choice, delta: Delta, payload: string, hasUsage: boolean): void {
-    const reasoning = delta.reasoning_content ?? delta.reasoning;
-    if (typeof reasoning === "string" && reasoning !== "") this.think(reasoning);
+    this.#think(this.#vendor.spokenIn(delta as Readonly<Record<string, unknown>>));
+    const kept = this.#vendor.take(delta as Readonly<Record<string, unknown>>);
+    if (kept > 0) this.keeps(kept);
     if (typeof delta.content === "string" && delta.content !== "") {
       this.say(delta.content);
-      if (this.isLearning() && !hasUsage && saysOnlyContent(choice))
+      if (this.isLearning() && !hasUsage && kept === 0 && saysOnlyContent(choice))
         this.learn(payload, '"content"', delta.content, false);
     } else if (Array.isArray(delta.content)) {
       for (const part of delta.content) this.#takePart(part);
@@ -71,22 +81,32 @@ export class ChunkReader extends EventStream {
     if (!this.#done && this.#finish === null) throw new ChunkError("the stream ended before the answer did");
     if (this.#finish === null && this.heardLength === 0) throw new ChunkError("the answer is empty");
     const stop_reason = this.#isRefused ? "refusal" : stopReasonOf(this.#finish, this.#calls.size > 0);
+    // What was asked for before it is not done.
+    const tool_calls = stop_reason === "refusal" ? [] : this.#calls.finish();
+    const ofCalls = tool_calls.length === 0 ? [] : this.#calls.vendorFields();
+    const thoughts = this.#vendor.thoughts(this.#by, this.reasoning, ofCalls, tool_calls.length > 0);
     return {
       text: this.text,
       reasoning: this.reasoning,
-      // What was asked for before it is not done.
-      tool_calls: stop_reason === "refusal" ? [] : this.#calls.finish(),
+      ...(thoughts && { thoughts }),
+      tool_calls,
       stop_reason,
       usage: this.#usage,
     };
   }
 
+  #think(words: string): void {
+    if (words === "") return;
+    this.#vendor.think(this.saidLength, this.thoughtLength);
+    this.think(words);
+  }
+
   #takePart(part: ContentPart | null): void {
     if (typeof part?.text === "string" && part.text !== "") this.say(part.text);
-    if (typeof part?.thinking === "string" && part.thinking !== "") this.think(part.thinking);
+    if (typeof part?.thinking === "string" && part.thinking !== "") this.#think(part.thinking);
     if (Array.isArray(part?.thinking)) {
       for (const thought of part.thinking as readonly (ContentPart | null)[])
-        if (typeof thought?.text === "string" && thought.text !== "") this.think(thought.text);
+        if (typeof thought?.text === "string" && thought.text !== "") this.#think(thought.text);
     }
   }
 }

@@ -26,6 +26,10 @@ export interface Delta {
   readonly content?: string | readonly ContentPart[] | null;
   readonly reasoning_content?: string | null;
   readonly reasoning?: string | null;
+  /** Fields of a provider's own, which it wants back: see vendor-fields.ts. */
+  readonly reasoning_details?: unknown;
+  readonly thinking_blocks?: unknown;
+  readonly extra_content?: unknown;
   /** What OpenAI's models say in the place of an answer that was to fit a schema. */
   readonly refusal?: string | null;
   readonly tool_calls?: readonly CallPart[];
@@ -43,6 +47,7 @@ export interface CallPart {
   readonly index?: number;
   readonly id?: string;
   readonly function?: { readonly name?: string; readonly arguments?: string | object };
+  readonly extra_content?: unknown;
 }
 
 /** Token counts under all the names that providers give them. */

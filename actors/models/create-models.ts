@@ -16,6 +16,7 @@ import type { EmbeddingRoute, ModelRoute } from "../../manifests/registries.ts";
 import { anthropicProvider } from "./anthropic-provider.ts";
 import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import { builtInRoutes, demoRoute, unknownFigures } from "./built-in-routes.ts";
+import { commonRules } from "./chat-rules.ts";
 import { decisionAddress, decisionProvider } from "./decision-provider.ts";
 import { decisionRoutes } from "./decision-routes.ts";
 import { demoProvider } from "./demo.ts";
@@ -274,6 +275,7 @@ function openProvider(route: ModelRoute, deps: ProviderDeps): ModelProvider {
       // Servers of one's own know the older name for certain.
       maxTokensField: ownUrl === undefined ? builtIn.maxTokensField : "max_tokens",
       asksForUsage: gateway !== "" || builtIn.asksForUsage,
+      rules: gateway === "" ? builtIn.rules : commonRules,
     },
     env,
     egress,

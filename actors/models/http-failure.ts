@@ -39,6 +39,7 @@ export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discr
     retryable: isRetryableStatus(answer.status),
     overflow: isOverflow(answer.status, body),
     filtered: isFiltered(answer.status, body),
+    refusal: body,
   });
 }
 

@@ -3,6 +3,8 @@ import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
 import type { Egress } from "../../governance/egress/egress.ts";
 import type { AnswerSchema } from "../../manifests/answer-schema.ts";
 import { answerWords } from "./answer-words.ts";
+import { areChanged, chatMessage, chatMessages } from "./chat-messages.ts";
+import { type ChatRules, commonRules, type ProviderRules, rulesAfter, rulesFor } from "./chat-rules.ts";
 import { ChunkReader } from "./chunk-reader.ts";
 import type { ModelFailure, ModelProvider, ModelRequest, ToolUse } from "./provider.ts";
 import { type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
@@ -13,6 +15,8 @@ export interface HttpProviderConfig extends WireConfig {
   readonly maxTokensField: "max_tokens" | "max_completion_tokens";
   /** Whether usage comes only when it is asked for. Others refuse to be asked. */
   readonly asksForUsage: boolean;
+  /** What it refuses of a conversation; absent for what most do. */
+  readonly rules?: ProviderRules;
 }
 
 /** Calls a provider over HTTP, through the given egress. */
@@ -33,6 +37,8 @@ const everything: Taken = { temperature: true, effort: true, answer: "strict" };
 function chatCompletions(config: HttpProviderConfig): WireProtocol {
   /** What wire models have refused to be given. */
   const taken = new Map<string, Taken>();
+  /** How they are sent a conversation. */
+  const known = new Map<string, ChatRules>();
   return {
     path: "/chat/completions",
     headers: (apiKey) => (apiKey === null ? [] : ["authorization", `Bearer ${apiKey}`]),
@@ -40,10 +46,19 @@ function chatCompletions(config: HttpProviderConfig): WireProtocol {
       const { model, parameters } = request.route;
       let takes = taken.get(model) ?? everything;
       if (parameters?.includes("temperature") === false) takes = { ...takes, temperature: false };
+      const by = `${config.name}/${model}`;
+      let rules = known.get(model) ?? rulesFor(config.rules ?? commonRules, by);
+      known.set(model, rules);
       return {
-        reader: new ChunkReader(events),
-        body: () => requestBody(config, request, takes),
+        reader: new ChunkReader(events, by),
+        body: () => requestBody(config, request, takes, rules),
         adapt(failure) {
+          const changed = rulesAfter(rules, failure);
+          if (changed !== null) {
+            rules = changed.rules;
+            if (changed.lasting) known.set(model, rules);
+            return true;
+          }
           const fewer = withoutRefused(takes, request, failure);
           if (fewer === null) return false;
           takes = fewer;
@@ -84,9 +99,10 @@ const efforts: Readonly<Record<ThinkingLevel, string>> = {
   max: "high",
 };
 
-function requestBody(config: HttpProviderConfig, request: ModelRequest, takes: Taken): string {
+function requestBody(config: HttpProviderConfig, request: ModelRequest, takes: Taken, rules: ChatRules): string {
   const { answer = null } = request;
-  const messages = answer !== null && takes.answer === "words" ? withWords(request.messages, answer) : request.messages;
+  const isTold = answer !== null && takes.answer === "words";
+  const messages = messagesFor(request, rules, isTold ? answerWords(answer) : null);
   let body = `{"model":${JSON.stringify(request.route.model)},"messages":${messages},"stream":true`;
   if (config.asksForUsage) body += `,"stream_options":{"include_usage":true}`;
   if (takes.temperature || request.temperature !== 0) body += `,"temperature":${request.temperature}`;
@@ -104,10 +120,12 @@ function responseFormat({ json, isStrict }: AnswerSchema, takes: Taken): string 
   return `{"type":"json_schema","json_schema":{"name":"answer","schema":${json},"strict":${strict}}}`;
 }
 
-/** The message list with one more. */
-function withWords(messages: string, answer: AnswerSchema): string {
-  const rest = messages === "[]" ? "[" : `${messages.slice(0, -1)},`;
-  return `${rest}{"role":"user","content":${JSON.stringify(answerWords(answer))}}]`;
+/** The message list as the model takes it, with `last` as one more of the user's. */
+function messagesFor({ messages, system, shown, images }: ModelRequest, rules: ChatRules, last: string | null): string {
+  if (last === null && !areChanged(shown, rules)) return messages;
+  if (last === null) return chatMessages(system, shown, images, rules);
+  const asked = { role: "user", content: last, tool_calls: null, tool_call_id: null, thoughts: null } as const;
+  return chatMessages(system, [...shown, { ...asked, wireJson: chatMessage(asked) }], images, rules);
 }
 
 /** The fields that say which of the tools are to be called. */

@@ -60,21 +60,40 @@ export interface ModelMessage {
   readonly tool_call_id: string | null;
   /** What the model thought before it said this, where its provider wants it back. */
   readonly thoughts: readonly SignedThought[] | null;
+  /** JSON as providers of the OpenAI protocol take it, without attachments: what those are is looked up just before each call. */
+  readonly wireJson: string;
 }
 
 /**
- * A thought of a model with the provider's proof that it is its own, or one that only the provider can read. It goes back as it came,
- * to the model that had it and to no other, and clients never see more of it than the words.
+ * A thought of a model with the provider's proof that it is its own, or one that only the provider can read, or fields that a provider
+ * has added. It goes back as it came, to the model that had it and to no other, and clients never see more of it than the words.
  */
 export type SignedThought = (
-  | { readonly type: "thinking"; readonly thinking: string; readonly signature: string }
+  | {
+      readonly type: "thinking";
+      readonly thinking: string;
+      /** "" for none. */
+      readonly signature: string;
+      /** Where it goes back without a signature: a field of the message, or `thinking` for a block as it came. */
+      readonly field?: SpokenField | "thinking";
+    }
   | { readonly type: "redacted_thinking"; readonly data: string }
+  | {
+      readonly type: "vendor";
+      /** The fields: an object. */
+      readonly json: string;
+      /** The place of the call that they are of; absent for those of the message. */
+      readonly call?: number;
+    }
 ) & {
   /** Provider and model. */
   readonly by: string;
   /** Where it stood: behind so many characters of the text and so many of the calls. Absent before all of them. */
   readonly at?: { readonly text: number; readonly calls: number };
 };
+
+/** A field of a message in which a provider of the OpenAI protocol has what its model thought aloud. */
+export type SpokenField = "reasoning_content" | "reasoning";
 
 /**
  * What comes while the model speaks. Several tokens that arrive together come as one text; `pieces` is how many pieces the provider
@@ -144,6 +163,8 @@ export class ModelFailure extends Error {
   readonly overflow: boolean;
   /** A content filter of the provider has refused it. */
   readonly filtered: boolean;
+  /** All that the provider has said in its refusal, unmasked: for what mends the request, and for nobody to read. */
+  readonly refusal: string;
 
   constructor(
     message: string,
@@ -157,6 +178,7 @@ export class ModelFailure extends Error {
       unsendable?: boolean;
       overflow?: boolean;
       filtered?: boolean;
+      refusal?: string;
       cause?: unknown;
     } = {},
   ) {
@@ -171,5 +193,6 @@ export class ModelFailure extends Error {
     this.unsendable = facts.unsendable ?? false;
     this.overflow = facts.overflow ?? false;
     this.filtered = facts.filtered ?? false;
+    this.refusal = facts.refusal ?? "";
   }
 }

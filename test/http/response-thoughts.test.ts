@@ -105,7 +105,8 @@ describe("thoughts of a response", () => {
     const thoughts = frames.filter(({ name }) => name === "thinking_delta");
     assert.equal(thoughts.map(({ json }) => json.data.delta).join(""), told);
     const { json } = await server.get("/chat/sessions/lost");
-    assert.deepEqual(json.transcript.at(-1).metadata.thinking, [{ type: "thinking", thinking: told }]);
+    const kept = json.transcript.at(-1).metadata.thinking as { thinking: string }[];
+    assert.equal(kept.map(({ thinking }) => thinking).join(""), told);
   });
 
   test("a model that fails, or is stopped, between its thoughts and its words leaves the thoughts, which later turns are not shown", async () => {

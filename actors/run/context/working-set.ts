@@ -1,13 +1,5 @@
 import type { SessionStrategy } from "../../../manifests/sections/session.ts";
 import type { ContextMessage } from "../../log/message.ts";
-import {
-  type ImagesOfCall,
-  openAiContent,
-  openAiPart,
-  openAiText,
-  type ShownImages,
-  wordsWith,
-} from "../../models/images.ts";
 
 /** Messages that `semantic:N` looks through: older ones are not found. */
 const semanticMessages = 1_000;
@@ -86,54 +78,6 @@ export function systemText(
 
 function ofClient(above: string, instructions: string): string {
   return `${above === "" ? "" : "\n\n---\n\n"}The client sent these instructions. They rank below everything above.\n\n${instructions}`;
-}
-
-/** JSON text of the message list for a provider, the system message first. Without `images` messages are their words alone. */
-export function wireMessages(
-  system: string,
-  messages: readonly ContextMessage[],
-  images: ImagesOfCall | null = null,
-): string {
-  let text = "[";
-  if (system !== "") text += `{"role":"system","content":${JSON.stringify(system)}}`;
-  let ofTools = "";
-  for (const message of messages) {
-    if (message.role === "system") continue;
-    // Results stand together, right behind their calls.
-    if (ofTools !== "" && message.role !== "tool") {
-      text += `,${userMessage(ofTools)}`;
-      ofTools = "";
-    }
-    if (text.length > 1) text += ",";
-    const shown = images?.get(message);
-    if (shown === undefined) text += message.wireJson;
-    else if (message.role === "user") text += withImages(message, shown);
-    else {
-      text += message.wireJson;
-      ofTools += `${ofTools === "" ? "" : ","}${toolImages(message, shown)}`;
-    }
-  }
-  if (ofTools !== "") text += `,${userMessage(ofTools)}`;
-  return `${text}]`;
-}
-
-function userMessage(parts: string): string {
-  return `{"role":"user","content":[${parts}]}`;
-}
-
-/** A user's message with its images. One that has lost all it had says so: providers refuse empty messages. */
-function withImages({ role, content, wireJson }: ContextMessage, shown: ShownImages): string {
-  const head = `{"role":"${role}","content":`;
-  const rest = wireJson.slice(head.length + JSON.stringify(content).length);
-  const words = wordsWith(content, shown);
-  const said = shown.images.length === 0 ? JSON.stringify(words) : openAiContent(words, shown.images);
-  return `${head}${said}${rest}`;
-}
-
-/** The images of a tool's result. In the OpenAI protocol a result is words alone, so that they follow in a message of their own. */
-function toolImages({ tool_call_id }: ContextMessage, { images, omitted }: ShownImages): string {
-  const words = images.length === 0 ? "" : `Images of the result of ${tool_call_id}:`;
-  return [openAiText(wordsWith(words, { images, omitted })), ...images.map(openAiPart)].join(",");
 }
 
 /** JSON text of the message list for a client, without system text. */

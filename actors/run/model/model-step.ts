@@ -2,8 +2,9 @@ import type { Breach } from "../../../governance/budget.ts";
 import { estimatedTokens } from "../../../governance/output-count.ts";
 import { type ContextMessage, contextMessage, thoughtsLength } from "../../log/message.ts";
 import { callModel } from "../../models/call.ts";
+import { chatMessages } from "../../models/chat-messages.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
-import { systemText, wireMessages } from "../context/working-set.ts";
+import { systemText } from "../context/working-set.ts";
 import { digestOf, frameOfAgent } from "../plan/call-frame.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import { toolUse } from "../plan/request-tools.ts";
@@ -60,7 +61,7 @@ async function callOnce(
   scope.show(shown);
   const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
   const system = systemText(plan.systemPrompt, plan.response?.instructions ?? null, shown);
-  const words = wireMessages(system, nudged);
+  const words = chatMessages(system, nudged);
   const found = imagesOf(scope, shown);
   const images = found instanceof Promise ? await found : found;
   if (images === null) return { kind: "stopped", partial: "" };
@@ -104,7 +105,7 @@ async function callOnce(
           told.begin();
           return {
             route: wanted,
-            messages: images.size === 0 ? words : wireMessages(system, nudged, given),
+            messages: images.size === 0 ? words : chatMessages(system, nudged, given),
             images: given,
             tools,
             temperature: plan.temperature,

@@ -3,10 +3,10 @@ import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import { callModel } from "../../models/call.ts";
+import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { DecisionAsked } from "../../models/provider.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
-import { wireMessages } from "../context/working-set.ts";
 import { digestOf, makeFrame } from "../plan/call-frame.ts";
 import type { RunScope } from "../scope/scope.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
@@ -40,7 +40,7 @@ const noImages: ImagesOfCall = new Map();
 export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<string> {
   const { deps, budget, cancellation } = scope;
   const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
-  const messages = wireMessages(task, shown);
+  const messages = chatMessages(task, shown);
   const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };
   const metered = new MeteredCall(scope, estimatedTokens(messages.length), bounds, {
     purpose: kind === "decider" ? "decider" : aside ? "question" : "summary",

@@ -46,8 +46,9 @@ export class ToldThoughts {
     return this.#thoughts;
   }
 
-  /** What was told of tries that were lost. */
+  /** What was told of tries that were lost, with what parts it from the thoughts behind it. */
   get lost(): readonly ToldThought[] {
-    return this.#lost === "" ? [] : [{ type: "thinking", thinking: this.#lost }];
+    if (this.#lost === "") return [];
+    return [{ type: "thinking", thinking: this.#isParted ? this.#lost + parting : this.#lost }];
   }
 }

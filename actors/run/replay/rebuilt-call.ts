@@ -6,10 +6,11 @@ import { frameByDigest } from "../../../storage/tables/model-frames.ts";
 import { branchEvents, inCallOrder } from "../../log/branch.ts";
 import { openingMessage, summaryMessage } from "../../log/compaction.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
+import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.ts";
 import { clearResults } from "../context/cleared-results.ts";
 import { readImage } from "../context/images.ts";
-import { systemText, wireMessages } from "../context/working-set.ts";
+import { systemText } from "../context/working-set.ts";
 import { eventsAt } from "../journal/member-journal.ts";
 import { digestOf, readFrame } from "../plan/call-frame.ts";
 
@@ -74,14 +75,14 @@ export async function rebuildCall(store: TenantStore, files: FileStore, call: Mo
   const system = frame === null ? null : systemText(frame.system, instructions, shown);
   if (system === null || problems.length > 0)
     return { system, messages: null, words: null, shown: nudged, ...rest, problems };
-  const words = wireMessages(system, nudged);
+  const words = chatMessages(system, nudged);
   if (words.length !== facts.chars)
     problems.push(`the messages are ${words.length} characters long, and ${facts.chars} were sent`);
   else if (facts.digests.messages !== undefined && digestOf(words) !== facts.digests.messages)
     problems.push(`the messages are others than were sent (${facts.digests.messages})`);
   if (facts.files === undefined) return { system, messages: words, words, shown: nudged, ...rest, problems };
   const images = await imagesOf(store, files, call, shown, problems);
-  return { system, messages: wireMessages(system, nudged, images), words, shown: nudged, ...rest, problems };
+  return { system, messages: chatMessages(system, nudged, images), words, shown: nudged, ...rest, problems };
 }
 
 /** The digests of the texts that stand with a call; none without a thread. */

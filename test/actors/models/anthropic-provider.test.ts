@@ -15,7 +15,7 @@ import { SecretMask } from "../../../governance/secret-mask.ts";
 import type { ToolSpec } from "../../../manifests/registries.ts";
 import { markedBlocks } from "../../support/mock-anthropic/rules.ts";
 import { type MockAnthropic, mockAnthropicKey, startMockAnthropic } from "../../support/mock-anthropic.ts";
-import { listen, requestTo, routeTo, stillEnv } from "./support.ts";
+import { listen, requestTo, routeTo, shownMessage, stillEnv } from "./support.ts";
 
 const older = { thinking: "budget", efforts: [] } as const;
 const calculator: ToolSpec = {
@@ -56,7 +56,7 @@ async function failureOf(model: string, facts: Partial<ModelRequest> = {}): Prom
 }
 
 function message(role: ModelMessage["role"], content: string, more: Partial<ModelMessage> = {}): ModelMessage {
-  return { role, content, tool_calls: null, tool_call_id: null, thoughts: null, ...more };
+  return shownMessage({ role, content, ...more });
 }
 
 const call = (id: string, args: unknown = { expression: "6*7" }) => ({ id, name: "calculator", args });

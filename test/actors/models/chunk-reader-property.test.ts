@@ -152,7 +152,7 @@ function plainReading(text: string) {
   const ends: Record<string, string> = {
     stop: calls.size > 0 ? "tool_use" : "end_turn",
     length: "max_tokens",
-    tool_calls: "tool_use",
+    tool_calls: calls.size > 0 ? "tool_use" : "end_turn",
   };
   const all = (kind: string): string =>
     sound(said.flatMap((piece) => (piece.kind === kind ? [piece.words] : [])).join(""));

@@ -1,5 +1,6 @@
 import { unknownFigures } from "../../../actors/models/built-in-routes.ts";
-import type { ModelEvents, ModelRequest } from "../../../actors/models/provider.ts";
+import { chatMessage } from "../../../actors/models/chat-messages.ts";
+import type { ModelEvents, ModelMessage, ModelRequest } from "../../../actors/models/provider.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 
@@ -17,13 +18,19 @@ export function requestTo(model: string, facts: Partial<ModelRequest> = {}): Mod
     temperature: 0,
     max_tokens: null,
     system: "",
-    shown: [{ role: "user", content: "Hello", tool_calls: null, tool_call_id: null, thoughts: null }],
+    shown: [shownMessage({ role: "user", content: "Hello" })],
     images: new Map(),
     offers: [],
     thinking: null,
     cache: false,
     ...facts,
   };
+}
+
+/** A message as a model is shown it. */
+export function shownMessage(message: Partial<ModelMessage> & Pick<ModelMessage, "role" | "content">): ModelMessage {
+  const whole = { tool_calls: null, tool_call_id: null, thoughts: null, ...message };
+  return { ...whole, wireJson: chatMessage(whole) };
 }
 
 /** Listens to a call, and keeps what it says in order: neighbours of one kind are one. */

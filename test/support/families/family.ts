@@ -1,5 +1,7 @@
+import { chunk } from "../chat.ts";
 import { jsonScript } from "../mock-model/answer.ts";
 import type { Behaviour, Reply } from "../mock-model/behaviours.ts";
+import type { Script } from "../mock-model/script.ts";
 import type { MockModel } from "../mock-model.ts";
 
 // A family of providers, as a strict stand-in: it refuses what the real API refuses, by the family's public documents, and says in all
@@ -39,6 +41,19 @@ export interface ChatMessage extends Json {
 export interface ChatCall extends Json {
   readonly id: string;
   readonly function: { readonly name: string; readonly arguments: string };
+}
+
+/** An answer of these deltas, one event each. It ends as one that asks for tools where one of them does. */
+export function deltas(...said: readonly Json[]): Script {
+  const finish = said.some(({ tool_calls }) => tool_calls !== undefined) ? "tool_calls" : "stop";
+  const events = said.map((delta) => chunk(delta, null));
+  return { steps: [{ send: `${events.join("")}${chunk({}, finish)}data: [DONE]\n\n` }] };
+}
+
+/** A call of the calculator in one piece, with `more` beside it. */
+export function calculation(id: string, expression: string, more: Json = {}): Json {
+  const args = JSON.stringify({ expression });
+  return { id, type: "function", function: { name: "calculator", arguments: args }, ...more };
 }
 
 /** One model of a family behind the mock model server. */

@@ -17,9 +17,20 @@ export const gateways: Family = {
   },
 };
 
+/** A thought with its proof, as LiteLLM has it. */
+export function signedThought(thinking: string): Json {
+  return { type: "thinking", thinking, signature: proofOf(thinking) };
+}
+
+/** The same as OpenRouter has it. */
+export function reasoningDetail(text: string, index: number): Json {
+  return { type: "reasoning.text", text, signature: proofOf(text), format: "anthropic-claude-v1", index };
+}
+
 // https://openrouter.ai/docs/guides/best-practices/reasoning-tokens: the reasoning_details of a message with calls go back as they came.
 function ofOpenRouter(body: ChatBody): Refusal | null {
-  const isGenuine = ({ text, signature }: Json) => signature === proofOf(String(text));
+  const isGenuine = ({ type, text, signature }: Json) =>
+    type === "reasoning.encrypted" || signature === proofOf(String(text));
   return refusedCalls(body, (message) => listOf(message.reasoning_details).length > 0, "reasoning_details", isGenuine);
 }
 

@@ -1,8 +1,13 @@
-import type { ChatCall, Family, Refusal } from "./family.ts";
+import type { ChatCall, Family, Json, Refusal } from "./family.ts";
 import { currentTurn, proofOf } from "./rules.ts";
 
 /** The signature that the API takes for any call: https://ai.google.dev/gemini-api/docs/thought-signatures */
-const anySignature = "skip_thought_signature_validator";
+export const anySignature = "skip_thought_signature_validator";
+
+/** What the API sends beside a call, and wants back with it. */
+export function signedBy(name: string, args: string): Json {
+  return { extra_content: { google: { thought_signature: proofOf(name + args) } } };
+}
 
 /** Gemini behind its OpenAI-compatible endpoint. */
 export const gemini: Family = {

@@ -27,6 +27,10 @@ const table: Readonly<Record<string, { readonly route: string; readonly cases: r
 
 /** Manifests beside those of the routes. */
 const manifests: Readonly<Record<string, object>> = {
+  "gpt-then-gemini": { model: { id: "gpt", fallbacks: ["gemini"] }, tools: ["calculator"] },
+  "gemini-then-gpt": { model: { id: "gemini", fallbacks: ["gpt"] }, tools: ["calculator"] },
+  "gpt-then-mistral": { model: { id: "gpt", fallbacks: ["mistral"] }, tools: ["calculator"] },
+  "gpt-then-deepseek": { model: { id: "gpt", fallbacks: ["deepseek"] }, tools: ["calculator"] },
   "gpt-or-gemini": { model: { id: "gpt", fallbacks: ["gemini"] } },
   "claude-one-step": { model: { id: "claude" }, tools: ["calculator"], recursion_limit: 1 },
   "local-schema": { model: { id: "llama-cpp" }, output_schema: answerOf("n", "integer") },

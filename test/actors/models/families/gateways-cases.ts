@@ -1,17 +1,94 @@
 import assert from "node:assert/strict";
 import { chunk } from "../../../support/chat.ts";
+import { calculation, deltas } from "../../../support/families/family.ts";
+import { reasoningDetail, signedThought } from "../../../support/families/gateways.ts";
 import type { FamilyCase } from "../../../support/families/talk.ts";
+
+const calculate = { tool_calls: [{ index: 0, ...calculation("toolu_1", "6*7") }] };
 
 export const gatewaysCases: readonly FamilyCase[] = [
   {
-    title: "a second turn of a thread is answered",
-    async run({ model, chat }) {
-      model.says({ text: "Hello." }, { text: "It is 42." });
+    title: "OpenRouter gets back the details of a thought that came in pieces",
+    async run({ model, chat, server, thread }) {
+      const { text, signature, ...detail } = reasoningDetail("A product.", 0);
+      const piece = (more: object, reasoning: string) => ({
+        ...{ content: "", reasoning },
+        reasoning_details: [{ ...detail, ...more }],
+      });
+      model.says(
+        deltas(
+          piece({ text: "A pro" }, "A pro"),
+          piece({ text: "duct." }, "duct."),
+          piece({ signature }, ""),
+          calculate,
+        ),
+        { text: "42." },
+        { text: "Again 42." },
+      );
 
-      await chat("Hello");
+      await chat("What is 6 * 7?");
+      const { final } = await chat("And once more?");
+      const { text: history } = await server.get(`/chat/history/${thread}`);
+
+      assert.equal(final?.content, "Again 42.");
+      const [asked] = model.requests[2]?.messages.filter(({ tool_calls }) => tool_calls !== undefined) ?? [];
+      assert.deepEqual(asked?.reasoning_details, [{ ...detail, text, signature }]);
+      assert.equal(asked?.reasoning, undefined);
+      assert.doesNotMatch(history, /reasoning_details/);
+    },
+  },
+  {
+    title: "OpenRouter gets back what only the provider can read",
+    async run({ model, chat }) {
+      const sealed = {
+        type: "reasoning.encrypted",
+        data: "c2VhbGVk",
+        id: "rs_1",
+        format: "openai-responses-v1",
+        index: 1,
+      };
+      model.says(
+        deltas({ reasoning_details: [reasoningDetail("A product.", 0)] }, { reasoning_details: [sealed] }, calculate),
+        {
+          text: "42.",
+        },
+      );
+
+      await chat("What is 6 * 7?");
+
+      const asked = model.requests[1]?.messages.find(({ tool_calls }) => tool_calls !== undefined);
+      assert.deepEqual(asked?.reasoning_details, [reasoningDetail("A product.", 0), sealed]);
+    },
+  },
+  {
+    title: "LiteLLM gets back its thinking blocks, each with its signature",
+    route: "litellm",
+    async run({ model, chat }) {
+      const pieces = ["A product.", "Surely."].flatMap((thinking) => [
+        { reasoning_content: thinking, thinking_blocks: [{ type: "thinking", thinking, signature: null }] },
+        {
+          reasoning_content: "",
+          thinking_blocks: [{ type: "thinking", thinking: "", signature: signedThought(thinking).signature }],
+        },
+      ]);
+      model.says(deltas(...pieces, calculate), { text: "42." });
+
       const { final } = await chat("What is 6 * 7?");
 
-      assert.deepEqual(final, { role: "assistant", content: "It is 42." });
+      assert.equal(final?.content, "42.");
+      const asked = model.requests[1]?.messages.find(({ tool_calls }) => tool_calls !== undefined);
+      assert.deepEqual(asked?.thinking_blocks, [signedThought("A product."), signedThought("Surely.")]);
+    },
+  },
+  {
+    title: "an answer that was cut off before its first word is left out of later requests",
+    async run({ model, chat }) {
+      model.says({ text: [], finishReason: "length" }, { text: "Here." });
+
+      await chat("Hello");
+      const { final } = await chat("Are you there?");
+
+      assert.equal(final?.content, "Here.");
     },
   },
   {

@@ -1,16 +1,96 @@
 import assert from "node:assert/strict";
+import { type ChatBody, calculation, deltas } from "../../../support/families/family.ts";
+import { anySignature, signedBy } from "../../../support/families/gemini.ts";
 import type { FamilyCase } from "../../../support/families/talk.ts";
+import { failure } from "../../../support/mock-model/behaviours.ts";
+
+const product = '{"expression":"6*7"}';
+const sum = '{"expression":"1+1"}';
+const signedProduct = calculation("call_1", "6*7", signedBy("calculator", product));
+const signedSum = calculation("call_2", "1+1", signedBy("calculator", sum));
+
+/** The signatures of all calls of a request, message by message. */
+function signatures({ messages }: ChatBody | undefined = { model: "", messages: [] }): unknown[][] {
+  const asked = messages.flatMap(({ tool_calls }) => (tool_calls === undefined ? [] : [tool_calls]));
+  return asked.map((calls) =>
+    calls.map(({ extra_content }) => Object(extra_content).google?.thought_signature ?? null),
+  );
+}
 
 export const geminiCases: readonly FamilyCase[] = [
   {
-    title: "a second turn of a thread is answered",
-    async run({ model, chat }) {
-      model.says({ text: "Hello." }, { text: "It is 42." });
+    title: "the signature of a call goes back in every later request of a thread",
+    async run({ model, chat, server, thread }) {
+      const { extra_content: proof } = signedBy("calculator", product);
+      model.says(deltas({ tool_calls: [{ index: 0, ...signedProduct }] }), { text: "42." }, { text: "Again 42." });
 
-      await chat("Hello");
+      await chat("What is 6 * 7?");
+      const { final } = await chat("And once more?");
+      const told = [await server.get(`/chat/history/${thread}`), await server.get(`/chat/sessions/${thread}`)];
+
+      assert.equal(final?.content, "Again 42.");
+      assert.deepEqual(signatures(model.requests[2]), signatures(model.requests[1]));
+      assert.deepEqual(signatures(model.requests[1]), [
+        [(proof as { google: { thought_signature: string } }).google.thought_signature],
+      ]);
+      for (const { text } of told) assert.doesNotMatch(text, /thought_signature|extra_content/);
+    },
+  },
+  {
+    title: "parallel calls go back with the one signature that they came with",
+    async run({ model, chat }) {
+      const calls = [
+        { index: 0, ...signedProduct },
+        { index: 1, ...calculation("call_2", "1+1") },
+      ];
+      model.says(deltas({ tool_calls: calls }), { text: "42 and 2." });
+
+      const { final } = await chat("What is 6 * 7, and 1 + 1?");
+
+      assert.equal(final?.content, "42 and 2.");
+      assert.deepEqual(signatures(model.requests[1])[0]?.[1], null);
+    },
+  },
+  {
+    title: "two steps of a turn each go back with their own signature",
+    async run({ model, chat }) {
+      model.says(
+        deltas({ tool_calls: [{ index: 0, ...signedProduct }] }),
+        deltas({ tool_calls: [{ index: 0, ...signedSum }] }),
+        { text: "44." },
+      );
+
+      const { final } = await chat("What is 6 * 7 + 1 + 1?");
+
+      assert.equal(final?.content, "44.");
+      assert.equal(new Set(signatures(model.requests[2]).flat()).size, 2);
+    },
+  },
+  {
+    title: "a call that another model has made is signed with the value that Gemini takes for any",
+    route: "gpt-then-gemini",
+    async run({ other, chat }) {
+      other("gpt").says(deltas({ tool_calls: [{ index: 0, ...calculation("call_1", "6*7") }] }), failure(503));
+      other("gemini").says({ text: "42." });
+
       const { final } = await chat("What is 6 * 7?");
 
-      assert.deepEqual(final, { role: "assistant", content: "It is 42." });
+      assert.equal(final?.content, "42.");
+      assert.deepEqual(signatures(other("gemini").requests[0]), [[anySignature]]);
+      assert.deepEqual(other("gemini").refused, []);
+    },
+  },
+  {
+    title: "the signature of a call goes to no fallback of another provider",
+    route: "gemini-then-gpt",
+    async run({ other, chat }) {
+      other("gemini").says(deltas({ tool_calls: [{ index: 0, ...signedProduct }] }), failure(503));
+      other("gpt").says({ text: "42." });
+
+      const { final } = await chat("What is 6 * 7?");
+
+      assert.equal(final?.content, "42.");
+      assert.doesNotMatch(JSON.stringify(other("gpt").requests), /extra_content|signature/);
     },
   },
   {

@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
 import { calls, chunk } from "../../../support/chat.ts";
+import { callsOf } from "../../../support/families/rules.ts";
 import type { FamilyCase } from "../../../support/families/talk.ts";
+
+/** Arguments that are no JSON object, and what they go back as. */
+const broken: readonly (readonly [said: string, back: string])[] = [
+  ['{"expression": "6*', '{"expression": "6*'],
+  ['"x"', "x"],
+  ["null", "null"],
+  ["[1]", "[1]"],
+  ["42", "42"],
+  ['{"expression":"1"}{"expression":"2"}', '{"expression":"1"}{"expression":"2"}'],
+];
 
 export const localCases: readonly FamilyCase[] = [
   {
@@ -54,6 +65,26 @@ export const localCases: readonly FamilyCase[] = [
         const quoted = JSON.stringify(String(second?.schema)).slice(1, -1);
         assert.equal(typeof final?.content, "string");
         assert.deepEqual([first?.words.includes(quoted), second?.words.includes(quoted)], [false, true]);
+      },
+    }),
+  ),
+  ...["ollama", "llama-cpp"].map(
+    (route): FamilyCase => ({
+      title: `arguments that are no JSON object go back to ${route} in one`,
+      route,
+      async run({ model, chat }) {
+        const wanted = broken.map(([args]) => ["calculator", args] as const);
+        model.says(calls(...wanted), { text: "I was wrong." }, { text: "Still here." });
+
+        await chat("What is 6 * 7?");
+        const { final } = await chat("And now?");
+
+        assert.equal(final?.content, "Still here.");
+        const [, , last] = model.requests;
+        assert.deepEqual(
+          last && callsOf(last).map((call) => JSON.parse(call.function.arguments)),
+          broken.map(([, back]) => ({ arguments: back })),
+        );
       },
     }),
   ),

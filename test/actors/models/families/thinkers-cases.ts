@@ -1,16 +1,86 @@
 import assert from "node:assert/strict";
+import { type ChatBody, calculation, deltas } from "../../../support/families/family.ts";
 import type { FamilyCase } from "../../../support/families/talk.ts";
+import { failure } from "../../../support/mock-model/behaviours.ts";
+
+const calculate = (...thoughts: readonly object[]) =>
+  deltas(
+    { role: "assistant", content: null, reasoning_content: "" },
+    ...(thoughts as readonly Readonly<Record<string, unknown>>[]),
+    { tool_calls: [{ index: 0, ...calculation("call_1", "6*7") }] },
+  );
+const aProduct = [{ reasoning_content: "A pro" }, { reasoning_content: "duct." }];
+
+/** What the messages of a request have thought. */
+function thoughts(body: ChatBody | undefined): unknown[] {
+  const asked = body?.messages.filter(({ role }) => role === "assistant") ?? [];
+  return asked.map(({ reasoning_content }) => reasoning_content ?? null);
+}
 
 export const thinkersCases: readonly FamilyCase[] = [
   {
-    title: "a second turn of a thread is answered",
-    async run({ model, chat }) {
-      model.says({ text: "Hello." }, { text: "It is 42." });
+    title: "DeepSeek gets back what it has thought before a call in all later requests",
+    async run({ model, chat, server, thread }) {
+      model.says(calculate(...aProduct), { text: "42." }, { text: "Again 42." });
 
-      await chat("Hello");
+      await chat("What is 6 * 7?");
+      const { final } = await chat("And once more?");
+      const { json } = await server.get(`/chat/sessions/${thread}`);
+
+      assert.equal(final?.content, "Again 42.");
+      assert.deepEqual(thoughts(model.requests[2]), ["A product.", null]);
+      const [told] = json.transcript.filter(({ toolCalls }: { toolCalls?: unknown }) => toolCalls !== undefined);
+      assert.deepEqual(told.metadata.thinking, [{ type: "thinking", thinking: "A product." }]);
+    },
+  },
+  {
+    title: "DeepSeek gets back an empty thought when it has called without one",
+    async run({ model, chat }) {
+      model.says(calculate(), { text: "42." });
+
       const { final } = await chat("What is 6 * 7?");
 
-      assert.deepEqual(final, { role: "assistant", content: "It is 42." });
+      assert.equal(final?.content, "42.");
+      assert.deepEqual(thoughts(model.requests[1]), [""]);
+    },
+  },
+  {
+    title: "Kimi gets back what it has thought before a call",
+    route: "kimi",
+    async run({ model, chat }) {
+      model.says(calculate(...aProduct), { text: "42." });
+
+      const { final } = await chat("What is 6 * 7?");
+
+      assert.equal(final?.content, "42.");
+      assert.deepEqual(thoughts(model.requests[1]), ["A product."]);
+    },
+  },
+  {
+    title: "an answer that is a thought alone is left out of later requests",
+    route: "kimi",
+    async run({ model, chat }) {
+      model.says(deltas({ reasoning_content: "Nothing to say." }), { text: "Here." });
+
+      await chat("Hello");
+      const { final } = await chat("Are you there?");
+
+      assert.equal(final?.content, "Here.");
+    },
+  },
+  {
+    title: "DeepSeek goes on with the calls of another model, whose thoughts it asks for in vain",
+    route: "gpt-then-deepseek",
+    async run({ other, chat }) {
+      const deepseek = other("deepseek");
+      other("gpt").says(deltas({ tool_calls: [{ index: 0, ...calculation("call_1", "6*7") }] }), failure(503));
+      deepseek.says({ text: "42." });
+
+      const { final } = await chat("What is 6 * 7?");
+
+      assert.equal(final?.content, "42.");
+      assert.equal(deepseek.refused.length, 1);
+      assert.deepEqual(thoughts(deepseek.requests[0]), [""]);
     },
   },
   {

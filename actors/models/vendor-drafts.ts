@@ -1,0 +1,100 @@
+import type { SignedThought, SpokenField } from "./provider.ts";
+import { isSpoken, messageFields, spokenFields, vendorCharsMax } from "./vendor-fields.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Members that come in pieces. */
+const written = ["text", "summary", "thinking"] as const;
+
+/** Puts together what a provider wants back of one answer, from the pieces in which it comes. */
+export class VendorDrafts {
+  readonly #lists = new Map<string, Fields[]>();
+  #objects: Fields = {};
+  #spoken: SpokenField | null = null;
+  /** Where the text and the thoughts stood when each thought began. */
+  readonly #starts: { readonly text: number; readonly from: number }[] = [];
+
+  /** The words of a delta in which the model thinks aloud. */
+  spokenIn(delta: Fields): string {
+    const field =
+      spokenFields.find((name) => typeof delta[name] === "string" && delta[name] !== "") ??
+      spokenFields.find((name) => typeof delta[name] === "string");
+    if (field === undefined) return "";
+    this.#spoken ??= field;
+    return delta[field] as string;
+  }
+
+  /** A thought follows. */
+  think(text: number, from: number): void {
+    if (this.#starts.at(-1)?.text !== text) this.#starts.push({ text, from });
+  }
+
+  /** Takes the fields of one delta, and answers how many characters they have. */
+  take(delta: Fields): number {
+    let characters = 0;
+    for (const field of messageFields) {
+      const value = delta[field];
+      if (isSpoken(field) || typeof value !== "object" || value === null) continue;
+      if (Array.isArray(value) && value.length === 0) continue;
+      characters += JSON.stringify(value).length;
+      if (Array.isArray(value)) this.#takeList(field, value as readonly unknown[]);
+      else this.#objects = { ...this.#objects, [field]: { ...(this.#objects[field] as Fields), ...value } };
+    }
+    return characters;
+  }
+
+  /** What goes back to `by` of an answer that has thought `reasoning`; undefined where nothing has to. */
+  thoughts(
+    by: string,
+    reasoning: string,
+    calls: readonly { readonly call: number; readonly fields: Fields }[],
+    hasCalls: boolean,
+  ): readonly SignedThought[] | undefined {
+    if (by === "") return undefined;
+    const vendor = [{ fields: { ...Object.fromEntries(this.#lists), ...this.#objects } }, ...calls].flatMap(
+      ({ fields, ...of }): SignedThought[] => {
+        const json = JSON.stringify(fields);
+        return json === "{}" || json.length > vendorCharsMax ? [] : [{ type: "vendor", json, by, ...of }];
+      },
+    );
+    // The words are in the lists already.
+    const isListed = this.#lists.size > 0 && vendor.length > 0;
+    const field = this.#spoken !== null && !isListed ? { field: this.#spoken } : {};
+    if (vendor.length === 0 && (this.#spoken === null || (reasoning === "" && !hasCalls))) return undefined;
+    const spoken = this.#starts.map(({ text, from }, at): SignedThought => {
+      const thinking = reasoning.slice(from, this.#starts[at + 1]?.from);
+      return { type: "thinking", thinking, signature: "", by, ...field, ...(text > 0 && { at: { text, calls: 0 } }) };
+    });
+    // A step that was made without a thought says so.
+    if (spoken.length === 0 && this.#spoken !== null && !isListed && hasCalls)
+      spoken.push({ type: "thinking", thinking: "", signature: "", by, ...field });
+    return [...spoken, ...vendor];
+  }
+
+  /** The first item of a list may go on with the last one of the lists before it. */
+  #takeList(field: string, items: readonly unknown[]): void {
+    const list = this.#lists.get(field) ?? [];
+    for (const [at, item] of items.entries()) {
+      if (typeof item !== "object" || item === null) continue;
+      const last = list.at(-1);
+      if (at === 0 && last !== undefined && goesOn(last, item as Fields))
+        list[list.length - 1] = joined(last, item as Fields);
+      else list.push(item as Fields);
+    }
+    if (list.length > 0) this.#lists.set(field, list);
+  }
+}
+
+/** Whether an item is another piece of the last one: of its kind and place, with words or its proof, and that has no proof yet. */
+function goesOn(last: Fields, item: Fields): boolean {
+  if (last.type !== item.type || last.index !== item.index || typeof item.data === "string") return false;
+  return typeof last.signature !== "string" || last.signature === "";
+}
+
+function joined(last: Fields, item: Fields): Fields {
+  const known = Object.entries(item).filter(([, value]) => value !== null && value !== "");
+  const words = written.flatMap((name) =>
+    typeof last[name] === "string" && typeof item[name] === "string" ? [[name, last[name] + item[name]] as const] : [],
+  );
+  return { ...last, ...Object.fromEntries(known), ...Object.fromEntries(words) };
+}

@@ -1,0 +1,66 @@
+import type { SignedThought, SpokenField } from "./provider.ts";
+
+// Fields that providers add to the OpenAI protocol, in an assistant's message and its calls, and want back with them (decision 206):
+// - `reasoning_content`: https://api-docs.deepseek.com/guides/thinking_mode and
+//   https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model, which refuse a step with calls without it;
+// - `reasoning_details`, and `reasoning` for its words: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens;
+// - `thinking_blocks`: https://docs.litellm.ai/docs/reasoning_content;
+// - `extra_content`: https://ai.google.dev/gemini-api/docs/thought-signatures, where a call without its signature is refused.
+
+/** The fields that are words, in which a model has thought aloud. */
+export const spokenFields: readonly SpokenField[] = ["reasoning_content", "reasoning"];
+/** All fields of a message. */
+export const messageFields: readonly string[] = [
+  ...spokenFields,
+  "reasoning_details",
+  "thinking_blocks",
+  "extra_content",
+];
+/** Characters of what is kept of a message, and of each of its calls. What is longer is lost. */
+export const vendorCharsMax = 64 * 1024;
+/** Of thoughts that every model may be given: their client has sent them along. */
+export const anyModel = "*";
+
+/** The fields of one message, ready to be joined: members without the braces around them, "" for none. */
+export interface OwnFields {
+  readonly message: string;
+  /** By the place of the call. */
+  readonly calls: ReadonlyMap<number, string>;
+}
+
+const none: OwnFields = { message: "", calls: new Map() };
+
+/** What of the thoughts of a message goes back to a model under its rules. */
+export function ownFields(
+  thoughts: readonly SignedThought[] | null,
+  { by, without }: { readonly by: string; readonly without: ReadonlySet<string> },
+): OwnFields {
+  if (thoughts === null || by === "") return none;
+  const ofMessage = new Map<string, string>();
+  const calls = new Map<number, string>();
+  let spokenField: SpokenField | null = null;
+  let spoken = "";
+  for (const thought of thoughts) {
+    if (thought.by !== by && thought.by !== anyModel) continue;
+    if (thought.type === "thinking" && isSpoken(thought.field)) {
+      spokenField ??= thought.field;
+      spoken += thought.thinking;
+    }
+    if (thought.type !== "vendor") continue;
+    const fields = Object.entries(JSON.parse(thought.json) as object).filter(([name]) => !without.has(name));
+    const members = fields.map(([name, value]) => [name, `"${name}":${JSON.stringify(value)}`] as const);
+    // What the log has goes before what a client says.
+    if (thought.call === undefined)
+      for (const [name, member] of members) if (!ofMessage.has(name)) ofMessage.set(name, member);
+    if (thought.call !== undefined && members.length > 0 && !calls.has(thought.call))
+      calls.set(thought.call, members.map(([, member]) => member).join(","));
+  }
+  if (spokenField !== null && !without.has(spokenField) && !ofMessage.has(spokenField))
+    ofMessage.set(spokenField, `"${spokenField}":${JSON.stringify(spoken)}`);
+  return { message: [...ofMessage.values()].join(","), calls };
+}
+
+/** Whether a field is one in which a provider of the OpenAI protocol has its model's words. */
+export function isSpoken(field: string | undefined): field is SpokenField {
+  return (spokenFields as readonly string[]).includes(field ?? "");
+}
