@@ -1,3 +1,4 @@
+import { splitThreadId } from "../bus/address.ts";
 import type { Timer } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
@@ -8,8 +9,10 @@ import { threadByKey } from "../storage/tables/threads.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
 import { jsonText, type Reply } from "./exchange/reply.ts";
 import { channelOf } from "./exchange/sse.ts";
+import { replayedHeader } from "./logged-run.ts";
 import { type FollowedRun, RunFollower } from "./run-follower.ts";
 import { durableRun } from "./run-record.ts";
+import { namingThread } from "./thread-header.ts";
 
 // A durable run whose client waits for its end, as those of the OpenAI protocol do: they know of no token. The run has its own life, and
 // goes on when the client is gone, or has waited for as long as it may.
@@ -27,6 +30,8 @@ export interface Awaited {
   /** As the turn was asked for; its messages are not needed. */
   readonly turn: SubmitTurn;
   readonly run: AcceptedRun;
+  /** The run was accepted for an earlier request of the same key. */
+  readonly replayed: boolean;
   readonly wait_ms: number;
 }
 
@@ -45,19 +50,28 @@ export async function answerOfRun(
   const awaiting = new AwaitedRun(context, awaited, found, atEnd);
   onGone(() => awaiting.close());
   const { status, body } = decodeAnswer(await promise);
-  return jsonText(body, status, status < 400 ? undefined : neverAgain);
+  return named(jsonText(body, status, status < 400 ? undefined : neverAgain), awaited);
 }
 
 /** The stream of a turn that is a durable run. Refuses as the store does. */
 export async function streamOfRun(context: HttpContext, awaited: Awaited): Promise<Reply> {
   const found = await findRun(context, awaited);
-  return {
+  const reply: Reply = {
     kind: "stream",
     open(stream) {
       const awaiting = new AwaitedRun(context, awaited, found, channelOf(stream));
       stream.onClose(() => awaiting.close());
     },
   };
+  return named(reply, awaited);
+}
+
+/** The reply, for a request that was sent again with the thread of the first one. */
+function named(reply: Reply, { run, replayed, turn }: Awaited): Reply {
+  if (!replayed) return reply;
+  const suffix = run.thread_id === null ? null : splitThreadId(run.thread_id).suffix;
+  const headers = { ...reply.headers, ...replayedHeader };
+  return namingThread({ ...reply, headers }, turn.principal.tenant_id, suffix);
 }
 
 /** Refuses with run_not_found. */
@@ -98,7 +112,14 @@ class AwaitedRun implements LiveTurn {
       suffix: thread.suffix,
       firstSeq: run.first_seq ?? 0,
       find: () => findRun(context, awaited),
-      output: outputFor(turn, channel, run.manifest, run.started_at, run.first_seq),
+      // A request that was sent again has another run id and, for a first response, another thread.
+      output: outputFor(
+        { ...turn, run_id: run.run_id, ...(turn.response !== null && { thread_suffix: thread.suffix }) },
+        channel,
+        run.manifest,
+        run.started_at,
+        run.first_seq,
+      ),
       tellsBegin: false,
     });
   }

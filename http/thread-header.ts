@@ -14,7 +14,8 @@ const unprintable = /[^\x21-\x24\x26-\x7e]/gu;
  * sign where a header cannot carry it. Without a conversation the answer stays as it is.
  */
 export function namingThread<R extends Reply>(reply: R, tenantId: string, suffix: string | null): R {
-  if (suffix === null) return reply;
+  // A request that was sent again is answered from the thread of the first one.
+  if (suffix === null || reply.headers?.[threadHeader] !== undefined) return reply;
   const id = `${tenantId}:${suffix}`.toWellFormed().replaceAll(unprintable, encodeURIComponent);
   return { ...reply, headers: { ...reply.headers, [threadHeader]: id } };
 }

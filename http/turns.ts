@@ -4,6 +4,7 @@ import type { Bus } from "../bus/bus.ts";
 import { orderedId } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
+import { neverAgain } from "../bus/frames/openai-error.ts";
 import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 import { type AcceptedRun, decodeAnswer, type SubmitTurn, type TurnAccepted } from "../bus/protocol/run.ts";
@@ -15,6 +16,7 @@ import type { HttpContext, LiveTurn } from "./context.ts";
 import { EarlyListener } from "./early-listener.ts";
 import { json, jsonText, type Reply } from "./exchange/reply.ts";
 import type { EventStream } from "./exchange/sse.ts";
+import { answerAgain, replayedHeader, streamAgain } from "./logged-run.ts";
 import type { RouteRequest } from "./route.ts";
 import { acceptedRunStream, type EarlyIn } from "./run-stream.ts";
 
@@ -29,8 +31,6 @@ const submitAttempts = 3;
 const submitDeadlineMs = 10_000;
 const idempotencyKeyPattern = /^(?=.{1,255}$)[\x21-\x7e]+$/;
 
-const replayedHeader = { "idempotent-replayed": "true" };
-
 /** Runs a turn and answers with one JSON body at its end. */
 export async function answerTurn(
   request: RouteRequest<unknown, unknown, unknown>,
@@ -42,7 +42,11 @@ export async function answerTurn(
   const awaited = turn.awaited(accepted);
   if (awaited !== null) return answerOfRun(context, awaited, (work) => request.exchange.onAborted(work));
   if (accepted.kind === "accepted") return json(accepted.run, 202, accepted.replayed ? replayedHeader : undefined);
-  if (accepted.kind === "answer") return jsonText(accepted.body, accepted.status, replayedHeader);
+  if (accepted.kind === "logged") return answerAgain(context, turn.asked, accepted);
+  if (accepted.kind === "answer") {
+    const isFinal = isAwaited(fields) && accepted.status >= 500;
+    return jsonText(accepted.body, accepted.status, { ...replayedHeader, ...(isFinal && neverAgain) });
+  }
   const { status, body, headers } = decodeAnswer(await turn.answer());
   return jsonText(body, status, headers);
 }
@@ -58,15 +62,15 @@ export async function endOfTurn(
   return decodeAnswer(await turn.answer());
 }
 
-/** Has a turn accepted as a durable run, and answers its token. */
+/** Has a turn accepted as a durable run. */
 export async function acceptRun(
   request: RouteRequest<unknown, unknown, unknown>,
   fields: TurnFields,
   context: HttpContext,
-): Promise<string> {
+): Promise<Accepted> {
   const accepted = await new Turn(request, fields, context).submit();
   if (accepted.kind !== "accepted") throw new Error("a turn in the background was not accepted as a run");
-  return accepted.run.resume_token;
+  return accepted;
 }
 
 /** Runs a turn and answers with an event stream. */
@@ -84,6 +88,7 @@ export async function streamTurn(
     const opened = await acceptedRunStream(context, request.principal, run, replayed, turn.earlyIn(accepted));
     return replayed ? { ...opened, headers: replayedHeader } : opened;
   }
+  if (accepted.kind === "logged") return streamAgain(context, turn.asked, accepted);
   if (accepted.kind === "replay")
     return { kind: "stream", headers: replayedHeader, open: (stream) => stream.end(accepted.frames) };
   return { kind: "stream", open: (stream) => turn.streamTo(stream) };
@@ -207,10 +212,16 @@ class Turn implements LiveTurn {
     return this.#early === null || begun_at === undefined ? null : { listener: this.#early, begun_at };
   }
 
+  /** What was asked for. */
+  get asked(): SubmitTurn {
+    return this.#submit;
+  }
+
   /** What its client waits for where the turn is a durable run of which it is told no token; null elsewhere. */
   awaited(accepted: TurnAccepted): Awaited | null {
     if (accepted.kind !== "accepted" || !isAwaited(this.#submit)) return null;
-    return { turn: this.#submit, run: accepted.run, wait_ms: accepted.wait_ms ?? 0 };
+    const { run, replayed, wait_ms = 0 } = accepted;
+    return { turn: this.#submit, run, replayed, wait_ms };
   }
 
   /** The one text of a turn that is not streamed. Never settles when the client has gone. */
@@ -290,16 +301,30 @@ function lean({ options, ...turn }: SubmitTurn, isStarted: boolean): SubmitTurn 
   return { ...rest, response: response && { ...response, instructions: null, metadata: {} } };
 }
 
-/** The client's key and what it binds: the route and the body, as it was sent. */
+/**
+ * The client's key and what it binds: the route and the body, as it was sent; on /v1/chat/completions the thread too, which a header may
+ * name.
+ */
 function idempotencyOf(
   { exchange, rawBody }: RouteRequest<unknown, unknown, unknown>,
-  { surface }: TurnFields,
+  { surface, thread_suffix }: TurnFields,
 ): SubmitTurn["idempotency"] {
   const key = exchange.head.headers["idempotency-key"];
   // Other routes ignore the header.
-  if (key === undefined || (surface !== "chat" && surface !== "chat_stream")) return null;
-  return { key, fingerprint: createHash("sha256").update(`${surface}\n`).update(rawBody).digest("hex") };
+  if (key === undefined || !keyedSurfaces.has(surface)) return null;
+  const isCompletion = surface === "openai" || surface === "openai_stream";
+  const place = isCompletion ? `${surface} ${JSON.stringify(thread_suffix)}` : surface;
+  return { key, fingerprint: createHash("sha256").update(`${place}\n`).update(rawBody).digest("hex") };
 }
+
+const keyedSurfaces: ReadonlySet<TurnFields["surface"]> = new Set([
+  "chat",
+  "chat_stream",
+  "openai",
+  "openai_stream",
+  "responses",
+  "responses_stream",
+]);
 
 /** Refuses with invalid_idempotency_key and idempotency_key_requires_thread_id. */
 export function checkIdempotencyKey(key: string | undefined, needsThread: boolean, suffix: string | null): void {

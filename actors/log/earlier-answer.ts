@@ -1,8 +1,8 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { idempotencyKey, keyScope } from "../../storage/tables/idempotency.ts";
-import type { AskedKey } from "./messages.ts";
+import { idempotencyKey, isLoggedScope, keyPlace, keyScope } from "../../storage/tables/idempotency.ts";
+import type { AnswerForm, AskedKey } from "./messages.ts";
 
 // A request with an Idempotency-Key runs once. The key is claimed in the same batch that makes the caller's messages durable,
 // so that either both are there or neither; it is settled in the batch that ends the run. A stream is answered again from the
@@ -25,13 +25,26 @@ export interface JsonAnswer {
   readonly body: string;
 }
 
-/** The key of a turn, null without one. A stream's belongs to the thread as well, a JSON answer's to the caller alone. */
+/** What the key of a turn on /v1 remembers where the turn has a log: the answer is read from there. */
+export interface RunAnswer {
+  /** The suffix of the run's thread. */
+  readonly suffix: string;
+  /** Of a durable run only: it may go on. */
+  readonly accepted?: AcceptedRun;
+}
+
+/** The key of a turn, null without one. */
 export function askedKey(turn: SubmitTurn): AskedKey | null {
   if (turn.idempotency === null) return null;
-  const stream = turn.surface === "chat_stream";
-  const place = stream ? ["stream", turn.thread_suffix] : [turn.surface === "trigger" ? "trigger" : "chat"];
   const { key, ...once } = turn.idempotency;
-  return { scope: keyScope(place, turn.principal, key), ...once, stream };
+  const scope = keyScope(keyPlace(turn.surface, turn.thread_suffix), turn.principal, key);
+  return { scope, ...once, form: formOf(scope, turn.thread_suffix) };
+}
+
+/** In which form the key of a scope keeps its answer. */
+export function formOf(scope: string, suffix: string | null): AnswerForm {
+  if (scope.startsWith('["stream"')) return "frames";
+  return suffix !== null && isLoggedScope(scope) ? "run" : "body";
 }
 
 /**
@@ -51,10 +64,17 @@ export async function earlierAnswer(
   return { run_id: row.run_id, answer: row.answer };
 }
 
-/** The stored answer of POST /chat. */
+/** The stored answer of a key that keeps the body. */
 export function storedAnswer(answer: string): TurnAccepted {
   const { status, body } = JSON.parse(answer) as JsonAnswer;
   return { kind: "answer", status, body };
+}
+
+/** The stored answer of a key that keeps the run. */
+export function loggedAnswer({ run_id, answer }: { readonly run_id: string; readonly answer: string }): TurnAccepted {
+  const { suffix, accepted } = JSON.parse(answer) as RunAnswer;
+  if (accepted !== undefined) return { kind: "accepted", run: accepted, replayed: true };
+  return { kind: "logged", run_id, suffix };
 }
 
 /** How the replay of a stream ends whose run was cut off by a crash. */

@@ -53,11 +53,16 @@ export interface OpenLog {
   readonly lease: LeaseProof | null;
 }
 
+/**
+ * In which form a key keeps its answer: the frames of a stream, as events of the log; the run, whose answer the log has; or the body itself.
+ */
+export type AnswerForm = "frames" | "run" | "body";
+
 /** An idempotency key under the name that it is kept by. */
 export interface AskedKey {
   readonly scope: string;
   readonly fingerprint: string;
-  readonly stream: boolean;
+  readonly form: AnswerForm;
   /** As in AskedOnce. */
   readonly until?: number;
 }

@@ -16,8 +16,8 @@ import { fiberById, fibersAreFull, wakeFiberOp } from "../../storage/tables/fibe
 import { settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { joinBudgetOps } from "../../storage/tables/run-budgets.ts";
 import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
-import type { JsonAnswer, StreamAnswer } from "../log/earlier-answer.ts";
-import type { AskedKey } from "../log/messages.ts";
+import type { JsonAnswer, RunAnswer, StreamAnswer } from "../log/earlier-answer.ts";
+import type { AnswerForm, AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadLink } from "./journal/thread-link.ts";
 import { Fiber } from "./plan/fiber.ts";
@@ -80,12 +80,15 @@ export function settleAcceptedOps(
   store: TenantStore,
   key: AskedKey | null,
   run: AcceptedRun,
-  fromSeq: number,
+  { fromSeq, thread_suffix }: Pick<RunPlan, "fromSeq" | "thread_suffix">,
 ): WriteOp[] {
   if (key === null) return [];
-  const stream: StreamAnswer = { from_seq: fromSeq, to_seq: -1, error: null, accepted: run };
-  const answer: JsonAnswer = { status: 202, body: JSON.stringify(run) };
-  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(key.stream ? stream : answer))];
+  const answers: Readonly<Record<AnswerForm, StreamAnswer | RunAnswer | JsonAnswer>> = {
+    frames: { from_seq: fromSeq, to_seq: -1, error: null, accepted: run },
+    run: { suffix: thread_suffix ?? "", accepted: run },
+    body: { status: 202, body: JSON.stringify(run) },
+  };
+  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]))];
 }
 
 /** Tells who gives out the slots that a run is due, which the store says already. */

@@ -9,6 +9,7 @@ import { runBudgetById } from "../../storage/tables/run-budgets.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
 import { approvalsOfRun, type WaitRow } from "../../storage/tables/waits.ts";
 import { loadBranch } from "../log/branch.ts";
+import { formOf } from "../log/earlier-answer.ts";
 import type { OpenThread } from "../log/messages.ts";
 import { lastUserMessage, messagesNeeded, turnStartOfRun } from "./context/working-set.ts";
 import { thinkingFor } from "./intake/admission.ts";
@@ -78,7 +79,7 @@ export async function resumedPlan(
     startedAt: row.started_at,
     keyedAs: requeued?.first_run_id ?? runId,
     origin: key === null ? null : runId,
-    idempotency: key === null ? null : { scope: key, fingerprint: "", stream: key.startsWith('["stream"') },
+    idempotency: key === null ? null : { scope: key, fingerprint: "", form: formOf(key, suffix) },
     fromSeq,
     queued: thread.queued,
     fiber,

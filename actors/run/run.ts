@@ -222,13 +222,18 @@ export class Run implements LiveRun {
     await tree?.flushed;
   }
 
+  /** What the key of the turn is settled by. */
+  get #told() {
+    return { hasActed: this.#scope.run.hasActed, output: this.#output };
+  }
+
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
   async #writeFailure(error: SvcError): Promise<boolean> {
     const { plan, journal } = this.#scope;
     const usage = this.#scope.meter.total;
     const billed = this.#scope.billing();
-    const { store, run } = this.#scope;
-    const settled = () => settleOps(store, plan, { kind: "failed", error }, journal.nextSeq + 1, run.hasActed);
+    const { store } = this.#scope;
+    const settled = () => settleOps(store, plan, { kind: "failed", error }, journal.nextSeq + 1, this.#told);
     try {
       const left = await leftWaits(this.#scope);
       const task = plan.parent && { task: refusedTask(error.code, usage) };
@@ -327,7 +332,7 @@ export class Run implements LiveRun {
     const settled = (): WriteOp[] => {
       result = { ...told, leaf_id: journal.leafIdAfter(count) };
       const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
-      return settleOps(scope.store, plan, outcome, journal.nextSeq + count, scope.run.hasActed);
+      return settleOps(scope.store, plan, outcome, journal.nextSeq + count, this.#told);
     };
     const billed = scope.billing();
     const label = outcomeLabel(ending, scope.abortReason);

@@ -97,7 +97,7 @@ export async function startRun(
   state.log = log;
   state.key = key;
   const opened = await log.open(key, messagesNeeded(agent.session), goesOn(turn), turn.lease);
-  if (opened.kind === "earlier") return opened.accepted;
+  if (opened.kind === "earlier") return withWait(opened.accepted, agent);
   if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
   let answer = started;
   if (opened.kind === "open") {
@@ -226,7 +226,7 @@ async function begin(
         ttlSeconds: deps.settings.idempotencyTtlSeconds,
         fromSeq: plan.fromSeq,
       }),
-      ...(accepting ? settleAcceptedOps(store, key, accepting, plan.fromSeq) : []),
+      ...(accepting ? settleAcceptedOps(store, key, accepting, plan) : []),
       ...(body?.ops ?? []),
       ...joiningOps(store, turn.run_id, turn.parent),
     ],
@@ -274,6 +274,11 @@ function waitMs({ limits }: CompiledAgent): number {
   return limits.max_wall_clock_seconds * 1_000;
 }
 
+/** The same with how long a client may wait for a durable run. */
+function withWait(accepted: TurnAccepted, agent: CompiledAgent): TurnAccepted {
+  return accepted.kind === "accepted" ? { ...accepted, wait_ms: waitMs(agent) } : accepted;
+}
+
 /** The state follows the run. One that is put aside is looked at once more: somebody may have answered meanwhile. */
 export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorContext<PatternDeps>): void {
   state.run = run;
@@ -318,8 +323,10 @@ function wishOf({ messages }: SubmitTurn): string {
 }
 
 /** A response goes on from the one before it, which something else may have followed meanwhile. Refuses with conflict. */
-function checkFollows({ response }: SubmitTurn, { leaf_seq }: OpenThread): void {
+function checkFollows({ response }: SubmitTurn, { exists, leaf_seq }: OpenThread): void {
   const follows = response?.follows ?? null;
+  // Its key was free again before it could be answered with what the first request was.
+  if (follows === null && !exists && (response?.previous_response_id ?? null) !== null) throw new SvcError("conflict");
   if (follows === null || (leaf_seq >= follows.first_seq && leaf_seq <= follows.last_seq)) return;
   throw new SvcError("conflict");
 }

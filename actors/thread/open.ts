@@ -1,11 +1,12 @@
 import { isHiddenSuffix } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import type { TurnAccepted } from "../../bus/protocol/run.ts";
 import { threadUid } from "../../storage/tables/events.ts";
 import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
-import { earlierAnswer, storedAnswer } from "../log/earlier-answer.ts";
-import type { BeginRun, BegunRun, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
+import { earlierAnswer, loggedAnswer, storedAnswer } from "../log/earlier-answer.ts";
+import type { AnswerForm, BeginRun, BegunRun, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -36,8 +37,7 @@ export async function openLog(
   }
   const earlier = idempotency === null ? null : await earlierAnswer(state.store, idempotency, env.now());
   if (earlier !== null) {
-    const accepted = idempotency?.stream ? await replayStream(state, earlier) : storedAnswer(earlier.answer);
-    return { kind: "earlier", accepted };
+    return { kind: "earlier", accepted: await answerAgain(state, idempotency?.form ?? "body", earlier) };
   }
   // What is answered again runs nothing, and needs no lease (decision 92).
   const refused = lease === null || state.head === null ? null : await leaseRefusal(state.store, state.suffix, lease);
@@ -58,6 +58,16 @@ export async function openLog(
   const queued = state.queue?.forStep ?? null;
   const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, queued };
   return { kind: "open", thread: { ...place, thinking_level, output_style, permission_mode, branch, closing } };
+}
+
+/** What a request that is sent again gets. */
+function answerAgain(
+  state: ThreadState,
+  form: AnswerForm,
+  earlier: { readonly run_id: string; readonly answer: string },
+): TurnAccepted | Promise<TurnAccepted> {
+  if (form === "frames") return replayStream(state, earlier);
+  return form === "run" ? loggedAnswer(earlier) : storedAnswer(earlier.answer);
 }
 
 /** The first batch of the run that has opened the log. When it is refused, the state is read again, for it is ahead of the log. */

@@ -1,7 +1,8 @@
 import type { SvcError } from "../errors.ts";
-import { encodeAnswer } from "../protocol/run.ts";
+import type { Channel } from "../protocol/channel.ts";
+import { encodeAnswer, type TurnAnswer } from "../protocol/run.ts";
 import { failureText } from "./native-stream.ts";
-import type { FailureCode, RunResult } from "./output.ts";
+import type { FailureCode, RunAnswers, RunOutput, RunResult } from "./output.ts";
 
 // Failures of a turn in the OpenAI protocol. Its clients send a request again by themselves, up to seven times, unless
 // `x-should-retry` forbids it: https://github.com/openai/openai-node/blob/master/src/client.ts (shouldRetry).
@@ -25,13 +26,14 @@ export function failureBody(result: RunResult): string {
 }
 
 /** The answer of a turn that has failed, with the provider's pause. A client may repeat a rate limit that no tool call preceded. */
-export function failedAnswer(result: RunResult): string {
+export function failedAnswer(result: RunResult): TurnAnswer {
   const { retryAfterMs = null } = result.failedCall ?? {};
   const mayRepeat = failureCode(result) === "rate_limit_exceeded" && !result.hasActed;
-  return encodeAnswer(502, failureBody(result), {
+  const headers = {
     ...(retryAfterMs !== null && { "retry-after": String(Math.ceil(retryAfterMs / 1000)) }),
     ...(!mayRepeat && neverAgain),
-  });
+  };
+  return { status: 502, body: failureBody(result), headers };
 }
 
 /** The error body of a turn that was refused something on its way. */
@@ -40,6 +42,16 @@ export function refusedBody(error: SvcError, requestId: string): string {
 }
 
 /** The answer of such a turn. */
-export function refusedAnswer(error: SvcError, requestId: string): string {
-  return encodeAnswer(error.status, refusedBody(error, requestId), neverAgain);
+export function refusedAnswer(error: SvcError, requestId: string): TurnAnswer {
+  return { status: error.status, body: refusedBody(error, requestId), headers: neverAgain };
+}
+
+/** Sends the answers of a surface over its channel. */
+export function answering(channel: Channel, answers: RunAnswers): Pick<RunOutput, "answers" | "finished" | "failed"> {
+  const send = ({ status, body, headers }: TurnAnswer) => channel.send(encodeAnswer(status, body, headers), true);
+  return {
+    answers,
+    finished: (result) => send(answers.finished(result)),
+    failed: (error) => send(answers.failed(error)),
+  };
 }

@@ -1,9 +1,9 @@
 import type { Channel } from "../protocol/channel.ts";
 import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
-import { encodeAnswer, type SubmitTurn } from "../protocol/run.ts";
+import type { SubmitTurn } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { doneMark } from "./frames.ts";
-import { failedAnswer, failureBody, refusedAnswer, refusedBody } from "./openai-error.ts";
+import { answering, failedAnswer, failureBody, refusedAnswer, refusedBody } from "./openai-error.ts";
 import { type HandedCall, partingFrames, type RunOutput, type RunResult } from "./output.ts";
 
 // The OpenAI-compatible surface: chat.completion and chat.completion.chunk objects, and that protocol's errors.
@@ -44,35 +44,34 @@ export function openAiAnswer(
       if (includeReasoning) reasoning += thoughts.take(delta);
     },
     frame: (name) => thoughts.frame(name),
-    finished(result) {
-      if (result.failure !== null) {
-        channel.send(failedAnswer(result), true);
-        return;
-      }
-      const body = JSON.stringify({
-        id: completion.id,
-        object: "chat.completion",
-        created: completion.created,
-        model: completion.model,
-        choices: [
-          {
-            index: 0,
-            message: {
-              role: "assistant",
-              content: result.final ?? (result.handed.length > 0 ? null : ""),
-              refusal: null,
-              ...(reasoning !== "" && { reasoning_content: reasoning }),
-              ...(result.handed.length > 0 && { tool_calls: result.handed.map(wireCall) }),
+    ...answering(channel, {
+      finished(result) {
+        if (result.failure !== null) return failedAnswer(result);
+        const body = JSON.stringify({
+          id: completion.id,
+          object: "chat.completion",
+          created: completion.created,
+          model: completion.model,
+          choices: [
+            {
+              index: 0,
+              message: {
+                role: "assistant",
+                content: result.final ?? (result.handed.length > 0 ? null : ""),
+                refusal: null,
+                ...(reasoning !== "" && { reasoning_content: reasoning }),
+                ...(result.handed.length > 0 && { tool_calls: result.handed.map(wireCall) }),
+              },
+              logprobs: null,
+              finish_reason: finishReasons[result.stop_reason],
             },
-            logprobs: null,
-            finish_reason: finishReasons[result.stop_reason],
-          },
-        ],
-        usage: usageOf(result.usage),
-      });
-      channel.send(encodeAnswer(200, body), true);
-    },
-    failed: (error) => channel.send(refusedAnswer(error, requestId), true),
+          ],
+          usage: usageOf(result.usage),
+        });
+        return { status: 200, body };
+      },
+      failed: (error) => refusedAnswer(error, requestId),
+    }),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { SvcError } from "../errors.ts";
 import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
+import type { TurnAnswer } from "../protocol/run.ts";
 
 /** A request for approval as the answer of a turn tells it. */
 export interface AskedApproval {
@@ -80,11 +81,19 @@ export interface RunResult {
   readonly hasActed?: true;
 }
 
+/** The bodies of a surface that is not streamed. */
+export interface RunAnswers {
+  finished(result: RunResult): TurnAnswer;
+  failed(error: SvcError): TurnAnswer;
+}
+
 /**
  * What a run says to the one who started it, in the form that was asked for. The run calls `finished` or `failed` once, last.
  * `id` is the thread's next sequence number, -1 without a thread.
  */
 export interface RunOutput {
+  /** What a surface that has a body of its own is answered with at the end; asked before that to keep it. Absent on other surfaces. */
+  readonly answers?: RunAnswers;
   /** False while whoever reads is behind: the run then stops reading the model. */
   readonly writable: boolean;
   onWritable(work: () => void): void;

@@ -1,9 +1,8 @@
 import type { SvcError } from "../errors.ts";
 import type { Channel } from "../protocol/channel.ts";
-import { encodeAnswer } from "../protocol/run.ts";
 import { silent } from "./answer.ts";
 import { failureText } from "./native-stream.ts";
-import { failedAnswer, failureCode, refusedAnswer } from "./openai-error.ts";
+import { answering, failedAnswer, failureCode, refusedAnswer } from "./openai-error.ts";
 import { type HandedCall, partingFrames, type RunOutput, type RunResult } from "./output.ts";
 import {
   callItem,
@@ -33,14 +32,14 @@ export function responseAnswer(channel: Channel, head: ResponseHead, requestId: 
     text: (delta) => items.add("msg", delta),
     thinking: (delta) => items.add("rs", delta),
     frame: (name) => items.frame(name),
-    finished(result) {
-      if (result.failure !== null) {
-        channel.send(failedAnswer(result), true);
-        return;
-      }
-      channel.send(encodeAnswer(200, JSON.stringify(responseObject(head, endOf(result, items)))), true);
-    },
-    failed: (error) => channel.send(refusedAnswer(error, requestId), true),
+    ...answering(channel, {
+      finished(result) {
+        if (result.failure !== null) return failedAnswer(result);
+        // The run may go on behind this end, when somebody has said something to it meanwhile.
+        return { status: 200, body: JSON.stringify(responseObject(head, endOf(result, items.copy()))) };
+      },
+      failed: (error) => refusedAnswer(error, requestId),
+    }),
   };
 }
 
@@ -150,6 +149,14 @@ class OutputItems {
   constructor(responseId: string, tell: Tell) {
     this.#responseId = responseId;
     this.#tell = tell;
+  }
+
+  /** The same items, of whose further events nothing is told. */
+  copy(): OutputItems {
+    const copy = new OutputItems(this.#responseId, () => {});
+    copy.done.push(...this.done);
+    copy.#open = this.#open && { ...this.#open };
+    return copy;
   }
 
   /** Text of the model, or of its thoughts. */

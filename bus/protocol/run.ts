@@ -290,6 +290,8 @@ export type TurnAccepted =
     }
   /** POST /chat sent again: the answer of the first time, as it was. */
   | { readonly kind: "answer"; readonly status: number; readonly body: string }
+  /** A request on /v1 sent again: the run that has answered, in the thread of this suffix. */
+  | { readonly kind: "logged"; readonly run_id: string; readonly suffix: string }
   /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */
   | { readonly kind: "replay"; readonly frames: string };
 

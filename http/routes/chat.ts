@@ -34,20 +34,22 @@ export const turnFails: readonly ErrorCode[] = [
   ...actorFails,
 ];
 
-const idempotencyFails: readonly ErrorCode[] = [
+/** What a request with an Idempotency-Key may be refused with. */
+export const idempotencyFails: readonly ErrorCode[] = [
   "invalid_idempotency_key",
   "idempotency_key_reused",
   "idempotency_in_progress",
 ];
 
-const IdempotencyHeaders = Type.Object({
-  "Idempotency-Key": Type.Optional(
-    Type.String({
-      description:
-        "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer; behind a 5xx POST /chat runs anew, unless a call was begun that may change something.",
-    }),
-  ),
-});
+/** The header of turns that may be sent again. */
+export const IdempotencyKey = Type.Optional(
+  Type.String({
+    description:
+      "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer; behind a 5xx all but POST /chat/stream run anew, unless a call was begun that may change something.",
+  }),
+);
+
+const IdempotencyHeaders = Type.Object({ "Idempotency-Key": IdempotencyKey });
 
 const accepted = {
   status: 202,

@@ -16,8 +16,8 @@ import { streamExample } from "../stream-event.ts";
 import { namedThread, namingThread } from "../thread-header.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { completionOptions, isNothing } from "../turn-options.ts";
-import { answerTurn, streamTurn, type TurnFields } from "../turns.ts";
-import { turnFails } from "./chat.ts";
+import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
+import { IdempotencyKey, idempotencyFails, turnFails } from "./chat.ts";
 
 const tag = "OpenAI-compatible";
 
@@ -85,7 +85,8 @@ const CompletionRequest = Type.Object(
   },
 );
 
-const ThreadHeader = Type.Object({
+const CompletionHeaders = Type.Object({
+  "Idempotency-Key": IdempotencyKey,
   "X-Svc-Thread-Id": Type.Optional(
     Type.String({ description: "The thread's suffix, percent-encoded; it goes before `user`." }),
   ),
@@ -99,7 +100,7 @@ const completions = route({
   access: "chat:write",
   anonymous: true,
   drives: "turn",
-  headers: ThreadHeader,
+  headers: CompletionHeaders,
   body: CompletionRequest,
   reply: {
     description: "A chat.completion.",
@@ -136,18 +137,28 @@ const completions = route({
       example: streamExample(completionEvents.slice(0, 1)),
     },
   ],
-  fails: [...turnFails, "invalid_idempotency_key", "unsupported_parameter", "model_provider_error", "run_goes_on"],
+  fails: [
+    ...turnFails,
+    ...idempotencyFails,
+    "idempotency_key_requires_thread_id",
+    "unsupported_parameter",
+    "model_provider_error",
+    "run_goes_on",
+    "run_not_found",
+  ],
   refusal: openAiRefusal,
   async handle(request, context) {
     const { body, principal, exchange } = request;
     refuseUnsupported(body);
     const stream = body.stream === true;
     const options = completionOptions(body);
+    const thread_suffix = namedThread(exchange.head) ?? threadOfUser(body.user, context);
+    checkIdempotencyKey(exchange.head.headers["idempotency-key"], stream, thread_suffix);
     const fields: TurnFields = {
       surface: stream ? "openai_stream" : "openai",
       manifest: body.model,
       messages: completionMessages(body.messages),
-      thread_suffix: namedThread(exchange.head) ?? threadOfUser(body.user, context),
+      thread_suffix,
       model: null,
       template: null,
       template_args: [],

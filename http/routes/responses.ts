@@ -4,8 +4,10 @@ import { ExpandedSize } from "../../bus/expanded-size.ts";
 import { responseId, responseThread } from "../../bus/frames/response-object.ts";
 import { toJsonText } from "../../bus/protocol/json-text.ts";
 import { Type } from "../../bus/type.ts";
+import { idempotencyKey, keyPlace, keyScope } from "../../storage/tables/idempotency.ts";
 import type { HttpContext } from "../context.ts";
 import { json, type Reply } from "../exchange/reply.ts";
+import { replayedHeader } from "../logged-run.ts";
 import { openAiRefusal } from "../openai-refusal.ts";
 import { follow, goOn } from "../response-chain.ts";
 import { inputMessages, ofInput } from "../response-input.ts";
@@ -19,8 +21,8 @@ import { findResponse, readResponse } from "../stored-response.ts";
 import { streamExample } from "../stream-event.ts";
 import { namingThread } from "../thread-header.ts";
 import { isNothing, responseOptions } from "../turn-options.ts";
-import { acceptRun, answerTurn, streamTurn, type TurnFields } from "../turns.ts";
-import { turnFails } from "./chat.ts";
+import { acceptRun, answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
+import { IdempotencyKey, idempotencyFails, turnFails } from "./chat.ts";
 
 // The Responses API of OpenAI. A response that is kept is a run of a conversation: the first of a chain begins one, and what names it
 // as its previous_response_id goes on there.
@@ -40,6 +42,7 @@ const create = route({
   tag,
   access: "chat:write",
   drives: "turn",
+  headers: Type.Object({ "Idempotency-Key": IdempotencyKey }),
   body: ResponseRequest,
   reply: { description: "A response.", schema: ResponseObject },
   otherReplies: [
@@ -50,7 +53,16 @@ const create = route({
       example: streamExample(responseExample, false),
     },
   ],
-  fails: [...turnFails, "unknown_response", "unsupported_parameter", "model_provider_error", "run_goes_on"],
+  fails: [
+    ...turnFails,
+    ...idempotencyFails,
+    "idempotency_key_requires_thread_id",
+    "unknown_response",
+    "unsupported_parameter",
+    "model_provider_error",
+    "run_goes_on",
+    "run_not_found",
+  ],
   refusal: openAiRefusal,
   async handle(request, context) {
     const { body, principal } = request;
@@ -62,8 +74,13 @@ const create = route({
     const store = body.store !== false;
     // What is not kept cannot go on from what is.
     if (previous !== null && !store) throw unsupported("previous_response_id");
-    const before = previous === null ? null : await follow(context.store.tenant(principal.tenant_id), previous);
     const streams = body.stream === true;
+    const key = request.exchange.head.headers["idempotency-key"];
+    checkIdempotencyKey(key, streams, store ? "" : null);
+    const isAgain = key !== undefined && (await isKnownKey(key, request, context));
+    // A request that is sent again goes on from nothing: its answer is that of the first one.
+    const goesOn = previous !== null && !isAgain;
+    const before = goesOn ? await follow(context.store.tenant(principal.tenant_id), previous) : null;
     const fields: TurnFields = {
       surface: streams ? "responses_stream" : "responses",
       manifest: body.model,
@@ -196,9 +213,19 @@ async function eraseUnused(erased: Promise<unknown>): Promise<void> {
   }
 }
 
+/** True if a request with this key was accepted. */
+async function isKnownKey(
+  key: string,
+  { principal }: Pick<RouteRequest<unknown, unknown, unknown>, "principal">,
+  { store, env }: Pick<HttpContext, "store" | "env">,
+): Promise<boolean> {
+  const scope = keyScope(keyPlace("responses", null), principal, key);
+  return (await idempotencyKey(store.tenant(principal.tenant_id), scope, env.now())) !== undefined;
+}
+
 /** What is answered of a response that nobody waits for. */
 async function inBackground(
-  token: string,
+  { run: { resume_token: token }, replayed }: Awaited<ReturnType<typeof acceptRun>>,
   streams: boolean,
   { principal: { tenant_id }, requestId }: Pick<RouteRequest<unknown, unknown, unknown>, "principal" | "requestId">,
   context: HttpContext,
@@ -208,8 +235,11 @@ async function inBackground(
   if (accepted === null) throw new SvcError("actor_lost");
   const { fiber, run } = accepted;
   const id = responseId(fiber.suffix, token, run.first_seq ?? 0);
-  if (streams) return openResponseStream(context, tenant_id, id, -1, requestId);
-  return json(await readResponse(store, await findResponse(store, id)));
+  const reply = streams
+    ? await openResponseStream(context, tenant_id, id, -1, requestId)
+    : json(await readResponse(store, await findResponse(store, id)));
+  const headers = { ...reply.headers, ...(replayed && replayedHeader) };
+  return namingThread({ ...reply, headers }, tenant_id, fiber.suffix);
 }
 
 type ResponseBody = Readonly<Record<string, unknown>>;

@@ -1,3 +1,4 @@
+import type { Surface } from "../../bus/protocol/run.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
@@ -63,6 +64,35 @@ const deleteOfRuns = tenantSql(
      (SELECT idempotency_scope, run_id FROM runs
       WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? AND idempotency_scope IS NOT NULL)`,
 );
+
+/**
+ * The place of a turn's key: a stream's belongs to its thread, those of other surfaces to the caller alone. Routes of the OpenAI protocol
+ * have a place each, streamed or not.
+ */
+export function keyPlace(surface: Surface, suffix: string | null): readonly (string | null)[] {
+  switch (surface) {
+    case "chat_stream":
+      return ["stream", suffix];
+    case "openai":
+    case "openai_stream":
+      return [loggedPlace, "completions"];
+    case "responses":
+    case "responses_stream":
+      return [loggedPlace, "responses"];
+    case "trigger":
+      return ["trigger"];
+    default:
+      return ["chat"];
+  }
+}
+
+/** Of keys whose answer is read from the log where the turn has one. */
+const loggedPlace = "v1";
+
+/** True if the scope of a key is that of a route of the OpenAI protocol. */
+export function isLoggedScope(scope: string): boolean {
+  return scope.startsWith(`["${loggedPlace}"`);
+}
 
 /** What a key belongs to: the place where it was sent, and who has sent it. */
 export function keyScope(

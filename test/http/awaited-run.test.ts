@@ -70,7 +70,7 @@ describe("who waits for a durable run", () => {
     } as unknown as HttpContext;
     const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;
     const turn = { ...emptyTurn, principal, surface, run_id: asked.runId } as unknown as Awaited["turn"];
-    const awaited: Awaited = { turn, run: accepted.run, wait_ms: 600_000 };
+    const awaited: Awaited = { turn, run: accepted.run, replayed: false, wait_ms: 600_000 };
     const isOver = async () => (await sim.until(fiberById(store.tenant(tenantId), asked.runId)))?.ended_at != null;
     const left = () => ({ turns: turns.size, listens: bus.hasSubscribers(topicOf(address)) });
     /** How often the store is read in a minute in which nothing is to be done, and what is still planned then. */

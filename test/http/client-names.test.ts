@@ -39,6 +39,7 @@ for (const [of, body] of [
       turns: new Set(),
       durableAgents: new Set(),
       store: { tenant() {} },
+      settings: { openaiUser: "thread", openaiReasoning: true },
       closing: () => false,
     };
     const exchange = { head: { headers: {} }, onAborted() {} };

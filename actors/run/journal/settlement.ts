@@ -1,10 +1,10 @@
 import { answerOf, errorBody } from "../../../bus/frames/answer.ts";
 import { errorFrame, frame } from "../../../bus/frames/frames.ts";
 import { failureText } from "../../../bus/frames/native-stream.ts";
-import type { RunResult } from "../../../bus/frames/output.ts";
+import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { claimKeyOp, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
-import type { JsonAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
+import type { JsonAnswer, RunAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
 import type { RunOutcome, RunPlan } from "../plan/plan.ts";
 
 // What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its surface answers.
@@ -32,23 +32,28 @@ export function settleOps(
   plan: RunPlan,
   outcome: RunOutcome,
   endSeq: number,
-  hasActed: boolean,
+  { hasActed, output }: { readonly hasActed: boolean; readonly output: RunOutput },
 ): WriteOp[] {
   const { idempotency: key, run_id } = plan;
   if (key === null) return [];
-  if (key.stream) {
+  if (key.form === "frames") {
     const answer: StreamAnswer = { from_seq: plan.fromSeq, to_seq: endSeq, error: errorOf(outcome, plan.request_id) };
     return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer))];
   }
-  const { status, body } = answerOfOutcome(outcome, plan.request_id);
+  const { status, body } = answerOfOutcome(outcome, plan.request_id, output);
   // A failure may be tried again with the same key, unless a tool could then do the same a second time.
   if (status >= 500 && !hasActed) return [releaseKeyOp(store, key.scope, run_id)];
-  return [settleKeyOp(store, key.scope, run_id, JSON.stringify({ status, body } satisfies JsonAnswer))];
+  const answer: JsonAnswer | RunAnswer = key.form === "run" ? { suffix: plan.thread_suffix ?? "" } : { status, body };
+  return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer))];
 }
 
-function answerOfOutcome(outcome: RunOutcome, requestId: string): JsonAnswer {
-  if (outcome.kind === "finished") return answerOf(outcome.result, false);
-  return { status: outcome.error.status, body: errorBody(outcome.error, requestId) };
+/** What a client is answered that waits for the end. One that is gone would have been answered by POST /chat. */
+function answerOfOutcome(outcome: RunOutcome, requestId: string, { answers }: RunOutput): JsonAnswer {
+  if (outcome.kind === "failed")
+    return (
+      answers?.failed(outcome.error) ?? { status: outcome.error.status, body: errorBody(outcome.error, requestId) }
+    );
+  return answers?.finished(outcome.result) ?? answerOf(outcome.result, false);
 }
 
 /** The frame that the stream has ended in, to the letter. */
