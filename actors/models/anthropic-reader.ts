@@ -1,7 +1,8 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
 import { ArgumentText } from "./argument-text.ts";
 import { toolName } from "./call-drafts.ts";
-import { ChunkError, count, errorText, MalformedAnswer, stopReasonOf } from "./chunk.ts";
+import { ChunkError, errorText, MalformedAnswer, stopReasonOf } from "./chunk.ts";
+import { count } from "./chunk-usage.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelEvents, ModelReply, RequestedCall, SignedThought } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
@@ -252,15 +253,15 @@ export class AnthropicReader extends EventStream {
     this.#finish();
   }
 
-  /** What is said later of the same body goes before what was said earlier. */
+  /** What is said later of the same body goes before what was said earlier; a zero says nothing behind a count. */
   #count(usage: MessageUsage | null | undefined): void {
     if (typeof usage !== "object" || usage === null) return;
     const { input, output, cacheRead, cacheWrite } = this.#usage;
     this.#usage = {
-      input: count(usage.input_tokens) ?? input,
-      output: count(usage.output_tokens) ?? output,
-      cacheRead: count(usage.cache_read_input_tokens) ?? cacheRead,
-      cacheWrite: count(usage.cache_creation_input_tokens) ?? cacheWrite,
+      input: later(usage.input_tokens, input),
+      output: later(usage.output_tokens, output),
+      cacheRead: later(usage.cache_read_input_tokens, cacheRead),
+      cacheWrite: later(usage.cache_creation_input_tokens, cacheWrite),
     };
   }
 
@@ -324,6 +325,10 @@ function isPlain(delta: BlockDelta): boolean {
 function failureOf(error: NonNullable<MessageEvent["error"]>): ChunkError {
   const type = typeof error === "object" ? textOf(error.type) : "";
   return new ChunkError(errorText(error), errorStatuses[type] ?? 0);
+}
+
+function later(value: unknown, before: number | undefined): number | undefined {
+  return count(value) || (before ?? count(value) ?? undefined);
 }
 
 /** Null where the prompt's or the answer's were not said, and where there are none at all. */

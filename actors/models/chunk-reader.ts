@@ -1,4 +1,3 @@
-import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 import { CallDrafts } from "./call-drafts.ts";
 import {
   type Choice,
@@ -10,8 +9,8 @@ import {
   errorText,
   isFailedReason,
   stopReasonOf,
-  tokenCount,
 } from "./chunk.ts";
+import { tokenCount, type UsageFigures, usageFigures } from "./chunk-usage.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
 import { VendorDrafts } from "./vendor-drafts.ts";
@@ -24,7 +23,7 @@ export class ChunkReader extends EventStream {
   #finish: string | null = null;
   /** The model has said that it will not, in the place that OpenAI has for that. */
   #isRefused = false;
-  #usage: TokenCount | null = null;
+  #usage: UsageFigures | null = null;
   #done = false;
 
   /** `by` is the provider and model, which its own fields go back to; "" for nobody. */
@@ -42,7 +41,7 @@ export class ChunkReader extends EventStream {
     const chunk = parseEvent(payload) as Chunk | null;
     if (chunk === null) return;
     if (isError(chunk.error)) throw new ChunkError(errorText(chunk.error), errorStatus(chunk.error));
-    if (typeof chunk.usage === "object" && chunk.usage !== null) this.#usage = tokenCount(chunk.usage);
+    if (typeof chunk.usage === "object" && chunk.usage !== null) this.#usage = usageFigures(chunk.usage, this.#usage);
     const choice = Array.isArray(chunk.choices) ? (chunk.choices[0] as Choice | null | undefined) : undefined;
     if (typeof choice !== "object" || choice === null) return;
     const delta = choice.delta ?? choice.message;
@@ -91,7 +90,7 @@ export class ChunkReader extends EventStream {
       ...(thoughts && { thoughts }),
       tool_calls,
       stop_reason,
-      usage: this.#usage,
+      usage: this.#usage && tokenCount(this.#usage),
     };
   }
 

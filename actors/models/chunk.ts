@@ -1,4 +1,5 @@
-import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
+import type { StopReason } from "../../bus/protocol/model-reply.ts";
+import type { ChunkUsage } from "./chunk-usage.ts";
 
 // One event of a chat completion's stream, and what the words in it mean. All of it comes from outside: nothing is there for
 // certain, and nothing is of the type that it should be.
@@ -48,17 +49,6 @@ export interface CallPart {
   readonly id?: string;
   readonly function?: { readonly name?: string; readonly arguments?: string | object };
   readonly extra_content?: unknown;
-}
-
-/** Token counts under all the names that providers give them. */
-export interface ChunkUsage {
-  readonly prompt_tokens?: number;
-  readonly completion_tokens?: number;
-  readonly total_tokens?: number;
-  readonly prompt_tokens_details?: { readonly cached_tokens?: number; readonly cache_creation_tokens?: number } | null;
-  readonly cache_read_input_tokens?: number;
-  readonly cache_creation_input_tokens?: number;
-  readonly prompt_cache_hit_tokens?: number;
 }
 
 /** The body broke a rule of its protocol, or carried an error of the provider. */
@@ -119,29 +109,6 @@ export function stopReasonOf(finish: string | null, hasCalls: boolean): StopReas
   // Some providers say "stop" beside tool calls, others "tool_calls" without one.
   if (hasCalls && reason === "end_turn") return "tool_use";
   return !hasCalls && reason === "tool_use" ? "end_turn" : reason;
-}
-
-/**
- * Tokens in the service's own terms: input without cached ones, output with those of the model's reasoning. Null where those of the prompt
- * or of the answer cannot be read, or there are none at all: no call is of none.
- */
-export function tokenCount(usage: ChunkUsage): TokenCount | null {
-  const prompt = count(usage.prompt_tokens);
-  if (prompt === null) return null;
-  const completion = count(usage.completion_tokens);
-  const details = usage.prompt_tokens_details;
-  const cacheRead =
-    count(details?.cached_tokens ?? usage.cache_read_input_tokens ?? usage.prompt_cache_hit_tokens) ?? 0;
-  const cacheWrite = count(details?.cache_creation_tokens ?? usage.cache_creation_input_tokens) ?? 0;
-  // xAI and Google bill reasoning that they leave out of completion_tokens; the total has it.
-  const output = Math.max(completion ?? 0, (count(usage.total_tokens) ?? 0) - prompt);
-  if (output === 0 && (completion === null || prompt === 0)) return null;
-  return { input: Math.max(0, prompt - cacheRead - cacheWrite), output, cacheRead, cacheWrite };
-}
-
-/** A count as a provider gives it; null for what is none. */
-export function count(value: unknown): number | null {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
 /** An error's words as the provider put them, wherever it did. */

@@ -1,5 +1,6 @@
 import type { AnswerReader } from "./answer-reader.ts";
-import { ChunkError, type ChunkUsage, count, errorStatus, errorText, MalformedAnswer } from "./chunk.ts";
+import { ChunkError, errorStatus, errorText, MalformedAnswer } from "./chunk.ts";
+import { type ChunkUsage, count } from "./chunk-usage.ts";
 import { dimensionsMax, type EmbeddingReply, type EmbeddingRequest, floatBytes } from "./embedder.ts";
 
 /** A call asks for no more than a third of it. */

@@ -150,5 +150,6 @@ function usageOf(usage: TurnUsage | null) {
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: usage?.cacheRead ?? 0 },
+    ...(usage?.reasoning !== undefined && { completion_tokens_details: { reasoning_tokens: usage.reasoning } }),
   };
 }

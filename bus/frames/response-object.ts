@@ -163,7 +163,7 @@ function usageOf(usage: TurnUsage | null) {
     input_tokens: input,
     input_tokens_details: { cached_tokens: usage.cacheRead, cache_write_tokens: usage.cacheWrite },
     output_tokens: usage.output,
-    output_tokens_details: { reasoning_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: usage.reasoning ?? 0 },
     total_tokens: input + usage.output,
   };
 }

@@ -15,6 +15,8 @@ export interface TokenCount {
   readonly output: number;
   readonly cacheRead: number;
   readonly cacheWrite: number;
+  /** Of the output what the model has thought in; absent where nobody says. */
+  readonly reasoning?: number;
 }
 
 /** USD, by what it was spent on. */

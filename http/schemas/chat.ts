@@ -72,6 +72,7 @@ export const TokenUsage = Type.Object({
   output: Type.Integer(),
   cacheRead: Type.Integer(),
   cacheWrite: Type.Integer(),
+  reasoning: Type.Optional(Type.Integer({ description: "Of `output`, where the provider says it." })),
   totalTokens: Type.Integer(),
   cost: Type.Object(
     {

@@ -81,7 +81,9 @@ export class UsageMeter {
 function sumOf(before: TurnUsage | null, last: TurnUsage): TurnUsage {
   if (before === null) return last;
   const { cost } = before;
+  const reasoning = (before.reasoning ?? 0) + (last.reasoning ?? 0);
   return {
+    ...(reasoning > 0 && { reasoning }),
     input: before.input + last.input,
     output: before.output + last.output,
     cacheRead: before.cacheRead + last.cacheRead,

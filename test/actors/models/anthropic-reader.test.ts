@@ -220,6 +220,16 @@ describe("hostile streams", () => {
     });
   });
 
+  test("zeros behind the usage that was said say nothing", () => {
+    const zeros = '{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0}';
+    const delta = (usage: string) =>
+      `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":${usage}}\n\n`;
+
+    const { reply } = read(start + textBlock + delta('{"output_tokens":12}') + delta(zeros));
+
+    assert.deepEqual(reply.usage, { input: 25, output: 12, cacheRead: 1800, cacheWrite: 4 });
+  });
+
   test("of an answer in several bodies nothing is known where one of them does not say it", () => {
     const silent = start + stop("pause_turn").replace(',"usage":{"output_tokens":12}', "");
     const usageOf = (...bodies: string[]) => {

@@ -424,13 +424,64 @@ for (const usage of [
   { prompt_tokens: 50.5, completion_tokens: 250.5 },
   { prompt_tokens: -5, completion_tokens: "many", total_tokens: 1e300, prompt_tokens_details: 7 },
   { prompt_tokens: 50, completion_tokens: 1e300 },
-  { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
 ])
   test(`usage that cannot be is none: ${JSON.stringify(usage)}`, () => {
     const earlier = { prompt_tokens: 50, completion_tokens: 1 };
     const { reply } = read(event({ choices: [], usage: earlier }), choice({}, "stop"), event({ choices: [], usage }));
 
     assert.equal(reply.usage, null);
+  });
+
+const zeros = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, prompt_tokens_details: { cached_tokens: 0 } };
+
+for (const [what, reports, tokens] of [
+  [
+    "cache writes of OpenRouter are part of the prompt",
+    [
+      {
+        prompt_tokens: 1010,
+        completion_tokens: 5,
+        prompt_tokens_details: { cached_tokens: 1000, cache_write_tokens: 8 },
+      },
+    ],
+    { input: 2, output: 5, cacheRead: 1000, cacheWrite: 8 },
+  ],
+  [
+    "a prompt that is less than what was cached is without it",
+    [{ prompt_tokens: 10, completion_tokens: 5, total_tokens: 1015, cache_read_input_tokens: 1000 }],
+    { input: 10, output: 5, cacheRead: 1000, cacheWrite: 0 },
+  ],
+  [
+    "a total without the cached tokens takes nothing from the output",
+    [{ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, cache_read_input_tokens: 1000 }],
+    { input: 10, output: 5, cacheRead: 1000, cacheWrite: 0 },
+  ],
+  [
+    "input_tokens and output_tokens are read",
+    [{ input_tokens: 50, output_tokens: 7, input_tokens_details: { cached_tokens: 40 } }],
+    { input: 10, output: 7, cacheRead: 40, cacheWrite: 0 },
+  ],
+  [
+    "zeros under one name say nothing beside figures under another",
+    [{ prompt_tokens: 0, completion_tokens: 0, input_tokens: 50, output_tokens: 7 }],
+    { input: 50, output: 7, cacheRead: 0, cacheWrite: 0 },
+  ],
+  [
+    "zeros behind figures say nothing",
+    [{ prompt_tokens: 50, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 40 } }, zeros],
+    { input: 10, output: 5, cacheRead: 40, cacheWrite: 0 },
+  ],
+  ["zeros alone are no usage", [zeros], null],
+  [
+    "reasoning is part of the output",
+    [{ prompt_tokens: 50, completion_tokens: 25, completion_tokens_details: { reasoning_tokens: 20 } }],
+    { input: 50, output: 25, cacheRead: 0, cacheWrite: 0, reasoning: 20 },
+  ],
+] as const)
+  test(`usage: ${what}`, () => {
+    const { reply } = read(choice({}, "stop"), ...reports.map((usage) => event({ choices: [], usage })), done);
+
+    assert.deepEqual(reply.usage, tokens);
   });
 
 test("counts that are no counts beside those of prompt and answer are zero", () => {

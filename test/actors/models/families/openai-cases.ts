@@ -80,4 +80,37 @@ export const openAiCases: readonly FamilyCase[] = [
       assert.deepEqual([final?.content, model.requests.length], ["It is 42.", 2]);
     },
   },
+  {
+    title: "the tokens of a thought are told on /v1/responses, now and later, and on chat completions",
+    async run({ model, server }) {
+      const usage = { prompt_tokens: 10, completion_tokens: 25, completion_tokens_details: { reasoning_tokens: 20 } };
+      const counted = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
+      model.says({ steps: [{ send: `${chunk({ content: "Hello." }, "stop")}${counted}data: [DONE]\n\n` }] });
+
+      const { json } = await server.post("/v1/responses", { model: "gpt", input: "Hello" });
+      const { json: later } = await server.get(`/v1/responses/${json.id}`);
+      const messages = [{ role: "user", content: "Hello" }];
+      const { json: completion } = await server.post("/v1/chat/completions", { model: "gpt", messages });
+
+      assert.deepEqual(json.usage.output_tokens_details, { reasoning_tokens: 20 });
+      assert.deepEqual(later.usage, json.usage);
+      assert.deepEqual(completion.usage.completion_tokens_details, { reasoning_tokens: 20 });
+    },
+  },
+  {
+    title: "an id that another model has made longer than 40 characters goes back shorter",
+    async run({ model, other, chat }) {
+      const id = `call_${"x".repeat(80)}`;
+      other("ollama").says(
+        { toolCalls: [{ id, name: "calculator", arguments: '{"expression":"6*7"}' }] },
+        { text: "42." },
+      );
+      model.says({ text: "Still 42." });
+
+      await chat("What is 6 * 7?", { manifest: "ollama" });
+      const { final } = await chat("And once more?");
+
+      assert.equal(final?.content, "Still 42.");
+    },
+  },
 ];
