@@ -131,7 +131,7 @@ export const errorTable = {
   empty_data: { status: 400, help: "The file has no bytes." },
   media_type_not_allowed: { status: 400, help: "A file is image/gif, image/jpeg, image/png or image/webp." },
   media_type_mismatch: { status: 400, help: "The bytes are not what media_type says." },
-  file_too_large: { status: 400, help: "The file has more than 600 KiB." },
+  file_too_large: { status: 400, help: "The file has more bytes than SVC_MAX_UPLOAD_BYTES, 600 KiB by default." },
   attachment_quota_exceeded: {
     status: 409,
     help: "The tenant's files would have more bytes than SVC_ATTACHMENTS_MAX_BYTES_PER_TENANT.",

@@ -162,6 +162,7 @@ export function createActorDeps(
       env,
       settings.attachmentsMaxBytesPerTenant,
       settings.tenantStoredBytes,
+      settings.maxUploadBytes,
     ),
     threadKeys: new ThreadKeys(store),
     audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>

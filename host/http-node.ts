@@ -124,6 +124,7 @@ export function createHttpNode(
       env,
       settings.attachmentsMaxBytesPerTenant,
       settings.tenantStoredBytes,
+      settings.maxUploadBytes,
     ),
     redis,
     streams,

@@ -22,7 +22,7 @@ export type ToolErrorCode =
 export interface ToolResult {
   readonly text: string;
   readonly error?: ToolErrorCode;
-  /** GIF, JPEG, PNG or WebP, at most 600 KiB each. The first four are kept, and shown to people and to models that take images. */
+  /** GIF, JPEG, PNG or WebP, at most SVC_MAX_UPLOAD_BYTES (600 KiB) each. The first four are kept, and shown to people and to models that take images. */
   readonly images?: readonly ResultImage[];
 }
 

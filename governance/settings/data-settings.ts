@@ -39,6 +39,7 @@ export const dataSettings = {
     [0, Number.MAX_SAFE_INTEGER],
     "Bytes that a tenant may store on purpose: every version of its manifests, files, plans and jobs; 0 for any number.",
   ),
+  maxUploadBytes: int("MAX_UPLOAD_BYTES", 600 * 1024, [600 * 1024, 12 * 1024 * 1024], "Bytes of one file."),
   attachmentsMaxBytesPerTenant: int(
     "ATTACHMENTS_MAX_BYTES_PER_TENANT",
     268_435_456,

@@ -141,6 +141,12 @@ export const limitSettings = {
     [0.001, day],
     "How long a reattached stream stays open while nothing happens.",
   ),
+  maxBodyBytes: int(
+    "MAX_BODY_BYTES",
+    1024 * 1024,
+    [1024 * 1024, 16 * 1024 * 1024],
+    "Bytes of a request's body; triggers keep their own limit, and POST /files has room for SVC_MAX_UPLOAD_BYTES.",
+  ),
   streamBufferBytes: int(
     "STREAM_BUFFER_BYTES",
     256 * 1024 * 1024,

@@ -2,7 +2,7 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Member } from "../../bus/turnover.ts";
 
 /** Bytes that are kept before it is known what the route takes. No route gets more. */
-const keptBytesMax = 12 * 1024 * 1024;
+const keptBytesMax = 16 * 1024 * 1024 + 16 * 1024;
 
 /** Collects a body, also while nobody has asked for it yet. What is over the limit is counted and not kept. */
 export class BodyReader implements Member {

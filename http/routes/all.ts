@@ -1,6 +1,6 @@
 import { holds } from "../../governance/settings/duties.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
-import type { Route } from "../route.ts";
+import { bodyBytesDefault, type Route } from "../route.ts";
 import { answerRoutes } from "./answers.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { askRoutes } from "./ask.ts";
@@ -42,18 +42,20 @@ export interface MoreRoutes {
 }
 
 /** What of the settings decides which routes there are. */
-interface RoutesOf extends Pick<Settings, "manifestSource" | "duties"> {
+interface RoutesOf
+  extends Pick<Settings, "manifestSource" | "duties">,
+    Partial<Pick<Settings, "maxBodyBytes" | "maxUploadBytes">> {
   /** Null for any. */
   readonly triggers: Settings["triggers"] | null;
 }
 
 /** Every route that a server with these settings has, with those of plugins. Without the duty to serve an API it says how it is, no more. */
 export function allRoutes(
-  { manifestSource, triggers, duties }: RoutesOf,
+  { manifestSource, triggers, duties, maxBodyBytes = bodyBytesDefault, maxUploadBytes }: RoutesOf,
   more: MoreRoutes = { routes: [], tags: {} },
 ): readonly Route[] {
   if (!holds({ duties }, "api")) return systemRoutes;
-  const routes: readonly Route[] = [
+  const declared: readonly Route[] = [
     ...chatRoutes,
     ...runRoutes,
     ...requeueRoutes,
@@ -74,7 +76,7 @@ export function allRoutes(
     ...responseRoutes,
     ...embeddingRoutes,
     ...(triggers?.length === 0 ? [] : triggerRoutes(triggers ?? [])),
-    ...fileRoutes,
+    ...fileRoutes(maxUploadBytes),
     ...approvalRoutes,
     ...planRoutes,
     ...jobRoutes,
@@ -90,5 +92,9 @@ export function allRoutes(
     // The reference describes itself too.
     ...docsRoutes(() => routes, more.tags),
   ];
+  // The operator raises what all routes have in common, and no limit that a route has for itself.
+  const routes = declared.map((route) =>
+    route.bodyBytesMax === bodyBytesDefault ? { ...route, bodyBytesMax: maxBodyBytes } : route,
+  );
   return routes;
 }

@@ -3,63 +3,70 @@ import { Type } from "../../bus/type.ts";
 import { fileBytesMax, isFileId } from "../../storage/files/file-store.ts";
 import { imageTypes } from "../../storage/tables/files.ts";
 import { json } from "../exchange/reply.ts";
-import { route } from "../route.ts";
+import { bodyBytesDefault, type Route, route } from "../route.ts";
 
 const tag = "Files";
-/** The longest text that a file of the greatest size can be; longer ones are not looked at. */
-const base64CharsMax = Math.ceil(fileBytesMax / 3) * 4;
+/** Bytes of an upload's body beside the base64. */
+const bodyRestBytes = 16 * 1024;
 
 const FileParams = Type.Object({ file_id: Type.String({ description: "As POST /files has answered it." }) });
 
-const upload = route({
-  method: "POST",
-  path: "/files",
-  summary: "Keeps an image, to be referred to in messages by its id.",
-  tag,
-  access: ["files:write"],
-  body: Type.Object(
-    {
-      data: Type.String({ description: "The bytes, at most 600 KiB of them, as padded base64." }),
-      media_type: Type.String({
-        maxLength: 127,
-        description: `One of ${imageTypes.join(", ")}; the bytes must be one.`,
+/** The route that takes files of at most `fileMax` bytes. */
+const upload = (fileMax: number) =>
+  route({
+    method: "POST",
+    path: "/files",
+    summary: "Keeps an image, to be referred to in messages by its id.",
+    tag,
+    access: ["files:write"],
+    bodyBytesMax: Math.max(bodyBytesDefault, base64Chars(fileMax) + bodyRestBytes),
+    body: Type.Object(
+      {
+        data: Type.String({ description: `The bytes, at most ${fileMax / 1024} KiB of them, as padded base64.` }),
+        media_type: Type.String({
+          maxLength: 127,
+          description: `One of ${imageTypes.join(", ")}; the bytes must be one.`,
+        }),
+        filename: Type.String({
+          maxLength: 255,
+          default: "",
+          description: "For people; folders before it are cut off.",
+        }),
+      },
+      { additionalProperties: false },
+    ),
+    reply: {
+      description: "Messages name it in a part of type file, or in attachments as `svc-file://{file_id}`.",
+      schema: Type.Object({
+        file_id: Type.String(),
+        media_type: Type.String(),
+        size_bytes: Type.Integer(),
+        filename: Type.String(),
       }),
-      filename: Type.String({ maxLength: 255, default: "", description: "For people; folders before it are cut off." }),
     },
-    { additionalProperties: false },
-  ),
-  reply: {
-    description: "Messages name it in a part of type file, or in attachments as `svc-file://{file_id}`.",
-    schema: Type.Object({
-      file_id: Type.String(),
-      media_type: Type.String(),
-      size_bytes: Type.Integer(),
-      filename: Type.String(),
-    }),
-  },
-  fails: [
-    "invalid_base64",
-    "empty_data",
-    "media_type_not_allowed",
-    "media_type_mismatch",
-    "file_too_large",
-    "attachment_quota_exceeded",
-    "storage_quota_exceeded",
-    "object_store_unavailable",
-    "storage_unavailable",
-  ],
-  async handle({ body, principal }, { files, store }) {
-    if (!imageTypes.some((type) => type === body.media_type)) throw new SvcError("media_type_not_allowed");
-    const { file_id, media_type, size_bytes, filename } = await files.keep(store.tenant(principal.tenant_id), {
-      bytes: bytesOf(body.data),
-      declared: body.media_type,
-      filename: body.filename,
-      created_by: principal.sub,
-      thread_key: null,
-    });
-    return json({ file_id, media_type, size_bytes, filename });
-  },
-});
+    fails: [
+      "invalid_base64",
+      "empty_data",
+      "media_type_not_allowed",
+      "media_type_mismatch",
+      "file_too_large",
+      "attachment_quota_exceeded",
+      "storage_quota_exceeded",
+      "object_store_unavailable",
+      "storage_unavailable",
+    ],
+    async handle({ body, principal }, { files, store }) {
+      if (!imageTypes.some((type) => type === body.media_type)) throw new SvcError("media_type_not_allowed");
+      const { file_id, media_type, size_bytes, filename } = await files.keep(store.tenant(principal.tenant_id), {
+        bytes: bytesOf(body.data, base64Chars(fileMax)),
+        declared: body.media_type,
+        filename: body.filename,
+        created_by: principal.sub,
+        thread_key: null,
+      });
+      return json({ file_id, media_type, size_bytes, filename });
+    },
+  });
 
 const download = route({
   method: "GET",
@@ -108,7 +115,7 @@ const remove = route({
 });
 
 /** Refuses what two readers could take for different bytes. */
-function bytesOf(data: string): Buffer {
+function bytesOf(data: string, base64CharsMax: number): Buffer {
   if (data === "") throw new SvcError("empty_data");
   if (data.length > base64CharsMax) throw new SvcError("file_too_large");
   const bytes = Buffer.from(data, "base64");
@@ -116,4 +123,12 @@ function bytesOf(data: string): Buffer {
   return bytes;
 }
 
-export const fileRoutes = [upload, download, remove];
+/** The longest text that a file of so many bytes can be; longer ones are not looked at. */
+function base64Chars(bytes: number): number {
+  return Math.ceil(bytes / 3) * 4;
+}
+
+/** Uploads have at most `fileMax` bytes. */
+export function fileRoutes(fileMax = fileBytesMax): readonly Route[] {
+  return [upload(fileMax), download, remove];
+}

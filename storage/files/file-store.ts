@@ -57,11 +57,21 @@ export class FileStore {
   readonly #filesBytesMax: number;
   readonly #storedBytesMax: number;
 
+  /** Max bytes of one file. */
+  readonly fileBytesMax: number;
+
   /**
    * `objects` is null where there is no store that all threads share. A tenant may have so many bytes of files, and of all that it
    * stores; 0 for any number.
    */
-  constructor(objects: ObjectStore | null, env: Env, filesBytesMax: number, storedBytesMax = 0) {
+  constructor(
+    objects: ObjectStore | null,
+    env: Env,
+    filesBytesMax: number,
+    storedBytesMax = 0,
+    fileMax: number = fileBytesMax,
+  ) {
+    this.fileBytesMax = fileMax;
     this.#objects = objects;
     this.#env = env;
     this.#filesBytesMax = filesBytesMax;
@@ -75,7 +85,7 @@ export class FileStore {
   async draft(store: TenantStore, { bytes, declared, filename, created_by, thread_key }: NewFile): Promise<FileDraft> {
     const objects = this.#opened();
     if (bytes.length === 0) throw new SvcError("empty_data");
-    if (bytes.length > fileBytesMax) throw new SvcError("file_too_large");
+    if (bytes.length > this.fileBytesMax) throw new SvcError("file_too_large");
     const media_type = await imageTypeOf(bytes);
     if (media_type === null || (declared !== null && declared !== media_type))
       throw new SvcError("media_type_mismatch");

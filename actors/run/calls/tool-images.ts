@@ -57,13 +57,13 @@ function draftOf({ deps, store, plan }: RunScope, { data, filename = "" }: Resul
 const reasons: Readonly<Partial<Record<string, string>>> = {
   empty_data: "no image by its bytes",
   media_type_mismatch: "no image by its bytes",
-  file_too_large: "larger than 600 KiB",
   attachment_quota_exceeded: "the quota of stored files is used up",
   storage_quota_exceeded: "the quota of what is stored is used up",
 };
 
 function reasonOf(error: unknown, { deps, plan }: RunScope): string {
-  const known = error instanceof SvcError ? reasons[error.code] : undefined;
+  const code = error instanceof SvcError ? error.code : "";
+  const known = code === "file_too_large" ? `larger than ${deps.files.fileBytesMax / 1024} KiB` : reasons[code];
   if (known !== undefined) return known;
   deps.log.warn({ err: error, run_id: plan.run_id }, "an image of a tool could not be kept");
   return "it could not be kept";

@@ -36,7 +36,7 @@ export function estimatedImageTokens(images: ImagesOfCall): number {
 /** Those that are gone are told of once in a run. */
 async function readAll(scope: RunScope, shown: readonly ContextMessage[]): Promise<ImagesOfCall> {
   const { deps, plan, store } = scope;
-  const { shown: images, missing } = await readImages(shown, deps.files, store);
+  const { shown: images, missing } = await readImages(shown, deps.files, store, deps.settings.maxBodyBytes);
   const untold = missing.filter((url) => !scope.missingFiles?.has(url));
   if (untold.length > 0) {
     deps.log.warn({ request_id: plan.request_id, files: untold }, "attachments dropped: the files are gone");
