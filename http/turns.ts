@@ -13,6 +13,7 @@ import { admitAnonymousTurn } from "../governance/auth/anonymous.ts";
 import { type Awaited, answerOfRun, isAwaited, streamOfRun } from "./awaited-run.ts";
 import { leanMessages } from "./client-messages.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
+import { namingDropped } from "./dropped-parts.ts";
 import { EarlyListener } from "./early-listener.ts";
 import { json, jsonText, type Reply } from "./exchange/reply.ts";
 import type { EventStream } from "./exchange/sse.ts";
@@ -39,12 +40,21 @@ export async function answerTurn(
 ): Promise<Reply> {
   const turn = new Turn(request, fields, context);
   const accepted = await turn.submit();
+  return namingDropped(await answerOf(request, turn, accepted, context), droppedOf(accepted));
+}
+
+async function answerOf(
+  request: RouteRequest<unknown, unknown, unknown>,
+  turn: Turn,
+  accepted: TurnAccepted,
+  context: HttpContext,
+): Promise<Reply> {
   const awaited = turn.awaited(accepted);
   if (awaited !== null) return answerOfRun(context, awaited, (work) => request.exchange.onAborted(work));
   if (accepted.kind === "accepted") return json(accepted.run, 202, accepted.replayed ? replayedHeader : undefined);
   if (accepted.kind === "logged") return answerAgain(context, turn.asked, accepted);
   if (accepted.kind === "answer") {
-    const isFinal = isAwaited(fields) && accepted.status >= 500;
+    const isFinal = isAwaited(turn.asked) && accepted.status >= 500;
     return jsonText(accepted.body, accepted.status, { ...replayedHeader, ...(isFinal && neverAgain) });
   }
   const { status, body, headers } = decodeAnswer(await turn.answer());
@@ -81,6 +91,15 @@ export async function streamTurn(
 ): Promise<Reply> {
   const turn = new Turn(request, fields, context);
   const accepted = await turn.submit();
+  return namingDropped(await streamOf(request, turn, accepted, context), droppedOf(accepted));
+}
+
+async function streamOf(
+  request: RouteRequest<unknown, unknown, unknown>,
+  turn: Turn,
+  accepted: TurnAccepted,
+  context: HttpContext,
+): Promise<Reply> {
   const awaited = turn.awaited(accepted);
   if (awaited !== null) return streamOfRun(context, awaited);
   if (accepted.kind === "accepted") {
@@ -92,6 +111,11 @@ export async function streamTurn(
   if (accepted.kind === "replay")
     return { kind: "stream", headers: replayedHeader, open: (stream) => stream.end(accepted.frames) };
   return { kind: "stream", open: (stream) => turn.streamTo(stream) };
+}
+
+/** What of a turn that has begun was left out; absent for nothing. */
+function droppedOf(accepted: TurnAccepted): readonly string[] | undefined {
+  return accepted.kind === "started" || accepted.kind === "accepted" ? accepted.dropped : undefined;
 }
 
 /**

@@ -7,6 +7,8 @@ export interface Attachment {
   readonly media_type: string;
   readonly filename?: string;
   readonly detail?: string;
+  /** In memory alone: a provider has refused the images of its message, so that no model is shown them any more. */
+  readonly isRefused?: true;
 }
 
 const fileScheme = "svc-file://";

@@ -2,6 +2,7 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { type LogEvent, pageRows, readEvent, readEventsBefore } from "../../storage/tables/events.ts";
 import { firstKeptSeq, openingMessage, openingSeq, summaryMessage } from "./compaction.ts";
 import { type ContextMessage, messageOf } from "./message.ts";
+import { refusesImages, showsImages, withRefusedImages } from "./refused-images.ts";
 
 /** The place of the newest message of a branch that is read from its end. */
 export const newestPlace = 2 ** 30;
@@ -22,6 +23,8 @@ export async function loadBranch(
   // What a compaction has summed up is not read.
   let firstKept = 0;
   let compaction: LogEvent | null = null;
+  /** Messages before this event whose images a provider has refused since. */
+  let refused = 0;
   // Every message has few events beside it that are not messages: twice as many rows are nearly always enough.
   const pageSize = Math.min(pageRows, needed * 2 + 8);
   for await (const event of branchEvents(store, threadKey, leafSeq, pageSize)) {
@@ -30,8 +33,13 @@ export async function loadBranch(
       compaction = event;
       firstKept = firstKeptSeq(event);
     }
-    const message = messageOf(event);
+    if (refusesImages(event)) refused++;
+    let message = messageOf(event);
     if (!message) continue;
+    if (refused > 0 && showsImages(message)) {
+      message = withRefusedImages(message);
+      refused--;
+    }
     message.place = newestPlace - newestFirst.length;
     newestFirst.push(message);
     hasUser ||= message.role === "user";
@@ -63,6 +71,10 @@ export function addEvents(branch: readonly ContextMessage[], events: readonly Lo
   const longer = [...branch];
   let place = branch.reduce((most, message) => Math.max(most, message.place), 0);
   for (const event of events) {
+    if (refusesImages(event)) {
+      const at = longer.findLastIndex(showsImages);
+      if (at >= 0) longer[at] = withRefusedImages(longer[at] as ContextMessage);
+    }
     const message = messageOf(event);
     if (!message) continue;
     message.place = ++place;

@@ -2,6 +2,7 @@ import { type EgressFailure, egressFailure } from "../../governance/egress/failu
 import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import { ChunkError, MalformedAnswer, refusalText, SilentAnswer } from "./chunk.ts";
 import { isFiltered } from "./content-filter.ts";
+import { isImageRefusal } from "./image-refusal.ts";
 import { isOverflow } from "./overflow.ts";
 import { ModelFailure } from "./provider.ts";
 import { soundText } from "./sound-text.ts";
@@ -40,6 +41,7 @@ export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discr
     overflow: isOverflow(answer.status, body),
     filtered: isFiltered(answer.status, body),
     refusal: body,
+    refusesImage: isImageRefusal(answer.status, body),
   });
 }
 
@@ -63,6 +65,7 @@ export function brokenCall(
     timedOut: readTimedOut || kind === "no_connection",
     overflow: error instanceof ChunkError && isOverflow(stated || 400, error.message),
     filtered: error instanceof ChunkError && isFiltered(stated || 400, error.message),
+    refusesImage: error instanceof ChunkError && isImageRefusal(stated || 400, error.message),
     cause: error,
   });
 }

@@ -165,6 +165,8 @@ export class ModelFailure extends Error {
   readonly filtered: boolean;
   /** All that the provider has said in its refusal, unmasked: for what mends the request, and for nobody to read. */
   readonly refusal: string;
+  /** The provider does not take one of the request's images. */
+  readonly refusesImage: boolean;
 
   constructor(
     message: string,
@@ -179,6 +181,7 @@ export class ModelFailure extends Error {
       overflow?: boolean;
       filtered?: boolean;
       refusal?: string;
+      refusesImage?: boolean;
       cause?: unknown;
     } = {},
   ) {
@@ -194,5 +197,6 @@ export class ModelFailure extends Error {
     this.overflow = facts.overflow ?? false;
     this.filtered = facts.filtered ?? false;
     this.refusal = facts.refusal ?? "";
+    this.refusesImage = facts.refusesImage ?? false;
   }
 }

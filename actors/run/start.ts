@@ -158,6 +158,7 @@ async function begin(
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
   if (intake && intake.fileIds.length > 0) intake = await findFiles(intake, store, turn.request_id, deps);
+  const leftOut = intake === null || intake.droppedParts.length === 0 ? null : { dropped: intake.droppedParts };
   let { closing } = thread;
   if (intake !== null && intake.answers.size + intake.results.size > 0)
     ({ intake, closing } = await releasedResults({ turn, agent, threadId: log.threadId, deps }, closing, intake));
@@ -253,7 +254,10 @@ async function begin(
       state.parked = true;
       tellDue(place, context);
     }
-    const answer = { kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) } as const;
+    const answer = {
+      ...({ kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) } as const),
+      ...leftOut,
+    };
     return slot ? { ...answer, begun_at: plan.fromSeq } : answer;
   }
   const begun = log.begin(firstBatch(null));
@@ -266,7 +270,7 @@ async function begin(
   const run = new Run(plan, log, state.output, deps);
   ownRun(state, run, log, context);
   await accepted(begun, key, run);
-  return started;
+  return leftOut === null ? started : { ...started, ...leftOut };
 }
 
 /** How long a client that waits for a durable run may wait: as long as the run may work. */

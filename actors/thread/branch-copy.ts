@@ -13,6 +13,7 @@ import { shareFilesOps } from "../../storage/tables/files.ts";
 import { attachmentsOf, fileIdOf } from "../log/attachment.ts";
 import { firstKeptSeq, openingSeq } from "../log/compaction.ts";
 import { FileCalls } from "../log/file-calls.ts";
+import { refusesImages } from "../log/refused-images.ts";
 
 /** What a copy has of a branch: what people and models read of it. Intents, marks of runs and settings stay where they are. */
 const copied: ReadonlySet<EventKind> = new Set([
@@ -94,7 +95,7 @@ export class BranchCopy {
 
   take(event: LogEvent): void {
     const { kind, extra } = event;
-    if (!copied.has(kind) && !(this.#keepsHanded && isHandedOver(kind, extra))) return;
+    if (!copied.has(kind) && !refusesImages(event) && !(this.#keepsHanded && isHandedOver(kind, extra))) return;
     const moved = this.#moved(event);
     if (moved === null) return;
     if (kind === "message") this.files.take(extra?.tool_calls ?? []);

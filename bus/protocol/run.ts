@@ -277,9 +277,9 @@ export interface ClientMessage {
 /** What becomes of a turn that is not refused. */
 export type TurnAccepted =
   /** A run has started; frames or the answer follow on the channel. */
-  | { readonly kind: "started" }
+  | ({ readonly kind: "started" } & LeftOut)
   /** A durable run is in the store, and goes on by itself. `replayed` when that was said before. */
-  | {
+  | ({
       readonly kind: "accepted";
       readonly run: AcceptedRun;
       readonly replayed: boolean;
@@ -287,13 +287,18 @@ export type TurnAccepted =
       readonly wait_ms?: number;
       /** The sequence number of its first event where it has begun with its acceptance. */
       readonly begun_at?: number;
-    }
+    } & LeftOut)
   /** POST /chat sent again: the answer of the first time, as it was. */
   | { readonly kind: "answer"; readonly status: number; readonly body: string }
   /** A request on /v1 sent again: the run that has answered, in the thread of this suffix. */
   | { readonly kind: "logged"; readonly run_id: string; readonly suffix: string }
   /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */
   | { readonly kind: "replay"; readonly frames: string };
+
+/** Parts of the messages that no model can be given, by their types; absent for none. */
+interface LeftOut {
+  readonly dropped?: readonly string[];
+}
 
 /** What is said of a durable run as it is accepted. */
 export interface AcceptedRun {

@@ -8,7 +8,8 @@ import type { RequestHead } from "../exchange/request-head.ts";
 // without an origin, such as a link or an image, tells by its Sec-Fetch headers whether another site's page is behind it.
 
 const corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-const exposedHeaders = "ETag, Idempotent-Replayed, Retry-After, X-Request-Id, X-Should-Retry, X-Svc-Thread-Id";
+const exposedHeaders =
+  "ETag, Idempotent-Replayed, Retry-After, X-Request-Id, X-Should-Retry, X-Svc-Dropped-Parts, X-Svc-Thread-Id";
 /** Names of headers that one preflight may ask for. Clients add their own: OpenAI's package sends ten. */
 const askedHeadersMax = 64;
 

@@ -4,6 +4,7 @@ import { before, describe, test } from "node:test";
 import { calls, framesUntil, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif, jpeg, png, webp } from "../support/image-bytes.ts";
+import { jsonScript } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -128,6 +129,58 @@ describe("images", () => {
 
       assert.deepEqual(images(), [data(png())]);
     }
+  });
+
+  test("CHAT-024 the type of an image is that of its bytes, and its URL is given as it was judged", async () => {
+    for (const [bytes, type, said] of [
+      [png(), "image/png", "image/jpeg"],
+      [jpeg, "image/jpeg", "image/jpg"],
+      [jpeg, "image/jpeg", "image/png"],
+      [webp, "image/webp", "image/gif"],
+      [gif, "image/gif", "image/x-png"],
+      [Buffer.from("no image"), "image/jpeg", "image/jpg"],
+    ] as const) {
+      const attachments = [{ url: data(bytes, said), media_type: said }];
+      const messages = [{ role: "user", content: [image(data(bytes, said))], attachments }];
+      await server.post("/chat", { manifest: "sees", messages }, as);
+
+      assert.deepEqual(images(), [data(bytes, type), data(bytes, type)], said);
+    }
+    for (const [url, judged] of [
+      ["HTTPS://Images.Example:443/a/../cat.png", "https://images.example/cat.png"],
+      ["https:\\\\images.example\\cat.png", "https://images.example/cat.png"],
+      ["https://images.example/ca\tt.png", "https://images.example/cat.png"],
+    ] as const) {
+      await server.post("/chat", { manifest: "sees", messages: content(image(url)) }, as);
+
+      assert.deepEqual(images(), [judged], url);
+    }
+  });
+
+  test("what of a message no model is given is named in X-Svc-Dropped-Parts, on all three routes", async () => {
+    const odd = { type: "a, b\r\n\u00e9%" };
+    const parts = [{ text: "look" }, { type: "input_audio" }, image("http://images.example/cat.png"), odd];
+    const gone = { type: "file", file_id: "0".repeat(32) };
+    const wanted = "input_audio, image at a URL that is not passed on, a%2C b%0D%0A%C3%A9%25, file that is not there";
+    const messages = content(...parts, gone);
+
+    const whole = await server.post("/chat", { manifest: "sees", messages }, as);
+    const stream = await server.stream("/chat/stream", { manifest: "sees", messages }, as);
+    await stream.rest();
+    const openAi = await server.post("/v1/chat/completions", { model: "sees", messages }, as);
+    const openAiStream = await server.stream("/v1/chat/completions", { model: "sees", messages, stream: true }, as);
+    await openAiStream.rest();
+    const many = content(
+      { text: "look" },
+      ...Array.from({ length: 20 }, (_, at) => ({ type: `${at}${"é".repeat(63)}` })),
+    );
+    const bounded = await server.post("/chat", { manifest: "sees", messages: many }, as);
+    const plain = await server.post("/chat", { manifest: "sees", messages: content({ text: "look" }) }, as);
+
+    for (const { status, headers } of [whole, stream, openAi, openAiStream])
+      assert.deepEqual([status, headers["x-svc-dropped-parts"]], [200, wanted]);
+    assert.ok(String(bounded.headers["x-svc-dropped-parts"]).length <= 1_100);
+    assert.equal("x-svc-dropped-parts" in plain.headers, false);
   });
 
   test("CHAT-024 no provider is sent to addresses that are nobody's on the internet, however they are spelled", async () => {
@@ -268,6 +321,46 @@ describe("images", () => {
       { url: https, media_type: "image/jpeg" },
       { url: data(gif, "image/gif"), media_type: "image/gif" },
     ]);
+  });
+
+  test("the images of a message that the provider refuses are left out of later requests, and those before it stay", async () => {
+    const part = (bytes: Buffer, type: string) => image(data(bytes, type));
+    const bad = gif.toString("base64");
+    const isBad = (body: object) => JSON.stringify(body).includes(bad);
+    const refusal = jsonScript(400, { error: { message: "Could not process image", type: "invalid_request_error" } });
+    mock.answer("eyes", ({ body }) => (isBad(body) ? refusal : { text: "said by eyes" }));
+    const say = (thread_id: string, ...parts: object[]) =>
+      server.post("/chat", { manifest: "sees", thread_id, messages: content(...parts) }, as);
+    const allImages = () =>
+      (shown(lastOf("eyes")) as unknown as { content: Given[] | string }[]).map(({ content }) =>
+        typeof content === "string" ? content : content.map(({ type, text }) => text ?? type).join(" "),
+      );
+
+    const good = await say("refused", { text: "one" }, part(png(), "image/png"));
+    const refused = await say("refused", { text: "two" }, part(png(), "image/png"), part(gif, "image/gif"));
+    const later = await say("refused", { text: "three" });
+    const wanted = ["one image_url", "said by eyes", "two\n[2 images omitted]", "three"];
+    const cached = allImages();
+    const continued = await server.post(
+      "/chat",
+      { manifest: "sees", thread_id: "refused", messages: content({ text: "four" }, part(gif, "image/gif")) },
+      as,
+    );
+    const resumed = await server.post("/chat/continue", { thread_id: "refused" }, as);
+    await server.restart();
+    await say("refused", { text: "five" });
+    const read = allImages();
+    const fork = await server.post("/chat/fork", { thread_id: "refused", new_thread_id: "refused-fork" }, as);
+    const forked = await say("refused-fork", { text: "six" });
+
+    assert.deepEqual([good.status, refused.status, later.status], [200, 502, 200], later.text);
+    assert.deepEqual(cached, wanted);
+    assert.deepEqual([continued.status, resumed.status], [502, 200], resumed.text);
+    assert.deepEqual(read.slice(0, 3), wanted.slice(0, 3));
+    assert.ok(read.includes("four\n[1 image omitted]"), read.join("|"));
+    assert.deepEqual([fork.status, forked.status], [200, 200], fork.text + forked.text);
+    assert.equal(allImages()[0], "one image_url");
+    mock.answer("eyes", { text: "said by eyes" });
   });
 
   test("CHAT-031 what is no list of attachments, and more than 20 images, are 422 and name the place", async () => {

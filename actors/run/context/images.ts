@@ -2,6 +2,7 @@ import type { FileStore } from "../../../storage/files/file-store.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { type Attachment, dataOf, fileIdOf } from "../../log/attachment.ts";
 import type { ContextMessage } from "../../log/message.ts";
+import { showsImages } from "../../log/refused-images.ts";
 import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.ts";
 
 // The images of a model call. The log keeps references; their bytes are read just before each call, and forgotten after it. A call
@@ -9,7 +10,7 @@ import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.
 
 /** Images of one call. */
 const imagesMax = 20;
-/** Their bytes together, as base64. */
+/** Their bytes together, as base64. The largest upload and the largest body alone may be more. */
 const base64CharsMax = 12 * 1024 * 1024;
 
 /** Whether there is anything to look up. */
@@ -25,15 +26,16 @@ export async function readImages(
   messages: readonly ContextMessage[],
   files: FileStore,
   store: TenantStore,
+  bodyBytesMax: number,
 ): Promise<{ readonly shown: ImagesOfCall; readonly missing: readonly string[] }> {
   const shown = new Map<ContextMessage, ShownImages>();
   const missing: string[] = [];
   let places = imagesMax;
-  let chars = base64CharsMax;
+  let chars = Math.max(base64CharsMax, bodyBytesMax, Math.ceil(files.fileBytesMax / 3) * 4);
   for (const message of messages.toReversed()) {
     if (message.attachments === null) continue;
-    // What cannot be shown for want of a place is not read.
-    const tried = message.attachments.slice(0, places);
+    // What cannot be shown for want of a place, or was refused, is not read.
+    const tried = showsImages(message) ? message.attachments.slice(0, places) : [];
     const found = await Promise.all(tried.map((one) => readImage(one, files, store)));
     const images: ModelImage[] = [];
     const attachments: number[] = [];
@@ -82,7 +84,7 @@ export function countOmitted(shown: ImagesOfCall): number {
 
 /** An image as it is given to a model; null when what refers to it leads nowhere any more. */
 export async function readImage(
-  { url, detail }: Attachment,
+  { url, media_type, detail }: Attachment,
   files: FileStore,
   store: TenantStore,
 ): Promise<ModelImage | null> {
@@ -96,5 +98,5 @@ export async function readImage(
     return { kind: "bytes", media_type: found.file.media_type, base64, ...more };
   }
   const data = dataOf(url);
-  return data === null ? { kind: "url", url, ...more } : { kind: "bytes", ...data, ...more };
+  return data === null ? { kind: "url", url, ...more } : { kind: "bytes", media_type, base64: data.base64, ...more };
 }

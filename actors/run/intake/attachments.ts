@@ -1,7 +1,8 @@
 import { allowsAddress } from "../../../governance/egress/address.ts";
 import { readTarget } from "../../../governance/egress/target.ts";
 import { isFileId } from "../../../storage/files/file-store.ts";
-import { imageTypes } from "../../../storage/tables/files.ts";
+import { signatureBytes, signatureOf } from "../../../storage/files/image-type.ts";
+import { type ImageType, imageTypes } from "../../../storage/tables/files.ts";
 import { type Attachment, dataOf, fileIdOf, fileUrl } from "../../log/attachment.ts";
 
 // What a client may attach to a message. An image is passed on by its URL or with its bytes; a file is one that was uploaded. What
@@ -61,31 +62,62 @@ function takeImage(image: unknown): Taken {
 /** `declared` is what the client says the bytes are, null when it says nothing. */
 function takeUrl(url: string, declared: string | null, more: Partial<Attachment>): Taken {
   if (/^data:/i.test(url)) {
-    const media_type = dataOf(url)?.media_type;
-    if (media_type === undefined) return { dropped: "data: URL without base64" };
-    if (!isImageType(media_type)) return { dropped: "data: URL of another type than an image" };
+    const data = dataOf(url);
+    if (data === null) return { dropped: "data: URL without base64" };
+    const media_type = typeOf(data);
+    if (media_type === null) return { dropped: "data: URL of another type than an image" };
     return { attachment: { url, media_type, ...more } };
   }
-  if (!mayBeFetched(url)) return { dropped: "image at a URL that is not passed on" };
-  if (declared !== null && !isImageType(declared)) return { dropped: "attachment of another type than an image" };
-  return { attachment: { url, media_type: declared ?? "image/png", ...more } };
+  const parsed = fetchable(url);
+  if (parsed === null) return { dropped: "image at a URL that is not passed on" };
+  const type = declared === null ? "image/png" : knownType(declared);
+  if (type === null) return { dropped: "attachment of another type than an image" };
+  return { attachment: { url: parsed, media_type: type, ...more } };
 }
 
 /**
- * Whether a provider may be sent to this URL. It fetches by itself, and where it runs in the operator's own network it must not be
- * made to look around there.
+ * The type of an image's bytes, null where they are not said to be an image that models take. The bytes decide, not the word: providers
+ * refuse bytes of another type than is said.
  */
-function mayBeFetched(url: string): boolean {
-  if (!/^https:/i.test(url)) return false;
+function typeOf({ media_type, base64 }: { readonly media_type: string; readonly base64: string }): ImageType | null {
+  const said = knownType(media_type);
+  const beginning = base64.slice(0, Math.ceil(signatureBytes / 3) * 4);
+  return said === null ? null : (signatureOf(Buffer.from(beginning, "base64")) ?? said);
+}
+
+/** Names that clients have for the types beside those of the registry. */
+const aliases: ReadonlyMap<string, ImageType> = new Map([
+  ["image/jpg", "image/jpeg"],
+  ["image/pjpeg", "image/jpeg"],
+  ["image/jfif", "image/jpeg"],
+  ["image/x-png", "image/png"],
+  ["image/apng", "image/png"],
+]);
+
+/** An image type under the name that providers have for it. */
+function knownType(type: string): ImageType | null {
+  return aliases.get(type) ?? imageTypes.find((known) => known === type) ?? null;
+}
+
+/**
+ * The URL as it was judged, null where no provider may be sent to it. It fetches by itself, and where it runs in the operator's own
+ * network it must not be made to look around there. Its own parser could read the client's text as another host.
+ */
+function fetchable(url: string): string | null {
+  if (!/^https:/i.test(url)) return null;
   try {
     const { hostname } = readTarget(url);
-    const address = hostname.replace(/^\[(.*)\]$/, "$1");
-    if (address !== hostname || /^[\d.]+$/.test(hostname)) return allowsAddress("public", address);
-    const name = hostname.replace(/\.$/, "");
-    return name.includes(".") && !/\.(localhost|local|internal|lan|home\.arpa|onion)$/.test(name);
+    return isPublicHost(hostname) ? new URL(url).href : null;
   } catch {
-    return false;
+    return null;
   }
+}
+
+function isPublicHost(hostname: string): boolean {
+  const address = hostname.replace(/^\[(.*)\]$/, "$1");
+  if (address !== hostname || /^[\d.]+$/.test(hostname)) return allowsAddress("public", address);
+  const name = hostname.replace(/\.$/, "");
+  return name.includes(".") && !/\.(localhost|local|internal|lan|home\.arpa|onion)$/.test(name);
 }
 
 function namedFile({ file, file_id }: Part): string | undefined {
@@ -96,8 +128,4 @@ function namedFile({ file, file_id }: Part): string | undefined {
 
 function detailOf(detail: unknown): Partial<Attachment> {
   return typeof detail === "string" && ["auto", "low", "high"].includes(detail) ? { detail } : {};
-}
-
-function isImageType(type: string): boolean {
-  return (imageTypes as readonly string[]).includes(type);
 }

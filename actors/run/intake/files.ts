@@ -29,5 +29,10 @@ export async function findFiles(
   const missing = ids.filter((id) => !found.has(id));
   if (missing.length > 0)
     log.warn({ request_id: requestId, file_ids: missing }, "attachments dropped: there are no such files");
-  return { ...intake, entries: withFiles(intake.entries, found), hasImages: intake.hasImages || found.size > 0 };
+  return {
+    ...intake,
+    entries: withFiles(intake.entries, found),
+    hasImages: intake.hasImages || found.size > 0,
+    droppedParts: missing.length === 0 ? intake.droppedParts : [...intake.droppedParts, "file that is not there"],
+  };
 }

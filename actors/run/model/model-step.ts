@@ -1,6 +1,7 @@
 import type { Breach } from "../../../governance/budget.ts";
 import { estimatedTokens } from "../../../governance/output-count.ts";
 import { type ContextMessage, contextMessage, thoughtsLength } from "../../log/message.ts";
+import { refusedImagesEntry, showsImages } from "../../log/refused-images.ts";
 import { callModel } from "../../models/call.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
@@ -154,6 +155,7 @@ async function callOnce(
       // Without a mend, models that are left may take more.
       if (shorter !== null || scope.routes.length > 1) return modelStep(scope, shorter ?? shown, nudge);
     }
+    if (error.refusesImage && images.size > 0) await refuseImages(scope);
     return { kind: "failure", failure: error, partial, thoughts };
   }
   metered.answered(reply);
@@ -165,6 +167,14 @@ async function callOnce(
   // What a pattern holds back it passes on itself, if at all.
   if (scope.voice === "aloud") tellReply(scope, released);
   return { kind: "reply", reply: released };
+}
+
+/** Notes that later requests are to leave out the images of the newest message that shows some. */
+async function refuseImages({ journal, plan, memberOf }: RunScope): Promise<void> {
+  const newest = plan.branch.findLast(showsImages);
+  // What the tools of a pattern's member have drawn is shown in no later turn.
+  const isOfMember = memberOf !== null && newest?.role === "tool" && newest.entry !== null;
+  if (newest !== undefined && !isOfMember) await journal.append([refusedImagesEntry()], []);
 }
 
 /** The model has used up what a limit left it. What it has said by then is the reply's beginning, released like any other. */
