@@ -1,5 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { idempotencyKey, isLoggedScope, keyPlace, keyScope } from "../../storage/tables/idempotency.ts";
 import type { AnswerForm, AskedKey } from "./messages.ts";
@@ -62,6 +63,14 @@ export async function earlierAnswer(
   if (row.fingerprint !== key.fingerprint) throw new SvcError("idempotency_key_reused");
   if (row.state === "in_progress" || row.answer === null) throw new SvcError("idempotency_in_progress");
   return { run_id: row.run_id, answer: row.answer };
+}
+
+/** When the key of a run that ends at `endsAt` is forgotten. */
+export function keyLapsesAt(
+  endsAt: number,
+  { idempotencyTtlSeconds }: Pick<Settings, "idempotencyTtlSeconds">,
+): number {
+  return endsAt + idempotencyTtlSeconds * 1_000;
 }
 
 /** The stored answer of a key that keeps the body. */

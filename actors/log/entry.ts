@@ -29,10 +29,22 @@ export function seqOfEntry(entry: JournalEntry): number {
   return entry[placed]?.seq ?? -1;
 }
 
+/**
+ * The entry with the run whose request appends it, by which a replay knows it. Not so the mark of how the run has ended: that is said by
+ * the last frame of the replay.
+ */
+export function withOrigin<E extends Pick<JournalEntry, "extra">>(entry: E, runId: string): E {
+  const { extra } = entry;
+  if (extra?.metadata?.type === interrupted) return entry;
+  return { ...entry, extra: { ...extra, metadata: { ...extra?.metadata, origin_request: runId } } };
+}
+
 function placeOf(entry: JournalEntry): { seq: number } {
   entry[placed] ??= { seq: -1 };
   return entry[placed];
 }
+
+const interrupted = "run_interrupted";
 
 /** Marks a turn that did not end by itself; outside the model's context. */
 export function interruptedEntry(runId: string, reason: string): JournalEntry {
@@ -40,7 +52,7 @@ export function interruptedEntry(runId: string, reason: string): JournalEntry {
     kind: "audit",
     role: null,
     content: "",
-    extra: { metadata: { type: "run_interrupted", run_id: runId, reason } },
+    extra: { metadata: { type: interrupted, run_id: runId, reason } },
   };
 }
 

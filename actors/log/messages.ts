@@ -172,8 +172,6 @@ export interface TakeInputs extends LogClaim {
   readonly moment: "start" | "step" | AtEnd;
   readonly steers: QueueMode;
   readonly follow_ups: QueueMode;
-  /** For the metadata of their events; null for none. */
-  readonly origin: string | null;
 }
 
 /** What a run has been given. All of it is in the log. */

@@ -19,15 +19,11 @@ export interface ToolOutcome {
   readonly isHanded?: true;
 }
 
-/**
- * The outcome of a call, with the entry that keeps it in the log and what controls have said of it. `origin` is the request that
- * asked for the turn, if it is kept.
- */
+/** The outcome of a call, with the entry that keeps it in the log and what controls have said of it. */
 export function toolOutcome(
   call: ToolCall,
   text: string,
   status: ToolOutcome["status"],
-  origin: string | null,
   spoken: readonly Spoken[] = [],
   attachments: readonly Attachment[] = none,
 ): ToolOutcome {
@@ -35,7 +31,6 @@ export function toolOutcome(
   const metadata: Record<string, unknown> = { status };
   if (spoken.length > 0) metadata.controls = spoken;
   if (attachments.length > 0) metadata.attachments = attachments;
-  if (origin !== null) metadata.origin_request = origin;
   return {
     call,
     text: sound,
@@ -63,14 +58,14 @@ export function unknownOutcome(effect: string): string {
 }
 
 /** A call that will never run, closed so that every call in the log has a result. */
-export function unrunTool(call: ToolCall, why: string, origin: string | null): ToolOutcome {
-  return toolOutcome(call, resultText(toolError("interrupted", `not run: ${why}`)), "error", origin);
+export function unrunTool(call: ToolCall, why: string): ToolOutcome {
+  return toolOutcome(call, resultText(toolError("interrupted", `not run: ${why}`)), "error");
 }
 
 /** A call that its client was handed and has brought no result of. */
 export function unansweredTool(call: ToolCall): ToolOutcome {
   const words = resultText(toolError("interrupted", "not answered by the client"));
-  return { ...toolOutcome(call, words, "error", null), isHanded: true };
+  return { ...toolOutcome(call, words, "error"), isHanded: true };
 }
 
 /** The outcome as the model reads it at its next step. */

@@ -13,10 +13,10 @@ import type {
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { fiberById, fibersAreFull, wakeFiberOp } from "../../storage/tables/fibers.ts";
-import { settleKeyOp } from "../../storage/tables/idempotency.ts";
+import { neverLapses, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { joinBudgetOps } from "../../storage/tables/run-budgets.ts";
 import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
-import type { JsonAnswer, RunAnswer, StreamAnswer } from "../log/earlier-answer.ts";
+import { type JsonAnswer, keyLapsesAt, type RunAnswer, type StreamAnswer } from "../log/earlier-answer.ts";
 import type { AnswerForm, AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadLink } from "./journal/thread-link.ts";
@@ -75,12 +75,13 @@ export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: 
   };
 }
 
-/** The key of a request is settled as the run is accepted: that is its answer. */
+/** The key of a request is settled as the run is accepted: that is its answer. It lapses behind the end of the run. */
 export function settleAcceptedOps(
   store: TenantStore,
   key: AskedKey | null,
   run: AcceptedRun,
-  { fromSeq, thread_suffix }: Pick<RunPlan, "fromSeq" | "thread_suffix">,
+  { fromSeq, thread_suffix, surface, startedAt }: Pick<RunPlan, "fromSeq" | "thread_suffix" | "surface" | "startedAt">,
+  settings: RunDeps["settings"],
 ): WriteOp[] {
   if (key === null) return [];
   const answers: Readonly<Record<AnswerForm, StreamAnswer | RunAnswer | JsonAnswer>> = {
@@ -88,7 +89,9 @@ export function settleAcceptedOps(
     run: { suffix: thread_suffix ?? "", accepted: run },
     body: { status: 202, body: JSON.stringify(run) },
   };
-  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]))];
+  // A delivery is known for a time of its own, however long its run takes.
+  const lapsesAt = surface === "trigger" ? Math.max(key.until ?? 0, keyLapsesAt(startedAt, settings)) : neverLapses;
+  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]), lapsesAt)];
 }
 
 /** Tells who gives out the slots that a run is due, which the store says already. */
@@ -136,16 +139,16 @@ export function beginDurable(
   log: ThreadLink,
   { deps, bus }: ActorContext<PatternDeps>,
 ): Run {
-  const { env, host, metrics } = deps;
+  const { env, host, metrics, settings } = deps;
   const store = deps.store.tenant(place.tenant_id);
   const { started_at: accepted_at, asked } = row;
   const ttl_ms = asked.durable?.ttl_ms ?? 0;
   const stored = { attempts: 0, accepted_at, ttl_ms, expires_at: accepted_at + ttl_ms };
-  const fiber = new Fiber(row, place, stored, { store, bus, host, env }, true);
+  const fiber = new Fiber(row, place, stored, { store, bus, host, env, settings }, true);
   log.follow(fiber);
   metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
   // Its key was settled as it was accepted.
-  const own = { ...plan, fiber, idempotency: null, origin: null, response: asked.response ?? null };
+  const own = { ...plan, fiber, idempotency: null, response: asked.response ?? null };
   return new Run(own, log, silentOutput, deps);
 }
 

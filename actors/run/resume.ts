@@ -76,7 +76,7 @@ export async function resumeRun(
           {},
           Math.max(0, (stored.begun_at ?? 0) - stored.accepted_at) / 1000,
         );
-      const own = new Fiber(taken.run, place, stored, { store, bus, host: deps.host, env: deps.env }, slot);
+      const own = new Fiber(taken.run, place, stored, { ...deps, store, bus }, slot);
       const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
       if (end !== null) return await endDurable(log, end, own, taken.run, store, { deps, bus });
       fiber = own;

@@ -49,7 +49,8 @@ export async function resumedPlan(
   const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
   const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);
   deps.models.provider((routes[0] ?? agent.model.route) as ModelRoute);
-  const key = row.idempotency_scope;
+  // That of a durable run was settled as it was accepted.
+  const key = fiber === null ? row.idempotency_scope : null;
   const outputStyle = asked.output_style ?? null;
   return {
     run_id: runId,
@@ -78,7 +79,6 @@ export async function resumedPlan(
     userText: isFirst ? tail.userText : null,
     startedAt: row.started_at,
     keyedAs: requeued?.first_run_id ?? runId,
-    origin: key === null ? null : runId,
     idempotency: key === null ? null : { scope: key, fingerprint: "", form: formOf(key, suffix) },
     fromSeq,
     queued: thread.queued,

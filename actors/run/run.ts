@@ -13,6 +13,7 @@ import type {
 } from "../../bus/protocol/run.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { answerTaskOp } from "../../storage/tables/task-waits.ts";
+import { keyLapsesAt } from "../log/earlier-answer.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import type { LiveRun } from "../runtime/live-runs.ts";
 import { leftWaits } from "./calls/left-waits.ts";
@@ -224,7 +225,9 @@ export class Run implements LiveRun {
 
   /** What the key of the turn is settled by. */
   get #told() {
-    return { hasActed: this.#scope.run.hasActed, output: this.#output };
+    const { run, deps } = this.#scope;
+    const lapsesAt = keyLapsesAt(deps.env.now(), deps.settings);
+    return { hasActed: run.hasActed, output: this.#output, lapsesAt };
   }
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */

@@ -10,7 +10,7 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
 import { inCallOrder } from "../log/branch.ts";
-import { askedKey } from "../log/earlier-answer.ts";
+import { askedKey, keyLapsesAt } from "../log/earlier-answer.ts";
 import type { AskedKey, BeginRun, OpenThread } from "../log/messages.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -207,7 +207,6 @@ async function begin(
     userText,
     startedAt,
     keyedAs: turn.run_id,
-    origin: turn.idempotency !== null && thread.thread_key >= 0 ? turn.run_id : null,
     thread_key: thread.thread_key,
     resumed: null,
     fiber: null,
@@ -221,13 +220,13 @@ async function begin(
   const firstBatch = (accepted: BeginRun["accepted"] | null): Omit<BeginRun, "run_id"> => ({
     entries: [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
     ops: [
-      ...claimOps(store, plan, {
-        owner: deps.owner,
-        now: startedAt,
-        ttlSeconds: deps.settings.idempotencyTtlSeconds,
-        fromSeq: plan.fromSeq,
-      }),
-      ...(accepting ? settleAcceptedOps(store, key, accepting, plan) : []),
+      ...claimOps(
+        store,
+        plan,
+        deps.owner,
+        link === null ? keyLapsesAt(startedAt + waitMs(agent), deps.settings) : null,
+      ),
+      ...(accepting ? settleAcceptedOps(store, key, accepting, plan, deps.settings) : []),
       ...(body?.ops ?? []),
       ...joiningOps(store, turn.run_id, turn.parent),
     ],

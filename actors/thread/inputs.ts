@@ -65,7 +65,7 @@ export async function takeNote(state: ThreadState, note: ThreadNote, context: Co
     const waiting = queue.notes();
     const others = waiting.filter((other) => other !== earlier);
     const rows = [...(await queuedInputs(state.store, thread_key, numbersOf(others))), row];
-    const entries = rows.map((each) => entryOf(each, null));
+    const entries = rows.map((each) => entryOf(each));
     const events = await appendNotes(state, entries, removalOps(state, queue, waiting), context);
     queue.remove(waiting);
     return { status: "recorded", event_id: eventId(uid, events.at(-1)?.seq ?? 0) };
@@ -82,7 +82,7 @@ export async function takeInputs(state: ThreadState, writer: LogWriter, asked: T
     if (taken.length === 0) return { ...nothing, seen: queue.last, steers: queue.count("steer") };
     const rows = await queuedInputs(store, head.thread_key, numbersOf(taken));
     if (state.live !== writer || rows.length !== taken.length) throw new SvcError("actor_lost");
-    const entries = rows.map((row) => entryOf(row, asked.origin));
+    const entries = rows.map((row) => entryOf(row));
     const { durable_seq } = await writer.append(entries, removalOps(state, queue, taken));
     queue.remove(taken);
     const inputs = rows.map(({ kind, content, sender, detail }) => ({
@@ -179,10 +179,9 @@ async function writeBeside(state: ThreadState, ops: () => WriteOp[], context: Co
 }
 
 /** What waits, as the log keeps it. */
-function entryOf({ kind, content, detail }: QueuedInput, origin: string | null): JournalEntry {
+function entryOf({ kind, content, detail }: QueuedInput): JournalEntry {
   const metadata: Record<string, unknown> =
     kind === "note" ? { ...detail?.metadata, in_context: true } : { type: kind };
-  if (origin !== null) metadata.origin_request = origin;
   return { kind: kind === "note" ? "custom" : "message", role: "user", content, extra: { metadata } };
 }
 

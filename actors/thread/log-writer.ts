@@ -10,6 +10,7 @@ import {
   beginRunOp,
   endRunOp,
   type HeldRun,
+  type NewRun,
   parkRunOp,
   type RunEnding,
   type RunRow,
@@ -28,7 +29,7 @@ import {
   type ThreadRow,
   takeThreadOp,
 } from "../../storage/tables/threads.ts";
-import type { JournalEntry } from "../log/entry.ts";
+import { type JournalEntry, withOrigin } from "../log/entry.ts";
 import type { BeginRun, KeptByThread, LogClaim, LogPosition } from "../log/messages.ts";
 import { appendAll, type ThreadLog, withKept } from "./thread-log.ts";
 
@@ -48,6 +49,8 @@ export class LogWriter {
   #epoch = 0;
   /** The epoch as the run has begun, which is its number in the thread. */
   #number = 0;
+  /** The run, where what it writes is replayed to a request that is sent again; null for every other. */
+  #origin: string | null = null;
   /** The row of a durable run as it was accepted; null for every other. */
   begun: RunRow | null = null;
   #broken: SvcError | null = null;
@@ -97,6 +100,7 @@ export class LogWriter {
     const { store } = this.#log;
     const isBegun = accepted !== "aside";
     this.surface = run.asked.surface;
+    this.#origin = originOf(run);
     const before = created ?? this.#head();
     const number = before.epoch + 1;
     // As one that was put aside and taken up at once: each time is an epoch.
@@ -135,7 +139,7 @@ export class LogWriter {
   async note(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<readonly LogEvent[]> {
     if (this.#broken) throw this.#broken;
     const before = this.#head();
-    const events = this.#advance(entries);
+    const events = this.#place(entries);
     const appends = events.map((event) => appendOp(this.#log.store, before.thread_key, event));
     await this.#write([this.#progress(before), ...appends, ...ops], events);
     return events;
@@ -166,6 +170,7 @@ export class LogWriter {
     this.#log.head = { ...before, epoch };
     this.#epoch = epoch;
     this.#number = runNumber(run.run_key);
+    this.#origin = originOf(run);
     const taken = [takeThreadOp(store, before, epoch), resumeRunOp(store, run, { owner, epoch })];
     if (run.asked.durable !== undefined) taken.push(claimFiberOp(store, run.run_id));
     await this.#write(taken, [], requestMs);
@@ -194,6 +199,11 @@ export class LogWriter {
   }
 
   #advance(entries: readonly JournalEntry[], from: ThreadRow = this.#head()): LogEvent[] {
+    const origin = this.#origin;
+    return this.#place(origin === null ? entries : entries.map((entry) => withOrigin(entry, origin)), from);
+  }
+
+  #place(entries: readonly JournalEntry[], from: ThreadRow = this.#head()): LogEvent[] {
     const { head, events } = appendAll(from, entries, this.#env.now());
     if (head.next_seq > eventsMax) throw threadFull();
     this.#log.head = head;
@@ -231,6 +241,11 @@ export class LogWriter {
     }
     return { durable_seq };
   }
+}
+
+/** A durable run is joined again, and not replayed. */
+function originOf({ run_id, idempotency_scope, asked }: NewRun): string | null {
+  return idempotency_scope === null || asked.durable !== undefined ? null : run_id;
 }
 
 function threadFull(): SvcError {

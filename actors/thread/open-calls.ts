@@ -18,14 +18,13 @@ const eventsExpected = 32;
 
 /**
  * Results for the calls that an interrupted run has left without one, in the order of the calls. What has an intent in the log
- * may have run, and the model is told so; nothing is run again (decision 75). `origin` is the request whose events they are,
- * if it is kept. Calls that a run which is over has handed to its client say that; with `endedRun` there is such a run.
+ * may have run, and the model is told so; nothing is run again (decision 75). Calls that a run which is over has handed to its client
+ * say that; with `endedRun` there is such a run.
  */
 export async function closeOpenCalls(
   store: TenantStore,
   threadKey: number,
   { leaf_seq: leafSeq, next_seq: nextSeq }: Pick<ThreadRow, "leaf_seq" | "next_seq">,
-  origin: string | null,
   endedRun = false,
 ): Promise<ToolOutcome[]> {
   const answered = new Set<string | undefined>();
@@ -47,7 +46,7 @@ export async function closeOpenCalls(
       const args = handed.get(call.id) ?? call.args;
       return endedRun && handed.has(call.id)
         ? unansweredTool({ ...call, args })
-        : closeCall(call, effects.get(call.id), origin);
+        : closeCall(call, effects.get(call.id));
     });
   }
   return [];
@@ -70,7 +69,7 @@ async function addLeftIntents(
   }
 }
 
-function closeCall(call: ToolCall, effect: ToolEffect | undefined, origin: string | null): ToolOutcome {
-  if (effect === undefined) return unrunTool(call, "an earlier run was interrupted", origin);
-  return toolOutcome(call, `[tool error/interrupted] ${unknownOutcome(effect)}`, "error", origin);
+function closeCall(call: ToolCall, effect: ToolEffect | undefined): ToolOutcome {
+  if (effect === undefined) return unrunTool(call, "an earlier run was interrupted");
+  return toolOutcome(call, `[tool error/interrupted] ${unknownOutcome(effect)}`, "error");
 }

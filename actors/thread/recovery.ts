@@ -19,8 +19,8 @@ import {
 import { answerTaskOp, tasksAside } from "../../storage/tables/task-waits.ts";
 import { progressOp, takeThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { closeWaitsOp, noThread, waitsOfRun } from "../../storage/tables/waits.ts";
-import { interruptedFrame, type StreamAnswer } from "../log/earlier-answer.ts";
-import { interruptedEntry } from "../log/entry.ts";
+import { interruptedFrame, keyLapsesAt, type StreamAnswer } from "../log/earlier-answer.ts";
+import { interruptedEntry, withOrigin } from "../log/entry.ts";
 import { lostBackOffMs } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -83,9 +83,9 @@ export async function closeInterrupted(
   if (isDurable(left)) return suspendLost(state, left, context);
   const { deps, env, bus } = context;
   const { thread_key, manifest, epoch } = before;
-  const origin = left.idempotency_scope === null ? null : left.run_id;
-  const closing = await closeOpenCalls(store, thread_key, before, origin);
-  const entries = [...closing.map((outcome) => outcome.entry), interruptedEntry(left.run_id, "crash")];
+  const closing = await closeOpenCalls(store, thread_key, before);
+  const written = [...closing.map((outcome) => outcome.entry), interruptedEntry(left.run_id, "crash")];
+  const entries = left.idempotency_scope === null ? written : written.map((entry) => withOrigin(entry, left.run_id));
   // A log that is full is freed all the same.
   const room = entries.slice(0, eventsMax - before.next_seq);
   const { head, events } = appendAll({ ...before, epoch: epoch + 1 }, room, env.now());
@@ -99,7 +99,7 @@ export async function closeInterrupted(
     closeWaitsOp(store, left.run_id),
     ...events.map((event) => appendOp(store, thread_key, event, number)),
     progressOp(store, before, head),
-    ...(await settleInterrupted(state, left, head.next_seq, env.now())),
+    ...(await settleInterrupted(state, left, head.next_seq, context)),
     ...(task_id === null ? [] : [answerTaskOp(store, { task_id, root_key: rootKey })]),
     ...leaveBudgetOps(store, left.run_id),
   ]);
@@ -142,14 +142,15 @@ async function settleInterrupted(
   state: ThreadState,
   left: InterruptedRun,
   toSeq: number,
-  now: number,
+  { env, deps }: ActorContext<ThreadDeps>,
 ): Promise<WriteOp[]> {
   const scope = left.idempotency_scope;
   if (scope === null) return [];
-  const row = await idempotencyKey(state.store, scope, now);
+  const row = await idempotencyKey(state.store, scope, env.now());
   if (!row || row.run_id !== left.run_id || row.answer === null) return [];
   if (!scope.startsWith('["stream"')) return [releaseKeyOp(state.store, scope, left.run_id)];
   const provisional = JSON.parse(row.answer) as StreamAnswer;
   const answer: StreamAnswer = { from_seq: provisional.from_seq, to_seq: toSeq, error: interruptedFrame };
-  return [settleKeyOp(state.store, scope, left.run_id, JSON.stringify(answer))];
+  const lapsesAt = keyLapsesAt(env.now(), deps.settings);
+  return [settleKeyOp(state.store, scope, left.run_id, JSON.stringify(answer), lapsesAt)];
 }

@@ -57,7 +57,7 @@ export async function rememberIgnored(
   const claim = claimKeyOp(store, { scope, fingerprint, owner: "", run_id, answer: null, expires_at }, now);
   const answer = JSON.stringify({ status, body: JSON.stringify(body) });
   try {
-    await store.write([claim, settleKeyOp(store, scope, run_id, answer)], requestMs);
+    await store.write([claim, settleKeyOp(store, scope, run_id, answer, expires_at)], requestMs);
   } catch (error) {
     if (SvcError.from(error).code !== "conflict") throw error;
     throw new SvcError("delivery_in_progress");

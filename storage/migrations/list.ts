@@ -37,6 +37,7 @@ import { migration as underWay } from "./0060_under_way.ts";
 import { migration as fileShares } from "./0061_file_shares.ts";
 import { migration as sharesOfForks } from "./0062_shares_of_forks.ts";
 import { migration as settledShares } from "./0063_settled_shares.ts";
+import { migration as claimsOfRuns } from "./0064_claims_of_runs.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -78,4 +79,5 @@ export const migrations: readonly Migration[] = [
   fileShares,
   sharesOfForks,
   settledShares,
+  claimsOfRuns,
 ];

@@ -14,8 +14,12 @@ const keyTable = table("idempotency", {
   run_id: text,
   /** JSON, in the form of the route that stored it. */
   answer: nullable(text),
+  /** Of a claim: `neverLapses`, where the end of its run says when it lapses. */
   expires_at: integer,
 });
+
+/** When a claim lapses whose run may wait for as long as people take. */
+export const neverLapses = Number.MAX_SAFE_INTEGER;
 
 /** A request that may be sent again: what it was, whether it is over, and what it was answered. */
 export type IdempotencyRow = RowIn<typeof keyTable>;
@@ -36,19 +40,27 @@ const claimKey = tenantSql(
 );
 const settleKey = tenantSql(
   "idempotency_settle",
-  "UPDATE idempotency SET state = 'done', answer = ? WHERE tenant_id = :tenant AND scope = ? AND run_id = ?",
+  "UPDATE idempotency SET state = 'done', answer = ?, expires_at = ? WHERE tenant_id = :tenant AND scope = ? AND run_id = ?",
+);
+const lapseKey = tenantSql(
+  "idempotency_lapse",
+  "UPDATE idempotency SET expires_at = ? WHERE tenant_id = :tenant AND scope = ? AND run_id = ?",
 );
 const releaseKey = tenantSql(
   "idempotency_release",
   "DELETE FROM idempotency WHERE tenant_id = :tenant AND scope = ? AND run_id = ? AND state = 'in_progress'",
 );
+/** A claim that no open run is going to settle. A suspended run has no process, and another one resumes it. */
+const isAbandoned = `state = 'in_progress' AND NOT EXISTS
+  (SELECT 1 FROM runs r WHERE r.tenant_id = idempotency.tenant_id AND r.idempotency_scope = idempotency.scope
+   AND r.run_id = idempotency.run_id AND r.ended_at IS NULL)`;
 const releaseOfLapsed = systemSql(
   "idempotency_release_of_lapsed_hosts",
-  `DELETE FROM idempotency WHERE state = 'in_progress' AND ${ownerIsGone("owner")}`,
+  `DELETE FROM idempotency WHERE ${isAbandoned} AND ${ownerIsGone("owner")}`,
 );
 const releaseOfWorker = systemSql(
   "idempotency_release_of_worker",
-  "DELETE FROM idempotency WHERE state = 'in_progress' AND owner = ?",
+  `DELETE FROM idempotency WHERE ${isAbandoned} AND owner = ?`,
 );
 const deleteLapsed = systemSql(
   "idempotency_delete_lapsed",
@@ -118,9 +130,20 @@ export function claimKeyOp(store: TenantStore, key: Omit<IdempotencyRow, "state"
   return store.op(claimKey, [key.scope, key.fingerprint, key.owner, key.run_id, key.answer, key.expires_at, now], 1);
 }
 
-/** Keeps the answer for those who send the request again. */
-export function settleKeyOp(store: TenantStore, scope: string, runId: string, answer: string): WriteOp {
-  return store.op(settleKey, [answer, scope, runId]);
+/** Keeps the answer until `expiresAt` for those who send the request again. */
+export function settleKeyOp(
+  store: TenantStore,
+  scope: string,
+  runId: string,
+  answer: string,
+  expiresAt: number,
+): WriteOp {
+  return store.op(settleKey, [answer, expiresAt, scope, runId]);
+}
+
+/** Says when a key lapses that was settled before its run was over. */
+export function lapseKeyOp(store: TenantStore, scope: string, runId: string, expiresAt: number): WriteOp {
+  return store.op(lapseKey, [expiresAt, scope, runId]);
 }
 
 /** Forgets a claim, so that the request can be sent again and runs. */
@@ -136,7 +159,10 @@ export function deleteKeysOfRunsOp(store: TenantStore, threadKey: number, range:
   return store.op(deleteOfRuns, runKeys(threadKey, range));
 }
 
-/** Forgets the claims of who is gone. Their interrupted runs must have been closed before. */
+/**
+ * Deletes the claims of hosts or a worker that are gone, except those of suspended runs. Their interrupted runs must have been closed
+ * before.
+ */
 export async function releaseAbandonedKeys(store: Scope, gone: Gone): Promise<void> {
   const release =
     "worker" in gone ? store.op(releaseOfWorker, [gone.worker]) : store.op(releaseOfLapsed, othersThan(gone.hostsBut));

@@ -23,6 +23,7 @@ const models = [
   "plain-2",
   "plain-3",
   "busy",
+  "summing",
 ];
 const routes = ["/chat", "/chat/stream"] as const;
 type Route = (typeof routes)[number];
@@ -42,7 +43,10 @@ describe("Idempotency-Key", () => {
   before(async () => {
     ({ server, mock } = await startChat(atEnd, {
       models,
-      manifests: { agent: { tools: ["calculator"], prompts: [{ name: "nothing", body: "$1" }] } },
+      manifests: {
+        short: { session: { strategy: "compacting", context_window_tokens: 1024 } },
+        agent: { tools: ["calculator"], prompts: [{ name: "nothing", body: "$1" }] },
+      },
       routes: { secretive: { provider: "groq", model: "x" } },
       providers: { groq: { api_key: "secret:NOT_THERE" } },
       env: keyed,
@@ -122,6 +126,26 @@ describe("Idempotency-Key", () => {
     assert.equal(third.text, second.text);
     assert.equal(mock.requests.length, calledBefore);
     assert.equal(await userMessages("replay"), 3);
+  });
+
+  test("IDEM-008 a replay has the events of a compaction that its turn made", async () => {
+    mock.answer("summing", { text: "Words. ".repeat(200) });
+    const sent = (text: string, key: string) =>
+      server.post("/chat/stream", turn("short", text, { thread_id: "summed", model: "summing" }), {
+        key: keys.ann,
+        headers: { "idempotency-key": key },
+      });
+    for (const word of ["first", "second", "third"]) await sent(`${word} ${"x".repeat(1200)}`, word);
+
+    const again = await sent(`third ${"x".repeat(1200)}`, "third");
+
+    const { transcript } = (await server.get("/chat/sessions/summed", { key: keys.ann })).json;
+    const own = transcript.slice(transcript.findLastIndex(({ role }: { role: string }) => role === "user"));
+    assert.ok(own.some(({ kind }: { kind: string }) => kind === "compaction"));
+    assert.deepEqual(
+      eventSeqs(framesIn(again)),
+      own.map(({ seq }: { seq: number }) => seq),
+    );
   });
 
   test("IDEM-012 an answer of POST /chat that is asked for again is the first one, byte for byte, and nothing runs", async () => {

@@ -30,6 +30,7 @@ import {
   manifestVersions,
   setManifestPointerOp,
 } from "../../storage/tables/manifests.ts";
+import { endRunOp, insertRunOp, runKey } from "../../storage/tables/runs.ts";
 import {
   deleteThreadOp,
   insertThreadOp,
@@ -40,7 +41,7 @@ import {
   type ThreadRow,
   threadBySuffix,
 } from "../../storage/tables/threads.ts";
-import { insertVersions, threadRow } from "../support/rows.ts";
+import { insertVersions, newRun, threadRow } from "../support/rows.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -236,7 +237,10 @@ for (const dialect of dialects) {
 
       await tenant.write([claimKeyOp(tenant, key, 10)]);
       await assert.rejects(tenant.write([claimKeyOp(tenant, { ...key, run_id: "r2" }, 99)]), { code: "conflict" });
-      await tenant.write([settleKeyOp(tenant, "s", "another run", "wrong"), settleKeyOp(tenant, "s", "r1", "answer")]);
+      await tenant.write([
+        settleKeyOp(tenant, "s", "another run", "wrong", 9_999),
+        settleKeyOp(tenant, "s", "r1", "answer", 100),
+      ]);
       const settled = await idempotencyKey(tenant, "s", 99);
       const lapsed = await idempotencyKey(tenant, "s", 100);
       await tenant.write([releaseKeyOp(tenant, "s", "r1")]);
@@ -252,8 +256,10 @@ for (const dialect of dialects) {
       assert.equal(await idempotencyKey(tenant, "s", 100), undefined);
     });
 
-    test("claims of hosts and workers that are gone are forgotten; those of others, and settled ones, stay", async () => {
+    test("claims of lost hosts and workers are deleted, except settled ones and those of open runs", async () => {
       const tenant = freshTenant();
+      const runs = await reserveThreadKeys(store.system, 2);
+      const over = { status: "failed", stop_reason: null, error: null, usage: null } as const;
       const claim = (scope: string, owner: string) =>
         claimKeyOp(tenant, { scope, fingerprint: "f", owner, run_id: scope, answer: null, expires_at: 100 }, 1);
       await tenant.write([
@@ -262,22 +268,36 @@ for (const dialect of dialects) {
         claim("leased", "they:1:0"),
         claim("theirs", "ME:1:0"),
         claim("done", "them:1:0"),
-        settleKeyOp(tenant, "done", "done", "{}"),
+        settleKeyOp(tenant, "done", "done", "{}", 100),
+        claim("waits", "them:1:0"),
+        insertRunOp(tenant, newRun("waits", { idempotency_scope: "waits" }), {
+          thread_key: runs,
+          epoch: 1,
+          first_seq: 0,
+        }),
+        claim("over", "them:1:0"),
+        insertRunOp(tenant, newRun("over", { idempotency_scope: "over" }), {
+          thread_key: runs + 1,
+          epoch: 1,
+          first_seq: 0,
+        }),
+        endRunOp(tenant, { run_key: runKey(runs + 1, 1), epoch: 1 }, { ...over, ended_at: 1, last_seq: 0 }),
       ]);
 
       await store.system.write([enterHostOp(store.system, "they", 3_600_000)]);
 
       await releaseAbandonedKeys(store.system, { hostsBut: "me" });
       const states = async (): Promise<(string | undefined)[]> => {
-        const scopes = ["mine", "lost", "leased", "theirs", "done"];
+        const scopes = ["mine", "lost", "leased", "theirs", "done", "waits", "over"];
         const keys = await Promise.all(scopes.map((scope) => idempotencyKey(tenant, scope, 1)));
         return keys.map((key) => key?.state);
       };
       const ofHosts = await states();
       await releaseAbandonedKeys(store.system, { worker: "me:2:0" });
 
-      assert.deepEqual(ofHosts, ["in_progress", "in_progress", "in_progress", undefined, "done"]);
-      assert.deepEqual(await states(), ["in_progress", undefined, "in_progress", undefined, "done"]);
+      const left = ["done", "in_progress", undefined];
+      assert.deepEqual(ofHosts, ["in_progress", "in_progress", "in_progress", undefined, ...left]);
+      assert.deepEqual(await states(), ["in_progress", undefined, "in_progress", undefined, ...left]);
     });
 
     test("manifest versions and their pointer come back as they were, versions newest first", async () => {

@@ -167,7 +167,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       { scope: "scope", fingerprint: text, owner: text, run_id: "run", answer: null, expires_at: 1000 },
       1,
     ),
-    settleKeyOp(tenant, "scope", "run", text),
+    settleKeyOp(tenant, "scope", "run", text, 1000),
     insertManifestVersionOp(tenant, {
       name: "m",
       version: 1,

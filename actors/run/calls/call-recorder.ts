@@ -64,16 +64,10 @@ export class CallRecorder {
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const told = denial === null ? shownStatus : "denied";
     const text = resultText(shown);
-    const { origin } = scope.plan;
-    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, origin, spoken), entries, ops, kept);
+    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, spoken), entries, ops, kept);
     return keepImages(scope, shown.images).then(({ attachments, ops: keeping, note }) => {
       const words = [text, note].filter((line) => line !== "").join("\n");
-      return this.#close(
-        toolOutcome(call, words, told, origin, spoken, attachments),
-        entries,
-        [...ops, ...keeping],
-        kept,
-      );
+      return this.#close(toolOutcome(call, words, told, spoken, attachments), entries, [...ops, ...keeping], kept);
     });
   }
 
@@ -100,7 +94,7 @@ export class CallRecorder {
       status: "denied",
       error_code: "",
     });
-    const outcome = toolOutcome(call, denyText(denial, call.name), "denied", scope.plan.origin, spoken);
+    const outcome = toolOutcome(call, denyText(denial, call.name), "denied", spoken);
     return this.#close(outcome, entries, ops);
   }
 
@@ -111,7 +105,7 @@ export class CallRecorder {
     entries: readonly JournalEntry[] = [],
     ops: readonly WriteOp[] = [],
   ): Promise<ToolOutcome[]> {
-    const outcomes = calls.map((call) => unrunTool(call, why, this.#scope.plan.origin));
+    const outcomes = calls.map((call) => unrunTool(call, why));
     const at = await this.#scope.journal.append([...entries, ...outcomes.map((outcome) => outcome.entry)], ops);
     for (const outcome of outcomes) {
       this.started(outcome.call, at);
@@ -138,7 +132,7 @@ export class CallRecorder {
     this.#countInterrupted();
     const unknown = unknownOutcome(effect);
     const text = resultText({ error: "interrupted", text: note === "" ? unknown : `${unknown}: ${note}` });
-    return this.#close(toolOutcome(call, text, "error", this.#scope.plan.origin), entries, ops);
+    return this.#close(toolOutcome(call, text, "error"), entries, ops);
   }
 
   /** Closes a call that may not be made again, while it may have been made before. */

@@ -35,12 +35,11 @@ export function intentEntry(
   isReplaced: boolean,
   foreseen: Foreseen | null,
 ): JournalEntry {
-  const { origin, keyedAs, agent } = plan;
+  const { keyedAs, agent } = plan;
   const metadata: Record<string, unknown> = { key: callKey(keyedAs, call.id), effect: tool.effect };
   if (foreseen !== null) metadata.foreseen = foreseen;
   if (isReplaced) metadata.args = call.args;
   if (isOfRequest(agent, call.name)) metadata.handed = "client";
-  if (origin !== null) metadata.origin_request = origin;
   return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
 }
 

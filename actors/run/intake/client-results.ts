@@ -66,7 +66,7 @@ class ResultRelease {
 
   async outcome(call: ToolCall, text: string): Promise<ToolOutcome> {
     const { turn, agent, deps } = this.#of;
-    const { principal, run_id } = turn;
+    const { principal } = turn;
     const { id: tool_call_id, name: tool, args } = call;
     const governed = {
       ...{ tool, tool_call_id, asked: args, args, agent, principal, now: deps.env.monotonic() },
@@ -79,8 +79,7 @@ class ResultRelease {
       this.#metrics.count("svc_policy_deny_total", { policy: denial.rule, tool });
     }
     const status = denial === null ? "ok" : "denied";
-    const origin = turn.idempotency === null ? null : run_id;
-    return ofClient(toolOutcome(call, resultText(shown), status, origin, spoken));
+    return ofClient(toolOutcome(call, resultText(shown), status, spoken));
   }
 
   #audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {

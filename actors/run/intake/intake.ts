@@ -56,10 +56,10 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
   const results = new Map<JournalEntry, ToolCall>();
   const isPaired = agent.requestTools !== undefined && hasNoLog(turn);
   const entries = isPaired
-    ? takePaired(messages, turn, agent, dropped, results)
-    : messages.flatMap((message, index) => takeMessage(message, index, turn, dropped));
+    ? takePaired(messages, agent, dropped, results)
+    : messages.flatMap((message, index) => takeMessage(message, index, dropped));
   if (turn.template !== null)
-    entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args, size), null, turn));
+    entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args, size), null));
   const lastUser = entries.findLast((entry) => entry.role === "user");
   // A result of a call is what its model waits for: so clients go on that keep their history themselves.
   if (!lastUser && answers.size + results.size === 0) throw nothingToAnswer(messages, [...dropped]);
@@ -94,7 +94,6 @@ export function withFiles(
  */
 function takePaired(
   messages: readonly ClientMessage[],
-  turn: SubmitTurn,
   agent: CompiledAgent,
   dropped: Set<string>,
   results: Map<JournalEntry, ToolCall>,
@@ -103,7 +102,7 @@ function takePaired(
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at] as ClientMessage;
     const calls = orMalformed(at, "tool_calls", () => requestCalls(message, agent));
-    const plain = takeMessage(message, at, turn, dropped);
+    const plain = takeMessage(message, at, dropped);
     if (calls.length === 0) {
       entries.push(...plain);
       continue;
@@ -114,12 +113,12 @@ function takePaired(
       const result = messages[at + 1] as ClientMessage;
       const id = result.tool_call_id ?? "";
       if (!said.has(id) && calls.some((call) => call.id === id)) said.set(id, takeResult(result, at + 1, dropped));
-      else quoted.push(...takeMessage(result, at + 1, turn, dropped));
+      else quoted.push(...takeMessage(result, at + 1, dropped));
     }
     entries.push(quotedCalls(plain[0]?.content ?? "", calls));
     for (const call of calls) {
       const text = said.get(call.id);
-      const { entry: closed } = text === undefined ? unansweredTool(call) : toolOutcome(call, text, "ok", null);
+      const { entry: closed } = text === undefined ? unansweredTool(call) : toolOutcome(call, text, "ok");
       if (text !== undefined) results.set(closed, call);
       entries.push(closed);
     }
@@ -141,7 +140,7 @@ function takeResult(message: ClientMessage, index: number, dropped: Set<string>)
   return text;
 }
 
-function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dropped: Set<string>): JournalEntry[] {
+function takeMessage(message: ClientMessage, index: number, dropped: Set<string>): JournalEntry[] {
   const role = message.role as Role;
   if (!roles.includes(role)) throw malformed(index, "role", `must be one of ${roles.join(", ")}`);
   if (message.name !== undefined && (typeof message.name !== "string" || message.name.length > 128))
@@ -150,19 +149,19 @@ function takeMessage(message: ClientMessage, index: number, turn: SubmitTurn, dr
   if (role !== "user") for (const { media_type } of attachments) drop(dropped, `${media_type} of role ${role}`);
   switch (role) {
     case "user":
-      return text === "" && attachments.length === 0 ? [] : [userEntry(text, message.name ?? null, turn, attachments)];
+      return text === "" && attachments.length === 0 ? [] : [userEntry(text, message.name ?? null, attachments)];
     case "system":
     case "developer":
-      return text === "" ? [] : [entry("system", text, { source: "client" }, turn)];
+      return text === "" ? [] : [entry("system", text, { source: "client" })];
     case "assistant": {
       checkCalls(message.tool_calls, index);
-      return text === "" ? [] : [entry("assistant", text, { source: "client" }, turn)];
+      return text === "" ? [] : [entry("assistant", text, { source: "client" })];
     }
     case "tool":
     case "function": {
       const name = message.tool_call_id ?? message.name ?? "";
       const quoted = `[The client quotes a tool result${name === "" ? "" : ` of ${JSON.stringify(name)}`}. The server has not run this tool.]\n${text}`;
-      return [entry("user", quoted, { source: "client", quoted_role: "tool" }, turn)];
+      return [entry("user", quoted, { source: "client", quoted_role: "tool" })];
     }
   }
 }
@@ -238,28 +237,19 @@ function checkCalls(calls: unknown, index: number): void {
   }
 }
 
-function userEntry(
-  content: string,
-  name: string | null,
-  turn: SubmitTurn,
-  attachments: readonly Attachment[] = none,
-): JournalEntry {
-  return entry("user", content, attachments.length === 0 ? {} : { attachments }, turn, name);
+function userEntry(content: string, name: string | null, attachments: readonly Attachment[] = none): JournalEntry {
+  return entry("user", content, attachments.length === 0 ? {} : { attachments }, name);
 }
 
 function entry(
   role: "user" | "assistant" | "system",
   content: string,
   metadata: Readonly<Record<string, unknown>>,
-  turn: SubmitTurn,
   name: string | null = null,
 ): JournalEntry {
-  const marked = turn.idempotency === null ? metadata : { ...metadata, origin_request: turn.run_id };
-  const hasMetadata = Object.keys(marked).length > 0;
+  const hasMetadata = Object.keys(metadata).length > 0;
   const extra =
-    name === null && !hasMetadata
-      ? null
-      : { ...(name === null ? {} : { name }), ...(hasMetadata ? { metadata: marked } : {}) };
+    name === null && !hasMetadata ? null : { ...(name === null ? {} : { name }), ...(hasMetadata ? { metadata } : {}) };
   return { kind: "message", role, content, extra };
 }
 

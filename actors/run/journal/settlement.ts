@@ -3,48 +3,52 @@ import { errorFrame, frame } from "../../../bus/frames/frames.ts";
 import { failureText } from "../../../bus/frames/native-stream.ts";
 import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
-import { claimKeyOp, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
+import { claimKeyOp, neverLapses, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
 import type { JsonAnswer, RunAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
 import type { RunOutcome, RunPlan } from "../plan/plan.ts";
 
 // What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its surface answers.
 
-/** Claims the key for a run; part of the batch that accepts the turn. */
+/**
+ * Claims the key for a run; part of the batch that accepts the turn. `lapsesAt` is for a run of which nothing is stored before its end:
+ * null for every other, whose end says when its key lapses.
+ */
 export function claimOps(
   store: TenantStore,
-  { idempotency: key, run_id }: Pick<RunPlan, "idempotency" | "run_id">,
-  facts: { owner: string; now: number; ttlSeconds: number; fromSeq: number },
+  { idempotency: key, run_id, fromSeq, startedAt }: Pick<RunPlan, "idempotency" | "run_id" | "fromSeq" | "startedAt">,
+  owner: string,
+  lapsesAt: number | null,
 ): WriteOp[] {
   if (key === null) return [];
-  const { scope, fingerprint, until = 0 } = key;
-  const provisional: StreamAnswer = { from_seq: facts.fromSeq, to_seq: -1, error: null };
-  const expires_at = Math.max(until, facts.now + facts.ttlSeconds * 1000);
+  const { scope, fingerprint } = key;
+  const provisional: StreamAnswer = { from_seq: fromSeq, to_seq: -1, error: null };
   const answer = JSON.stringify(provisional);
-  return [claimKeyOp(store, { scope, fingerprint, owner: facts.owner, run_id, answer, expires_at }, facts.now)];
+  const expires_at = lapsesAt ?? neverLapses;
+  return [claimKeyOp(store, { scope, fingerprint, owner, run_id, answer, expires_at }, startedAt)];
 }
 
 /**
  * Settles the key when the run has ended; part of the run's last batch. `endSeq` is the sequence number after the turn's last
- * event; `hasActed` is true if a call of a tool was begun that may change something.
+ * event; `hasActed` is true if a call of a tool was begun that may change something, `lapsesAt` when the key lapses.
  */
 export function settleOps(
   store: TenantStore,
   plan: RunPlan,
   outcome: RunOutcome,
   endSeq: number,
-  { hasActed, output }: { readonly hasActed: boolean; readonly output: RunOutput },
+  { hasActed, output, lapsesAt }: { readonly hasActed: boolean; readonly output: RunOutput; readonly lapsesAt: number },
 ): WriteOp[] {
   const { idempotency: key, run_id } = plan;
   if (key === null) return [];
   if (key.form === "frames") {
     const answer: StreamAnswer = { from_seq: plan.fromSeq, to_seq: endSeq, error: errorOf(outcome, plan.request_id) };
-    return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer))];
+    return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), lapsesAt)];
   }
   const { status, body } = answerOfOutcome(outcome, plan.request_id, output);
   // A failure may be tried again with the same key, unless a tool could then do the same a second time.
   if (status >= 500 && !hasActed) return [releaseKeyOp(store, key.scope, run_id)];
   const answer: JsonAnswer | RunAnswer = key.form === "run" ? { suffix: plan.thread_suffix ?? "" } : { status, body };
-  return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer))];
+  return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), lapsesAt)];
 }
 
 /** What a client is answered that waits for the end. One that is gone would have been answered by POST /chat. */

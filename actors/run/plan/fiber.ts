@@ -2,6 +2,7 @@ import { deliveryAddress, fibersAddress, publicThread, runAddress } from "../../
 import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { RunPlace } from "../../../bus/protocol/run.ts";
+import type { Settings } from "../../../governance/settings/settings.ts";
 import { deliverySource, runRecord } from "../../../storage/frames/run-record.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { backOffMs } from "../../../storage/tables/back-off.ts";
@@ -14,9 +15,11 @@ import {
   renewedUntil,
   stepFiberOp,
 } from "../../../storage/tables/fibers.ts";
+import { lapseKeyOp } from "../../../storage/tables/idempotency.ts";
 import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import { type RunRow, type RunSpent, spentOp } from "../../../storage/tables/runs.ts";
 import { answerTaskOp, type WaitedTask, waitingForTask } from "../../../storage/tables/task-waits.ts";
+import { keyLapsesAt } from "../../log/earlier-answer.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 
 /** How a durable run ends. */
@@ -28,6 +31,14 @@ export interface FiberEnding {
 
 /** What it needs of its own row. */
 type StoredFiber = Pick<FiberRow, "attempts" | "accepted_at" | "ttl_ms" | "expires_at">;
+
+interface FiberDeps {
+  readonly store: TenantStore;
+  readonly bus: Bus;
+  readonly host: string;
+  readonly env: Env;
+  readonly settings: Pick<Settings, "idempotencyTtlSeconds">;
+}
 
 /** What a durable run does besides: it says where it is with everything that it writes, so that another process goes on from there. */
 export class Fiber {
@@ -42,6 +53,7 @@ export class Fiber {
   readonly #bus: Bus;
   readonly #host: string;
   readonly #env: Env;
+  readonly #settings: FiberDeps["settings"];
   /** Null for a run that ends before it goes on. */
   #spent: (() => RunSpent) | null = null;
   /** What the run had used as that was last written; null for nothing. */
@@ -51,13 +63,7 @@ export class Fiber {
   #hasSlot: boolean;
   #givesWay = false;
 
-  constructor(
-    row: RunRow,
-    place: RunPlace,
-    stored: StoredFiber,
-    deps: { readonly store: TenantStore; readonly bus: Bus; readonly host: string; readonly env: Env },
-    hasSlot: boolean,
-  ) {
+  constructor(row: RunRow, place: RunPlace, stored: StoredFiber, deps: FiberDeps, hasSlot: boolean) {
     this.#hasSlot = hasSlot;
     this.place = place;
     this.attempts = stored.attempts;
@@ -70,6 +76,7 @@ export class Fiber {
     this.#store = deps.store;
     this.#bus = deps.bus;
     this.#host = deps.host;
+    this.#settings = deps.settings;
   }
 
   /** Says where the run gets what it has used. */
@@ -168,7 +175,12 @@ export class Fiber {
     const { tenant_id, suffix, run_id } = this.place;
     // Its answer is a step too; what ends without one has no more time than it had.
     const expires_at = this.#spent === null ? this.#stored.expires_at : renewedUntil(this.#env.now(), this.#stored);
-    const ops = [...this.#spentOps(), endFiberOp(this.#store, run_id, { final, error, expires_at })];
+    const { idempotency_scope: key } = this.#row;
+    const ops = [
+      ...this.#spentOps(),
+      endFiberOp(this.#store, run_id, { final, error, expires_at }),
+      ...(key === null ? [] : [lapseKeyOp(this.#store, key, run_id, keyLapsesAt(this.#env.now(), this.#settings))]),
+    ];
     const endpoints = this.#endpoints;
     if (endpoints.length === 0) return ops;
     const type = `run.${status}`;

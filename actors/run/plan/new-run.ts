@@ -42,8 +42,8 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
       ...(durable !== null && { durable }),
       ...(plan.trigger !== null && { trigger: plan.trigger }),
     },
-    // That of a durable run is settled as it is accepted.
-    idempotency_scope: durable === null ? (plan.idempotency?.scope ?? null) : null,
+    // The end of the run has nothing to do with how long a delivery is known.
+    idempotency_scope: surface === "trigger" ? null : (plan.idempotency?.scope ?? null),
     started_at: startedAt,
   };
 }

@@ -58,8 +58,6 @@ export interface RunPlan {
   readonly startedAt: number;
   /** The run whose name the keys of its calls bear: its own, or the first of those that it goes on with. */
   readonly keyedAs: string;
-  /** Put into the metadata of every event of the turn, when it may be replayed. */
-  readonly origin: string | null;
   /** Where its rows belong in the store, -1 without a thread. */
   readonly thread_key: number;
   /** What a durable run does besides; null for every other. */

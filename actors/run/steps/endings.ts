@@ -217,7 +217,6 @@ export function assistantEntry(
   if (thoughts.length > 0) metadata.thinking = thoughts;
   if (reply.spoken.length > 0) metadata.controls = reply.spoken;
   if (scope.memberOf !== null) metadata.agent = scope.plan.agent.name;
-  if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
   return {
     kind: "message",
     role: "assistant",
@@ -239,7 +238,6 @@ function partialEntries(
   if (text === "" && thoughts.length === 0) return [];
   const metadata: Record<string, unknown> = { model: scope.route.id, status };
   if (thoughts.length > 0) metadata.thinking = thoughts;
-  if (scope.plan.origin !== null) metadata.origin_request = scope.plan.origin;
   const entry: JournalEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
   if (text !== "") scope.remember([contextMessage({ role: "assistant", content: text, entry })]);
   return [entry];

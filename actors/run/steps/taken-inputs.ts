@@ -13,7 +13,7 @@ export async function takeInputs(scope: RunScope, at: "step" | AtEnd): Promise<r
   const { steering_mode, follow_up_mode } = plan.agent.manifest.spec.session;
   const moment: TakeInputs["moment"] = at === "step" && steering.isAtStart ? "start" : at;
   const modes = { steers: steering_mode, follow_ups: follow_up_mode };
-  const taken = await journal.takeInputs({ moment, ...modes, origin: plan.origin });
+  const taken = await journal.takeInputs({ moment, ...modes });
   steering.took(taken);
   const first = taken.durable_seq - taken.inputs.length;
   for (const [at, input] of taken.inputs.entries()) {

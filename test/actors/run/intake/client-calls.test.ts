@@ -5,7 +5,7 @@ import { answersTo } from "../../../../actors/run/intake/client-calls.ts";
 
 test("a client answers what it was handed, once, and no call that a run has left", () => {
   const handed = unansweredTool({ id: "a", name: "get_weather", args: {} });
-  const left = unrunTool({ id: "b", name: "calculator", args: {} }, "an earlier run was interrupted", null);
+  const left = unrunTool({ id: "b", name: "calculator", args: {} }, "an earlier run was interrupted");
   const says = (tool_call_id: string, role = "tool") => ({ role, tool_call_id, content: "42" });
 
   const answers = answersTo([left, handed], [says("b"), says("a", "user"), says("a"), says("a"), says("c")]);
