@@ -55,17 +55,22 @@ function plain(name: string): string {
   return name.toLowerCase().replaceAll("-", "_");
 }
 
-/** The optimal string alignment distance of two texts (Damerau 1964), or `enough` when it is that or more. */
+/**
+ * The optimal string alignment distance of two texts (Damerau 1964), or `enough` when it is that or more. Only the places whose distance
+ * can be less are filled in (Ukkonen 1985), so the work is the length of a text and not the product of both.
+ */
 function slips(a: string, b: string, enough: number): number {
   if (Math.abs(a.length - b.length) >= enough) return enough;
-  let [before, last, row]: [number[], number[], number[]] = [
-    [],
-    Array.from({ length: b.length + 1 }, (_, at) => at),
-    [],
-  ];
+  const width = b.length + 1;
+  let [before, last, row] = [new Uint8Array(width), new Uint8Array(width), new Uint8Array(width)];
+  for (let j = 0; j < width; j++) last[j] = Math.min(j, enough);
   for (let i = 1; i <= a.length; i++) {
-    row = [i];
-    for (let j = 1; j <= b.length; j++) {
+    const from = Math.max(1, i - enough);
+    const to = Math.min(b.length, i + enough);
+    row.fill(enough);
+    row[from - 1] = Math.min(i - from + 1, enough);
+    let least = row[from - 1] as number;
+    for (let j = from; j <= to; j++) {
       const isSame = a[i - 1] === b[j - 1];
       let distance = Math.min(
         (last[j] as number) + 1,
@@ -74,10 +79,11 @@ function slips(a: string, b: string, enough: number): number {
       );
       const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
       if (isSwapped) distance = Math.min(distance, (before[j - 2] as number) + 1);
-      row.push(distance);
+      row[j] = distance;
+      least = Math.min(least, distance);
     }
-    if (Math.min(...row) >= enough) return enough;
-    [before, last] = [last, row];
+    if (least >= enough) return enough;
+    [before, last, row] = [last, row, before];
   }
-  return last[b.length] as number;
+  return Math.min(last[b.length] as number, enough);
 }
