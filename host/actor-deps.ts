@@ -146,7 +146,7 @@ export function createActorDeps(
     settings,
     store,
     models,
-    tokens: new TokenCounter(),
+    tokens: new TokenCounter(env),
     vectors: new VectorMemory(),
     frames: new KnownFrames(env),
     toolSources,

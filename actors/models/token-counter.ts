@@ -1,4 +1,5 @@
 import type { Piscina } from "piscina";
+import type { Env } from "../../bus/env.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 
 /** How a model cuts text, where that is known. */
@@ -14,6 +15,8 @@ export interface TokenTask {
 const idleMs = 60_000;
 /** Texts that wait to be counted; more are estimated by who asks. */
 const waitingMax = 256;
+/** How long a count may take, with waiting for the thread: then it is estimated by who asks. */
+const countMsMax = 10_000;
 /** Characters of one task: one long text keeps nobody's short one waiting. */
 const taskChars = 64 * 1024;
 
@@ -22,18 +25,30 @@ const taskChars = 64 * 1024;
  * with that thread when there is nothing to count.
  */
 export class TokenCounter {
+  readonly #env: Pick<Env, "timer">;
   #pool: Promise<Piscina> | null = null;
   #closed = false;
 
-  /** Tokens of each text. Null when they cannot be counted now: the thread has too much to do, or is gone. */
+  constructor(env: Pick<Env, "timer">) {
+    this.#env = env;
+  }
+
+  /** Tokens of each text. Null when they cannot be counted in time: the thread has too much to do, or is gone. */
   async count(encoding: TokenEncoding, texts: readonly string[]): Promise<number[] | null> {
-    const tokens = texts.map(() => 0);
-    for (const task of tasksOf(texts)) {
-      const counted = await this.#run({ encoding, texts: task.map(({ text }) => text) });
-      if (counted === null) return null;
-      for (const [at, { of }] of task.entries()) tokens[of] = (tokens[of] ?? 0) + (counted[at] ?? 0);
+    const late = Promise.withResolvers<null>();
+    const timer = this.#env.timer(countMsMax, () => late.resolve(null));
+    try {
+      const tokens = texts.map(() => 0);
+      for (const task of tasksOf(texts)) {
+        const counting = this.#run({ encoding, texts: task.map(({ text }) => text) });
+        const counted = await Promise.race([counting, late.promise]);
+        if (counted === null) return null;
+        for (const [at, { of }] of task.entries()) tokens[of] = (tokens[of] ?? 0) + (counted[at] ?? 0);
+      }
+      return tokens;
+    } finally {
+      timer.cancel();
     }
-    return tokens;
   }
 
   /** Nothing is counted any more. */

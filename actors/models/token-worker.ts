@@ -3,9 +3,9 @@ import type { TokenEncoding, TokenTask } from "./token-counter.ts";
 // Entry of the thread that counts tokens, which calls `countTokens` for each task. The tables of an encoding are some hundred megabytes
 // in memory and a quarter of a second to load: they are here, and go when the thread goes.
 
-/** Characters without a break that are looked at together: the time for a word grows with the square of its length. */
+/** Characters without a break that are looked at together: the time for a word, or for blanks, grows with the square of their number. */
 const wordCharsMax = 256;
-const longWord = new RegExp(`\\S{${wordCharsMax + 1},}`, "g");
+const longWord = new RegExp(`\\S{${wordCharsMax + 1},}|\\s{${wordCharsMax + 1},}`, "g");
 
 type Count = (text: string, options: { disallowedSpecial: Set<string> }) => number;
 
@@ -24,7 +24,7 @@ export async function countTokens({ encoding, texts }: TokenTask): Promise<numbe
   return texts.map((text) => countText(count, text));
 }
 
-/** Words longer than any that people write are counted in parts, which may be a few tokens more. */
+/** Words and blanks longer than any that people write are counted in parts, which may be a few tokens more. */
 function countText(count: Count, text: string): number {
   let tokens = 0;
   let from = 0;

@@ -3,11 +3,12 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { encodingOf, TokenCounter } from "../../../actors/models/token-counter.ts";
 import { countTokens } from "../../../actors/models/token-worker.ts";
+import { systemEnv } from "../../../bus/env.ts";
 import { cleanup } from "../../support/temp.ts";
 
 describe("the counter of tokens", () => {
   const atEnd = cleanup();
-  const counter = new TokenCounter();
+  const counter = new TokenCounter(systemEnv());
   atEnd.after(() => counter.close());
 
   test("counts as the model does, whatever a text looks like", async () => {
@@ -34,8 +35,34 @@ describe("the counter of tokens", () => {
     assert.ok(tokens >= 12_500 && tokens <= 50_000, `${tokens}`);
   });
 
+  const blanks = { blanks: "\u3000", spaces: " ", lines: "\n", "blanks of all kinds": "\u2003\u00a0 \u2028" };
+  for (const [name, blank] of Object.entries(blanks))
+    test(`a text of ${name} is counted in parts of a bounded length`, async () => {
+      const text = blank.repeat(60_000 / blank.length);
+
+      const [tokens = 0] = await countTokens({ encoding: "o200k_base", texts: [text] });
+
+      assert.ok(tokens >= 60_000 / 256 && tokens <= 60_000, `${tokens}`);
+    });
+
+  test("a count that is not ready in time is left to an estimate", async () => {
+    const timers: number[] = [];
+    const cancelled: number[] = [];
+    const late = new TokenCounter({
+      timer(delayMs, work) {
+        timers.push(delayMs);
+        work();
+        return { cancel: () => void cancelled.push(delayMs) };
+      },
+    });
+
+    assert.equal(await late.count("o200k_base", ["hello"]), null);
+    assert.deepEqual([timers, cancelled], [[10_000], [10_000]]);
+    late.close();
+  });
+
   test("who asks a closed counter is told that it does not count", async () => {
-    const closed = new TokenCounter();
+    const closed = new TokenCounter(systemEnv());
     closed.close();
 
     assert.equal(await closed.count("o200k_base", ["hello"]), null);
