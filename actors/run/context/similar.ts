@@ -8,8 +8,8 @@ const saturation = 1.2;
 const lengthWeight = 0.75;
 /** Characters of a message that are read. */
 const charsMax = 4_000;
-/** Characters that are read before others have their turn: about a millisecond. */
-const sliceChars = 32_000;
+/** Characters that are read, and terms that are looked up, before others have their turn: some milliseconds. */
+const slice = 32_000;
 
 const word = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+|[\p{L}\p{N}]+/gu;
 const unspaced = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
@@ -27,30 +27,69 @@ export async function similarities(
   query: string,
   pause: () => Promise<void>,
 ): Promise<number[]> {
-  const asked = [...countWords(query).counts.keys()];
+  const asked = countWords(query).counts;
   const all: Words[] = [];
-  let read = 0;
+  const work = new Work(pause);
   for (const message of messages) {
-    if (!known.has(message)) read += Math.min(charsMax, message.content.length);
+    if (!known.has(message)) work.add(Math.min(charsMax, message.content.length));
     all.push(wordsOf(message));
-    if (read < sliceChars) continue;
-    read = 0;
-    await pause();
+    if (work.isDue) await work.rest();
   }
   const average = all.reduce((sum, { length }) => sum + length, 0) / Math.max(1, all.length) || 1;
-  const weights = asked.map((term) => {
-    const having = all.reduce((count, { counts }) => count + (counts.has(term) ? 1 : 0), 0);
-    return Math.log(1 + (all.length - having + 0.5) / (having + 0.5));
-  });
-  return all.map(({ counts, length }) => {
+  const having = new Map<string, number>();
+  const shared: string[][] = [];
+  for (const { counts } of all) {
+    const terms = sharedTerms(asked, counts);
+    for (const term of terms) having.set(term, (having.get(term) ?? 0) + 1);
+    shared.push(terms);
+    work.add(Math.min(asked.size, counts.size));
+    if (work.isDue) await work.rest();
+  }
+  const scores: number[] = [];
+  for (const [at, { counts, length }] of all.entries()) {
     const norm = saturation * (1 - lengthWeight + (lengthWeight * length) / average);
     let score = 0;
-    for (const [at, term] of asked.entries()) {
+    for (const term of shared[at] as string[]) {
+      const weight = Math.log(1 + (all.length - (having.get(term) ?? 0) + 0.5) / ((having.get(term) ?? 0) + 0.5));
       const count = counts.get(term) ?? 0;
-      score += ((weights[at] ?? 0) * count * (saturation + 1)) / (count + norm);
+      score += (weight * count * (saturation + 1)) / (count + norm);
     }
-    return score;
-  });
+    scores.push(score);
+    work.add((shared[at] as string[]).length);
+    if (work.isDue) await work.rest();
+  }
+  return scores;
+}
+
+/** Characters that are read and terms that are looked up since others had their turn. */
+class Work {
+  readonly #pause: () => Promise<void>;
+  #done = 0;
+
+  constructor(pause: () => Promise<void>) {
+    this.#pause = pause;
+  }
+
+  add(work: number): void {
+    this.#done += work;
+  }
+
+  get isDue(): boolean {
+    return this.#done >= slice;
+  }
+
+  rest(): Promise<void> {
+    this.#done = 0;
+    return this.#pause();
+  }
+}
+
+/** The terms that are in both, looked up in the larger one. */
+function sharedTerms(one: ReadonlyMap<string, number>, other: ReadonlyMap<string, number>): string[] {
+  const [fewer, more] = one.size < other.size ? [one, other] : [other, one];
+  const terms: string[] = [];
+  for (const term of fewer.keys()) if (more.has(term)) terms.push(term);
+  return terms;
 }
 
 function wordsOf(message: ContextMessage): Words {

@@ -95,3 +95,21 @@ test("SESS-025 a long conversation is read a piece at a time, and its words once
   assert.ok(first >= 10, `${first} pauses in 400,000 characters`);
   assert.equal(pauses, first);
 });
+
+test("SESS-025 a long question is compared with many messages in slices, and with no term twice", async () => {
+  const han = (from: number, count: number) =>
+    String.fromCodePoint(...Array.from({ length: count }, (_, at) => 0x4e00 + ((from + at * 7) % 20_000)));
+  const messages = Array.from({ length: 1_000 }, (_, at) => user(han(at * 40, 40)));
+  const question = `${han(0, 3_900)}${han(0, 40)}`;
+  await similarities(messages, "", noPause);
+  let pauses = 0;
+
+  const scores = await similarities(messages, question, async () => void pauses++);
+
+  assert.equal(Math.max(...scores), scores[0]);
+  // Each message has 39 terms, and each of them is looked up twice at most.
+  assert.ok(pauses >= 1 && pauses <= 3, String(pauses));
+  const long = Array.from({ length: 100 }, () => user(han(0, 4_000)));
+  await similarities(long, question, async () => void pauses++);
+  assert.ok(pauses >= 30, String(pauses));
+});
