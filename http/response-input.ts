@@ -17,24 +17,45 @@ export function inputMessages(input: unknown): ClientMessage[] {
  * its calls; what it has been taken from says nothing any more, and keeps the places of the others.
  */
 function inSteps(messages: ClientMessage[]): ClientMessage[] {
-  let step = -1;
+  let step = new Step();
   for (const [at, message] of messages.entries()) {
     if (message === nothing) continue;
-    const from = step;
-    const before = messages[from];
-    step = message.role === "assistant" ? at : -1;
-    if (step < 0 || before === undefined) continue;
-    const tool_calls = [before, message].flatMap((each) => (each.tool_calls as object[] | undefined) ?? []);
-    // Two that only say something stay two.
-    if (tool_calls.length === 0) continue;
-    messages[from] = nothing;
-    messages[at] = { role: "assistant", content: joined(before.content, message.content), tool_calls };
+    if (message.role !== "assistant" || !step.takes(message)) {
+      step.close(messages);
+      step = new Step();
+    }
+    if (message.role === "assistant") step.add(message, at);
   }
+  step.close(messages);
   return messages;
 }
 
-function joined(before: unknown, behind: unknown): unknown {
-  const contents = [before, behind].filter((content) => content !== undefined && content !== null);
+/** Messages of the model that stand in a row. They are joined once, when all are there: some clients send thousands of calls. */
+class Step {
+  readonly #places: number[] = [];
+  readonly #contents: unknown[] = [];
+  readonly #calls: object[] = [];
+
+  /** Two that only say something stay two. */
+  takes({ tool_calls }: ClientMessage): boolean {
+    return this.#places.length === 0 || this.#calls.length > 0 || tool_calls !== undefined;
+  }
+
+  add({ content, tool_calls }: ClientMessage, at: number): void {
+    this.#places.push(at);
+    if (content !== undefined && content !== null) this.#contents.push(content);
+    for (const call of (tool_calls as object[] | undefined) ?? []) this.#calls.push(call);
+  }
+
+  close(messages: ClientMessage[]): void {
+    const last = this.#places.pop();
+    if (last === undefined || this.#places.length === 0) return;
+    for (const at of this.#places) messages[at] = nothing;
+    messages[last] = { role: "assistant", content: joined(this.#contents), tool_calls: this.#calls };
+  }
+}
+
+function joined(contents: readonly unknown[]): unknown {
   if (contents.length < 2) return contents[0] ?? null;
   return contents.flatMap((content) => (typeof content === "string" ? [{ type: "text", text: content }] : content));
 }
