@@ -8,6 +8,9 @@ const programMax = 250;
 /** What may be compiled at all, by a guess beforehand: compiling takes time too. */
 const expansionMax = 2000;
 
+/** Ranges of a class that end beyond ASCII, where case does not count: each is compiled letter by letter, some ten milliseconds. */
+const foldedRangesMax = 2;
+
 /** A question that is asked of every line. */
 export interface TextQuery {
   /** Where the first match in the line begins, -1 when there is none. */
@@ -28,7 +31,8 @@ export function literalQuery(query: string): TextQuery {
  * again. Refuses what does not compile or is too large.
  */
 export async function regexQuery(query: string): Promise<TextQuery> {
-  const regex = expansion(query) <= expansionMax ? await compile(query) : null;
+  const isSmall = expansion(query) <= expansionMax && foldedRanges(query) <= foldedRangesMax;
+  const regex = isSmall ? await compile(query) : null;
   const stepsPerChar = regex?.programSize() ?? Number.POSITIVE_INFINITY;
   if (regex === null || stepsPerChar > programMax)
     throw new ToolRefusal(
@@ -55,6 +59,12 @@ async function compile(query: string): Promise<RE2JS> {
     if (!(error instanceof RE2JSException)) throw error;
     throw new ToolRefusal("invalid_arguments", `invalid regular expression: ${error.message}`);
   }
+}
+
+/** How many ranges of classes have an end that is no sign of ASCII, in an expression that asks for both cases anywhere. */
+export function foldedRanges(query: string): number {
+  if (!/\(\?[A-Za-z]*i/.test(query)) return 0;
+  return query.match(/-(?:\\[^dDsSwWpP]|\P{ASCII})/gu)?.length ?? 0;
 }
 
 /**

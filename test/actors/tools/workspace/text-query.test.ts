@@ -31,6 +31,19 @@ test("the guess at an expression's size is never much too low", () => {
   );
 });
 
+test("ranges that are compiled letter by letter are few", async () => {
+  const range = "[a-\\x{1FFFF}]";
+  for (const query of [
+    `(?i)${range.repeat(3)}`,
+    `(?i:${range})(?si)${range}${range}`,
+    `(?i)[a-\u{1ffff}b-\u{1ffff}c-\u{1ffff}]`,
+    "(?i)[a-\\377b-\\377c-\\377]",
+  ])
+    await assert.rejects(regexQuery(query), /too large/, query);
+  for (const query of [`(?i)${range.repeat(2)}`, range.repeat(5), "(?i)[a-z][0-9]-[a-f]x-\\d", "(?i)\\pL{20}"])
+    assert.ok((await regexQuery(query)).stepsPerChar > 0, query);
+});
+
 test("queries tell where the first match begins", async () => {
   assert.equal(literalQuery("b.").find("ab.b."), 1);
   assert.equal(literalQuery("B").find("ab"), -1);
