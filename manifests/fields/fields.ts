@@ -23,8 +23,8 @@ interface NumberRules {
   readonly exclusiveMinimum?: number;
 }
 
-/** Most entries of a list of references: servers, tools, rules. */
-export const referencesMax = 64;
+/** Most entries of a list or a map that names no bound of its own. */
+const entriesMax = 64;
 
 /** Milliseconds: the greatest timeout of any tool. */
 export const timeoutMsMax = 3_600_000;
@@ -94,32 +94,27 @@ export function nullable<S extends TSchema>(schema: S): TUnsafe<Static<S> | null
   });
 }
 
-interface ListRules {
+interface ListRules<V = unknown> {
   readonly minItems?: number;
   readonly maxItems?: number;
+  readonly default?: readonly V[];
 }
 
 /** A list that is empty unless written; with `minItems` it must be written. */
-export function list<S extends TSchema>(description: string, items: S, rules: ListRules = {}) {
-  return Type.Array(items, { description, ...(rules.minItems === undefined ? { default: [] } : {}), ...rules });
-}
-
-/** A list of things that the manifest refers to. */
-export function references<S extends TSchema>(description: string, items: S, rules: ListRules = {}) {
-  return list(description, items, { maxItems: referencesMax, ...rules });
+export function list<S extends TSchema>(description: string, items: S, rules: ListRules<Static<S>> = {}) {
+  const { default: byDefault = [], ...bounds } = rules;
+  const filled = rules.minItems === undefined ? { default: [...byDefault] } : {};
+  return Type.Array(items, { description, ...filled, maxItems: entriesMax, ...bounds });
 }
 
 /** A list of non-empty texts. */
-export function texts(description: string, rules: ListRules = {}) {
+export function texts(description: string, rules: ListRules<string> = {}) {
   return list(description, Type.String({ minLength: 1 }), rules);
 }
 
 /** Names of tools, or globs over them with `*` and `?`. */
-export function toolGlobs(description: string, rules: ListRules = {}) {
-  return list(`${description} Names or globs with * and ?.`, Type.String({ minLength: 1, maxLength: 256 }), {
-    maxItems: referencesMax,
-    ...rules,
-  });
+export function toolGlobs(description: string, rules: ListRules<string> = {}) {
+  return list(`${description} Names or globs with * and ?.`, Type.String({ minLength: 1, maxLength: 256 }), rules);
 }
 
 /** An object that takes no other keys and must be written. */
@@ -133,12 +128,12 @@ export function section<P extends TProperties>(description: string, properties: 
 }
 
 /** A map with free keys and values of one kind, empty unless written. */
-export function mapOf<S extends TSchema>(description: string, values: S, maxProperties?: number) {
+export function mapOf<S extends TSchema>(description: string, values: S, maxProperties = entriesMax) {
   return Type.Unsafe<Record<string, Static<S>>>({
     type: "object",
     description,
     additionalProperties: values,
-    ...(maxProperties === undefined ? {} : { maxProperties }),
+    maxProperties,
     default: {},
   });
 }

@@ -1,11 +1,11 @@
-import { closed, flag, nullable, number, optionalText, references, text, texts, toolGlobs } from "../fields/fields.ts";
+import { closed, flag, list, nullable, number, optionalText, text, texts, toolGlobs } from "../fields/fields.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchGlob } from "../glob.ts";
 import type { ToolSpec } from "../registries.ts";
 
 const fields = {
-  approvals: references(
+  approvals: list(
     "Tool calls that wait for a person; a name goes before a glob, a later rule before an earlier one.",
     closed("One rule.", {
       id: text("Its id.", { maxLength: 128 }),

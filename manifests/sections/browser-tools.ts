@@ -1,4 +1,4 @@
-import { choice, closed, fatal, optionalText, references, text, toolName, unbuilt } from "../fields/fields.ts";
+import { choice, closed, fatal, list, optionalText, text, toolName, unbuilt } from "../fields/fields.ts";
 import { timeoutMs, toldToTheModel } from "../fields/remote.ts";
 import { type Rule, unique, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
@@ -7,7 +7,7 @@ import { notInMulti, type PatternSpec } from "./pattern.ts";
 
 const fields = {
   browser_tools: unbuilt(
-    references(
+    list(
       "Tools that open a page in a browser.",
       closed("One tool.", {
         name: toolName("Name of the tool."),

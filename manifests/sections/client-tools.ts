@@ -1,6 +1,6 @@
 import { Type } from "../../bus/type.ts";
 import { argumentsSchemaFault } from "../fields/arguments-schema.ts";
-import { closed, fatal, nullable, optionalText, references, toolName } from "../fields/fields.ts";
+import { closed, fatal, list, nullable, optionalText, toolName } from "../fields/fields.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
 import type { ToolSpec } from "../registries.ts";
@@ -8,7 +8,7 @@ import { exitPlanModeName } from "./permissions.ts";
 import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
-  client_tools: references(
+  client_tools: list(
     "Tools that the client carries out: POST /chat/stream asks it by tool_request, and it answers by POST /chat/tool_result.",
     closed("One tool.", {
       name: toolName("Its name."),

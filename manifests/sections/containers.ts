@@ -1,4 +1,4 @@
-import { closed, fatal, nullable, references, text, toolName, unbuilt } from "../fields/fields.ts";
+import { closed, fatal, list, nullable, text, toolName, unbuilt } from "../fields/fields.ts";
 import { argsSchema, credential, timeoutMs, toldToTheModel, urlText } from "../fields/remote.ts";
 import { type Rule, unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
@@ -7,7 +7,7 @@ import { notInMulti, type PatternSpec } from "./pattern.ts";
 
 const fields = {
   containers: unbuilt(
-    references(
+    list(
       "Container images that are run as tools.",
       closed("One image.", {
         name: toolName("What it is called."),

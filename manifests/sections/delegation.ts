@@ -1,4 +1,4 @@
-import { closed, flag, integer, nullable, optionalText, references, text } from "../fields/fields.ts";
+import { closed, flag, integer, list, nullable, optionalText, text } from "../fields/fields.ts";
 import { each, type Rule, uniqueIn } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import type { ToolSpec } from "../registries.ts";
@@ -7,7 +7,7 @@ import type { PatternSpec } from "./pattern.ts";
 const fields = {
   delegation: nullable(
     closed("Manifests that the agent may hand tasks to.", {
-      agents: references(
+      agents: list(
         "Who may be asked.",
         closed("One of them.", {
           name: text("Name of a manifest.", { maxLength: 128 }),

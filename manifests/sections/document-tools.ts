@@ -1,4 +1,4 @@
-import { closed, fatal, integer, nullable, references, toolName, unbuilt } from "../fields/fields.ts";
+import { closed, fatal, integer, list, nullable, toolName, unbuilt } from "../fields/fields.ts";
 import { toldToTheModel } from "../fields/remote.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection } from "../fields/section.ts";
@@ -6,7 +6,7 @@ import { defineSection } from "../fields/section.ts";
 export const documentTools = defineSection({
   fields: {
     document_tools: unbuilt(
-      references(
+      list(
         "Tools that search the tenant's documents.",
         closed("One tool.", {
           name: toolName("Name of the tool."),

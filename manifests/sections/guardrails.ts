@@ -1,4 +1,3 @@
-import { Type } from "../../bus/type.ts";
 import {
   choice,
   closed,
@@ -21,10 +20,7 @@ const fields = {
     section("Looks for what must not pass.", {
       providers: list("Detectors.", choice("A detector.", ["pii"])),
       block_on_match: flag("True blocks, false masks what was found."),
-      targets: Type.Unsafe<("input" | "output" | "final_response")[]>({
-        type: "array",
-        description: "Where to look.",
-        items: choice("A place.", ["input", "output", "final_response"]),
+      targets: list("Where to look.", choice("A place.", ["input", "output", "final_response"]), {
         default: ["input", "output"],
       }),
       judges: list(

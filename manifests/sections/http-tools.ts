@@ -4,9 +4,9 @@ import {
   fatal,
   flag,
   integer,
+  list,
   nullable,
   optionalText,
-  references,
   toolName,
   unbuilt,
 } from "../fields/fields.ts";
@@ -17,7 +17,7 @@ import { type NetworkSpec, urlRules } from "./network.ts";
 
 const fields = {
   http_tools: unbuilt(
-    references(
+    list(
       "Tools that fetch from the web.",
       closed("One tool.", {
         name: toolName("Name of the tool."),

@@ -1,4 +1,4 @@
-import { choice, closed, fatal, flag, references, toolName, unbuilt } from "../fields/fields.ts";
+import { choice, closed, fatal, flag, list, toolName, unbuilt } from "../fields/fields.ts";
 import { toldToTheModel } from "../fields/remote.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection } from "../fields/section.ts";
@@ -6,7 +6,7 @@ import { defineSection } from "../fields/section.ts";
 export const imageTools = defineSection({
   fields: {
     image_tools: unbuilt(
-      references(
+      list(
         "Tools that work on images.",
         closed("One tool.", {
           name: toolName("Name of the tool."),

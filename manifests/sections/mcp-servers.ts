@@ -3,9 +3,9 @@ import {
   choice,
   closed,
   flag,
+  list,
   mapOf,
   nullable,
-  references,
   text,
   texts,
   toolGlobs,
@@ -19,7 +19,7 @@ import { type NetworkSpec, urlRules } from "./network.ts";
 
 const fields = {
   mcp_servers: unbuilt(
-    references(
+    list(
       "MCP servers whose tools the agent gets as <name>__<tool>.",
       closed("One server.", {
         name: toolName("First part of its tools' names."),

@@ -42,10 +42,7 @@ const fields = {
     confidence_escalation: section("Asks a stronger model when the reply is not sure of itself.", {
       enabled: flag("Switches it on."),
       escalate_to: optionalText(modelIdHelp, { maxLength: 256 }),
-      low_confidence_markers: Type.Array(Type.String({ minLength: 1 }), {
-        description: "Phrases that make a reply doubtful.",
-        default: [...hedges],
-      }),
+      low_confidence_markers: texts("Phrases that make a reply doubtful.", { default: hedges }),
       min_response_chars: integer("A shorter reply is doubtful.", { minimum: 0, default: 40 }),
       decider: flag("Lets the decider judge instead."),
     }),

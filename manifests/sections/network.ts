@@ -1,5 +1,4 @@
-import { Type } from "../../bus/type.ts";
-import { references, referencesMax, section, text, unbuilt } from "../fields/fields.ts";
+import { list, nullable, section, text, unbuilt } from "../fields/fields.ts";
 import { each, type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { admitsHost, isHostEntry } from "../hosts.ts";
@@ -7,14 +6,13 @@ import { admitsHost, isHostEntry } from "../hosts.ts";
 const fields = {
   network: unbuilt(
     section("Which hosts the agent's tools may reach.", {
-      allow_hosts: Type.Unsafe<string[] | null>({
-        type: ["array", "null"],
-        description: "Hosts, *.host or IP addresses; null is unrestricted, an empty list allows nothing.",
-        items: text("A host, *.host or an IP address.", { maxLength: 255 }),
-        maxItems: referencesMax,
-        default: null,
-      }),
-      credentials: references("Ids of the operator's egress credentials.", text("An id.", { maxLength: 128 })),
+      allow_hosts: nullable(
+        list(
+          "Hosts, *.host or IP addresses; null is unrestricted, an empty list allows nothing.",
+          text("A host, *.host or an IP address.", { maxLength: 255 }),
+        ),
+      ),
+      credentials: list("Ids of the operator's egress credentials.", text("An id.", { maxLength: 128 })),
     }),
   ),
 };

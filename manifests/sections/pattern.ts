@@ -1,4 +1,4 @@
-import { integer, optionalText, references, text } from "../fields/fields.ts";
+import { integer, list, optionalText, text } from "../fields/fields.ts";
 import { each, type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
@@ -13,7 +13,7 @@ export const specifiedPatterns: readonly string[] = [...singlePatterns, ...multi
 const fields = {
   /** Which names there are is known where manifests are compiled: plugins bring some. */
   pattern: text("How the agent works.", { default: "react", maxLength: 64, examples: specifiedPatterns }),
-  sub_agents: references(
+  sub_agents: list(
     "Manifests that router, parallel and groupchat are made of.",
     text("Name of a manifest.", { maxLength: 128 }),
   ),

@@ -1,4 +1,4 @@
-import { closed, references, toolName, unbuilt } from "../fields/fields.ts";
+import { closed, list, toolName, unbuilt } from "../fields/fields.ts";
 import { credential, timeoutMs, urlText } from "../fields/remote.ts";
 import { type Rule, unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
@@ -7,7 +7,7 @@ import { notInMulti, type PatternSpec } from "./pattern.ts";
 
 const fields = {
   peers: unbuilt(
-    references(
+    list(
       "Agents elsewhere, each the tool peer__<name>.",
       closed("One agent.", {
         name: toolName("Last part of the tool's name."),

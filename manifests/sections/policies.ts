@@ -1,11 +1,11 @@
-import { closed, optionalText, references, text, texts, toolGlobs } from "../fields/fields.ts";
+import { closed, list, optionalText, text, texts, toolGlobs } from "../fields/fields.ts";
 import { blank, each, isBlank, type Rule, unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchAnyGlob, matchGlob } from "../glob.ts";
 import type { ToolSpec } from "../registries.ts";
 
 const fields = {
-  policies: references(
+  policies: list(
     "Scopes that callers need for tools.",
     closed("One policy.", {
       id: text("Its id.", { maxLength: 128 }),

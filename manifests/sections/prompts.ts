@@ -13,6 +13,7 @@ const fields = {
       description: optionalText("Shown in menus.", { maxLength: 200 }),
       argument_hint: optionalText("Shown behind the name.", { maxLength: 80 }),
     }),
+    { maxItems: 256 },
   ),
 };
 

@@ -1,6 +1,6 @@
 import { ownKeys } from "../../storage/tables/key-value.ts";
 import { argumentsSchemaFault } from "../fields/arguments-schema.ts";
-import { closed, fatal, integer, nullable, references, text, timeoutMsMax, toolName } from "../fields/fields.ts";
+import { closed, fatal, integer, list, nullable, text, timeoutMsMax, toolName } from "../fields/fields.ts";
 import { argsSchema, toldToTheModel } from "../fields/remote.ts";
 import { type Rule, unique } from "../fields/rules.ts";
 import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
@@ -10,7 +10,7 @@ import { exitPlanModeName } from "./permissions.ts";
 import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
-  queues: references(
+  queues: list(
     "Work that consumers outside take from a list of Redis; POST /internal/sessions/{session_id}/events says what came of it.",
     closed("One queue.", {
       name: toolName("What it is called."),

@@ -1,4 +1,4 @@
-import { closed, fatal, nullable, optionalText, references, text, toolName, unbuilt } from "../fields/fields.ts";
+import { closed, fatal, list, nullable, optionalText, text, toolName, unbuilt } from "../fields/fields.ts";
 import { argsSchema, timeoutMs, toldToTheModel } from "../fields/remote.ts";
 import { type Rule, unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
@@ -6,7 +6,7 @@ import { notInMulti, type PatternSpec } from "./pattern.ts";
 
 const fields = {
   sandboxes: unbuilt(
-    references(
+    list(
       "Sandboxes of the operator that run code.",
       closed("One sandbox.", {
         name: toolName("What it is called."),

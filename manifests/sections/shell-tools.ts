@@ -1,15 +1,5 @@
 import { Type } from "../../bus/type.ts";
-import {
-  closed,
-  fatal,
-  flag,
-  references,
-  referencesMax,
-  texts,
-  timeoutMsMax,
-  toolName,
-  unbuilt,
-} from "../fields/fields.ts";
+import { closed, fatal, flag, list, texts, timeoutMsMax, toolName, unbuilt } from "../fields/fields.ts";
 import { toldToTheModel } from "../fields/remote.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection } from "../fields/section.ts";
@@ -17,13 +7,12 @@ import { defineSection } from "../fields/section.ts";
 export const shellTools = defineSection({
   fields: {
     shell_tools: unbuilt(
-      references(
+      list(
         "Commands that the agent may start.",
         closed("One tool.", {
           name: toolName("Name of the tool."),
           commands: texts("How an allowed command begins, matched token by token; no shell reads it.", {
             minItems: 1,
-            maxItems: referencesMax,
           }),
           description: toldToTheModel(),
           timeout_ms: Type.Unsafe<number | null>({

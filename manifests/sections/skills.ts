@@ -1,5 +1,5 @@
 import { Type } from "../../bus/type.ts";
-import { choice, closed, flag, integer, optionalText, references, section, text, unbuilt } from "../fields/fields.ts";
+import { choice, closed, flag, integer, list, optionalText, section, text, unbuilt } from "../fields/fields.ts";
 import { type Rule, unique, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { type ApprovalsSpec, gatesEveryCall } from "./approvals.ts";
@@ -8,7 +8,7 @@ import { loopOnly, type PatternSpec } from "./pattern.ts";
 
 const fields = {
   skills: unbuilt(
-    references(
+    list(
       "Skills that the agent may read.",
       closed("One skill.", {
         name: text("Its name.", {

@@ -1,5 +1,5 @@
 import { Type } from "../../bus/type.ts";
-import { choice, mapOf, referencesMax } from "../fields/fields.ts";
+import { choice, mapOf } from "../fields/fields.ts";
 import type { Rule } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchGlob } from "../glob.ts";
@@ -22,7 +22,6 @@ const fields = {
       },
       additionalProperties: false,
     }),
-    referencesMax,
   ),
 };
 

@@ -1,5 +1,5 @@
 import { Type } from "../../bus/type.ts";
-import { mapOf, referencesMax } from "../fields/fields.ts";
+import { mapOf } from "../fields/fields.ts";
 import { blank, isBlank, type Rule } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchGlob } from "../glob.ts";
@@ -14,7 +14,6 @@ const fields = {
       pattern: "^[^\\r\\n]+$",
       patternHelp: "must be one line",
     }),
-    referencesMax,
   ),
 };
 

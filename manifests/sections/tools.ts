@@ -8,7 +8,9 @@ import type { PatternSpec } from "./pattern.ts";
 import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
-  tools: list("Built-in tools that the model may call.", text("Name of a tool.", { maxLength: 128 })),
+  tools: list("Built-in tools that the model may call.", text("Name of a tool.", { maxLength: 128 }), {
+    maxItems: 256,
+  }),
 };
 
 type Spec = SpecOf<typeof fields>;

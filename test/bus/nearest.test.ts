@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import fc from "fast-check";
 import { meant, nearest } from "../../bus/nearest.ts";
 
 const known = ["calculator", "web_fetch", "todo_write", "read", "reads"];
@@ -48,6 +49,32 @@ test("what is there is told where nothing is near and it can be read", () => {
   assert.equal(meant("zebra", names), "");
   assert.equal(meant("zebra", []), "");
 });
+
+test("a name is near another as far as their distance says, letter by letter", () => {
+  const letters = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 7 });
+  fc.assert(
+    fc.property(letters, letters, (name, other) => {
+      const least = Math.min(2, Math.floor(name.length / 3));
+      const isBeginning = name.length >= 5 && other.startsWith(name);
+
+      assert.equal(nearest(name, [other]) !== null, distance(name, other) <= least || isBeginning);
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+/** The optimal string alignment distance, as it is defined. */
+function distance(a: string, b: string): number {
+  if (a === "" || b === "") return a.length + b.length;
+  const [restA, restB] = [a.slice(1), b.slice(1)];
+  const isSwapped = a.length > 1 && b.length > 1 && a[0] === b[1] && a[1] === b[0];
+  return Math.min(
+    distance(restA, b) + 1,
+    distance(a, restB) + 1,
+    distance(restA, restB) + (a[0] === b[0] ? 0 : 1),
+    isSwapped ? distance(a.slice(2), b.slice(2)) + 1 : Infinity,
+  );
+}
 
 test("hostile lengths cost nothing", () => {
   const long = "a".repeat(1e6);

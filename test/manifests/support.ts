@@ -94,6 +94,8 @@ export interface SchemaNode {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, SchemaNode>>;
   readonly required?: readonly string[];
+  readonly maxItems?: number;
+  readonly maxProperties?: number;
   readonly items?: SchemaNode;
   readonly additionalProperties?: SchemaNode | boolean;
   readonly enum?: readonly unknown[];

@@ -105,10 +105,25 @@ test("a list, a map and an object are looked at until they have as many problems
   const many = Array.from({ length: 100_000 }, () => 5);
   const entries = Object.fromEntries(many.map((value, at) => [`key_${at}`, value]));
 
-  assert.equal(linesOf(manifestSchema, agent({ tools: many })).length, problemsMax);
   // One more for its length.
+  assert.equal(linesOf(manifestSchema, agent({ tools: many })).length, 1 + problemsMax);
   assert.equal(linesOf(manifestSchema, agent({ tool_guidance: entries })).length, 1 + problemsMax);
   assert.equal(linesOf(manifestSchema, agent(entries)).length, problemsMax);
+});
+
+test("every list and every map of a manifest has a bound", () => {
+  const all = [...nodesOf(nodeOf(manifestSchema))];
+
+  const unbound = all.filter(
+    ({ node: { items, maxItems, additionalProperties, maxProperties } }) =>
+      (items !== undefined && maxItems === undefined) ||
+      (typeof additionalProperties === "object" && maxProperties === undefined),
+  );
+
+  assert.deepEqual(
+    unbound.map(({ path }) => path.join(".")),
+    [],
+  );
 });
 
 test("a field that takes one word is told it, and a list that must not be empty to have one entry", () => {
