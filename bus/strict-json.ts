@@ -39,11 +39,16 @@ export class JsonFault extends Error {
 export interface JsonRules {
   readonly refusedKeys?: ReadonlySet<string>;
   readonly membersMax?: number;
+  /**
+   * Takes every text that RFC 8259 allows and that is within bounds: repeated keys, where the last value stays, `__proto__`, numbers out
+   * of range, NUL and halves of surrogate pairs. For JSON whose text is passed on, and whose value is only looked into.
+   */
+  readonly lenient?: boolean;
 }
 
 /** The value of a JSON text. Throws JsonFault. */
 export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
-  const { refusedKeys = noKeys, membersMax = membersMaxDefault } = rules;
+  const { refusedKeys = noKeys, membersMax = membersMaxDefault, lenient = false } = rules;
   const bounds = { refusedKeys, depthMax, membersMax, objectMembersMax, valuesMax };
   const members = membersIfPlain(text, bounds);
   try {
@@ -54,7 +59,7 @@ export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
   } catch {
     // What is wrong first, the close look says.
   }
-  checkStructure(text, bounds);
+  checkStructure(text, bounds, lenient);
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -74,11 +79,11 @@ function whyNot({ message }: SyntaxError): string {
  * Throws for depth, amount, keys that are there twice or lead to prototypes, numbers that would not be exact or finite, NUL and
  * lone surrogates. Only texts that JSON.parse takes are judged rightly; others it may pass on to it.
  */
-function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds): void {
-  if (!text.isWellFormed()) throw new JsonFault("has half of a surrogate pair in a text");
+function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds, lenient: boolean): void {
+  if (!lenient && !text.isWellFormed()) throw new JsonFault("has half of a surrogate pair in a text");
   // The keys of each object that is open, null for a list.
-  const open: (Set<string> | null)[] = [];
-  let keys: Set<string> | null = null;
+  const open: (Keys | null)[] = [];
+  let keys: Keys | null = null;
   let keyExpected = false;
   let members = 0;
   let values = 0;
@@ -87,10 +92,12 @@ function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds): 
     if (character === quote) {
       const end = stringEnd(text, at);
       const content = text.slice(at + 1, end - 1);
-      const value = content.includes("\\") ? unescaped(text.slice(at, end)) : content;
+      const value = content.includes("\\") ? unescaped(text.slice(at, end), lenient) : content;
       if (keyExpected && keys !== null) {
         if (++members > membersMax) throw new JsonFault(`has more than ${membersMax} members`);
-        addKey(keys, value, refusedKeys);
+        if (++keys.count > objectMembersMax)
+          throw new JsonFault(`has an object of more than ${objectMembersMax} members`);
+        if (!lenient) addKey(keys.names, value, refusedKeys);
         keyExpected = false;
       } else values++;
       at = end - 1;
@@ -98,7 +105,7 @@ function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds): 
     else if (character === openObject || character === openList) {
       if (open.length === depthMax) throw new JsonFault(`is nested deeper than ${depthMax}`);
       values++;
-      keys = character === openObject ? new Set() : null;
+      keys = character === openObject ? { names: new Set(), count: 0 } : null;
       keyExpected = keys !== null;
       open.push(keys);
     } else if (character === closeObject || character === closeList) {
@@ -107,10 +114,16 @@ function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds): 
       keyExpected = false;
     } else if (character === minus || isDigit(character)) {
       values++;
-      at = checkNumber(text, at) - 1;
+      at = checkNumber(text, at, lenient) - 1;
     } else if (isFirstLetter(character)) values++;
     if (values > valuesMax) throw new JsonFault(`has more than ${valuesMax} values`);
   }
+}
+
+/** The keys of an object so far. */
+interface Keys {
+  readonly names: Set<string>;
+  count: number;
 }
 
 /** Where the string that begins at `start` is over. */
@@ -124,7 +137,7 @@ function stringEnd(text: string, start: number): number {
 }
 
 /** The text of a string with escapes. One without is what it says, and a NUL in it is not JSON. */
-function unescaped(literal: string): string {
+function unescaped(literal: string, lenient: boolean): string {
   let value: unknown;
   try {
     value = JSON.parse(literal);
@@ -132,6 +145,7 @@ function unescaped(literal: string): string {
     throw new JsonFault("does not parse");
   }
   if (typeof value !== "string") throw new JsonFault("does not parse");
+  if (lenient) return value;
   if (value.includes("\0")) throw new JsonFault("has a NUL character in a text");
   if (!value.isWellFormed()) throw new JsonFault("has half of a surrogate pair in a text");
   return value;
@@ -142,19 +156,19 @@ const noKeys: ReadonlySet<string> = new Set();
 function addKey(keys: Set<string>, key: string, refused: ReadonlySet<string>): void {
   if (key === "__proto__" || refused.has(key)) throw new JsonFault(`has the key ${key}, which is never taken`);
   if (keys.has(key)) throw new JsonFault(`has the key ${JSON.stringify(key.slice(0, 100))} twice in one object`);
-  if (keys.size === objectMembersMax) throw new JsonFault(`has an object of more than ${objectMembersMax} members`);
   keys.add(key);
 }
 
 const numberPattern = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y;
 
 /** Where the number that begins at `start` is over. */
-function checkNumber(text: string, start: number): number {
+function checkNumber(text: string, start: number, lenient: boolean): number {
   numberPattern.lastIndex = start;
   const match = numberPattern.exec(text);
   if (match === null) throw new JsonFault("does not parse");
   const value = Number(match[0]);
   const isWhole = match[1] === undefined && match[2] === undefined;
+  if (lenient) return numberPattern.lastIndex;
   if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value)))
     throw new JsonFault(`has the number ${match[0].slice(0, 40)}, which is out of range`);
   return numberPattern.lastIndex;

@@ -172,10 +172,9 @@ async function countMinute({ id, tenant_id, rate_limit }: Trigger, { store, env 
 }
 
 function deliveryOf({ name, payload }: TriggerEvent, { delivery }: SignedDelivery): TriggerDelivery {
-  const text = JSON.stringify(payload);
-  const is_cut = text.length > payloadCharsMax;
+  const is_cut = payload.length > payloadCharsMax;
   const event = name.slice(0, eventCharsMax).toWellFormed();
-  return { event, delivery, payload: is_cut ? text.slice(0, payloadCharsMax).toWellFormed() : text, is_cut };
+  return { event, delivery, payload: is_cut ? payload.slice(0, payloadCharsMax).toWellFormed() : payload, is_cut };
 }
 
 /** What a turn is refused with, in the words of deliveries. */

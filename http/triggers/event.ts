@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { soundJson, soundText } from "../../actors/models/sound-text.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { JsonFault, parseStrictJson } from "../../bus/strict-json.ts";
 import type { Trigger } from "../../governance/settings/triggers.ts";
@@ -10,15 +11,20 @@ export interface TriggerEvent {
   readonly name: string;
   /** What exactly was done, as GitHub says it beside the name. */
   readonly action: string | null;
-  readonly payload: unknown;
+  /** The JSON of the body as the sender wrote it, without blanks between its tokens, NUL and halves of surrogate pairs. */
+  readonly payload: string;
 }
 
-/** Reads a signed body. Refuses with invalid_payload what is not UTF-8 JSON (decision 74). */
+/**
+ * Reads a signed body. Takes whatever RFC 8259 allows, within the bounds of decision 74: the sender's library chose the numbers and
+ * keys. Refuses with invalid_payload what is not UTF-8 JSON.
+ */
 export function readEvent(body: Buffer, { event }: SignedDelivery): TriggerEvent {
   if (!isUtf8(body)) throw new SvcError("invalid_payload", { detail: "the body is not UTF-8" });
-  let payload: unknown;
+  const text = body.toString("utf8");
+  let value: unknown;
   try {
-    payload = parseStrictJson(body.toString("utf8"));
+    value = parseStrictJson(text, { lenient: true });
   } catch (error) {
     // What GitHub sends unless JSON is chosen there.
     if (error instanceof JsonFault && event !== null && body.toString("latin1", 0, 8) === "payload=")
@@ -29,12 +35,17 @@ export function readEvent(body: Buffer, { event }: SignedDelivery): TriggerEvent
       throw new SvcError("invalid_payload", { detail: `the JSON of the body ${error.message}` });
     throw error;
   }
-  const { type, action } = (typeof payload === "object" && payload !== null ? payload : {}) as Record<string, unknown>;
+  const { type, action } = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   return {
-    name: event ?? (typeof type === "string" ? type : ""),
+    name: event ?? (typeof type === "string" ? soundText(type) : ""),
     action: event !== null && typeof action === "string" ? action : null,
-    payload,
+    payload: soundJson(compact(text)),
   };
+}
+
+/** The JSON text without blanks between its tokens. */
+function compact(json: string): string {
+  return json.replaceAll(/("[^"\\]*(?:\\.[^"\\]*)*")|\s+/gs, (_, literal: string | undefined) => literal ?? "");
 }
 
 /** Whether a trigger runs for an event: for those that it lists, or for every one but a ping. */

@@ -117,13 +117,42 @@ describe("events", () => {
   const trigger = { id: "t1", prompt: "{trigger} {event} {delivery} {other}", events: [] } as unknown as Trigger;
 
   test("TRIG-010 a signed body that is not UTF-8 JSON is invalid_payload", () => {
-    for (const text of ["not json", "", '{"a":1,"a":2}', Buffer.from([0x22, 0xff, 0x22])])
+    for (const text of [
+      "not json",
+      "",
+      '{"a":1,}',
+      "[NaN]",
+      "[".repeat(65) + "]".repeat(65),
+      Buffer.from([0x22, 0xff, 0x22]),
+    ])
       assert.throws(() => readEvent(Buffer.from(text), signed), { code: "invalid_payload" });
     for (const text of ["1", "null", "[]", '"x"']) assert.equal(readEvent(Buffer.from(text), signed).name, "");
   });
 
+  const taken: [string, string, string][] = [
+    ["a large integer", '{"id": 12345678901234567890}', '{"id":12345678901234567890}'],
+    ["a number beyond the range of doubles", "[1e400, -0.0]", "[1e400,-0.0]"],
+    ["a repeated key", '{"a": 1, "a": 2}', '{"a":1,"a":2}'],
+    ["prototype keys", '{"__proto__": {"x": 1}, "constructor": 1}', '{"__proto__":{"x":1},"constructor":1}'],
+    ["NUL as an escape", '"a\\u0000b"', '"a\ufffdb"'],
+    ["half a surrogate pair as an escape", '"\\ud83d!"', '"\ufffd!"'],
+    ["a whole pair as escapes", '"\\ud83d\\ude00"', '"\u{1f600}"'],
+    ["blanks within a text", '{ "a" : "b \\" c" }', '{"a":"b \\" c"}'],
+  ];
+  for (const [name, body, payload] of taken) {
+    test(`TRIG-010 a body with ${name} is passed on as it was written`, () => {
+      assert.equal(readEvent(Buffer.from(body), signed).payload, payload);
+    });
+  }
+
+  test("TRIG-010 the bounds of a body hold for repeated keys too", () => {
+    const repeated = `{${Array(1_001).fill('"a":1').join(",")}}`;
+
+    assert.throws(() => readEvent(Buffer.from(repeated), signed), { code: "invalid_payload" });
+  });
+
   test("TRIG-006 an event is run when it is listed, by itself or with its action; a ping never is by itself", () => {
-    const at = (name: string, action: string | null = null) => ({ name, action, payload: null });
+    const at = (name: string, action: string | null = null) => ({ name, action, payload: "null" });
     assert.ok(isRun({ events: [] }, at("push")));
     assert.ok(!isRun({ events: [] }, at("ping")));
     assert.ok(isRun({ events: ["ping"] }, at("ping")));
