@@ -3,6 +3,7 @@ import type { ResponseControl, ResponseHandler } from "../../governance/egress/c
 import type { Egress } from "../../governance/egress/egress.ts";
 import { egressFailure } from "../../governance/egress/failure.ts";
 import type { ResponseHead } from "../../governance/egress/response-head.ts";
+import { retryAfterMs } from "../../governance/egress/retry-after.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 
 /** What one attempt sends, and where. */
@@ -14,8 +15,12 @@ export interface Sending {
   readonly timeoutMs: number;
 }
 
-/** Null when it was taken, else why not, without a word of the endpoint's. */
-export type AttemptFailure = string | null;
+/** Why an attempt failed, without a word of the endpoint's own. */
+export interface AttemptFailure {
+  readonly reason: string;
+  /** How long the endpoint asks to wait; null when it does not say. */
+  readonly retryAfterMs: number | null;
+}
 
 /** What is read of an answer, so that its connection ends in order; the rest is not waited for. */
 const answerBytesMax = 16 * 1024;
@@ -26,11 +31,12 @@ const answerBytesMax = 16 * 1024;
  * open would be closed by the other side just when it is needed.
  */
 export class Attempt implements ResponseHandler {
-  /** Resolves as soon as the outcome is known. Never rejects. */
-  readonly outcome: Promise<AttemptFailure>;
+  /** Resolves with null for a delivery, and with the failure else, as soon as that is known. Never rejects. */
+  readonly outcome: Promise<AttemptFailure | null>;
   /** Resolves when nothing of it is under way any more. */
   readonly over: Promise<void>;
-  #decide!: (failure: AttemptFailure) => void;
+  #decide!: (failure: AttemptFailure | null) => void;
+  readonly #env: Env;
   #end!: () => void;
   readonly #timer: Timer;
   #controller: ResponseControl | null = null;
@@ -38,6 +44,7 @@ export class Attempt implements ResponseHandler {
   #bytes = 0;
 
   constructor(env: Env, egress: Pick<Egress, "dispatch">, { url, headers, body, timeoutMs }: Sending) {
+    this.#env = env;
     this.outcome = new Promise((resolve) => {
       this.#decide = resolve;
     });
@@ -60,8 +67,10 @@ export class Attempt implements ResponseHandler {
     if (this.#ended) controller.abort();
   }
 
-  onResponseStart({ status }: ResponseHead): void {
-    this.#decide(status < 300 ? null : `status ${status}`);
+  onResponseStart(head: ResponseHead): void {
+    const { status } = head;
+    if (status < 300) this.#decide(null);
+    else this.#decide({ reason: `status ${status}`, retryAfterMs: retryAfterMs(head, this.#env.now()) });
   }
 
   onResponseData(chunk: Buffer): void {
@@ -74,14 +83,14 @@ export class Attempt implements ResponseHandler {
   }
 
   onResponseError(error: Error): void {
-    this.#decide(egressFailure(error));
+    this.#decide(failed(egressFailure(error)));
     this.#finish();
   }
 
   /** Ends it; `failure` counts if nothing was decided yet. */
-  #stop(failure: AttemptFailure): void {
+  #stop(reason: string | null): void {
     if (this.#ended) return;
-    this.#decide(failure);
+    this.#decide(reason === null ? null : failed(reason));
     this.#finish();
     this.#controller?.abort();
   }
@@ -91,4 +100,9 @@ export class Attempt implements ResponseHandler {
     this.#timer.cancel();
     this.#end();
   }
+}
+
+/** A failure of which the endpoint has said nothing. */
+export function failed(reason: string): AttemptFailure {
+  return { reason, retryAfterMs: null };
 }

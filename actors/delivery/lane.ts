@@ -2,7 +2,7 @@ import type { Env, Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { openEndpoint, signingKey, type WebhookEndpoint } from "../../governance/settings/webhook-endpoints.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { backOffMs } from "../../storage/tables/back-off.ts";
+import { backOffMs, longestBackOffMs } from "../../storage/tables/back-off.ts";
 import {
   claimDeliveries,
   type DeliveryRow,
@@ -11,7 +11,7 @@ import {
   nextDueMs,
   putOffDeliveryOp,
 } from "../../storage/tables/deliveries.ts";
-import { Attempt, type AttemptFailure } from "./attempt.ts";
+import { Attempt, type AttemptFailure, failed } from "./attempt.ts";
 import type { DeliveryDeps } from "./deps.ts";
 import { signatureOf } from "./signature.ts";
 
@@ -23,6 +23,15 @@ export const aheadMs = 90_000;
 const claimMarginMs = 30_000;
 /** After the store has refused. */
 const storePauseMs = 5_000;
+
+const noSecret = "no usable secret";
+/** What an operator can do about a failure that no later attempt mends. */
+const cures: Readonly<Record<string, string>> = {
+  "status 410": "The endpoint says that it is gone for good: correct its url in SVC_WEBHOOK_ENDPOINTS, or remove it.",
+  blocked: "The url leads to a private or reserved address: correct it, or set private: true in SVC_WEBHOOK_ENDPOINTS.",
+  [noSecret]:
+    "A secret of the endpoint is missing or too short: set the SVC_SECRET_ variable, or the file in SVC_SECRETS_DIR, that it names.",
+};
 
 /** Where a lane runs. */
 export interface LaneContext {
@@ -137,12 +146,12 @@ export class DeliveryLane {
   async #attempt(
     { id, body }: DeliveryRow,
     endpoint: WebhookEndpoint,
-  ): Promise<{ failure: AttemptFailure; over: Promise<void> }> {
+  ): Promise<{ failure: AttemptFailure | null; over: Promise<void> }> {
     const { env, deps } = this.#context;
     const keys: Buffer[] = [];
     for (const secret of endpoint.secrets) {
       const key = await deps.secrets.resolve(secret).then(signingKey, () => null);
-      if (key === null) return { failure: "no usable secret", over: Promise.resolve() };
+      if (key === null) return { failure: failed(noSecret), over: Promise.resolve() };
       keys.push(key);
     }
     const timestamp = Math.floor(env.now() / 1000);
@@ -159,12 +168,13 @@ export class DeliveryLane {
     return { failure: await attempt.outcome, over: attempt.over };
   }
 
-  async #settle(row: DeliveryRow, failure: AttemptFailure): Promise<void> {
+  async #settle(row: DeliveryRow, failure: AttemptFailure | null): Promise<void> {
     const { deps, endpointId: endpoint } = this.#context;
     const { id, type } = row;
     const attempts = row.attempts + 1;
     const isDead = failure !== null && attempts >= deps.settings.webhookMaxAttempts;
-    const ms = backOffMs(attempts);
+// An endpoint that asks for a longer pause gets it, within the longest one.
+    const ms = Math.max(backOffMs(attempts), Math.min(failure?.retryAfterMs ?? 0, longestBackOffMs));
     const op =
       failure === null || isDead
         ? endDeliveryOp(this.#store, row, isDead ? "dead" : "delivered")
@@ -173,7 +183,12 @@ export class DeliveryLane {
     const outcome = failure === null ? "delivered" : isDead ? "dead" : "retry";
     deps.metrics.count("svc_webhook_delivery_total", { kind: kindOf(type), endpoint, outcome });
     if (failure === null) return;
-    deps.log.warn({ webhook_id: id, endpoint, attempts, reason: failure, outcome }, "a webhook was not taken");
+    const { reason } = failure;
+    const cure = cures[reason];
+    deps.log.warn(
+      { webhook_id: id, endpoint, attempts, reason, outcome, ...(cure !== undefined && { cure }) },
+      "a webhook attempt failed",
+    );
     if (!isDead) this.#wakeIn(ms);
   }
 

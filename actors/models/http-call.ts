@@ -2,9 +2,10 @@ import type { Env, Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { ResponseControl, ResponseHandler } from "../../governance/egress/connection.ts";
 import type { ResponseHead } from "../../governance/egress/response-head.ts";
+import { retryAfterMs } from "../../governance/egress/retry-after.ts";
 import type { AnswerReader } from "./answer-reader.ts";
 import { MalformedAnswer, SilentAnswer } from "./chunk.ts";
-import { type AnswerSoFar, brokenCall, type Discretion, refusedCall, retryAfterMs } from "./http-failure.ts";
+import { type AnswerSoFar, brokenCall, type Discretion, refusedCall } from "./http-failure.ts";
 import { ModelFailure } from "./provider.ts";
 
 /** Of an error body. */

@@ -1,5 +1,4 @@
 import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
-import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import { ChunkError, MalformedAnswer, refusalText, SilentAnswer } from "./chunk.ts";
 import { isFiltered } from "./content-filter.ts";
 import { isImageRefusal } from "./image-refusal.ts";
@@ -76,23 +75,6 @@ export function brokenCall(
  */
 function mayPass(error: unknown, kind: EgressFailure): boolean {
   return !(error instanceof MalformedAnswer) && !["unsendable", "blocked", "malformed"].includes(kind);
-}
-
-/** Retry-After in either of its forms (RFC 9110, 10.2.3), and the finer one that OpenAI sends. Milliseconds, null without one. */
-export function retryAfterMs(head: Pick<ResponseHead, "header">, now: number): number | null {
-  const fine = decimal(head.header("retry-after-ms"));
-  if (fine !== null) return fine;
-  const value = head.header("retry-after");
-  const seconds = decimal(value);
-  if (seconds !== null) return seconds * 1000;
-  // Date.parse takes almost anything for a date.
-  if (value === undefined || !/^[A-Z][a-z]+, .+ GMT$/.test(value)) return null;
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? null : Math.max(0, at - now);
-}
-
-function decimal(value: string | undefined): number | null {
-  return value !== undefined && /^\d+(\.\d+)?$/.test(value) ? Number(value) : null;
 }
 
 function isRetryableStatus(status: number): boolean {

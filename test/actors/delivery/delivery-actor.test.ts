@@ -77,6 +77,55 @@ describe("one delivery", () => {
     assert.deepEqual(states(), { run_fib_1_ops: "dead" });
   });
 
+  const pauses: [string, number, string | undefined, number][] = [
+    ["a longer Retry-After", 429, "300", 300],
+    ["a Retry-After shorter than the back-off", 503, "1", 60],
+    ["a Retry-After beyond an hour", 503, "86400", 3600],
+    ["a Retry-After that is no number and no date", 503, "soon", 60],
+    ["status 410, which may be an outage of its router,", 410, undefined, 60],
+  ];
+  for (const [name, status, retryAfter, seconds] of pauses) {
+    test(`HOOK-012 ${name} is followed by an attempt ${seconds} s later`, async () => {
+      const { sim, end, sent, sweepEachMinute } = await world(atEnd, {
+        answer: (_host, nth) =>
+          nth === 0 ? { status, ...(retryAfter !== undefined && { retryAfter }) } : { status: 200 },
+      });
+      sweepEachMinute();
+
+      await end("run_fib_1", ["ops"]);
+      await sim.advance(2 * 3_600_000);
+
+      const [first, second] = sent;
+      assert.equal(sent.length, 2);
+      const waited = Math.round(((second?.at ?? 0) - (first?.at ?? 0)) / 1000);
+      assert.ok(waited >= seconds && waited <= seconds + 61, `${waited} s`);
+    });
+  }
+
+  const cured: [string, Record<string, object>, number, string, RegExp][] = [
+    [
+      "status 410",
+      { ops: {} },
+      410,
+      "status 410",
+      /gone for good: correct its url in SVC_WEBHOOK_ENDPOINTS, or remove/,
+    ],
+    ["a missing secret", { ops: { secret: "secret:GONE" } }, 200, "no usable secret", /set the SVC_SECRET_ variable/],
+    ["a plain failure", { ops: {} }, 500, "status 500", /^undefined$/],
+  ];
+  for (const [name, endpoints, status, reason, cure] of cured) {
+    test(`HOOK-012 the log line of ${name} says what to do about it, where something helps`, async () => {
+      const { sim, end, logged } = await world(atEnd, { endpoints, answer: () => ({ status }) });
+
+      await end("run_fib_1", ["ops"]);
+      await sim.advance(1_000);
+
+      const [line] = logged;
+      assert.deepEqual([line?.msg, line?.reason, line?.outcome], ["a webhook attempt failed", reason, "retry"]);
+      assert.match(String(line?.cure), cure);
+    });
+  }
+
   test("HOOK-015 is pending until it is taken, then delivered, and its body is not kept", async () => {
     const { sim, end, rows, store, counted } = await world(atEnd, {
       answer: (_host, nth) => (nth < 1 ? fail : { status: 204 }),

@@ -34,7 +34,7 @@ export interface Sent {
 }
 
 /** A status and how long it takes; `hang` for never. */
-export type SimAnswer = { readonly status: number; readonly afterMs?: number } | "hang";
+export type SimAnswer = { readonly status: number; readonly afterMs?: number; readonly retryAfter?: string } | "hang";
 
 export interface WorldOptions {
   readonly sim?: Sim;
@@ -54,6 +54,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
   const endpoints = endpointsOf(options.endpoints ?? { ops: {} });
   const sent: Sent[] = [];
   const counted: Record<string, number> = {};
+  const logged: Record<string, unknown>[] = [];
   const stores: RefusingStore[] = [];
   const slotsOfAll: DeliverySlots[] = [];
   /** Requests under way, and the most that there were at once, by host. */
@@ -86,7 +87,9 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
       if (how === "hang") return;
       env.timer(how.afterMs ?? 1, () => {
         if (!open) return;
-        handler.onResponseStart(ResponseHead.parse(`HTTP/1.1 ${how.status} `));
+        handler.onResponseStart(
+          ResponseHead.parse(`HTTP/1.1 ${how.status} ${how.retryAfter ? `\r\nretry-after: ${how.retryAfter}` : ""}`),
+        );
         handler.onResponseEnd();
         close();
       });
@@ -112,7 +115,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
           ...options.settings,
         },
         store,
-        secrets: { resolve: async (text) => text },
+        secrets: { resolve: async (text) => (text === "secret:GONE" ? Promise.reject(new Error("gone")) : text) },
         webhookEgress: { public: egress("public", env), operator: egress("operator", env) },
         webhookAgent: "svc-webhooks/1.2.3",
         slots,
@@ -122,7 +125,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
             counted[key] = (counted[key] ?? 0) + amount;
           },
         },
-        log: pino({ level: "silent" }),
+        log: pino({ level: "warn" }, { write: (line: string) => void logged.push(JSON.parse(line)) }),
         owner: `${host}:${node}:${incarnation++}`,
       };
     },
@@ -141,6 +144,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
     store,
     sent,
     counted,
+    logged,
     stores,
     underWay,
     wake,

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { after, before, test } from "node:test";
-import { retryAfterMs } from "../../../actors/models/http-failure.ts";
 import { type HttpProviderConfig, httpProvider } from "../../../actors/models/http-provider.ts";
 import { ModelFailure, type ModelProvider } from "../../../actors/models/provider.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { Egress } from "../../../governance/egress/egress.ts";
 import { ResponseHead } from "../../../governance/egress/response-head.ts";
+import { retryAfterMs } from "../../../governance/egress/retry-after.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import type { ModelParameter, ModelRoute } from "../../../manifests/registries.ts";
 import { jsonScript } from "../../support/mock-model/answer.ts";
