@@ -1,6 +1,6 @@
 import type { SvcError } from "../bus/errors.ts";
 import { neverAgain, openAiError } from "../bus/frames/openai-error.ts";
-import { jsonText, type Reply } from "./exchange/reply.ts";
+import { jsonText, type Reply, refusalHeaders } from "./exchange/reply.ts";
 
 const errorTypes: Readonly<Record<number, string>> = {
   401: "auth_error",
@@ -16,11 +16,10 @@ const modelHelp = " The model of a request is the name of a manifest, which says
 /** Refusals in the form of the OpenAI protocol; those of the middleware keep their own bodies (decision 31). */
 export function openAiRefusal(error: SvcError, requestId: string): Reply {
   const { code, details } = error;
-  if (code === "unauthorized") return jsonText(JSON.stringify({ error: code, reason: details.reason }), 401);
+  const headers = refusalHeaders(error);
+  if (code === "unauthorized") return jsonText(JSON.stringify({ error: code, reason: details.reason }), 401, headers);
   if (code === "payload_too_large") return jsonText('{"error":"payload_too_large"}', 413);
-  const retryAfter =
-    details.retryAfterSeconds === undefined ? {} : { "retry-after": String(details.retryAfterSeconds) };
-  if (code === "rate_limited") return jsonText('{"error":"rate_limited"}', 429, retryAfter);
+  if (code === "rate_limited") return jsonText('{"error":"rate_limited"}', 429, headers);
   // A validation error has status 400 on this surface, and names its field.
   const fields = Array.isArray(details.detail) ? (details.detail as Problem[]) : [];
   const isValidation = code === "invalid_request";
@@ -39,7 +38,7 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
             : `${error.message}: ${error.sentence}${code === "unknown_manifest" ? modelHelp : ""}`;
   const type = errorTypes[status] ?? (status >= 500 ? "server_error" : "invalid_request_error");
   return jsonText(openAiError(message, type, wireCode(error), param), status, {
-    ...retryAfter,
+    ...headers,
     ...(!mayRepeat(error) && neverAgain),
   });
 }

@@ -116,7 +116,7 @@ export function refusalResponses(route: Route, taken: readonly number[]): Record
       codes: new Set(),
       examples: {},
       forms: new Set(),
-      retryAfter: false,
+      headers: new Set(),
     };
     responses.set(reply.status, refusals);
     add(refusals, code, reply);
@@ -167,7 +167,8 @@ interface Refusals {
   readonly codes: Set<ErrorCode>;
   readonly examples: Record<string, Json>;
   readonly forms: Set<FormName>;
-  retryAfter: boolean;
+  /** Headers that some of them have, in lower case. */
+  readonly headers: Set<string>;
 }
 
 function add(refusals: Refusals, code: ErrorCode, reply: Extract<Reply, { kind: "json" }>): void {
@@ -177,16 +178,17 @@ function add(refusals: Refusals, code: ErrorCode, reply: Extract<Reply, { kind: 
   // A code may be met in two forms, and then has an example of each.
   refusals.examples[code in refusals.examples ? `${code}.${form}` : code] = { summary: errorTable[code].help, value };
   refusals.forms.add(form);
-  refusals.retryAfter ||= reply.headers?.["retry-after"] !== undefined;
+  for (const name of Object.keys(reply.headers ?? {})) refusals.headers.add(name);
 }
 
-function responseOf({ codes, examples, forms, retryAfter }: Refusals): Json {
+function responseOf({ codes, examples, forms, headers }: Refusals): Json {
   const schemas = [...forms].map((name) => ({ $ref: `#/components/schemas/${name}` }));
   return {
     description: [...codes].map((code) => `\`${code}\`: ${errorTable[code].help}`).join("\n\n"),
     headers: {
       "x-request-id": { $ref: "#/components/headers/RequestId" },
-      ...(retryAfter && { "retry-after": { $ref: "#/components/headers/RetryAfter" } }),
+      ...(headers.has("retry-after") && { "retry-after": { $ref: "#/components/headers/RetryAfter" } }),
+      ...(headers.has("www-authenticate") && { "www-authenticate": { $ref: "#/components/headers/WwwAuthenticate" } }),
     },
     content: {
       "application/json": { schema: schemas.length === 1 ? schemas[0] : { anyOf: schemas }, examples },

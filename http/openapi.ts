@@ -96,6 +96,11 @@ const headers = {
     description: "The id of the request: the client's own `X-Request-Id`, or a new one.",
     schema: { type: "string" },
   },
+  WwwAuthenticate: {
+    description: "How to authenticate; names the error of a credential that was refused (RFC 6750).",
+    schema: { type: "string" },
+    example: 'Bearer realm="svc"',
+  },
   RetryAfter: { description: "Seconds after which to ask again.", schema: { type: "integer" } },
 };
 

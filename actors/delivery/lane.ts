@@ -173,7 +173,7 @@ export class DeliveryLane {
     const { id, type } = row;
     const attempts = row.attempts + 1;
     const isDead = failure !== null && attempts >= deps.settings.webhookMaxAttempts;
-// An endpoint that asks for a longer pause gets it, within the longest one.
+    // An endpoint that asks for a longer pause gets it, within the longest one.
     const ms = Math.max(backOffMs(attempts), Math.min(failure?.retryAfterMs ?? 0, longestBackOffMs));
     const op =
       failure === null || isDead

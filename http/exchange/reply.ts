@@ -47,9 +47,21 @@ export function text(body: string | Uint8Array, contentType: string, headers?: H
  * code under both keys (decision 2), some with a sentence under `message`.
  */
 export function refusal(error: SvcError, requestId: string): Reply {
-  const { retryAfterSeconds } = error.details;
-  const headers = retryAfterSeconds === undefined ? undefined : { "retry-after": String(retryAfterSeconds) };
-  return jsonText(JSON.stringify(refusalBody(error, requestId)), error.status, headers);
+  return jsonText(JSON.stringify(refusalBody(error, requestId)), error.status, refusalHeaders(error));
+}
+
+/** The header of every 401 (RFC 9110, section 15.5.2). */
+export const bearerChallenge: Headers = { "www-authenticate": 'Bearer realm="svc"' };
+
+/** Headers that a refusal has in every form: when to come again, and how to show who is calling. */
+export function refusalHeaders({ status, details: { retryAfterSeconds, reason } }: SvcError): Headers {
+  // RFC 6750, section 3.1: a caller without credentials is told of no error.
+  const isRefused = typeof reason === "string" && reason.startsWith("invalid_");
+  return {
+    ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
+    ...(status === 401 && bearerChallenge),
+    ...(status === 401 && isRefused && { "www-authenticate": 'Bearer realm="svc", error="invalid_token"' }),
+  };
 }
 
 /** The sentence for a person, where there is one. */

@@ -9,7 +9,7 @@ import type { RequestHead } from "../exchange/request-head.ts";
 
 const corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 const exposedHeaders =
-  "ETag, Idempotent-Replayed, Retry-After, X-Request-Id, X-Should-Retry, X-Svc-Dropped-Parts, X-Svc-Thread-Id";
+  "ETag, Idempotent-Replayed, Retry-After, WWW-Authenticate, X-Request-Id, X-Should-Retry, X-Svc-Dropped-Parts, X-Svc-Thread-Id";
 /** Names of headers that one preflight may ask for. Clients add their own: OpenAI's package sends ten. */
 const askedHeadersMax = 64;
 

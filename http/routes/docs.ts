@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { type KeptBody, keepBody, keptReply } from "../exchange/kept-body.ts";
-import { text } from "../exchange/reply.ts";
+import { bearerChallenge, text } from "../exchange/reply.ts";
 import { openApiText } from "../openapi.ts";
 import { docsPage } from "../pages/docs-page.ts";
 import { pageHeaders, pageType } from "../pages/html.ts";
@@ -87,7 +87,7 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
       contentType: "text/html",
       example: docsPage(false),
     },
-    challenge: () => text(docsPage(true), pageType, pageHeaders, 401),
+    challenge: () => text(docsPage(true), pageType, { ...pageHeaders, ...bearerChallenge }, 401),
     handle: () => text(docsPage(false), pageType, pageHeaders),
   });
 

@@ -162,8 +162,9 @@ describe("/docs where the reference needs credentials", () => {
     assert.deepEqual([head.status, head.headers["content-type"]], [401, "text/html; charset=utf-8"]);
     assert.deepEqual(document.json, { error: "unauthorized", reason: "missing_credentials" });
     for (const accept of others) {
-      const { status, json } = await server.get("/docs", { headers: { accept } });
+      const { status, json, headers } = await server.get("/docs", { headers: { accept } });
       assert.deepEqual([status, json], [401, { error: "unauthorized", reason: "missing_credentials" }], accept);
+      assert.equal(headers["www-authenticate"], 'Bearer realm="svc"');
     }
     const { status, text } = await server.get("/docs", { ...asBrowser, key: keys.reader });
     assert.equal(status, 200);

@@ -88,6 +88,8 @@ describe("every route", () => {
       assert.deepEqual([without.status, without.json], [401, { error: "unauthorized", reason: "missing_credentials" }]);
       assert.deepEqual([bad.status, bad.json], [401, { error: "unauthorized", reason: "invalid_api_key" }]);
       assertCommonHeaders(without);
+      assert.equal(without.headers["www-authenticate"], 'Bearer realm="svc"');
+      assert.equal(bad.headers["www-authenticate"], 'Bearer realm="svc", error="invalid_token"');
     });
   }
 

@@ -286,6 +286,7 @@ describe("triggers", () => {
     ]);
     const [first] = answers;
     assert.deepEqual([first?.status, first?.json.error], [401, "invalid_signature"]);
+    assert.equal(first?.headers["www-authenticate"], 'Bearer realm="svc"');
     for (const { status, text } of answers) assert.deepEqual([status, text], [401, first?.text]);
   });
 
