@@ -116,7 +116,10 @@ export const errorTable = {
     status: 409,
     help: "The tenant would store more bytes than it may; detail names the quota, its limit and what is used.",
   },
-  unresolved_secret: { status: 503, help: "A secret:NAME reference resolves to nothing." },
+  unresolved_secret: {
+    status: 503,
+    help: "A secret:NAME reference resolves to nothing: the operator sets SVC_SECRET_<NAME>, or the file NAME in SVC_SECRETS_DIR.",
+  },
   // Models
   model_provider_error: { status: 502, retryable: true, help: "The model provider failed." },
   model_not_configured: {
@@ -182,6 +185,7 @@ const spokenCodes: ReadonlySet<ErrorCode> = new Set([
   "messages_or_template_required",
   "model_not_configured",
   "name_mismatch",
+  "unresolved_secret",
   "unsupported_part",
 ]);
 

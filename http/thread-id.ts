@@ -9,7 +9,10 @@ const fiberPattern = /^fiber:[0-9a-f]{32}$/;
 
 /** The client's part of a thread's id, for what changes the thread: those of tasks and jobs are read only. Refuses with invalid_thread_id. */
 export function checkThreadSuffix(suffix: string): string {
-  if (isTaskSuffix(suffix) || isJobSuffix(suffix)) throw new SvcError("invalid_thread_id");
+  if (isTaskSuffix(suffix) || isJobSuffix(suffix))
+    throw new SvcError("invalid_thread_id", {
+      message: `The threads of tasks and jobs are read only; ${suffix.slice(0, 200)} is one of them.`,
+    });
   return checkReadSuffix(suffix);
 }
 
@@ -20,8 +23,17 @@ export function checkErasedSuffix(suffix: string): string {
 
 /** The same for what reads it. */
 export function checkReadSuffix(suffix: string): string {
-  if (!suffixPattern.test(suffix) && !isJobSuffix(suffix)) throw new SvcError("invalid_thread_id");
+  if (!suffixPattern.test(suffix) && !isJobSuffix(suffix)) throw malformed(suffix);
   return suffix;
+}
+
+/** Answers have the whole id of a thread, and clients send it back as it is: the sentence says which part to send. */
+function malformed(id: string): SvcError {
+  const suffix = id.slice(id.indexOf(":") + 1);
+  if (suffix === id || !suffixPattern.test(suffix)) return new SvcError("invalid_thread_id");
+  return new SvcError("invalid_thread_id", {
+    message: `The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: ${suffix}.`,
+  });
 }
 
 /**

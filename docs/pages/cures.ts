@@ -57,7 +57,7 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   token_mismatch: "Send the token of the present lease.",
   not_holder: "Let its holder release it, or wait until it ends.",
   queue_full: "Wait until the run has taken some of them.",
-  unknown_thread: "Look at the id; GET /sessions lists the threads that there are.",
+  unknown_thread: "Look at the id; GET /chat/sessions lists the threads that there are.",
   unknown_event_id: "Take an id of GET /chat/history/{thread_id}.",
   thread_exists: "Choose another id, or leave it out.",
   not_an_assistant_message: "Name the event of a reply.",

@@ -358,7 +358,9 @@ describe("another tenant's id", () => {
       ]) {
         const { status, text } = await server.get(path, { key: keys.stranger });
 
-        assert.deepEqual([status, text], [400, '{"error":"invalid_thread_id","detail":"invalid_thread_id"}'], path);
+        const message = `The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: ${suffix}.`;
+        const body = { error: "invalid_thread_id", detail: "invalid_thread_id", message };
+        assert.deepEqual([status, JSON.parse(text)], [400, body], path);
       }
     }
   });

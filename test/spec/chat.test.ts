@@ -204,9 +204,18 @@ describe("POST /chat", () => {
   });
 
   test("SESS-002 SESS-003 a suffix with : or # is 400 invalid_thread_id on every route that takes one", async () => {
-    const body = '{"error":"invalid_thread_id","detail":"invalid_thread_id"}';
+    const code = '{"error":"invalid_thread_id","detail":"invalid_thread_id"';
+    const hint = "The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone";
+    const bodies: [thread_id: string, body: string][] = [
+      ["a:b", `${code},"message":"${hint}: b."}`],
+      ["default:t1", `${code},"message":"${hint}: t1."}`],
+      ["a#b", `${code}}`],
+      ["a:b:c", `${code}}`],
+      ["#", `${code}}`],
+      [":", `${code}}`],
+    ];
 
-    for (const thread_id of ["a:b", "default:t1", "a#b", "#", ":"]) {
+    for (const [thread_id, body] of bodies) {
       const inPath = encodeURIComponent(thread_id);
       const answers = [
         await server.post("/chat", turn("agent", "hi", { thread_id })),

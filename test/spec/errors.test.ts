@@ -21,11 +21,18 @@ const surfaces = ["/chat", "/chat/stream"] as const;
 const noKey = "No credential is configured for xai: the operator of this server sets SVC_XAI_API_KEY.";
 const misnamed = "metadata.name is clerk, and the path says other: they must be the same.";
 /** Of other statuses than those that always have a sentence. */
-const spoken: ErrorCode[] = ["messages_or_template_required", "unsupported_part"];
+const spoken: ErrorCode[] = ["messages_or_template_required", "unresolved_secret", "unsupported_part"];
 
 /** A body that carries its code under both keys (decision 2), and a sentence where the table has one for newcomers. */
 const both = (code: string, detail = code, message = sentence(code)) =>
   JSON.stringify({ error: code, detail, message });
+/** The body for a whole id of a thread, as answers have it. */
+const wholeId = (suffix: string) =>
+  both(
+    "invalid_thread_id",
+    "invalid_thread_id",
+    `The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: ${suffix}.`,
+  );
 const sentence = (code: string): string | undefined => {
   const [name] = code.split(":") as [ErrorCode];
   const { status, help } = errorTable[name];
@@ -75,7 +82,7 @@ describe("refusals", () => {
       [turn("", "hi"), 400, both("manifest_required")],
       [{ manifest: "agent" }, 400, both("messages_or_template_required")],
       [{ manifest: "agent", messages: [] }, 400, both("messages_or_template_required")],
-      [turn("agent", "hi", { thread_id: "a:b" }), 400, both("invalid_thread_id")],
+      [turn("agent", "hi", { thread_id: "a:b" }), 400, wholeId("b")],
       [turn("agent", "hi", { thread_id: "a#b" }), 400, both("invalid_thread_id")],
       [turn("agent", "hi", { model: "gpt-0" }), 400, both("model_not_allowlisted:gpt-0", undefined, noModel)],
       [turn("agent", "hi", { model: "keyless" }), 503, both("model_not_configured:xai", undefined, noKey)],
@@ -170,7 +177,15 @@ describe("refusals", () => {
         ),
       ],
       [{ model: "" }, 400, error("manifest_required", "invalid_request_error", "manifest_required")],
-      [{ user: "a:b" }, 400, error("invalid_thread_id", "invalid_request_error", "invalid_user")],
+      [
+        { user: "a:b" },
+        400,
+        error(
+          "invalid_thread_id: The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: b.",
+          "invalid_request_error",
+          "invalid_user",
+        ),
+      ],
       [
         { messages: [{ role: "user", content: "/empty" }] },
         404,
@@ -253,14 +268,14 @@ describe("refusals", () => {
     const rows: [string, string, unknown, number, string][] = [
       ["POST", "/chat/continue", { thread_id: "never-was", manifest: "agent" }, 400, both("nothing_to_continue")],
       ["POST", "/chat/continue", { thread_id: "complete" }, 400, both("already_complete")],
-      ["POST", "/chat/continue", { thread_id: "a:b" }, 400, both("invalid_thread_id")],
-      ["POST", "/chat/abort", { thread_id: "a:b" }, 400, both("invalid_thread_id")],
-      ["GET", "/chat/history/a:b", undefined, 400, both("invalid_thread_id")],
+      ["POST", "/chat/continue", { thread_id: "a:b" }, 400, wholeId("b")],
+      ["POST", "/chat/abort", { thread_id: "a:b" }, 400, wholeId("b")],
+      ["GET", "/chat/history/a:b", undefined, 400, wholeId("b")],
       ["GET", "/chat/history/a%23b", undefined, 400, both("invalid_thread_id")],
       ["GET", "/chat/history/complete?limit=0", undefined, 400, both("limit_must_be_positive")],
-      ["DELETE", "/chat/history/a:b", undefined, 400, both("invalid_thread_id")],
-      ["GET", "/chat/sessions/a:b", undefined, 400, both("invalid_thread_id")],
-      ["GET", "/chat/stream/a:b", undefined, 400, both("invalid_thread_id")],
+      ["DELETE", "/chat/history/a:b", undefined, 400, wholeId("b")],
+      ["GET", "/chat/sessions/a:b", undefined, 400, wholeId("b")],
+      ["GET", "/chat/stream/a:b", undefined, 400, wholeId("b")],
       ["GET", "/chat/sessions?cursor=made-up", undefined, 400, both("invalid_cursor")],
     ];
     for (const [method, path, body, ...wanted] of rows)
@@ -303,7 +318,7 @@ describe("refusals", () => {
       ["/audit/export?since=5&until=5", 400, both("invalid_window")],
       ["/audit?cursor=made-up", 400, both("invalid_cursor")],
       ["/usage?cursor=made-up", 400, both("invalid_cursor")],
-      ["/usage?thread_id=a:b", 400, both("invalid_thread_id")],
+      ["/usage?thread_id=a:b", 400, wholeId("b")],
       ["/audit?limit=many", 422, invalid(["query", "limit"], "limit must be an integer", "type_error")],
       ["/audit?limit=1&limit=2", 422, invalid(["query", "limit"], "limit is there more than once", "repeated")],
     ];
