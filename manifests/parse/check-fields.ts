@@ -99,7 +99,11 @@ class Walk {
     const others = keys.filter((key) => !Object.hasOwn(properties, key));
     if (additionalProperties === false)
       this.#each(others, (key) => {
-        const msg = `${key} is not a field of ${writePath(this.#path)}${this.#meant(key, properties)}.`;
+        // No field has a blank in its name: a text without quotes was cut at a comma, or at a colon.
+        const advice = key.includes(" ")
+          ? "; a text with a comma or a colon in it needs quotes"
+          : this.#meant(key, properties);
+        const msg = `${key} is not a field of ${writePath(this.#path)}${advice}.`;
         this.problems.push({ loc: [...this.#path, key], msg, type: "extra_forbidden" });
       });
     else if (additionalProperties) this.#each(others, (key) => this.#below(key, additionalProperties, value[key]));

@@ -41,6 +41,10 @@ const plainWords: ReadonlyMap<string, string> = new Map([
     "Nested mappings are not allowed in compact mappings",
     "there is a second colon with a blank behind it in the line; a text that has one needs quotes",
   ],
+  [
+    "Block collections are not allowed within flow collections",
+    "there is a second colon with a blank behind it between two commas or brackets; a text that has one needs quotes",
+  ],
 ]);
 
 /** A copy of `value` that holds JSON and nothing else. Throws invalid_manifest. */
@@ -88,17 +92,22 @@ function* boundedTokens(text: string, lines: LineCounter) {
   yield* parser.end();
 }
 
-/** Keys that are there twice, aliases beyond the bound, and whole numbers that JSON numbers cannot carry. */
+/** Keys that are there twice or have no value between braces, aliases beyond the bound, and whole numbers that JSON numbers cannot carry. */
 function checkNodes(document: Document, report: (offset: number | undefined, what: string) => void): void {
   const { isScalar, visit } = yaml();
   let aliases = 0;
   visit(document, {
     Map(_key, map) {
       const seen = new Set<unknown>();
-      for (const { key } of map.items) {
+      for (const { key, value } of map.items) {
         const name = isScalar(key) ? key.value : key;
         const offset = isScalar(key) ? key.range?.[0] : undefined;
         if (seen.has(name)) report(offset, `the key ${JSON.stringify(name)} is there twice`);
+        if (map.flow && value === null)
+          report(
+            offset,
+            `the key ${JSON.stringify(name)} has no value; between braces a comma ends a text, and one that has a comma needs quotes`,
+          );
         seen.add(name);
       }
     },

@@ -147,6 +147,9 @@ test("what stands one level too high is told its place, and what stands in quote
     "modle is not a field of the manifest (there are apiVersion, kind, metadata, spec).",
     "name is not a field of the manifest (did you mean metadata.name?).",
   ]);
+  assert.deepEqual(said(agent({ "and short": "ok" })), [
+    "and short is not a field of spec; a text with a comma or a colon in it needs quotes.",
+  ]);
   assert.deepEqual(said(agent({ temperature: 1, enabled: true, constructor: 1, tool: [] })), [
     "temperature is not a field of spec (did you mean spec.model.temperature?).",
     // It is a field of many.
