@@ -1,4 +1,4 @@
-// Text of a model that is text for everybody. Postgres has no NUL in text, and half of a surrogate pair has no bytes: stores, other
+// Text from outside that is text for everybody. Postgres has no NUL in text, and half of a surrogate pair has no bytes: stores, other
 // languages and the next parser each make something else of them. They are replaced where the text enters, so that frames, answers
 // and the log say the same.
 

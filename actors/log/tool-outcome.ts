@@ -1,6 +1,6 @@
+import { soundText } from "../../bus/sound-text.ts";
 import type { GovernedResult, Spoken } from "../../governance/controls/verdicts.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
-import { soundText } from "../models/sound-text.ts";
 import { toolError } from "../tools/tool.ts";
 import type { Attachment } from "./attachment.ts";
 import type { JournalEntry } from "./entry.ts";

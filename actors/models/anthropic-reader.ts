@@ -1,11 +1,11 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
+import { soundText } from "../../bus/sound-text.ts";
 import { ArgumentText } from "./argument-text.ts";
 import { toolName } from "./call-drafts.ts";
 import { ChunkError, errorText, MalformedAnswer, stopReasonOf } from "./chunk.ts";
 import { count } from "./chunk-usage.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelEvents, ModelReply, RequestedCall, SignedThought } from "./provider.ts";
-import { soundText } from "./sound-text.ts";
 
 /** More blocks in one answer than this are an attack or a defect. */
 const blocksMax = 4096;

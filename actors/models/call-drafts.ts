@@ -1,7 +1,7 @@
+import { soundText } from "../../bus/sound-text.ts";
 import { ArgumentText } from "./argument-text.ts";
 import { type CallPart, MalformedAnswer } from "./chunk.ts";
 import type { RequestedCall } from "./provider.ts";
-import { soundText } from "./sound-text.ts";
 
 /** More calls in one answer than this are an attack or a defect. */
 const callsMax = 1024;

@@ -1,9 +1,9 @@
 import { isAscii } from "node:buffer";
+import { SoundPieces } from "../../bus/sound-text.ts";
 import type { AnswerReader } from "./answer-reader.ts";
 import { isJson } from "./argument-text.ts";
 import { MalformedAnswer } from "./chunk.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
-import { SoundPieces } from "./sound-text.ts";
 
 // Reads a streamed body of server-sent events, a socket chunk at a time, and passes on all text of a chunk at once.
 //

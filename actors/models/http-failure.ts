@@ -1,10 +1,10 @@
+import { soundText } from "../../bus/sound-text.ts";
 import { type EgressFailure, egressFailure } from "../../governance/egress/failure.ts";
 import { ChunkError, MalformedAnswer, refusalText, SilentAnswer } from "./chunk.ts";
 import { isFiltered } from "./content-filter.ts";
 import { isImageRefusal } from "./image-refusal.ts";
 import { isOverflow } from "./overflow.ts";
 import { ModelFailure } from "./provider.ts";
-import { soundText } from "./sound-text.ts";
 
 // A call that went wrong, in words: without credentials for the operator's log, and without addresses too for whoever talks to
 // the agent.

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
-import { soundJson, soundText } from "../../actors/models/sound-text.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { soundJson, soundText } from "../../bus/sound-text.ts";
 import { JsonFault, parseStrictJson } from "../../bus/strict-json.ts";
 import type { Trigger } from "../../governance/settings/triggers.ts";
 import type { SignedDelivery } from "./signature.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { SoundPieces, soundJson, soundText } from "../../../actors/models/sound-text.ts";
+import { SoundPieces, soundJson, soundText } from "../../bus/sound-text.ts";
 
 /** Units that make pairs, halves and escapes when they stand side by side. */
 const unit = fc.constantFrom("a", "\0", "\ud83d", "\ude00", "\udbff", "\udfff", "\\", "u", "0000", '"', "é");

@@ -1,9 +1,9 @@
+import { soundText } from "../../../bus/sound-text.ts";
 import type { Denial } from "../../../governance/controls/denial.ts";
 import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { Spoken } from "../../../governance/controls/verdicts.ts";
 import { stretchesOf } from "../../../storage/frames/stretches.ts";
 import type { ModelReply } from "../../models/provider.ts";
-import { soundText } from "../../models/sound-text.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { ToldThoughts } from "./told-thoughts.ts";
 

@@ -1,7 +1,7 @@
 import type { Env } from "../../../bus/env.ts";
+import { soundJson } from "../../../bus/sound-text.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { RequestedCall } from "../../models/provider.ts";
-import { soundJson } from "../../models/sound-text.ts";
 import { loggedArguments } from "../../tools/arguments.ts";
 
 /** Ids of calls are the model's own words and end up in rows and frames. */
