@@ -68,23 +68,55 @@ function outcomeOf(spending: Spending, action: string, terminal: Terminal | null
   const { items, totals, truncated = false } = spending;
   const named = action === "threads" ? ["THREAD"] : ["DAY", "MANIFEST", "MODEL"];
   const heads = [...named, "CALLS", "INPUT", "OUTPUT", "CACHED", "USD"];
+  const others = truncated ? beyond(items, totals) : null;
+  const decimals = decimalsOf([...items, totals, ...(others ? [others] : [])]);
+  const sumRow = (name: string, sums: Sums): string[] => [
+    ...named.map((_, at) => (at === 0 ? name : "")),
+    ...cellsOf(sums, decimals),
+  ];
   const rows = items.map((item) => {
     const { day, manifest_id, model_id, thread_id } = item;
     return [
       ...(action === "threads"
         ? [thread_id.slice(thread_id.indexOf(":") + 1) || "(none)"]
         : [day, manifest_id, model_id]),
-      ...cellsOf(item),
+      ...cellsOf(item, decimals),
     ];
   });
-  rows.push([...named.map((_, at) => (at === 0 ? "all" : "")), ...cellsOf(totals)]);
+  if (others) rows.push(sumRow("(others)", others));
+  rows.push(sumRow("all", totals));
   const more = truncated ? "\n\nThere are more: --limit, up to 200." : "";
   const text =
     items.length === 0 ? "No model was asked in that time." : listTable({ heads, rows, statusAt: -1 }, terminal) + more;
   return { code: 0, json: { ok: true, ...spending }, text };
 }
 
-function cellsOf({ calls, tokens_input, tokens_output, cache_creation, cache_read, cost_usd }: Sums): string[] {
+function cellsOf(
+  { calls, tokens_input, tokens_output, cache_creation, cache_read, cost_usd }: Sums,
+  decimals: number,
+): string[] {
   const counts = [calls, tokens_input, tokens_output, cache_creation + cache_read];
-  return [...counts.map(String), cost_usd.toFixed(cost_usd !== 0 && cost_usd < 0.01 ? 6 : 2)];
+  return [...counts.map(String), cost_usd.toFixed(decimals)];
+}
+
+/** Decimals that the server gives costs with. */
+const decimalsMax = 8;
+
+/** How many decimals show every cost exactly, from two on: then the rows add up to the sum below them. */
+function decimalsOf(all: readonly Sums[]): number {
+  const shown = all.map(({ cost_usd }) => cost_usd.toFixed(decimalsMax).replace(/0+$/, ""));
+  return Math.max(2, ...shown.map((text) => text.length - text.indexOf(".") - 1));
+}
+
+/** What the totals have beyond the items. */
+function beyond(items: readonly Sums[], totals: Sums): Sums {
+  const rest = (name: keyof Sums): number => items.reduce((left, item) => left - item[name], totals[name]);
+  return {
+    calls: rest("calls"),
+    tokens_input: rest("tokens_input"),
+    tokens_output: rest("tokens_output"),
+    cache_creation: rest("cache_creation"),
+    cache_read: rest("cache_read"),
+    cost_usd: rest("cost_usd"),
+  };
 }

@@ -74,6 +74,29 @@ describe("commands that look into a server", () => {
     assert.equal((answer.totals as { calls: number }).calls, 2);
   });
 
+  test("the rows of svc usage add up to the last one, also when threads are left out", async () => {
+    for (const text of ["A tulip.", "A rose, which is longer."])
+      await server.post("/chat", turn("agent", text, { thread_id: `sum-${text.length}` }), { key: keys.alice });
+
+    const tables = [await svc(usageCommand, []), await svc(usageCommand, ["threads", "--limit", "1"])];
+
+    for (const { stdout } of tables) {
+      const numbers = stdout
+        .split("\n\n")[0]
+        ?.trimEnd()
+        .split("\n")
+        .slice(1)
+        .map((line) => line.trim().split(/ +/).slice(-5).map(Number)) as number[][];
+      const sum = numbers.at(-1) as number[];
+      for (const [column, total] of sum.entries()) {
+        const added = numbers.slice(0, -1).reduce((all, row) => all + (row[column] as number), 0);
+        assert.equal(added.toFixed(8), total.toFixed(8), stdout);
+      }
+      assert.ok((sum.at(-1) ?? 0) > 0, stdout);
+    }
+    assert.match(tables[1]?.stdout ?? "", /\n\(others\) +\d+/);
+  });
+
   test("svc approvals lists calls that wait, shows one, and decides it once", async () => {
     const pending = async (text: string, thread_id: string) => {
       void server.post("/chat", turn("gated", text, { thread_id }), { key: keys.alice });
