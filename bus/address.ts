@@ -69,6 +69,11 @@ export function fibersAddress(host: string): Address<"fibers"> {
   return { kind: "fibers", key: host };
 }
 
+/** What clients without a thread were handed by a host. */
+export function recallAddress(host: string): Address<"recall"> {
+  return { kind: "recall", key: host };
+}
+
 /** The jobs of a tenant. */
 export function jobsAddress(tenantId: string): Address<"jobs"> {
   return { kind: "jobs", key: tenantId };
@@ -133,7 +138,7 @@ export function placedWith(address: AnyAddress): AnyAddress {
 
 /** The host on which an actor lives wherever others do: it is of that host alone. Null for any other. */
 export function hostOf(address: AnyAddress): string | null {
-  return address.kind === "fibers" ? address.key : null;
+  return address.kind === "fibers" || address.kind === "recall" ? address.key : null;
 }
 
 /** A node itself, wherever the others are. */

@@ -13,6 +13,7 @@ import { ModelCards } from "../actors/manifests/model-cards.ts";
 import { createModels } from "../actors/models/create-models.ts";
 import { TokenCounter } from "../actors/models/token-counter.ts";
 import { type NodeDeps, nodeActor } from "../actors/node/node-actor.ts";
+import { recallActor } from "../actors/recall/recall-actor.ts";
 import { KnownFrames } from "../actors/run/context/known-frames.ts";
 import { VectorMemory } from "../actors/run/context/vector-memory.ts";
 import { TextPace } from "../actors/run/output/text-pace.ts";
@@ -92,6 +93,7 @@ export const actorKinds = [
   limiterActor,
   manifestsActor,
   nodeActor,
+  recallActor,
   runActor,
   threadActor,
   workspaceActor,

@@ -1,4 +1,11 @@
 import type { ClientMessage } from "../bus/protocol/run.ts";
+import {
+  type ClientVendor,
+  callField,
+  messageFields,
+  spokenFields,
+  vendorCharsMax,
+} from "../bus/protocol/vendor-fields.ts";
 
 /**
  * The messages without what no turn reads. A client may write what it likes beside that, and structured clone, on the way to the
@@ -6,7 +13,34 @@ import type { ClientMessage } from "../bus/protocol/run.ts";
  * turn is taken in.
  */
 export function leanMessages(messages: readonly ClientMessage[]): ClientMessage[] {
-  return messages.map((message) => leanMessage(message) as ClientMessage);
+  return messages.map((message) => {
+    const lean = leanMessage(message) as ClientMessage;
+    const vendor = message.role === "assistant" ? vendorOf(message) : null;
+    return vendor === null ? lean : { ...lean, vendor };
+  });
+}
+
+/** The fields that a provider wants back, as texts; null for none. */
+function vendorOf(message: ClientMessage): ClientVendor | null {
+  const ofMessage = vendorJson(message, messageFields);
+  const calls = (Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : []).flatMap((call) => {
+    const json = vendorJson(call, [callField]);
+    return json === null ? [] : [[String((call as { id?: unknown }).id), json] as const];
+  });
+  return ofMessage === null && calls.length === 0 ? null : { message: ofMessage, calls };
+}
+
+/** What is too long is left out. */
+function vendorJson(whole: unknown, fields: readonly string[]): string | null {
+  if (typeof whole !== "object" || whole === null) return null;
+  const found = fields.flatMap((name) => {
+    const value = Object.hasOwn(whole, name) ? (whole as Readonly<Record<string, unknown>>)[name] : null;
+    const isWords = (spokenFields as readonly string[]).includes(name);
+    const fits = isWords ? typeof value === "string" : typeof value === "object" && value !== null;
+    return fits ? [[name, value]] : [];
+  });
+  const json = JSON.stringify(Object.fromEntries(found));
+  return found.length === 0 || json.length > vendorCharsMax ? null : json;
 }
 
 type Lean = (value: unknown) => unknown;

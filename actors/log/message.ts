@@ -111,7 +111,7 @@ function customMessage({ seq, role, content, extra }: LogEvent): ContextMessage 
 }
 
 /** The thoughts of an event of ours that can go back to the model that had them, null when there are none. */
-function signedThoughts(blocks: unknown): readonly SignedThought[] | null {
+export function signedThoughts(blocks: unknown): readonly SignedThought[] | null {
   if (!Array.isArray(blocks)) return null;
   const signed = blocks.filter((block) => typeof block?.by === "string");
   return signed.length === 0 ? null : (signed as SignedThought[]);

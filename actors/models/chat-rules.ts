@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
+import { messageFields } from "../../bus/protocol/vendor-fields.ts";
 import type { ModelFailure } from "./provider.ts";
-import { messageFields } from "./vendor-fields.ts";
 
 /**
  * How the ids of calls have to look: Mistral takes nine letters or digits

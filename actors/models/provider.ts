@@ -1,5 +1,6 @@
 import type { StopReason, TokenCount } from "../../bus/protocol/model-reply.ts";
 import type { ToolChoice } from "../../bus/protocol/turn-options.ts";
+import type { SpokenField } from "../../bus/protocol/vendor-fields.ts";
 import type { AnswerSchema } from "../../manifests/answer-schema.ts";
 import type { ModelRoute, ToolSpec } from "../../manifests/registries.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
@@ -91,9 +92,6 @@ export type SignedThought = (
   /** Where it stood: behind so many characters of the text and so many of the calls. Absent before all of them. */
   readonly at?: { readonly text: number; readonly calls: number };
 };
-
-/** A field of a message in which a provider of the OpenAI protocol has what its model thought aloud. */
-export type SpokenField = "reasoning_content" | "reasoning";
 
 /**
  * What comes while the model speaks. Several tokens that arrive together come as one text; `pieces` is how many pieces the provider

@@ -1,5 +1,6 @@
-import type { SignedThought, SpokenField } from "./provider.ts";
-import { isSpoken, messageFields, spokenFields, vendorCharsMax } from "./vendor-fields.ts";
+import { messageFields, type SpokenField, spokenFields, vendorCharsMax } from "../../bus/protocol/vendor-fields.ts";
+import type { SignedThought } from "./provider.ts";
+import { isSpoken } from "./vendor-fields.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,23 +1,8 @@
-import type { SignedThought, SpokenField } from "./provider.ts";
+import { type SpokenField, spokenFields } from "../../bus/protocol/vendor-fields.ts";
+import type { SignedThought } from "./provider.ts";
 
-// Fields that providers add to the OpenAI protocol, in an assistant's message and its calls, and want back with them (decision 206):
-// - `reasoning_content`: https://api-docs.deepseek.com/guides/thinking_mode and
-//   https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model, which refuse a step with calls without it;
-// - `reasoning_details`, and `reasoning` for its words: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens;
-// - `thinking_blocks`: https://docs.litellm.ai/docs/reasoning_content;
-// - `extra_content`: https://ai.google.dev/gemini-api/docs/thought-signatures, where a call without its signature is refused.
+// What of the fields of bus/protocol/vendor-fields.ts goes back with a message.
 
-/** The fields that are words, in which a model has thought aloud. */
-export const spokenFields: readonly SpokenField[] = ["reasoning_content", "reasoning"];
-/** All fields of a message. */
-export const messageFields: readonly string[] = [
-  ...spokenFields,
-  "reasoning_details",
-  "thinking_blocks",
-  "extra_content",
-];
-/** Characters of what is kept of a message, and of each of its calls. What is longer is lost. */
-export const vendorCharsMax = 64 * 1024;
 /** Of thoughts that every model may be given: their client has sent them along. */
 export const anyModel = "*";
 

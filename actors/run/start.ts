@@ -33,6 +33,7 @@ import { findFiles } from "./intake/files.ts";
 import { messagesOf, previewOf } from "./intake/first-words.ts";
 import { takeMessages } from "./intake/intake.ts";
 import { nudgeFor } from "./intake/nudge.ts";
+import { withRecalled } from "./intake/recalled-thoughts.ts";
 import { withManifest } from "./intake/turn-manifest.ts";
 import { unthreadedLog } from "./journal/aside-log.ts";
 import type { RunLog } from "./journal/run-log.ts";
@@ -162,6 +163,7 @@ async function begin(
   let { closing } = thread;
   if (intake !== null && intake.answers.size + intake.results.size > 0)
     ({ intake, closing } = await releasedResults({ turn, agent, threadId: log.threadId, deps }, closing, intake));
+  if (intake !== null) intake = await withRecalled(intake, turn.principal.tenant_id, deps);
   const branch = [...thread.branch];
   const nudge = compacts ? wishOf(turn) : intake === null ? await nudgeFor(store, thread) : null;
 

@@ -5,6 +5,7 @@ import type { JobsMessages } from "./jobs.ts";
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
 import type { NodeMessages } from "./node.ts";
+import type { RecallMessages } from "./recall.ts";
 import type { RunMessages } from "./run.ts";
 import type { ThreadMessages } from "./thread.ts";
 import type { WorkspaceMessages } from "./workspace.ts";
@@ -21,6 +22,7 @@ export interface Protocols {
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
   node: NodeMessages;
+  recall: RecallMessages;
   run: RunMessages;
   thread: ThreadMessages;
   workspace: WorkspaceMessages;

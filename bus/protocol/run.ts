@@ -4,6 +4,7 @@ import type { LeaseProof } from "./lease.ts";
 import type { TurnUsage } from "./model-reply.ts";
 import type { Principal } from "./principal.ts";
 import type { TurnOptions } from "./turn-options.ts";
+import type { ClientVendor } from "./vendor-fields.ts";
 
 /** One run: a turn from its request to its last frame. It lives beside its conversation, if it has one. */
 export interface RunMessages {
@@ -272,6 +273,8 @@ export interface ClientMessage {
   readonly tool_calls?: unknown;
   readonly tool_call_id?: string;
   readonly attachments?: unknown;
+  /** Of an assistant's: fields that its provider wants back. */
+  readonly vendor?: ClientVendor;
 }
 
 /** What becomes of a turn that is not refused. */

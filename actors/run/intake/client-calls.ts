@@ -1,9 +1,12 @@
 import type { ClientMessage } from "../../../bus/protocol/run.ts";
+import type { ClientVendor } from "../../../bus/protocol/vendor-fields.ts";
 import { JsonFault, parseStrictJson } from "../../../bus/strict-json.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import type { ToolOutcome } from "../../log/tool-outcome.ts";
+import type { SignedThought } from "../../models/provider.ts";
+import { anyModel } from "../../models/vendor-fields.ts";
 import { isOfRequest } from "../plan/request-tools.ts";
 
 // Which messages of a client speak of calls that it was handed. On a thread the log says which calls these are; without one the
@@ -38,8 +41,23 @@ function argumentsOf(text: unknown): unknown {
 }
 
 /** The calls as the client says that the model has made them. */
-export function quotedCalls(content: string, tool_calls: readonly ToolCall[]): JournalEntry {
-  return { kind: "message", role: "assistant", content, extra: { tool_calls, metadata: { source: "client" } } };
+export function quotedCalls(
+  content: string,
+  tool_calls: readonly ToolCall[],
+  vendor: ClientVendor | undefined,
+): JournalEntry {
+  const thinking = vendor === undefined ? [] : clientThoughts(vendor, tool_calls);
+  const metadata = { source: "client", ...(thinking.length > 0 && { thinking }) };
+  return { kind: "message", role: "assistant", content, extra: { tool_calls, metadata } };
+}
+
+/** What the client has sent back of what its provider wants: nobody knows of which model it is. */
+function clientThoughts({ message, calls }: ClientVendor, tool_calls: readonly ToolCall[]): SignedThought[] {
+  const ofCalls = calls.flatMap(([id, json]): SignedThought[] => {
+    const call = tool_calls.findIndex((one) => one.id === id);
+    return call < 0 ? [] : [{ type: "vendor", json, call, by: anyModel }];
+  });
+  return [...(message === null ? [] : [{ type: "vendor" as const, json: message, by: anyModel }]), ...ofCalls];
 }
 
 /**

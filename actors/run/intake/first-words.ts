@@ -1,7 +1,7 @@
 import type { SecretMask } from "../../../governance/secret-mask.ts";
 import { attachmentsOf } from "../../log/attachment.ts";
 import type { JournalEntry } from "../../log/entry.ts";
-import { type ContextMessage, contextMessage } from "../../log/message.ts";
+import { type ContextMessage, contextMessage, signedThoughts } from "../../log/message.ts";
 import type { Intake } from "./intake.ts";
 
 // What a turn begins with, as its model and the list of conversations see it.
@@ -31,6 +31,7 @@ export function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
       tool_calls: entry.extra?.tool_calls,
       tool_call_id: entry.extra?.tool_call_id,
       attachments: attachmentsOf(entry.extra),
+      thoughts: signedThoughts(entry.extra?.metadata?.thinking),
       entry,
     }),
   );

@@ -115,7 +115,7 @@ function takePaired(
       if (!said.has(id) && calls.some((call) => call.id === id)) said.set(id, takeResult(result, at + 1, dropped));
       else quoted.push(...takeMessage(result, at + 1, dropped));
     }
-    entries.push(quotedCalls(plain[0]?.content ?? "", calls));
+    entries.push(quotedCalls(plain[0]?.content ?? "", calls, message.vendor));
     for (const call of calls) {
       const text = said.get(call.id);
       const { entry: closed } = text === undefined ? unansweredTool(call) : toolOutcome(call, text, "ok");

@@ -2,6 +2,7 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import { inCallOrder } from "../../log/branch.ts";
 import { type ToolOutcome, toolMessage } from "../../log/tool-outcome.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
+import { keepThoughts } from "../intake/recalled-thoughts.ts";
 import type { ReleasedReply } from "../model/held-reply.ts";
 import type { PendingCall } from "../plan/plan.ts";
 import { isOfRequest } from "../plan/request-tools.ts";
@@ -72,7 +73,9 @@ async function runGroup(scope: RunScope, tools: ToolRunner, calls: readonly Pend
 }
 
 /** The answer ends in calls that its client makes. They are open in the log, and nobody else answers them. */
-function handedOver({ plan, voice }: RunScope, handed: readonly ToolCall[]): Finished {
+function handedOver({ plan, voice, deps }: RunScope, handed: readonly ToolCall[]): Finished {
+  const message = plan.branch.findLast(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
+  keepThoughts({ message, handed }, plan, deps);
   // Words of a subtask are told to nobody, in the answer either.
   const said = voice === "silent" ? "" : (plan.branch.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "");
   return {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChatBody, calculation, deltas } from "../../../support/families/family.ts";
 import { anySignature, signedBy } from "../../../support/families/gemini.ts";
+import { proofOf } from "../../../support/families/rules.ts";
 import type { FamilyCase } from "../../../support/families/talk.ts";
 import { failure } from "../../../support/mock-model/behaviours.ts";
 
@@ -8,6 +9,13 @@ const product = '{"expression":"6*7"}';
 const sum = '{"expression":"1+1"}';
 const signedProduct = calculation("call_1", "6*7", signedBy("calculator", product));
 const signedSum = calculation("call_2", "1+1", signedBy("calculator", sum));
+
+const lookup = {
+  type: "function",
+  function: { name: "look_up", description: "Looks up.", parameters: { type: "object", properties: {} } },
+};
+const lookupCall = (id: string) => ({ id, type: "function", function: { name: "look_up", arguments: "{}" } });
+const wantLookup = deltas({ tool_calls: [{ index: 0, ...lookupCall("fc_1"), ...signedBy("look_up", "{}") }] });
 
 /** The signatures of all calls of a request, message by message. */
 function signatures({ messages }: ChatBody | undefined = { model: "", messages: [] }): unknown[][] {
@@ -101,6 +109,88 @@ export const geminiCases: readonly FamilyCase[] = [
       const { final, stop_reason } = await chat("Hello");
 
       assert.deepEqual([final?.content, stop_reason], ["Hel", "max_tokens"]);
+    },
+  },
+  {
+    title: "the signature of a client's call comes back from memory on stateless chat completions",
+    async run({ model, complete }) {
+      model.says(wantLookup, { text: "Found." }, { text: "Still found." });
+      const ask = { role: "user", content: "Look it up." };
+
+      const asked = await complete({ messages: [ask], tools: [lookup] });
+      const [call] = asked.tool_calls as { id: string }[];
+      const history = [ask, asked, { role: "tool", tool_call_id: call?.id, content: "found" }];
+      const { content } = await complete({ messages: history, tools: [lookup] });
+      await complete({ messages: history, tools: [lookup] });
+
+      assert.equal(content, "Found.");
+      assert.doesNotMatch(JSON.stringify(asked), /extra_content|signature/);
+      assert.deepEqual(signatures(model.requests[1]), [[proofOf("look_up{}")]]);
+      assert.deepEqual(signatures(model.requests[2]), signatures(model.requests[1]));
+    },
+  },
+  {
+    title: "the signature of a client's call comes back on a thread that user names",
+    async run({ model, complete, thread }) {
+      model.says(wantLookup, { text: "Found." });
+      const ask = { role: "user", content: "Look it up." };
+
+      const asked = await complete({ messages: [ask], tools: [lookup], user: thread });
+      const [call] = asked.tool_calls as { id: string }[];
+      const result = { role: "tool", tool_call_id: call?.id, content: "found" };
+      await complete({ messages: [ask, asked, result], tools: [lookup], user: thread });
+
+      assert.deepEqual(signatures(model.requests[1]), [[proofOf("look_up{}")]]);
+    },
+  },
+  {
+    title: "the signature of a client's call comes back on /v1/responses",
+    async run({ model, server }) {
+      const { description, parameters } = lookup.function;
+      const tools = [{ type: "function", name: "look_up", description, parameters }];
+      model.says(wantLookup, { text: "Found." });
+      const respond = (input: unknown) => server.post("/v1/responses", { model: "gemini", input, tools });
+
+      const { json: asked } = await respond("Look it up.");
+      const [call] = asked.output as { call_id: string }[];
+      const output = { type: "function_call_output", call_id: call?.call_id, output: "found" };
+      await respond([{ role: "user", content: "Look it up." }, call, output]);
+
+      assert.deepEqual(signatures(model.requests[1]), [[proofOf("look_up{}")]]);
+    },
+  },
+  {
+    title: "what a client sends back of a call is passed on, and an unknown call is signed with the value for any",
+    async run({ model, complete }) {
+      model.says({ text: "Found." });
+      const call = (id: string, more: object) => ({ ...lookupCall(id), ...more });
+      const own = signedBy("look_up", "{}");
+      const turn = (quoted: object) => ({
+        messages: [
+          { role: "user", content: "Look it up." },
+          { role: "assistant", content: null, tool_calls: [quoted] },
+          { role: "tool", tool_call_id: "call_x", content: "found" },
+        ],
+        tools: [lookup],
+      });
+
+      await complete(turn(call("call_x", own)));
+      await complete(turn(call("call_x", {})));
+
+      assert.deepEqual(model.requests.map(signatures), [[[proofOf("look_up{}")]], [[anySignature]]]);
+    },
+  },
+  {
+    title: "a signature that the API does not know any more is left out of the next try",
+    async run({ model, chat }) {
+      const broken = { extra_content: { google: { thought_signature: "of another account" } } };
+      model.says(deltas({ tool_calls: [{ index: 0, ...calculation("call_1", "6*7", broken) }] }), { text: "42." });
+
+      const { final } = await chat("What is 6 * 7?");
+
+      assert.equal(final?.content, "42.");
+      assert.equal(model.refused.splice(0).length, 1);
+      assert.deepEqual(signatures(model.requests[1]), [[anySignature]]);
     },
   },
 ];

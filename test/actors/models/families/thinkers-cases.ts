@@ -93,4 +93,25 @@ export const thinkersCases: readonly FamilyCase[] = [
       assert.deepEqual([final?.content, model.requests.length], ["Hello.", 2]);
     },
   },
+  {
+    title: "DeepSeek gets back from memory what it has thought before a client's call",
+    async run({ model, complete }) {
+      const call = { index: 0, id: "c1", type: "function", function: { name: "look_up", arguments: "{}" } };
+      model.says(deltas(...aProduct, { tool_calls: [call] }), { text: "Found." });
+      const parameters = { type: "object", properties: {} };
+      const tools = [{ type: "function", function: { name: "look_up", description: "Looks up.", parameters } }];
+      const ask = { role: "user", content: "Look it up." };
+
+      const asked = await complete({ messages: [ask], tools });
+      const [{ id }] = asked.tool_calls as [{ id: string }];
+      const quoted = { role: "assistant", content: null, tool_calls: asked.tool_calls };
+      const { content } = await complete({
+        messages: [ask, quoted, { role: "tool", tool_call_id: id, content: "1" }],
+        tools,
+      });
+
+      assert.equal(content, "Found.");
+      assert.deepEqual(thoughts(model.requests[1]), ["A product."]);
+    },
+  },
 ];

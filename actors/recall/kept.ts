@@ -1,0 +1,60 @@
+import { TurnoverMap } from "../../bus/turnover.ts";
+
+/** How long a text is kept that nobody asks for. */
+const keptMs = 3_600_000;
+/** Of all texts. */
+const bytesMax = 64 * 1024 * 1024;
+/** Counted for a text beside its characters. */
+const overhead = 128;
+
+interface Entry {
+  readonly text: string;
+  readonly bytes: number;
+  readonly until: number;
+}
+
+/** Texts by their keys, within an hour and 64 MiB: the one that was not asked for the longest goes first. */
+export class Kept {
+  readonly #entries = new TurnoverMap<Entry>();
+  readonly #now: () => number;
+  #bytes = 0;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  get isEmpty(): boolean {
+    this.#drop((entry) => entry.until <= this.#now());
+    return this.#entries.size === 0;
+  }
+
+  add(key: string, text: string): void {
+    this.#take(key);
+    const bytes = 2 * (key.length + text.length) + overhead;
+    if (bytes > bytesMax) return;
+    this.#entries.set(key, { text, bytes, until: this.#now() + keptMs });
+    this.#bytes += bytes;
+    this.#drop((entry) => this.#bytes > bytesMax || entry.until <= this.#now());
+  }
+
+  find(key: string): string | null {
+    const entry = this.#take(key);
+    if (entry === undefined || entry.until <= this.#now()) return null;
+    this.add(key, entry.text);
+    return entry.text;
+  }
+
+  /** Drops from the oldest on, as long as `isDue` says so. */
+  #drop(isDue: (oldest: Entry) => boolean): void {
+    for (const [key, entry] of this.#entries) {
+      if (!isDue(entry)) return;
+      this.#take(key);
+    }
+  }
+
+  #take(key: string): Entry | undefined {
+    const entry = this.#entries.take(key);
+    if (entry !== undefined) this.#bytes -= entry.bytes;
+    return entry;
+  }
+}

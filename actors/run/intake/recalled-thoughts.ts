@@ -1,0 +1,68 @@
+import { fiberSuffix, recallAddress } from "../../../bus/address.ts";
+import type { Bus } from "../../../bus/bus.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import type { SignedThought } from "../../models/provider.ts";
+import type { RunPlan } from "../plan/plan.ts";
+import type { Intake } from "./intake.ts";
+
+// A client that keeps its history itself sends back what it was told of a step, and what the model wants back with it is private. That is kept in
+// the memory of the process meanwhile, by the ids of the calls (decision 206).
+
+interface Recalled {
+  /** The ids of the step's calls, in their order. */
+  readonly ids: readonly string[];
+  readonly thoughts: readonly SignedThought[];
+}
+
+/** Keeps what a step has thought whose calls are handed to a client that has no thread. */
+export function keepThoughts(
+  { message, handed }: { readonly message: ContextMessage | undefined; readonly handed: readonly ToolCall[] },
+  { thread_suffix, response, run_id, principal }: Pick<RunPlan, "thread_suffix" | "response" | "run_id" | "principal">,
+  { bus, host }: { readonly bus: Bus; readonly host: string },
+): void {
+  const isAlone = thread_suffix === null || thread_suffix === fiberSuffix(run_id) || response !== null;
+  const thoughts = message?.thoughts ?? null;
+  if (!isAlone || thoughts === null) return;
+  const kept: Recalled = { ids: message?.tool_calls?.map(({ id }) => id) ?? [], thoughts };
+  const call_ids = handed.map(({ id }) => id);
+  bus.tell(recallAddress(host), "keep", { tenant_id: principal.tenant_id, call_ids, text: JSON.stringify(kept) });
+}
+
+/** The intake with what is kept for the calls that its client quotes, before what the client says of them itself. */
+export async function withRecalled(
+  intake: Intake,
+  tenant_id: string,
+  { bus, host }: { readonly bus: Bus; readonly host: string },
+): Promise<Intake> {
+  const quoted = intake.entries.flatMap((entry) => (isQuoted(entry) ? [entry.extra?.tool_calls ?? []] : []));
+  const call_ids = quoted.flat().map(({ id }) => id);
+  if (call_ids.length === 0) return intake;
+  // A process that does not answer has forgotten.
+  const { found } = await bus.ask(recallAddress(host), "recall", { tenant_id, call_ids }).catch(() => ({ found: [] }));
+  const known = new Map(call_ids.map((id, at) => [id, found[at] ?? null]));
+  if (![...known.values()].some((text) => text !== null)) return intake;
+  return { ...intake, entries: intake.entries.map((entry) => (isQuoted(entry) ? withThoughts(entry, known) : entry)) };
+}
+
+function isQuoted({ role, extra }: JournalEntry): boolean {
+  return role === "assistant" && extra?.metadata?.source === "client" && extra.tool_calls !== undefined;
+}
+
+function withThoughts(entry: JournalEntry, known: ReadonlyMap<string, string | null>): JournalEntry {
+  const calls = entry.extra?.tool_calls ?? [];
+  const texts = new Set(calls.flatMap(({ id }) => known.get(id) ?? []));
+  const recalled = [...texts].flatMap((text, at) => {
+    const { ids, thoughts } = JSON.parse(text) as Recalled;
+    return thoughts.flatMap((thought): SignedThought[] => {
+      // Of calls of several steps in one message, the thoughts are those of the first.
+      if (thought.type !== "vendor" || thought.call === undefined) return at === 0 ? [thought] : [];
+      const place = calls.findIndex(({ id }) => id === ids[thought.call as number]);
+      return place < 0 ? [] : [{ ...thought, call: place }];
+    });
+  });
+  const own = (entry.extra?.metadata?.thinking ?? []) as readonly SignedThought[];
+  const thinking = [...recalled, ...own];
+  return { ...entry, extra: { ...entry.extra, metadata: { ...entry.extra?.metadata, thinking } } };
+}

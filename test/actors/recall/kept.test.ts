@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Kept } from "../../../actors/recall/kept.ts";
+
+test("a text is kept for an hour since it was asked for", () => {
+  let now = 0;
+  const kept = new Kept(() => now);
+  kept.add("acme/call_1", "thoughts");
+
+  now = 3_599_999;
+  assert.equal(kept.find("acme/call_1"), "thoughts");
+  now += 3_599_999;
+  assert.equal(kept.find("acme/call_1"), "thoughts");
+  now += 3_600_000;
+
+  assert.equal(kept.isEmpty, true);
+  assert.equal(kept.find("acme/call_1"), null);
+});
+
+test("a text of another tenant is not found", () => {
+  const kept = new Kept(() => 0);
+  kept.add("acme/call_1", "thoughts");
+
+  assert.equal(kept.find("other/call_1"), null);
+});
+
+test("the text that was not asked for the longest goes when 64 MiB are full", () => {
+  const kept = new Kept(() => 0);
+  const text = "x".repeat(8 * 1024 * 1024 - 1024);
+  for (const name of ["a", "b", "c"]) kept.add(name, text);
+
+  kept.find("a");
+  kept.add("d", text);
+  kept.add("e", text);
+
+  assert.deepEqual(
+    ["a", "b", "c", "d", "e"].map((name) => kept.find(name) !== null),
+    [true, false, true, true, true],
+  );
+});
+
+test("a text of more than 64 MiB is not kept, and takes nobody's place", () => {
+  const kept = new Kept(() => 0);
+  kept.add("a", "thoughts");
+
+  kept.add("b", "x".repeat(32 * 1024 * 1024));
+
+  assert.deepEqual([kept.find("a"), kept.find("b")], ["thoughts", null]);
+});
