@@ -39,6 +39,7 @@ describe("images", () => {
         blind: { model: { id: "blind" } },
         routed: { model: { id: "blind", vision_model: "eyes", fallbacks: ["spare"] } },
         failing: { model: { id: "broken", fallbacks: ["blind", "spare"] } },
+        duo: { model: { id: "eyes" }, pattern: "parallel", sub_agents: ["sees", "routed"] },
         draws: { model: { id: "eyes" }, tools: ["draw"] },
         drawsblind: { model: { id: "blind" }, tools: ["draw"] },
       },
@@ -350,6 +351,13 @@ describe("images", () => {
     await server.restart();
     await say("refused", { text: "five" });
     const read = allImages();
+    const both = await server.post(
+      "/chat",
+      { manifest: "duo", thread_id: "refused", messages: content({ text: "more" }, part(gif, "image/gif")) },
+      as,
+    );
+    await say("refused", { text: "last" });
+    const ofMembers = allImages();
     const fork = await server.post("/chat/fork", { thread_id: "refused", new_thread_id: "refused-fork" }, as);
     const forked = await say("refused-fork", { text: "six" });
 
@@ -358,6 +366,8 @@ describe("images", () => {
     assert.deepEqual([continued.status, resumed.status], [502, 200], resumed.text);
     assert.deepEqual(read.slice(0, 3), wanted.slice(0, 3));
     assert.ok(read.includes("four\n[1 image omitted]"), read.join("|"));
+    assert.equal(both.status, 502, "no member has answered");
+    assert.ok(ofMembers.includes("more\n[1 image omitted]") && ofMembers[0] === "one image_url", ofMembers.join("|"));
     assert.deepEqual([fork.status, forked.status], [200, 200], fork.text + forked.text);
     assert.equal(allImages()[0], "one image_url");
     mock.answer("eyes", { text: "said by eyes" });

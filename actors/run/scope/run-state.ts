@@ -22,6 +22,8 @@ export class RunState {
   hasAsked: boolean;
   /** A call of a tool that may change something was begun. */
   hasActed: boolean;
+  /** A provider has refused the images of a message, and the log says so. */
+  hasRefusedImages = false;
   /** What is on record of its model calls. */
   readonly calls = new CallRows();
   readonly madePlans = new MadePlans();

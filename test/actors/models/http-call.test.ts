@@ -89,6 +89,44 @@ test("a call that is stopped behind its last word stays stopped, and its answer 
   assert.deepEqual([begun.world.waiting, begun.asked, begun.aborted], [0, 1, 1]);
 });
 
+test("a call that nobody reads is not silent, and one that says nothing for five timeouts is", async () => {
+  const world = stillEnv({ holdTimers: true });
+  let now = 0;
+  const call = new HttpCall({
+    env: { ...world.env, monotonic: () => now },
+    discretion: { conceal: (words) => words, addresses: /never/g },
+    timeoutMs: 1_000,
+    reader: new AnthropicReader(listen().events, "anthropic/claude"),
+    sendDifferently: () => false,
+    sendOn: () => false,
+  });
+  const ping = Buffer.from('event: ping\ndata: {"type":"ping"}\n\n');
+  const said = Buffer.from('data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}\n\n');
+  call.onRequestStart({ pause() {}, resume() {}, abort() {} });
+  call.onResponseStart(head);
+  const failed = call.reply.catch((error: unknown) => error as Error);
+  let isOver = false;
+  void failed.then(() => (isOver = true));
+  const hear = async (at: number, bytes: Buffer): Promise<boolean> => {
+    now = at;
+    call.onResponseData(bytes);
+    await Promise.resolve();
+    await Promise.resolve();
+    return isOver;
+  };
+
+  assert.equal(await hear(5_000, ping), false);
+  assert.equal(await hear(5_000, said), false);
+  assert.equal(await hear(10_000, ping), false);
+  call.pause();
+  now = 60_000;
+  call.resume();
+  assert.equal(await hear(65_000, ping), false);
+  assert.equal(await hear(65_001, ping), true);
+
+  assert.equal(String(await failed), "ModelFailure: the answer has said nothing for 5 seconds");
+});
+
 for (const isLate of [false, true])
   test(`the answer that a paused one goes on in has all the time, where the end of that came ${isLate ? "late" : "at once"}`, async () => {
     const begun = begin();

@@ -71,6 +71,20 @@ export const openAiCases: readonly FamilyCase[] = [
     },
   },
   {
+    title: "a call that is cut off by length is not handed to the client whose tool it is of",
+    async run({ model, complete }) {
+      const tools = [{ type: "function", function: { name: "paint", parameters: { type: "object" } } }];
+      const messages = [{ role: "user", content: "Paint." }];
+
+      for (const words of ['{"colour": "re', ""]) {
+        model.says({ ...calls(["paint", words]), text: "Well: ", finishReason: "length" });
+        const { content, tool_calls } = await complete({ messages, tools });
+
+        assert.deepEqual([content, tool_calls, model.requests.length], ["Well: ", undefined, 1]);
+      }
+    },
+  },
+  {
     title: "a whole call beside the limit of the output runs",
     async run({ model, chat }) {
       model.says({ ...calls(["calculator", { expression: "6*7" }]), finishReason: "length" }, { text: "It is 42." });
