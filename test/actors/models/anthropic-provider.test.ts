@@ -359,6 +359,32 @@ test("with a budget, a step that another model has begun is gone on with without
   assert.deepEqual(mock.refused, []);
 });
 
+test("a conversation that lets the model think no more is gone on with without thinking, once", async () => {
+  const lacking = "claude-opus-4-5";
+  const stubborn = "claude-opus-4-1";
+  for (const model of [lacking, stubborn]) mock.facts(model, older);
+  const words = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.";
+  mock.answer(stubborn, { status: 400, type: "invalid_request_error", message: words });
+  const said = [message("user", "Go."), message("assistant", "", { tool_calls: [call("a")] }), result("a")];
+  const thinking = thinkingOf("high", null);
+  const before = mock.requests.length;
+
+  const without = await ask(lacking, { shown: [...said, message("user", "And?")], thinking });
+  const again = await ask(lacking, { thinking });
+  const failed = await failureOf(stubborn, { thinking });
+
+  assert.deepEqual([without.body.thinking, Object(again.body.thinking).type], [undefined, "enabled"]);
+  assert.match(
+    mock.refused
+      .splice(0)
+      .map(({ words }) => words)
+      .join(),
+    /must start with a thinking block/,
+  );
+  assert.equal(failed.message, `status 400: ${words}`);
+  assert.equal(mock.requests.length - before, 4, "the stubborn one is asked twice");
+});
+
 test("what a model refuses to be given is left out of the call and of later ones", async () => {
   const cases = [
     { facts: older, thinking: { type: "enabled", budget_tokens: 32_000 }, effort: undefined, refusals: 1 },

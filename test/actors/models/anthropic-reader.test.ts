@@ -140,6 +140,11 @@ data: {"type":"error","error":{"type":"api_error","message":"Internal server err
     assert.equal(reply.text, 'Hello there,\n"friend" of mine');
   });
 
+  test("without a block and a reason for its end an answer is none", () => {
+    assert.match(errorOf(`${start}event: message_stop\ndata: {"type":"message_stop"}\n\n`).error.message, /is empty/);
+    assert.equal(read(`${start}${stop("end_turn")}`).reply.text, "");
+  });
+
   test("without its end a stream is cut off", () => {
     for (const cut of [start, start + textBlock]) assert.match(errorOf(cut).error.message, /ended before the answer/);
   });
