@@ -38,8 +38,8 @@ export interface Outcome {
   readonly report?: true;
 }
 
-/** 1 when it did not work, 2 when it was asked for wrongly or refused, 130 when it was interrupted. */
-type ExitCode = 0 | 1 | 2 | 130;
+/** 1 when it did not work, 2 when it was asked for wrongly or refused, 3 when it proves nothing, 130 when it was interrupted. */
+type ExitCode = 0 | 1 | 2 | 3 | 130;
 
 interface CommandOption {
   readonly type: "string" | "boolean";

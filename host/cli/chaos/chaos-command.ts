@@ -81,18 +81,17 @@ async function carryOut(
   const chaos = new ChaosRuns({ seed, runs, kills }, program, variables, io);
   const { invariants, restarts, counts } = await chaos.live();
   const broken = invariants.filter((invariant) => invariant.broken.length > 0);
-  const ok = broken.length === 0;
+  const unseen = invariants.filter(({ checked }) => checked === 0);
+  const ok = broken.length === 0 && unseen.length === 0;
   const json = { ok, seed, ...counts, invariants, ...restarts };
   const lines = [
     `seed ${seed}: ${counts.runs} runs, ${counts.kills} kills, ${counts.model_calls} model calls, ${counts.effects} effects, ${counts.decisions} decisions, ${counts.webhooks} webhooks`,
     ...invariants.map(lineOf),
     `from a kill to ready again: ${words(restarts.start_ms)}`,
     `from ready to the next step of a run that was at work: ${words(restarts.running_again_ms)}`,
-    ok
-      ? "Every promise was kept."
-      : `${broken.length} promises were broken; --seed ${seed} --runs ${runs} --kills ${kills} tries again.`,
+    verdictOf(broken.length, unseen.length, `--seed ${seed} --runs ${runs} --kills ${kills} tries again.`),
   ];
-  return { code: ok ? 0 : 1, json, text: lines.join("\n"), report: true };
+  return { code: broken.length > 0 ? 1 : ok ? 0 : notLookedAtCode, json, text: lines.join("\n"), report: true };
 }
 
 const tools = ["chaos_look", "chaos_put", "chaos_note"];
@@ -102,7 +101,16 @@ const agents = {
   asked: { tools, execution, approvals: [{ id: "notes", tools: ["chaos_note"], ttl_seconds: 3_600 }] },
 };
 
+/** The exit code of a try that has broken no promise and has not come to look at all of them. */
+const notLookedAtCode = 3;
+
+function verdictOf(broken: number, unseen: number, again: string): string {
+  if (broken > 0) return `${broken} promises were broken; ${again}`;
+  return unseen === 0 ? "Every promise was kept." : `${unseen} promises were not looked at: more --runs are needed.`;
+}
+
 function lineOf({ name, checked, broken }: Invariant): string {
+  if (checked === 0) return `not looked at ${name}`;
   const shown = broken.slice(0, 10).map((each) => `\n    ${each}`);
   return `${broken.length === 0 ? "kept  " : "BROKEN"} ${name} (${checked} times looked${broken.length === 0 ? "" : `, ${broken.length} broken`})${shown.join("")}`;
 }

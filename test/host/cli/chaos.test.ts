@@ -33,6 +33,14 @@ describe("svc chaos", () => {
     assert.match(broken[0]?.broken[0] ?? "", /^run-\d-chaos_look has the keys /);
   });
 
+  test("a promise that no run has put to the test is not looked at, which is exit 3", async () => {
+    const { code, answer } = await chaosOf(["--runs", "1", "--kills", "0"]);
+
+    const unseen = answer.invariants.filter(({ checked }) => checked === 0);
+    assert.deepEqual([code, answer.ok], [3, false]);
+    assert.ok(unseen.length > 0 && unseen.every(({ broken }) => broken.length === 0), JSON.stringify(answer));
+  });
+
   test("a directory that holds anything is refused, and left as it is", async () => {
     const dir = tempDir(atEnd);
     mkdirSync(join(dir, "data"));
