@@ -179,7 +179,6 @@ const chatReattach = route({
     last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
     resume_token: Type.Optional(
       Type.String({
-        maxLength: 64,
         description: "Of a durable run of the thread: the stream is of that run, and ends with it.",
       }),
     ),

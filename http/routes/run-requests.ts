@@ -77,7 +77,7 @@ const runRequest = route({
   tag: "Durable runs",
   access: ["runs:read"],
   params: Type.Object({
-    run_id: Type.String({ maxLength: 64, description: "The id of a run, durable or not." }),
+    run_id: Type.String({ description: "The id of a run, durable or not." }),
     n: Type.String({ pattern: "^[1-9][0-9]{0,8}$", description: "From 1, in the order in which they ended." }),
   }),
   reply: { description: "The request.", schema: ModelRequest },

@@ -20,10 +20,10 @@ const tag = "Durable runs";
 /** How long a run that is stopped gets to write its last batch. */
 const cancelMs = 60_000;
 
-const TokenParams = Type.Object({ resume_token: Type.String({ maxLength: 64 }) });
+const TokenParams = Type.Object({ resume_token: Type.String() });
 /** Of the routes of operators. */
 export const RunParams = Type.Object({
-  run_id: Type.String({ maxLength: 64, description: "The run's id, which is its token." }),
+  run_id: Type.String({ description: "The run's id, which is its token." }),
 });
 
 const runByToken = route({

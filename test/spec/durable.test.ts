@@ -163,6 +163,10 @@ describe("durable runs", () => {
       ["/chat/stream/owned?resume_token=unknown", keys.alice],
       [`/runs/${token}`, keys.stranger],
       ["/runs/unknown", keys.watcher],
+      // No length tells a token that there is not from another one.
+      ...["", "/stream"].map((rest) => [`/chat/runs/${"f".repeat(65)}${rest}`, keys.alice] as const),
+      [`/chat/stream/owned?resume_token=${"f".repeat(65)}`, keys.alice],
+      ...["", "/timeline", "/requests/1"].map((rest) => [`/runs/${"f".repeat(2000)}${rest}`, keys.watcher] as const),
     ] as const) {
       const { status, json } = await server.get(path, { key });
       assert.deepEqual([status, json.error], [404, "run_not_found"], path);
