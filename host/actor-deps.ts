@@ -179,6 +179,7 @@ export function createActorDeps(
     webhookAgent: `svc-webhooks/${config.version}`,
     slots,
     liveRuns: new TurnoverSet(),
+    heardRuns: new TurnoverSet(),
     doubtful: new DoubtfulLogs(bus, env),
     untold: new UntoldEvents(bus),
     sliceHolders: new Set(),

@@ -1,5 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
+import { endHeardRuns } from "../actors/run/scope/suspended-runs.ts";
 import { ActorHost } from "../actors/runtime/host.ts";
 import { fibersAddress } from "../bus/address.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";
@@ -114,7 +115,7 @@ export function startActors(
 }
 
 async function drain(
-  { liveRuns, audit, sliceHolders, slots, bus, log, host: hostId }: ActorDeps,
+  { liveRuns, heardRuns, audit, sliceHolders, slots, bus, log, host: hostId }: ActorDeps,
   host: ActorHost,
   env: Env,
   graceMs: number,
@@ -125,6 +126,7 @@ async function drain(
   const isQuiet = (): boolean => {
     // Durable ones are put aside behind the step that they are at.
     for (const run of liveRuns) run.drain?.();
+    endHeardRuns(heardRuns);
     for (const holder of sliceHolders) void holder.leave();
     return liveRuns.size === 0 && host.busyCount() === 0;
   };

@@ -41,11 +41,22 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
   reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
   // Of one without a thread nobody else knows that it was accepted, when it is sent again.
   passivateAfterMs: 10_000,
-  load: () => ({ run: null, output: null, parked: false, log: null, key: null, taking: null, accepted: null }),
+  load: () => ({
+    place: -1,
+    run: null,
+    output: null,
+    parked: false,
+    log: null,
+    key: null,
+    taking: null,
+    accepted: null,
+  }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
   idle: ({ run, parked, output }) => run === null && !(parked && output !== null),
 
-  crashed({ run, log, key }) {
+  crashed(state, { deps }) {
+    const { run, log, key } = state;
+    deps.heardRuns.delete(state);
     const release = () => log?.release(key);
     if (run === null) release();
     else run.crashed(release);
@@ -67,8 +78,9 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
       }
     },
 
-    detach(state) {
+    detach(state, _body, { deps }) {
       state.output = null;
+      deps.heardRuns.delete(state);
       state.run?.detach();
     },
 
@@ -187,6 +199,7 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
     if (!isPassing(refusal.code)) {
       state.output?.failed(refusal);
       state.output = null;
+      context.deps.heardRuns.delete(state);
       state.parked = false;
     }
     throw error;

@@ -45,13 +45,14 @@ import { agentFor } from "./plan/request-tools.ts";
 import { Run } from "./run.ts";
 import { taskOutput, tellAside } from "./scope/parent-link.ts";
 import { beginMode } from "./scope/run-mode.ts";
+import type { HeardRun } from "./scope/suspended-runs.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
 // From a request to a live run: who may, whether it was asked before, whether the thread is free, what it says, and then one
 // batch that makes the caller's messages durable together with the row of the run and the claim of its key.
 
 /** A run actor's state: empty until its turn is accepted, and after it is over. */
-export interface RunState {
+export interface RunState extends HeardRun {
   run: Run | null;
   /** It is being taken up. Never rejects. */
   taking: Promise<void> | null;
@@ -286,6 +287,8 @@ function withWait(accepted: TurnAccepted, agent: CompiledAgent): TurnAccepted {
 
 /** The state follows the run. One that is put aside is looked at once more: somebody may have answered meanwhile. */
 export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorContext<PatternDeps>): void {
+  const { heardRuns } = context.deps;
+  heardRuns.delete(state);
   state.run = run;
   state.parked = false;
   void run.ended.then((exit) => {
@@ -296,6 +299,7 @@ export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorCon
     else if (state.parked) context.bus.tell(own, "resume", { due: false });
     // What a task says to whom it is made anew for the run that goes on.
     if (!state.parked || run.parent !== null) state.output = null;
+    if (state.output !== null) heardRuns.add(state);
     if (state.parked && run.parent !== null) tellAside(run.parent, splitRunKey(context.key).tenantId, context.bus);
     if (run.isDurable) tellLeft(context);
     if (exit === "lost") log.release(state.key);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { describe, test } from "node:test";
-import { gate, never, says, turn, wordsOf } from "../support/chat.ts";
+import { calls, gate, never, says, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
@@ -34,7 +34,14 @@ async function start(atEnd: Cleanup, held: Promise<unknown>, env: Env): Promise<
   const mock = await startMockModel();
   atEnd.after(() => mock.close());
   mock.answer("slow", says("first ", held, "and last"));
-  const manifests = manifestEnv(atEnd, { agent: { model: { id: "slow" }, tools: ["trigger_event"] } });
+  const manifests = manifestEnv(atEnd, {
+    agent: { model: { id: "slow" }, tools: ["trigger_event"] },
+    waiting: {
+      model: { id: "slow" },
+      tools: ["ask_user", "calculator"],
+      approvals: [{ id: "sums", tools: ["calculator"] }],
+    },
+  });
   const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["slow"]), ...manifests, ...env } });
   return { server, mock };
 }
@@ -150,6 +157,69 @@ for (const dialect of dialects) {
         const again = new RawConnection(server.url);
         await again.send(delivery("late"));
         assert.equal((await again.answer())?.status, 202);
+      });
+
+      test("a turn that waits is suspended at once, its client is told, and the next process resumes it", async (t) => {
+        const atEnd = cleanup(t);
+        const database = await databaseOf(dialect, atEnd);
+        // Longer than the test waits for the process.
+        const env = { SVC_GRACEFUL_SHUTDOWN_SECONDS: "600", ...threadsEnv, ...database.env };
+        const { server, mock } = await start(atEnd, never, env);
+        mock.answer("slow", ({ body }) => {
+          const messages = body.messages as readonly { role: string; content: string }[];
+          const about = messages.findLast(({ role }) => role === "user")?.content ?? "";
+          const call = about === "ask" ? ["ask_user", { question: "Which?" }] : ["calculator", { expression: about }];
+          return messages.at(-1)?.role === "tool" ? { text: "Done." } : calls(call as [string, object]);
+        });
+        const headers = { "idempotency-key": "k" };
+        const send = (route: string, thread_id: string, text: string) =>
+          server.post(route, turn("waiting", text, { thread_id }), { headers });
+        const asks = turn("waiting", "ask", { thread_id: "asks" });
+        const stream = await server.stream("/chat/stream", asks, { headers });
+        await stream.until("ui_request");
+        const json = send("/chat", "gated", "6*7");
+        const questionOn = (thread: string) =>
+          eventually(`a question on ${thread}`, async () => {
+            const { openQuestions } = (await server.get(`/chat/sessions/${thread}`)).json;
+            return openQuestions[0]?.data;
+          });
+        const { approval_id } = await questionOn("gated");
+
+        process.kill(server.pid, "SIGTERM");
+        const exit = await server.exited;
+        const frames = await stream.rest();
+        const answer = await json;
+        await server.restart();
+        const resent = [
+          ["/chat/stream", "asks", "ask"],
+          ["/chat", "gated", "6*7"],
+        ] as const;
+        const inProgress = await Promise.all(resent.map(([route, thread, text]) => send(route, thread, text)));
+        const { request_id } = await questionOn("asks");
+        await server.post("/chat/ui", { thread_id: "asks", request_id, value: "this" });
+        await server.post(`/approvals/${approval_id}/decide`, { decision: "approved" });
+        const replays = await Promise.all(
+          resent.map(([route, thread, text]) =>
+            eventually(`the end of ${thread}`, async () => {
+              const again = await send(route, thread, text);
+              return again.status === 409 ? undefined : again;
+            }),
+          ),
+        );
+
+        assert.deepEqual(exit, { code: 0, signal: null });
+        assert.deepEqual(
+          frames.slice(-2).map(({ name, json }) => json?.error?.message.split(" ")[0] ?? name),
+          ["shutting_down", "[DONE]"],
+        );
+        assert.deepEqual([answer.status, answer.json], [503, shuttingDown]);
+        for (const { status, json } of inProgress)
+          assert.deepEqual([status, json.error], [409, "idempotency_in_progress"]);
+        for (const { status, headers, text } of replays) {
+          assert.deepEqual([status, headers["idempotent-replayed"]], [200, "true"]);
+          assert.match(text, /Done\./);
+          assert.doesNotMatch(text, /shutting_down|run_interrupted/);
+        }
       });
 
       test("what is not over in time is marked interrupted, its clients are told, and it can be taken on", async (t) => {

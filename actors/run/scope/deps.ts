@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
+import type { TurnoverSet } from "../../../bus/turnover.ts";
 import type { AuditLog } from "../../../governance/audit.ts";
 import type { MakeControl } from "../../../governance/controls/control.ts";
 import type { Redis } from "../../../governance/egress/redis.ts";
@@ -17,6 +18,7 @@ import type { ToolSource } from "../../tools/source.ts";
 import type { KnownFrames } from "../context/known-frames.ts";
 import type { VectorMemory } from "../context/vector-memory.ts";
 import type { TextPace } from "../output/text-pace.ts";
+import type { HeardRun } from "./suspended-runs.ts";
 
 /** What the parts of a run need. Made once, at the start of the thread. */
 export interface RunDeps {
@@ -47,6 +49,8 @@ export interface RunDeps {
   readonly log: Logger;
   /** Every run of this thread that has not ended. */
   readonly liveRuns: LiveRuns;
+  /** Suspended runs of this thread whose clients still listen. */
+  readonly heardRuns: TurnoverSet<HeardRun>;
   /** This process and worker, as runs and claimed keys name them: see `Owner`. */
   readonly owner: string;
   /** The host that this thread is of. */

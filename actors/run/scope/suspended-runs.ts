@@ -1,0 +1,20 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { RunOutput } from "../../../bus/frames/output.ts";
+import type { Member, TurnoverSet } from "../../../bus/turnover.ts";
+
+/** A suspended run whose client still listens. */
+export interface HeardRun extends Member {
+  output: RunOutput | null;
+}
+
+/**
+ * Ends the streams and requests of clients that wait for suspended runs, as the process stops. Nobody can answer what such a run asks here;
+ * its row stays suspended, and the next process resumes it.
+ */
+export function endHeardRuns(heard: TurnoverSet<HeardRun>): void {
+  for (const run of heard) {
+    heard.delete(run);
+    run.output?.failed(new SvcError("shutting_down"));
+    run.output = null;
+  }
+}
