@@ -5,7 +5,7 @@ import type { SchemaNode } from "./compiled-schema.ts";
 // that is looked at, 64 characters that are counted. A tenant writes the schema and a model the value, and their product may be anything.
 
 /** Steps of one check (decision 219). Beyond them the value does not fit. */
-export const stepsMax = 1_000_000;
+const stepsMax = 1_000_000;
 /** Steps after which others have their turn: some two milliseconds. */
 const stepsAtOnce = 20_000;
 

@@ -49,7 +49,7 @@ const stopMsMax = 30_000;
 export const httpEngine: "uws" | "node" = process.env.SVC_TEST_HTTP_ENGINE === "node" ? "node" : "uws";
 
 /** What every test server is told: any free port, nothing limited, and what it says as JSON. */
-function baseEnv(dataDir: string): Env {
+export function baseEnv(dataDir: string): Env {
   return {
     SVC_PORT: "0",
     SVC_DATA_DIR: dataDir,

@@ -62,7 +62,7 @@ async function compile(query: string): Promise<RE2JS> {
 }
 
 /** How many ranges of classes have an end that is no sign of ASCII, in an expression that asks for both cases anywhere. */
-export function foldedRanges(query: string): number {
+function foldedRanges(query: string): number {
   if (!/\(\?[A-Za-z]*i/.test(query)) return 0;
   return query.match(/-(?:\\[^dDsSwWpP]|\P{ASCII})/gu)?.length ?? 0;
 }

@@ -1,0 +1,189 @@
+// Threat 34: each field of a request and each list of a manifest, at its bound and in hostile forms, leaves the thread to others in time.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { allDuties } from "../../governance/settings/duties.ts";
+import { exampleOf } from "../../http/example.ts";
+import { allRoutes } from "../../http/routes/all.ts";
+import { manifestSchema } from "../../manifests/schema/manifest.ts";
+import { calls, inTurn, turn } from "../support/chat.ts";
+import { filled, forms, type Schema } from "../support/hostile-values.ts";
+import { type MeasuredServer, startMeasured } from "../support/measured.ts";
+import { startMockModel } from "../support/mock-model.ts";
+import { manifestEnv, modelEnv } from "../support/server.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
+
+/** Processor time without a yield that a request may cost, and how often one that costs more is tried: code warms up, and garbage goes. */
+const msMax = 50;
+const triesMax = 6;
+/** Characters of a field: a body has a mebibyte, of which a sign takes up to three bytes. */
+const room = 300_000;
+
+describe("processor time without a yield", () => {
+  const atEnd = cleanup();
+  let server: MeasuredServer;
+  let threads = 0;
+  before(async () => {
+    const mock = await startMockModel();
+    atEnd.after(() => mock.close());
+    mock.answer("answering", { text: [JSON.stringify({ list: Array(7_000).fill(0) })] });
+    mock.answer("calling", inTurn(calls(["look", { list: Array(50_000).fill(0) }]), { text: ["Done."] }));
+    const model = { id: "mock-text" };
+    server = await startMeasured(atEnd, {
+      ...modelEnv(mock, ["mock-text", "answering", "calling"]),
+      SVC_WORKSPACE_ROOT: tempDir(atEnd),
+      ...manifestEnv(atEnd, {
+        agent: { model },
+        finding: { model, session: { strategy: "semantic:1000" } },
+        answering: { model: { id: "answering" } },
+        calling: { model: { id: "calling" }, client_tools: [{ name: "look", args_schema: unions }] },
+      }),
+    });
+  });
+
+  /** A thread with a short turn in it: what earlier tries have said is not read again. */
+  async function freshThread(): Promise<string> {
+    const thread_id = `t${threads++}`;
+    await server.post("/chat", turn("agent", "hi", { thread_id }));
+    return thread_id;
+  }
+
+  /** Fails when each of several tries costs too much. Refusals are as good as answers; a failure of the server is none. */
+  async function costsLittle(
+    what: string,
+    request: () => Promise<() => Promise<{ status: number; text: string }>>,
+  ): Promise<void> {
+    let least = Number.POSITIVE_INFINITY;
+    for (let tries = 0; tries < triesMax && least > msMax; tries++) {
+      const send = await request();
+      const ms = await server.longestMs(async () => {
+        const { status, text } = await send();
+        // The mock's answer fits no schema.
+        const isExpected = status < 500 || text.includes("does not fit the output_schema");
+        assert.ok(isExpected, `${what}: ${status} ${text.slice(0, 200)}`);
+      });
+      least = Math.min(least, ms);
+    }
+    assert.ok(least <= msMax, `${what} takes ${Math.round(least)} ms without a yield`);
+  }
+
+  test("an answer of a model costs little to hold against the schema of a request", async () => {
+    const response_format = { type: "json_schema", json_schema: { name: "answer", schema: unions } };
+    const body = JSON.stringify({ ...turn("answering", "hi"), model: "answering", response_format });
+    const ask = () => server.post("/v1/chat/completions", body);
+
+    await costsLittle("an answer", async () => ask);
+
+    assert.match((await ask()).text, /takes more than 1000000 steps to check/);
+  });
+
+  test("arguments of a model cost little to hold against the schema of their tool", async () => {
+    await costsLittle("arguments", async () => () => server.post("/chat", turn("calling", "hi")));
+
+    const { json } = await server.post("/chat", turn("calling", "hi"));
+
+    assert.match(JSON.stringify(json.messages), /takes more than 1000000 steps to check/);
+  });
+
+  test("a question costs little to compare with many messages", async () => {
+    const messages = filled({ type: "array", maxItems: 1_000, items: message }, "messages", "Han signs", room);
+    await costsLittle("a question", async () => {
+      const thread_id = `t${threads++}`;
+      await server.post("/chat", { manifest: "agent", thread_id, messages });
+      const content = filled({ type: "string", maxLength: 4_000 }, "text_of", "Han signs", 4_000);
+      return () => server.post("/chat", { manifest: "finding", thread_id, messages: [{ role: "user", content }] });
+    });
+  });
+
+  for (const { name, path, field, schema, bodyWith } of fields())
+    test(`a field at its bound costs little: ${name}`, async () => {
+      for (const form of forms) {
+        const value = filled(schema, field, form, room);
+        await costsLittle(`${name}: ${form}`, async () => {
+          const body = JSON.stringify(bodyWith(value, await freshThread()));
+          return () => server.post(path, body);
+        });
+      }
+    });
+
+  for (const { name, schema, manifestWith } of lists())
+    test(`a list of a manifest at its bound costs little: ${name}`, async () => {
+      for (const form of forms) {
+        const manifest = manifestWith(filled(schema, name, form, room));
+        const body = JSON.stringify({ manifest });
+        await costsLittle(`${name}: ${form}`, async () => () => server.request("PUT", "/manifests/hostile", { body }));
+      }
+    });
+});
+
+/** Values of a list are held against many alternatives, and fit the last. */
+const unions = {
+  type: "object",
+  properties: { list: { items: { anyOf: [...Array.from({ length: 480 }, (_, at) => ({ const: `x${at}` })), {}] } } },
+};
+const message: Schema = {
+  type: "object",
+  properties: { role: { type: "string" }, content: { type: "string" } },
+  required: ["role", "content"],
+};
+
+/** Every field of a body that whoever may chat can send. Fields of one name and one schema are read alike: they are sent once. */
+function fields() {
+  const seen = new Set<string>();
+  const routes = allRoutes({ manifestSource: "store", triggers: null, duties: allDuties });
+  return routes.flatMap(({ method, path, access, body }) => {
+    if (body === null || (access !== "chat:read" && access !== "chat:write")) return [];
+    const { properties = {} } = body as Schema;
+    const base = (thread: string) => ({
+      ...(exampleOf(body, "request") as object),
+      ...(Object.hasOwn(properties, "manifest") && { manifest: "agent" }),
+      ...(path.startsWith("/v1") && { model: "agent" }),
+      ...(Object.hasOwn(properties, "thread_id") && { thread_id: thread }),
+    });
+    const fresh = Object.entries(properties).filter((entry) => seen.size < seen.add(JSON.stringify(entry)).size);
+    return fresh.map(([field, schema]) => ({
+      ...{ name: `${method} ${path} ${field}`, path, field, schema },
+      bodyWith: (value: unknown, thread: string): object => ({ ...base(thread), [field]: value }),
+    }));
+  });
+}
+
+interface ManifestList {
+  readonly name: string;
+  readonly schema: Schema;
+  manifestWith(value: unknown): unknown;
+}
+
+/** Every list and map of a manifest, and every object whose keys are free. */
+function lists(): ManifestList[] {
+  const found: ManifestList[] = [];
+  const seen = new Set<string>();
+  const find = (name: string, schema: Schema, manifestWith: ManifestList["manifestWith"]): void => {
+    const like = JSON.stringify([name.split(".").at(-1), { ...schema, description: "" }]);
+    if (seen.size < seen.add(like).size) found.push({ name, schema, manifestWith });
+  };
+  const walk = (schema: Schema, name: string, around: (value: unknown) => unknown): void => {
+    const { properties, items, additionalProperties } = schema;
+    if (items !== undefined) {
+      find(name, schema, around);
+      walk(items, `${name}[]`, (value) => around([value]));
+    } else if (properties !== undefined) {
+      for (const [key, field] of Object.entries(properties))
+        walk(field, name === "" ? key : `${name}.${key}`, (value) => around({ ...least(schema), [key]: value }));
+    } else if ([schema.type].flat().includes("object")) {
+      find(name, schema, around);
+      if (typeof additionalProperties === "object")
+        walk(additionalProperties, `${name}.*`, (value) => around({ a: value }));
+    }
+  };
+  walk(manifestSchema as unknown as Schema, "", (value) => ({ ...(value as object), metadata: metadataOf(value) }));
+  return found;
+}
+
+function metadataOf(manifest: unknown): object {
+  return { ...(manifest as { metadata?: object }).metadata, name: "hostile" };
+}
+
+/** What must be written of an object, and no more. */
+function least(schema: Schema): object {
+  return filled(schema, "", "one word", 16) as object;
+}
