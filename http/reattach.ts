@@ -2,6 +2,7 @@ import { type Address, splitThreadId, threadAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { doneMark, keepAlive } from "../bus/frames/frames.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
+import type { ThreadPosition } from "../bus/protocol/thread.ts";
 import type { Member } from "../bus/turnover.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
 import { AskedFrames } from "./asked-frames.ts";
@@ -14,7 +15,7 @@ import type { Place } from "./past/fair-line.ts";
 import type { PastReader } from "./past/pasts.ts";
 import { ReplayMaker } from "./past/replay.ts";
 import { cut } from "./past/shared-pages.ts";
-import { SnapshotMaker, type SnapshotOf, snapshotState } from "./snapshot.ts";
+import { activeRun, SnapshotMaker, type SnapshotOf, snapshotState } from "./snapshot.ts";
 import type { ThreadListener } from "./thread-hubs.ts";
 
 /** What a stream of one durable run does beside those of its conversation. */
@@ -216,7 +217,7 @@ export class Reattachment implements ThreadListener, Member {
   }
 
   /** The snapshot, or the events from the cursor on, up to where the thread said its log stands; then, after a rewind, the snapshot. */
-  async #sendPast(place: Place, position: Omit<SnapshotOf, "threadId" | "thread">): Promise<void> {
+  async #sendPast(place: Place, { durable_run, ...position }: PastPosition): Promise<void> {
     const { store, pasts } = this.#context;
     const { next_seq } = position;
     const threadId = this.#address.key;
@@ -243,7 +244,15 @@ export class Reattachment implements ThreadListener, Member {
       this.#isRewound = false;
       const before = `id: ${next_seq}\ndata: {"event":"snapshot","type":"snapshot","data":`;
       const held = thread === null ? null : await heldThread(tenant, thread);
-      const of = { ...position, ...held, threadId, thread, before, after: ',"text":""}\n\n' };
+      const of = {
+        ...position,
+        ...held,
+        activeRun: await activeRun(tenant, { durable_run }),
+        threadId,
+        thread,
+        before,
+        after: ',"text":""}\n\n',
+      };
       await this.#sendAll(
         pasts.read(place, snapshotState(of), () => new SnapshotMaker(tenant, of)),
         false,
@@ -292,3 +301,6 @@ export class Reattachment implements ThreadListener, Member {
       await new Promise<void>((resolve) => this.#stream.whenDrained(resolve));
   }
 }
+
+/** Where a thread stands that is shown to a listener. */
+type PastPosition = Omit<SnapshotOf, "threadId" | "thread"> & Pick<ThreadPosition, "durable_run">;

@@ -5,6 +5,7 @@ import type { ThreadPosition } from "../bus/protocol/thread.ts";
 import { readableThinking } from "../storage/frames/session-event.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { branchRanges, isOnBranch } from "../storage/tables/branches.ts";
+import { durableRunById } from "../storage/tables/durable-runs.ts";
 import { marksMax, readFeedback, readLabels } from "../storage/tables/event-marks.ts";
 import {
   eventId,
@@ -26,11 +27,13 @@ import { type PageMaker, pieceBytes } from "./past/shared-pages.ts";
 // memory nor read in one go. What is known only at the end of the log comes at the end of the object.
 
 /** What a snapshot shows: a conversation as it stands at a position. */
-export interface SnapshotOf extends Omit<ThreadPosition, "run_id"> {
+export interface SnapshotOf extends Omit<ThreadPosition, "run_id" | "durable_run"> {
   readonly threadId: string;
   /** Null for one that does not exist. */
   readonly thread: ThreadRow | null;
   readonly isLive: boolean;
+  /** The durable run that is in flight; null, and absent, for none. */
+  readonly activeRun?: ActiveRun | null;
   /** Whether somebody drives or watches it, and whether somebody drives it. */
   readonly attached?: boolean;
   readonly locked?: boolean;
@@ -41,6 +44,24 @@ export interface SnapshotOf extends Omit<ThreadPosition, "run_id"> {
   /** What stands around it. */
   readonly before?: string;
   readonly after?: string;
+}
+
+/** A durable run as a snapshot tells of it. */
+interface ActiveRun {
+  readonly resumeToken: string;
+  readonly status: string;
+  readonly expiresAt: number;
+}
+
+/** The durable run of a thread, as it is stored; null when it has ended by now. */
+export async function activeRun(
+  store: TenantStore,
+  { durable_run }: Pick<ThreadPosition, "durable_run">,
+): Promise<ActiveRun | null> {
+  const found = durable_run === null ? undefined : await durableRunById(store, durable_run);
+  if (found === undefined || found.fiber.ended_at !== null) return null;
+  const { fiber, run } = found;
+  return { resumeToken: fiber.run_id, status: run.status, expiresAt: fiber.expires_at };
 }
 
 /** Names what the snapshot shows: two of the same name are the same, byte by byte. */
@@ -59,6 +80,7 @@ export function snapshotState({ threadId, thread, before = "", ...of }: Snapshot
     compacting,
     continuing,
     ...queued,
+    of.activeRun ?? null,
     allBranches,
     // Of tasks the thread itself knows nothing.
     ...asked.map(({ data }) => [data.approval_id, data.tool_call_id, data.id, data.request_id]),
@@ -186,7 +208,15 @@ async function membersPart<T extends { readonly seq: number }>(
   return { text: text + end, next };
 }
 
-function headOf({ threadId, thread, queued_steers, queued_follow_ups, attached = false, locked = false }: SnapshotOf) {
+function headOf({
+  threadId,
+  thread,
+  queued_steers,
+  queued_follow_ups,
+  attached = false,
+  locked = false,
+  activeRun = null,
+}: SnapshotOf) {
   return {
     id: threadId,
     name: thread?.session_name ?? null,
@@ -206,7 +236,7 @@ function headOf({ threadId, thread, queued_steers, queued_follow_ups, attached =
     queuedSteer: Array.from({ length: queued_steers }, () => ({ placeholder: true })),
     queuedSteerCount: queued_steers,
     queuedFollowUpCount: queued_follow_ups,
-    activeRun: null,
+    activeRun,
   };
 }
 
@@ -315,12 +345,13 @@ export function currentSnapshot(
     place.leave();
   };
   async function open(): Promise<PastReader> {
-    const { run_id, ...position } = await bus.ask(address, "attach", {});
+    const { run_id, durable_run, ...position } = await bus.ask(address, "attach", {});
     const store = context.store.tenant(tenantId);
     const thread = (await threadBySuffix(store, suffix)) ?? null;
     const held = thread === null ? null : await heldThread(store, thread);
     const asked = await openQuestions(store, thread, seesApprovals(principal));
-    const shown = { ...held, isLive: run_id !== null, allBranches, asked, before, after };
+    const active = await activeRun(store, { durable_run });
+    const shown = { ...held, activeRun: active, isLive: run_id !== null, allBranches, asked, before, after };
     const of = { threadId: address.key, thread, ...position, ...shown };
     return pasts.read(place, snapshotState(of), () => new SnapshotMaker(store, of));
   }

@@ -53,6 +53,8 @@ export class LogWriter {
   #origin: string | null = null;
   /** The row of a durable run as it was accepted; null for every other. */
   begun: RunRow | null = null;
+  /** True once it has begun or was taken as a durable run. */
+  isDurable = false;
   #broken: SvcError | null = null;
   /** The batch before: where the store does not keep the order by itself, and for who waits until all is written. */
   #before: Promise<unknown> = Promise.resolve();
@@ -101,6 +103,7 @@ export class LogWriter {
     const isBegun = accepted !== "aside";
     this.surface = run.asked.surface;
     this.#origin = originOf(run);
+    this.isDurable = run.asked.durable !== undefined;
     const before = created ?? this.#head();
     const number = before.epoch + 1;
     // As one that was put aside and taken up at once: each time is an epoch.
@@ -171,6 +174,7 @@ export class LogWriter {
     this.#epoch = epoch;
     this.#number = runNumber(run.run_key);
     this.#origin = originOf(run);
+    this.isDurable = run.asked.durable !== undefined;
     const taken = [takeThreadOp(store, before, epoch), resumeRunOp(store, run, { owner, epoch })];
     if (run.asked.durable !== undefined) taken.push(claimFiberOp(store, run.run_id));
     await this.#write(taken, [], requestMs);

@@ -117,10 +117,11 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     end_lease: endLease,
     mode: setMode,
 
-    attach: ({ committedSeq, committedLeaf, live, summary, queue }) => ({
+    attach: ({ committedSeq, committedLeaf, live, parked, summary, queue }) => ({
       next_seq: committedSeq,
       leaf_seq: committedLeaf,
       run_id: live?.runId ?? null,
+      durable_run: live?.isDurable ? live.runId : parked?.asked.durable ? parked.run_id : null,
       summarizing: summary !== null,
       compacting: live?.surface === "compact",
       continuing: live?.surface === "continue",

@@ -128,6 +128,8 @@ export interface ThreadPosition {
   readonly leaf_seq: number;
   /** The live run, null when there is none. */
   readonly run_id: string | null;
+  /** The durable run that is not over, be it live, suspended or accepted; null when there is none. */
+  readonly durable_run: string | null;
   /** A branch that was left is being summed up. */
   readonly summarizing: boolean;
   /** The live run is one that compacts the conversation. */

@@ -149,6 +149,29 @@ describe("durable runs", () => {
     });
   });
 
+  test("SESS-017 a snapshot tells of the durable run in flight, and of none when it is over", async () => {
+    const held = gate();
+    mock.answer("scripted", says("Hello", held.opened, "."));
+    const token = await accept("agent", "go", { thread_id: "active" });
+    const shown = async () => (await server.get("/chat/sessions/active", { key: keys.alice })).json.activeRun;
+    const running = await eventually("a run that is at work", async () => {
+      const active = await shown();
+      return active?.status === "running" ? active : undefined;
+    });
+    const stream = await server.listen("/chat/stream/active", { key: keys.alice });
+    const told = (await stream.until("snapshot")).json.data.activeRun;
+    stream.close();
+
+    held.open();
+    await client.ended(token);
+
+    const { expires_at } = (await server.get(`/chat/runs/${token}`, { key: keys.alice })).json;
+    assert.deepEqual(Object.keys(running), ["resumeToken", "status", "expiresAt"]);
+    assert.deepEqual([running.resumeToken, told], [token, running]);
+    assert.ok(running.expiresAt > Date.now() && running.expiresAt <= Date.parse(expires_at), `${running.expiresAt}`);
+    assert.equal(await shown(), null);
+  });
+
   test("DUR-005 a token that there is not, or that is another tenant's, is 404 run_not_found", async () => {
     mock.answer("scripted", says("Hello."));
     const token = await accept("agent", "mine", { thread_id: "owned" });
