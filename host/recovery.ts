@@ -3,6 +3,7 @@ import { threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Store } from "../storage/store/store.ts";
+import { dropThreadlessOps, threadlessWaits } from "../storage/tables/abandoned-waits.ts";
 import { releaseDeliveries } from "../storage/tables/deliveries.ts";
 import type { Gone } from "../storage/tables/hosts.ts";
 import { releaseAbandonedKeys } from "../storage/tables/idempotency.ts";
@@ -51,6 +52,7 @@ export class AbandonedRuns {
       await releaseDeliveries(this.#store.system, gone);
       await wakeDeliveries(this.#store, this.#bus, "due");
       const closed = await this.#closeRuns(gone);
+      await this.#dropWaits(gone);
       // Only then: a key of a stream is settled with its run.
       await releaseAbandonedKeys(this.#store.system, gone);
       this.#attempts.delete(JSON.stringify(gone));
@@ -64,6 +66,18 @@ export class AbandonedRuns {
 
   stop(): void {
     this.#stopped = true;
+  }
+
+  /** Drops the questions of runs without a thread, which went with their process. */
+  async #dropWaits(gone: Gone): Promise<void> {
+    for (;;) {
+      const page = await threadlessWaits(this.#store.system, gone, pageRows);
+      for (const [tenantId, waits] of Map.groupBy(page, ({ tenant_id }) => tenant_id)) {
+        const tenant = this.#store.tenant(tenantId);
+        await tenant.write(waits.flatMap((wait) => dropThreadlessOps(tenant, wait)));
+      }
+      if (page.length < pageRows) return;
+    }
   }
 
   /** Closes what can be closed, and throws when something could not. */

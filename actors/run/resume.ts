@@ -6,6 +6,7 @@ import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason, RunPlace } from "../../bus/protocol/run.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
@@ -143,21 +144,21 @@ async function endDurable(
 ): Promise<null> {
   const { run_id, tenant_id } = fiber.place;
   const { usage = null, step = 0 } = row.spent ?? {};
-  const left = abandonOps(store, await waitsOfRun(store, run_id));
-  const ops = () => [
-    ...left,
+  const rootKey = row.asked.parent?.root_key ?? row.thread_key ?? noThread;
+  const tasks = await tasksAside(store, rootKey, run_id);
+  const left = [
+    ...abandonOps(store, await waitsOfRun(store, run_id)),
     closeWaitsOp(store, run_id),
-    ...fiber.endOps({ status, final: null, error }),
-    ...fiber.leaveOps(),
+    ...(await endTasksOps(store, rootKey, tasks)),
   ];
+  const ops = () => [...left, ...fiber.endOps({ status, final: null, error }), ...fiber.leaveOps()];
   const ending = { status, stop_reason: null, error: error.split(":", 1)[0] as string, usage } as const;
   await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
   log.publish(() => statusFrame(standing));
   fiber.announceEnd();
   // What it has handed out and is put aside would wait on, for an answer that nobody has a use for.
-  const rootKey = row.asked.parent?.root_key ?? row.thread_key ?? noThread;
-  for (const task of await tasksAside(store, rootKey, run_id).catch(() => []))
+  for (const task of tasks)
     bus.tell(runAddress(tenant_id, task.suffix, task.run_id), "abort", { reason: "worker_lost" });
   return null;
 }

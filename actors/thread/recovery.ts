@@ -2,6 +2,7 @@ import { fibersAddress, isTaskSuffix, runAddress, splitThreadId, taskIdOf } from
 import { publishStatus } from "../../bus/frames/run-status.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { fiberById, loseFiberOp } from "../../storage/tables/fibers.ts";
@@ -93,10 +94,12 @@ export async function closeInterrupted(
   const rootKey = await rootOf(state);
   // Who waits for a task reads that it was cut off.
   const task_id = taskIdOf(state.suffix);
+  const tasks = await tasksAside(store, rootKey, left.run_id);
   await store.write([
     endOp(store, thread_key, left, head.next_seq - 1, env.now()),
     ...abandonOps(store, await waitsOfRun(store, left.run_id)),
     closeWaitsOp(store, left.run_id),
+    ...(await endTasksOps(store, rootKey, tasks)),
     ...events.map((event) => appendOp(store, thread_key, event, number)),
     progressOp(store, before, head),
     ...(await settleInterrupted(state, left, head.next_seq, context)),
@@ -104,7 +107,7 @@ export async function closeInterrupted(
     ...leaveBudgetOps(store, left.run_id),
   ]);
   // Nobody waits for what it has handed out.
-  for (const { suffix, run_id } of await tasksAside(store, rootKey, left.run_id))
+  for (const { suffix, run_id } of tasks)
     bus.tell(runAddress(state.tenantId, suffix, run_id), "abort", { reason: "worker_lost" });
   state.head = head;
   state.committedSeq = head.next_seq;

@@ -38,6 +38,7 @@ import { migration as fileShares } from "./0061_file_shares.ts";
 import { migration as sharesOfForks } from "./0062_shares_of_forks.ts";
 import { migration as settledShares } from "./0063_settled_shares.ts";
 import { migration as claimsOfRuns } from "./0064_claims_of_runs.ts";
+import { migration as threadlessWaits } from "./0065_threadless_waits.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -80,4 +81,5 @@ export const migrations: readonly Migration[] = [
   sharesOfForks,
   settledShares,
   claimsOfRuns,
+  threadlessWaits,
 ];

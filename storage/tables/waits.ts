@@ -76,12 +76,17 @@ const waitTable = table("waits", {
   asked_as: nullable(text),
   /** What is to be pushed to a list and may be pushed twice, until it surely was; null where there is nothing to push again. */
   push: nullable(json<WaitPush>()),
+  /** The worker that holds a run without a thread; null for a run on a thread, whose row says it. */
+  owner: nullable(text),
 });
 
 /** A wait as it is stored. */
 export type WaitRow = RowIn<typeof waitTable>;
 /** A wait as it is opened. */
-export type NewWait = Omit<WaitRow, "state" | "answer" | "push"> & { readonly push?: WaitPush };
+export type NewWait = Omit<WaitRow, "state" | "answer" | "push" | "owner"> & {
+  readonly push?: WaitPush;
+  readonly owner?: string | null;
+};
 
 const insertWait = insertInto(waitTable);
 const answerWait = tenantSql(
@@ -177,7 +182,7 @@ const waitsOfApprovalMax = 1_000;
 
 /** A run begins to wait. */
 export function openWaitOp(store: TenantStore, wait: NewWait): WriteOp {
-  return insertWait(store, { push: null, ...wait, state: "open", answer: null });
+  return insertWait(store, { push: null, owner: null, ...wait, state: "open", answer: null });
 }
 
 /** Answers an open wait. Refuses with conflict when it is answered, over or unknown. */

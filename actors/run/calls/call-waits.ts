@@ -63,6 +63,7 @@ export class CallWaits {
       run_id: plan.run_id,
       asked_on: plan.thread_suffix === null ? noThread : (plan.parent?.root_key ?? plan.thread_key),
       beside: plan.parent?.beside ? 1 : 0,
+      owner: plan.thread_suffix === null ? deps.owner : null,
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
       latest: plan.fiber === null ? scope.deadline : plan.startedAt + durableWaitMsMax,
@@ -87,7 +88,7 @@ export class CallWaits {
       outcome = (stored && outcomeOf(stored)) ?? outcome;
     }
     this.#openCount--;
-    const ended: WaitRow = { push: null, ...row, state: "open", answer: null };
+    const ended: WaitRow = { push: null, owner: null, ...row, state: "open", answer: null };
     const ops = isStored ? this.#endOps(ended, outcome, deleteWaitOp(store, row.wait_id)) : [];
     return { wait: ended, outcome, ops };
   }
@@ -95,7 +96,7 @@ export class CallWaits {
   /** Takes back a question that reached nobody: what is written with the result of its call. */
   withdraw(row: NewWait): { entries: JournalEntry[]; ops: WriteOp[] } {
     this.#openCount--;
-    const wait: WaitRow = { push: null, ...row, state: "open", answer: null };
+    const wait: WaitRow = { push: null, owner: null, ...row, state: "open", answer: null };
     return { entries: [endedEntry(wait, "aborted")], ops: [closeWaitOp(this.#scope.store, row.wait_id)] };
   }
 

@@ -1,5 +1,7 @@
 import type { WriteOp } from "../../../storage/store/store.ts";
+import { endTasksOps } from "../../../storage/tables/abandoned-waits.ts";
 import { abandonOps, leaveOps } from "../../../storage/tables/approvals.ts";
+import { tasksAside } from "../../../storage/tables/task-waits.ts";
 import { closeWaitsOp, deleteWaitOp, deleteWaitsOfRunOp, waitsOfRun } from "../../../storage/tables/waits.ts";
 import type { RunScope } from "../scope/scope.ts";
 import { familyOf } from "./tool-execution.ts";
@@ -16,7 +18,8 @@ export interface LeftWaits {
 export async function leftWaits(scope: RunScope): Promise<LeftWaits> {
   const { run, store, plan } = scope;
   if (!run.hasAsked) return { ops: [], stopTasks: () => {} };
-  const { run_id, thread_suffix } = plan;
+  const { run_id, thread_suffix, thread_key, parent } = plan;
+  const rootKey = parent?.root_key ?? thread_key;
   const waits = await waitsOfRun(store, run_id);
   const open = waits.filter(({ state }) => state === "open");
   const tasks = open.flatMap(({ kind, asked_as }) => (kind === "task" && asked_as !== null ? [asked_as] : []));
@@ -24,7 +27,11 @@ export async function leftWaits(scope: RunScope): Promise<LeftWaits> {
     thread_suffix === null
       ? // Without a thread the ends of calls may be on their way with the same batch: they have deleted what is asked for.
         [...open.flatMap((wait) => leaveDeleted(wait)), deleteWaitsOfRunOp(store, run_id)]
-      : [...abandonOps(store, open), closeWaitsOp(store, run_id)];
+      : [
+          ...abandonOps(store, open),
+          closeWaitsOp(store, run_id),
+          ...(tasks.length === 0 ? [] : await endTasksOps(store, rootKey, await tasksAside(store, rootKey, run_id))),
+        ];
   return {
     ops,
     stopTasks() {

@@ -25,7 +25,10 @@ import type { WaitOutcome } from "../../tools/tool.ts";
 export function openedWait(
   wait: Wait,
   call: WaitingCall,
-  place: Pick<WaitRow, "wait_id" | "thread_key" | "suffix" | "run_id" | "asked_on" | "opened_at" | "beside"> & {
+  place: Pick<
+    WaitRow,
+    "wait_id" | "thread_key" | "suffix" | "run_id" | "asked_on" | "opened_at" | "beside" | "owner"
+  > & {
     readonly latest: number;
   },
 ): { row: NewWait; entry: JournalEntry } {

@@ -1,0 +1,114 @@
+// Questions of runs whose server is killed before they are suspended, on both engines: the next server takes no answer to them.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { calls, inTurn, never, says, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { type MockModel, startMockModel } from "../support/mock-model.ts";
+import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { dialects } from "../support/stores.ts";
+import { cleanup } from "../support/temp.ts";
+import { type Database, databaseOf, skipPostgres } from "./support.ts";
+
+const { env, keys } = apiKeys({ alice: { scopes: ["*"] } });
+const task = (agent: string) => ["task", { agent, prompt: "Do it." }] as const;
+const to = (...names: string[]) => ({
+  delegation: { agents: names.map((name) => ({ name })) },
+  execution: { tools: "parallel" },
+});
+const gate = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }] };
+
+/** Each run has something at work beside its gate, so that it is not suspended when the server is killed. */
+const cases: Readonly<
+  Record<string, { readonly manifest: string; readonly isStateless?: true; readonly gates: number }>
+> = {
+  "a call beside a slow one": { manifest: "beside", gates: 1 },
+  "a task": { manifest: "lead", gates: 1 },
+  "tasks of a task": { manifest: "chief", gates: 2 },
+  "a member of parallel": { manifest: "team", gates: 1 },
+  "a task of a member of parallel": { manifest: "squad", gates: 1 },
+  "a run without a thread": { manifest: "gated", isStateless: true, gates: 1 },
+};
+
+for (const dialect of dialects) {
+  describe(`gates and SIGKILL, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
+    const atEnd = cleanup();
+    const alice = { key: keys.alice };
+    let server: TestServer;
+    let mock: MockModel;
+    let database: Database;
+    let sums = 0;
+    before(async () => {
+      mock = await startMockModel();
+      atEnd.after(() => mock.close());
+      database = await databaseOf(dialect, atEnd);
+      server = await startServer({
+        atEnd,
+        env: {
+          ...modelEnv(mock, ["gated", "lead", "middle", "slow", "beside", "asker"]),
+          ...manifestEnv(atEnd, {
+            gated: { model: { id: "gated" }, ...gate },
+            asker: { model: { id: "asker" }, tools: ["ask_user"] },
+            slow: { model: { id: "slow" } },
+            beside: { model: { id: "beside" }, ...gate, ...to("slow") },
+            lead: { model: { id: "lead" }, ...to("gated", "asker", "slow") },
+            chief: { model: { id: "lead" }, ...to("middle", "gated", "slow") },
+            middle: { model: { id: "middle" }, ...to("gated") },
+            team: { pattern: "parallel", sub_agents: ["gated", "slow"] },
+            squad: { pattern: "parallel", sub_agents: ["middle", "slow"] },
+          }),
+          ...env,
+          ...database.env,
+        },
+      });
+      const sum = () => ["calculator", { expression: `1+${1000 + ++sums}` }] as const;
+      mock.answer("slow", says("I am at", never));
+      mock.answer("gated", (request) => inTurn(calls(sum()), { text: "Done." })(request));
+      mock.answer("beside", (request) => inTurn(calls(sum(), task("slow")), { text: "Done." })(request));
+      mock.answer("middle", inTurn(calls(task("gated")), { text: "Done." }));
+    });
+
+    test("APPR-009 a decision on a request of a run that is lost is refused, and nothing waits for it", async () => {
+      const asked: { name: string; ids: string[] }[] = [];
+      for (const [name, { manifest, isStateless, gates }] of Object.entries(cases)) {
+        const wanted = manifest === "chief" ? [task("middle"), task("gated")] : [task("gated")];
+        mock.answer("lead", inTurn(calls(...wanted, task("slow")), { text: "Done." }));
+        const thread = isStateless ? {} : { thread_id: `kill-${asked.length}` };
+        const stream = await server.stream("/chat/stream", turn(manifest, "go", thread), alice);
+        const ids: string[] = [];
+        while (ids.length < gates) ids.push((await stream.until("approval_required")).json.data.approval_id);
+        asked.push({ name, ids });
+      }
+      mock.answer("asker", inTurn(calls(["ask_user", { question: "Which?" }]), { text: "Done." }));
+      mock.answer("lead", inTurn(calls(task("asker"), task("slow")), { text: "Done." }));
+      const asking = await server.stream("/chat/stream", turn("lead", "go", { thread_id: "asks" }), alice);
+      const { request_id } = (await asking.until("ui_request")).json.data;
+      await eventually("tasks that are suspended", async () => {
+        const rows = await database.rows("SELECT status FROM runs WHERE status = 'waiting'", server.dataDir);
+        return rows.length === 6 || undefined;
+      });
+
+      await server.kill();
+      await server.restart();
+      const ids = asked.flatMap((each) => each.ids);
+      const answered = server.post("/chat/ui", { thread_id: "asks", request_id, value: "a" }, alice);
+      const decided = await Promise.all(
+        ids.map((id) => server.post(`/approvals/${id}/decide`, { decision: "approved" }, alice)),
+      );
+
+      assert.equal((await answered).json.signaled, false, "a question of a task");
+      const statuses = new Map(ids.map((id, at) => [id, decided[at]?.json]));
+      for (const { name, ids: own } of asked)
+        for (const id of own)
+          assert.deepEqual(statuses.get(id), { error: "approval_not_pending", detail: { current: "denied" } }, name);
+      const { json } = await server.get(`/approvals/${ids[0]}`, alice);
+      assert.deepEqual([json.decision_note, json.decided_by], ["aborted", "svc"]);
+      await eventually("the end of all runs", async () => {
+        const open = await database.rows(
+          "SELECT wait_id AS id FROM waits WHERE state <> 'closed' UNION ALL SELECT run_id FROM runs WHERE ended_at IS NULL",
+          server.dataDir,
+        );
+        return open.length === 0 || undefined;
+      });
+    });
+  });
+}
