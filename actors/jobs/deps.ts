@@ -11,6 +11,6 @@ export interface JobsDeps {
   readonly manifests: Pick<ManifestLibrary, "resolve">;
   readonly metrics: Pick<Metrics, "count">;
   readonly mask: SecretMask;
-  readonly settings: Pick<Settings, "tenantStoredBytes" | "authMode" | "authApiKeys" | "allowedTenants">;
+  readonly settings: Pick<Settings, "tenantStoredBytes" | "authMode" | "authApiKeys" | "allowedTenants" | "triggers">;
   readonly log: Logger;
 }

@@ -5,6 +5,7 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
 import { unheardTurn } from "../../bus/protocol/unheard-turn.ts";
 import { auditOp } from "../../governance/audit.ts";
+import { withHeldScopes } from "../../governance/auth/held-scopes.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import {
@@ -160,14 +161,19 @@ function isPassing(code: ErrorCode): boolean {
   return "retryable" in errorTable[code];
 }
 
-/** The turn that a record asks for: nobody's own, with the scopes of who has written the job. */
-function turnOf(tenant_id: string, { run_id, suffix, asked }: JobRunRow, { bus }: ActorContext<JobsDeps>): SubmitTurn {
+/** The turn that a record asks for: nobody's own, with the scopes that who has written the job has kept. */
+function turnOf(
+  tenant_id: string,
+  { run_id, suffix, asked }: JobRunRow,
+  { bus, deps }: ActorContext<JobsDeps>,
+): SubmitTurn {
   const { scopes, sub, scheme, issuer } = asked.owner;
+  const cron = { tenant_id, sub: "cron", scopes, scheme: "cron", issuer: "", on_behalf_of: { sub, scheme, issuer } };
   return unheardTurn(
     {
       run_id,
       surface: "job",
-      principal: { tenant_id, sub: "cron", scopes, scheme: "cron", issuer: "", on_behalf_of: { sub, scheme, issuer } },
+      principal: withHeldScopes(cron, deps.settings),
       request_id: run_id,
       manifest: asked.manifest_id,
       text: asked.prompt,

@@ -1,6 +1,7 @@
 import { splitRunKey, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AcceptedRun } from "../../bus/protocol/run.ts";
+import { withHeldScopes } from "../../governance/auth/held-scopes.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
@@ -36,7 +37,7 @@ export async function requeueRun(
   const before = await fiberById(store, runId);
   if (before !== undefined) return acceptedRun(place, before.expires_at);
   const dead = await deadRun(store, deadId);
-  const principal = { ...dead.asked.principal, tenant_id: tenantId };
+  const principal = withHeldScopes({ ...dead.asked.principal, tenant_id: tenantId }, deps.settings);
   if (isRevoked(principal, deps.settings)) throw new SvcError("principal_revoked");
   const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
   admit(principal, agent.inbound);

@@ -1,4 +1,5 @@
 import type { RunPlace } from "../../bus/protocol/run.ts";
+import { withHeldScopes } from "../../governance/auth/held-scopes.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 import { mayDelegate } from "../../manifests/sections/delegation.ts";
@@ -36,7 +37,7 @@ export async function resumedPlan(
   // A durable run that was accepted and has done nothing yet.
   const isFirst = row.status === "accepted" && requeued === undefined;
   const { options = null } = asked;
-  const principal = { ...asked.principal, tenant_id: tenantId };
+  const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
   const resolved = agentFor(await agentOf(row, suffix, store, deps), options);
   if (fiber !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);

@@ -14,6 +14,7 @@ const { env, keys } = apiKeys({
   reviewer: { scopes: ["chat:write", "approvals:read", "approvals:write", "audit:read"] },
   stranger: { tenant_id: "globex", scopes: ["*"] },
   bob: { scopes: ["chat:write"] },
+  carol: { scopes: ["chat:write", "spend"] },
 });
 const sum = ["calculator", { expression: "6*7" }] as const;
 const over = ["completed", "failed", "expired", "dead"];
@@ -211,18 +212,23 @@ for (const dialect of dialects) {
       const held = gate();
       mock.answer("fourth", says("Hmm", held.opened));
       const [ours, theirs] = [await accept("fourth"), await accept("fourth", {}, keys.bob)];
-      await eventually("both model calls", async () => asked("fourth") === 2 || undefined);
+      const poorer = await accept("fourth", {}, keys.carol);
+      await eventually("all model calls", async () => asked("fourth") === 3 || undefined);
 
       await server.kill();
       mock.answer("fourth", inTurn(calls(sum), says("Done.")));
       const left = JSON.parse(env.SVC_AUTH_API_KEYS as string);
       delete left[keys.bob];
+      left[keys.carol].scopes = ["chat:write"];
       await server.restart({ SVC_AUTH_API_KEYS: JSON.stringify(left) });
       const [done, gone] = [await until(ours, ...over), await until(theirs, ...over)];
 
       assert.deepEqual([done.status, done.principal_subj], ["completed", "alice"]);
       assert.ok((await eventsOf(ours)).includes("tool_result tool 42"), "the scope of the one who has asked holds");
       assert.deepEqual([gone.status, gone.error], ["failed", "principal_revoked"]);
+      await until(poorer, ...over);
+      const results = (await eventsOf(poorer)).filter((event) => event.startsWith("tool_result"));
+      assert.match(results.join(), /denied by policy: spends requires scope spend/);
     });
 
     test("DUR-011 runs that were accepted and have no slot are begun by the next server, so many at once", async () => {

@@ -38,6 +38,10 @@ describe("jobs", () => {
         guarded: { auth: { inbound: { schemes: ["api_key", "cron"], required_scopes: ["reports:run"] } } },
         broken: { model: { id: "failing" } },
         slow: { model: { id: "held" } },
+        paying: {
+          tools: ["calculator"],
+          policies: [{ id: "spends", tools: ["calculator"], required_scopes: ["reports:run"] }],
+        },
         gated: { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
       },
       env: { ...env, SVC_FIBER_MAX_ATTEMPTS: "2" },
@@ -568,15 +572,37 @@ describe("jobs", () => {
     await remove(held);
   });
 
-  test("JOB-005 a job of somebody whose key is gone does not run, and says why", async () => {
+  test("JOB-004 a run that begins before the time of the last one is a moment later than that", async () => {
     const name = fresh();
-    await put(name, {}, "other");
-    const without = Object.entries(JSON.parse(env.SVC_AUTH_API_KEYS ?? "{}")).filter(([key]) => key !== keys.other);
-    await server.restart({ SVC_AUTH_API_KEYS: JSON.stringify(Object.fromEntries(without)) });
+    await put(name);
+    const ahead = Date.now() + 3_600_000;
+    write("UPDATE jobs SET last_run_at = ? WHERE name = ?", ahead, name);
 
     const { json } = await run(name);
+    const [newest] = await runsOf(name);
+    const job = (await get(`/jobs/${name}`)).json;
+
+    assert.deepEqual([newest.run_id, newest.started_at], [json.run_id, ahead + 1]);
+    assert.deepEqual([job.last_run_at, job.last_status], [ahead + 1, "ok"]);
+  });
+
+  test("JOB-005 a job runs with the scopes that its writer has kept, and not once the writer's key is gone", async () => {
+    const [name, paying] = [fresh(), fresh()];
+    await put(name, {}, "other");
+    await put(paying, { manifest_id: "paying" });
+    const left = JSON.parse(env.SVC_AUTH_API_KEYS ?? "{}");
+    delete left[keys.other];
+    left[keys.writer].scopes = left[keys.writer].scopes.filter((scope: string) => scope !== "reports:run");
+    mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "Reported." }));
+    await server.restart({ SVC_AUTH_API_KEYS: JSON.stringify(left) });
+
+    const { json } = await run(name);
+    const paid = await run(paying);
 
     assert.deepEqual([json.status, json.error, json.result.status], ["error", "principal_revoked", "refused"]);
+    assert.equal(paid.status, 200, paid.text);
+    const log = await get(`/chat/history/job:${paying}`);
+    assert.match(log.text, /denied by policy: spends requires scope reports:run/);
     await put(name);
     assert.equal((await run(name)).json.status, "ok");
   });
