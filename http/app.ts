@@ -131,7 +131,9 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     if (routes.length === 0) {
       // What is not there is not there for anybody.
       const wellKnown = path.startsWith("/.well-known/");
-      return { isPublic: wellKnown, unlimited: wellKnown };
+      // A sender has no credentials, whether there are triggers or not.
+      const isOfSender = settings.triggers.length === 0 && path.startsWith("/triggers/");
+      return { isPublic: wellKnown || isOfSender, unlimited: wellKnown };
     }
     return {
       isPublic: routes.every(({ access }) => access === "public" || (access === "docs" && settings.docsPublic)),

@@ -199,8 +199,13 @@ describe("triggers", () => {
   test("TRIG-003 without SVC_TRIGGERS there is no such path", async () => {
     const without = await startServer({ atEnd, env });
     const body = "{}";
-    const answer = await without.post("/triggers/deploys", body, { headers: signed("a", body), key: keys.reader });
-    assert.deepEqual([answer.status, answer.json.error], [404, "not_found"]);
+    for (const key of [keys.reader, "no-such-key", undefined])
+      for (const path of ["/triggers/deploys", "/triggers/"]) {
+        const credentials = key === undefined ? {} : { key };
+        const answer = await without.post(path, body, { headers: signed("a", body), ...credentials });
+        assert.deepEqual([answer.status, answer.json.error], [404, "not_found"], `${path} with ${key}`);
+      }
+    assert.equal((await without.post("/trigger", body)).status, 401);
   });
 
   test("TRIG-005 the same delivery again is the same answer, and one run", async () => {
