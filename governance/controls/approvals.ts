@@ -29,7 +29,7 @@ export function approvals(run: GovernedRun): Control | null {
     async before(call) {
       const rule = agent.approvals.get(call.tool);
       if (rule === undefined || !rule.when_args.every((name) => carries(call.args, name))) return pass;
-      if (isWaived(run, call.tool)) return waived(run, call.tool, run.mode);
+      if (isWaived(run, call.tool, rule)) return waived(run, call.tool, run.mode);
       if (!run.attended && rule.allow_unattended) return waived(run, call.tool, "unattended");
       if (!run.attended && !run.durable) return refused(rule, "unattended");
       try {
@@ -50,19 +50,23 @@ function waived(run: GovernedRun, tool: string, why: PermissionMode | "unattende
   return pass;
 }
 
-/** Whether the conversation's mode lets calls of the tool pass without a person; that a plan is approved no mode waives. */
-function isWaived({ mode, agent }: GovernedRun, tool: string): boolean {
+/**
+ * Whether the conversation's mode lets calls of the tool pass without a person. No mode waives that a plan is approved. Whoever asks may
+ * choose accept_edits, so that it waives no rule that wants somebody else.
+ */
+function isWaived({ mode, agent }: GovernedRun, tool: string, { require_other }: ApprovalRule): boolean {
   if (mode === "bypass") return !isExit(agent, tool);
-  return mode === "accept_edits" && agent.permissions.edits.has(tool);
+  return mode === "accept_edits" && agent.permissions.edits.has(tool) && !require_other;
 }
 
 async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): Promise<CallVerdict> {
   const { store, env } = run;
   const asker = principalId(call.principal);
+  const { id, bind_principal, one_shot, require_other } = rule;
   const key: ApprovalKey = {
     manifest_id: run.agent.name,
     tool_name: call.tool,
-    call_signature: digestJson(signedOf(run, call)),
+    call_signature: digestJson([signedOf(run, call), id, bind_principal, one_shot, require_other]),
   };
   for (let look = 1; look <= looksMax; look++) {
     const grant = await liveGrant(store, key, asker);
@@ -91,7 +95,7 @@ function asks(run: GovernedRun, rule: ApprovalRule, call: GovernedCall, row: App
   return { verdict: "wait", rule: rule.id, wait: waitFor(run, rule, call, row) };
 }
 
-/** What equal calls have in common. A plan is approved for its conversation alone, or for the one call where there is none. */
+/** The arguments that equal calls have in common. A plan is approved for its conversation alone, or for the one call where there is none. */
 function signedOf(run: GovernedRun, { tool, tool_call_id, args }: GovernedCall): unknown {
   return isExit(run.agent, tool) ? [run.threadId || run.callKey(tool_call_id), args] : args;
 }

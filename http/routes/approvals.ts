@@ -39,7 +39,7 @@ const Approval = Type.Object({
   tenant_id: Type.String(),
   manifest_id: Type.String(),
   tool_name: Type.String(),
-  call_signature: Type.String({ description: "SHA-256 of the arguments: equal calls share a request." }),
+  call_signature: Type.String({ description: "SHA-256 of the arguments and the rule: equal calls share a request." }),
   args: Type.Object(
     {},
     { additionalProperties: true, description: "With `preview`, a diff, where the tool has something to show." },

@@ -36,7 +36,7 @@ const approvalTable = table("approvals", {
   ts: integer,
   manifest_id: text,
   tool_name: text,
-  /** SHA-256 of the arguments as the gate has seen them. */
+  /** SHA-256 of the arguments as the gate has seen them, and of what its rule asks for: a stricter rule takes no grant of a looser one. */
   call_signature: text,
   /** JSON of the arguments, with `preview` where there is one. */
   args: text,

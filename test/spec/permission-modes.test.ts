@@ -38,6 +38,11 @@ describe("permission modes", () => {
       manifests: {
         agent: { tools, approvals, permissions: { allowed_modes: all }, workspace: { scope: "tenant" } },
         plain: { tools, approvals, workspace: { scope: "tenant" } },
+        strict: {
+          tools,
+          approvals: [{ id: "gate", tools: ["write_file"], require_other: true }],
+          workspace: { scope: "tenant" },
+        },
         planner: { tools, permissions: { default_mode: "plan" }, workspace: { scope: "tenant" } },
         stuck: { tools, permissions: { allowed_modes: ["plan"], default_mode: "plan" } },
         sequel: { tools, approvals, execution: { tools: "parallel" }, workspace: { scope: "tenant" } },
@@ -205,6 +210,20 @@ describe("permission modes", () => {
     assert.deepEqual(found, table);
   });
 
+  test("GOV-017 accept_edits waives no rule that wants somebody other than the asker", async () => {
+    const thread = fresh();
+    assert.equal((await setMode(thread, "accept_edits", "alice", { manifest: "strict" })).status, 200);
+    say(calls(write("strict.txt")), { text: "Done." });
+
+    const answer = ask("strict", thread);
+    const { approval_id } = await pending(thread);
+    const own = await decide(approval_id, { decision: "approved" }, "alice");
+    await decide(approval_id, { decision: "denied" }, "bob");
+
+    assert.equal(own.status, 403, own.text);
+    assert.match(results(await answer).join(), /^\[approval denied\]/);
+  });
+
   test("SESS-011 AUDIT a mode that is set, an approval that is waived and a refusal are on record and counted", async () => {
     const thread = fresh();
     await setMode(thread, "bypass");
@@ -317,7 +336,8 @@ describe("permission modes", () => {
     const names = frames.map(({ name }) => name);
     assert.ok(names.indexOf("tool_end") < names.indexOf("permission_mode_changed"));
     assert.deepEqual(outputs(frames), [
-      "the plan is approved and plan mode is over: carry it out\n\n1. Write other.txt",
+      '[run with arguments that a person has edited: {"plan":"1. Write other.txt"}]\n' +
+        "the plan is approved and plan mode is over: carry it out\n\n1. Write other.txt",
       "the list has 0 items, 0 of them completed",
       "the list has 1 items, 0 of them completed",
       "denied by approvals: the conversation is not in plan mode",
