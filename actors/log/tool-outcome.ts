@@ -1,5 +1,6 @@
 import { soundText } from "../../bus/sound-text.ts";
 import type { GovernedResult, Spoken } from "../../governance/controls/verdicts.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { toolError } from "../tools/tool.ts";
 import type { Attachment } from "./attachment.ts";
@@ -17,6 +18,8 @@ export interface ToolOutcome {
   readonly entry: JournalEntry;
   /** Only the client of the request has not answered it: what it brings as its result goes before this. */
   readonly isHanded?: true;
+  /** A person has edited the arguments of the call that the client was handed. */
+  readonly isEdited?: boolean;
 }
 
 /** The outcome of a call, with the entry that keeps it in the log and what controls have said of it. */
@@ -52,6 +55,16 @@ export function resultText(result: GovernedResult): string {
   return result.error === undefined ? result.text : `[tool error/${result.error}] ${result.text}`;
 }
 
+/** Characters of edited arguments that a result repeats. */
+const editedCharsMax = 4_000;
+
+/** The result of a call whose arguments a person has edited. It names them: the model's own message has those that it wrote. */
+export function editedText(args: unknown, text: string, { told: mask }: SecretMask): string {
+  const json = mask.jsonText(JSON.stringify(args));
+  const told = json.length <= editedCharsMax ? json : `${json.slice(0, editedCharsMax)} (cut)`;
+  return `[run with arguments that a person has edited: ${told}]\n${text}`;
+}
+
 /** What is said of a call that has begun and of whose end nothing is known (decision 75). */
 export function unknownOutcome(effect: string): string {
   return `outcome unknown: it may have run (${effect})`;
@@ -63,9 +76,9 @@ export function unrunTool(call: ToolCall, why: string): ToolOutcome {
 }
 
 /** A call that its client was handed and has brought no result of. */
-export function unansweredTool(call: ToolCall): ToolOutcome {
+export function unansweredTool(call: ToolCall, isEdited = false): ToolOutcome {
   const words = resultText(toolError("interrupted", "not answered by the client"));
-  return { ...toolOutcome(call, words, "error"), isHanded: true };
+  return { ...toolOutcome(call, words, "error"), isHanded: true, isEdited };
 }
 
 /** The outcome as the model reads it at its next step. */

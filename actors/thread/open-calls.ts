@@ -1,10 +1,18 @@
+import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { ToolEffect } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { readEvents, type SeqRange, type ToolCall } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { branchEvents } from "../log/branch.ts";
 import type { ContextMessage } from "../log/message.ts";
-import { type ToolOutcome, toolOutcome, unansweredTool, unknownOutcome, unrunTool } from "../log/tool-outcome.ts";
+import {
+  editedText,
+  type ToolOutcome,
+  toolOutcome,
+  unansweredTool,
+  unknownOutcome,
+  unrunTool,
+} from "../log/tool-outcome.ts";
 
 /** Whether a branch ends in calls of which some have no result. */
 export function hasOpenCalls(branch: readonly ContextMessage[]): boolean {
@@ -13,40 +21,55 @@ export function hasOpenCalls(branch: readonly ContextMessage[]): boolean {
   return branch[asked]?.tool_calls?.some((call) => !answered.has(call.id)) ?? false;
 }
 
+/** What the log keeps of a call before it runs. */
+interface Intent {
+  readonly effect: ToolEffect;
+  /** Absent where they are the model's own. */
+  readonly args?: ToolCall["args"];
+  /** A person has edited them. */
+  readonly edited?: boolean;
+}
+
+/** How the results are written. */
+interface ClosedFor {
+  readonly mask: SecretMask;
+  /** Calls that a run which is over has handed to its client say that; true where there is such a run. */
+  readonly endedRun?: boolean;
+}
+
 /** Most replies ask for few calls: an intent and a result for each. */
 const eventsExpected = 32;
 
 /**
  * Results for the calls that an interrupted run has left without one, in the order of the calls. What has an intent in the log
- * may have run, and the model is told so; nothing is run again (decision 75). Calls that a run which is over has handed to its client
- * say that; with `endedRun` there is such a run.
+ * may have run, and the model is told so; nothing is run again (decision 75).
  */
 export async function closeOpenCalls(
   store: TenantStore,
   threadKey: number,
   { leaf_seq: leafSeq, next_seq: nextSeq }: Pick<ThreadRow, "leaf_seq" | "next_seq">,
-  endedRun = false,
+  { mask, endedRun = false }: ClosedFor,
 ): Promise<ToolOutcome[]> {
   const answered = new Set<string | undefined>();
-  const effects = new Map<string | undefined, ToolEffect>();
-  const handed = new Map<string | undefined, unknown>();
+  const begun = new Map<string | undefined, Intent>();
+  const handed = new Map<string | undefined, Intent>();
   let onBranch = 0;
   for await (const { seq, kind, extra } of branchEvents(store, threadKey, leafSeq, eventsExpected)) {
     onBranch++;
     if (kind === "tool_result") answered.add(extra?.tool_call_id);
     if (kind === "tool_call" && extra?.metadata?.handed !== undefined)
-      handed.set(extra.tool_call_id, extra.metadata.args);
-    else if (kind === "tool_call") effects.set(extra?.tool_call_id, extra?.metadata?.effect as ToolEffect);
+      handed.set(extra.tool_call_id, extra.metadata as unknown as Intent);
+    else if (kind === "tool_call") begun.set(extra?.tool_call_id, extra?.metadata as unknown as Intent);
     if (kind !== "message") continue;
     const open = (extra?.tool_calls ?? []).filter((call) => !answered.has(call.id));
     const isCut = nextSeq - seq > onBranch;
-    if (isCut && open.some(({ id }) => !effects.has(id) && !handed.has(id)))
-      await addLeftIntents(effects, store, threadKey, { from: seq + 1, to: nextSeq });
+    if (isCut && open.some(({ id }) => !begun.has(id) && !handed.has(id)))
+      await addLeftIntents(begun, store, threadKey, { from: seq + 1, to: nextSeq });
     return open.map((call) => {
-      const args = handed.get(call.id) ?? call.args;
+      const { args = call.args, edited = false } = handed.get(call.id) ?? {};
       return endedRun && handed.has(call.id)
-        ? unansweredTool({ ...call, args })
-        : closeCall(call, effects.get(call.id));
+        ? unansweredTool({ ...call, args }, edited)
+        : closeCall(call, begun.get(call.id), mask);
     });
   }
   return [];
@@ -54,7 +77,7 @@ export async function closeOpenCalls(
 
 /** The conversation went back to before its calls were made: what they did, they did. Their intents stand before the next message. */
 async function addLeftIntents(
-  effects: Map<string | undefined, ToolEffect>,
+  begun: Map<string | undefined, Intent>,
   store: TenantStore,
   threadKey: number,
   { from, to }: SeqRange,
@@ -63,13 +86,15 @@ async function addLeftIntents(
     const page = await readEvents(store, threadKey, seq, Math.min(to, seq + eventsExpected));
     for (const { kind, extra } of page) {
       if (kind === "message") return;
-      if (kind === "tool_call") effects.set(extra?.tool_call_id, extra?.metadata?.effect as ToolEffect);
+      if (kind === "tool_call") begun.set(extra?.tool_call_id, extra?.metadata as unknown as Intent);
     }
     seq = (page.at(-1)?.seq ?? to) + 1;
   }
 }
 
-function closeCall(call: ToolCall, effect: ToolEffect | undefined): ToolOutcome {
-  if (effect === undefined) return unrunTool(call, "an earlier run was interrupted");
-  return toolOutcome(call, `[tool error/interrupted] ${unknownOutcome(effect)}`, "error");
+function closeCall(call: ToolCall, intent: Intent | undefined, mask: SecretMask): ToolOutcome {
+  if (intent === undefined) return unrunTool(call, "an earlier run was interrupted");
+  const { effect, args, edited = false } = intent;
+  const text = `[tool error/interrupted] ${unknownOutcome(effect)}`;
+  return toolOutcome(call, edited ? editedText(args, text, mask) : text, "error");
 }

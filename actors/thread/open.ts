@@ -49,7 +49,9 @@ export async function openLog(
   const { head } = state;
   // What closes the calls that a run has left without a result, when it failed in a way that recovery has not seen.
   const isOpen = head !== null && hasOpenCalls(branch);
-  const closing = isOpen ? await closeOpenCalls(state.store, head.thread_key, head, true) : none;
+  const closing = isOpen
+    ? await closeOpenCalls(state.store, head.thread_key, head, { mask: deps.mask, endedRun: true })
+    : none;
   const names = head ?? state.unborn ?? unborn(state, env, deps);
   const { thread_key, uid } = names instanceof Promise ? await names : names;
   state.opening = new Opening(run_id, env);

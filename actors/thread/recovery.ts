@@ -84,7 +84,7 @@ export async function closeInterrupted(
   if (isDurable(left)) return suspendLost(state, left, context);
   const { deps, env, bus } = context;
   const { thread_key, manifest, epoch } = before;
-  const closing = await closeOpenCalls(store, thread_key, before);
+  const closing = await closeOpenCalls(store, thread_key, before, { mask: deps.mask });
   const written = [...closing.map((outcome) => outcome.entry), interruptedEntry(left.run_id, "crash")];
   const entries = left.idempotency_scope === null ? written : written.map((entry) => withOrigin(entry, left.run_id));
   // A log that is full is freed all the same.

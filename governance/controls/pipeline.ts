@@ -12,8 +12,8 @@ export type Admission = {
   /** The arguments as they stand. */
   readonly args: unknown;
   readonly spoken: readonly Spoken[];
-} /** `grant` is the approval by which it passes, if it needs one. */ & (
-  | { readonly kind: "pass"; readonly grant?: string }
+} /** `grant` is the approval by which it passes, if it needs one; `byPerson`: a person has edited the arguments. */ & (
+  | { readonly kind: "pass"; readonly grant?: string; readonly byPerson?: true }
   | { readonly kind: "deny"; readonly denial: Denial }
   /** The tool would not take what was put in the place of its arguments. */
   | { readonly kind: "misfit"; readonly by: ControlName; readonly problem: string }
@@ -108,7 +108,7 @@ export class Pipeline {
       if (!verdict.byPerson) continue;
       const rest = await this.admit(standing, { after: name, edited: true });
       const all = [...spoken, ...rest.spoken];
-      return rest.kind === "pass" ? { ...rest, ...grant, spoken: all } : { ...rest, spoken: all };
+      return rest.kind === "pass" ? { ...rest, ...grant, byPerson: true, spoken: all } : { ...rest, spoken: all };
     }
     return { kind: "pass", ...grant, args: standing.args, spoken };
   }

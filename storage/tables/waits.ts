@@ -27,6 +27,8 @@ export interface WaitingCall {
   readonly rule?: string;
   /** It was begun by a process that is gone, and may have run: the effect that its tool says it has. */
   readonly begun?: string;
+  /** A person has edited the arguments. */
+  readonly edited?: true;
 }
 
 /** What those who listen are told while the question is open. */

@@ -306,7 +306,8 @@ describe("approvals", () => {
       "--- /dev/null\n+++ b/notes.txt\n@@ -0,0 +1,3 @@\n+one\n+two\n+three\n",
       "--- a/notes.txt\n+++ b/notes.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
     ]);
-    assert.deepEqual(results(told), ["wrote notes.txt (14 bytes)", "wrote notes.txt (15 bytes)"]);
+    const ran = `[run with arguments that a person has edited: ${JSON.stringify({ ...edit, new_string: "zwei" })}]`;
+    assert.deepEqual(results(told), ["wrote notes.txt (14 bytes)", `${ran}\nwrote notes.txt (15 bytes)`]);
   });
 
   test("APPR-008 APPR-021 a tool's own argument of that name is shown, edited and given to the tool like any other", async () => {
@@ -550,6 +551,61 @@ describe("approvals", () => {
     for (const told of await Promise.all([first, second])) assert.deepEqual(results(told), [totalOf(expression)]);
   });
 
+  test("APPR-020 whoever has asked first may not decide, also once that call waits no more", async () => {
+    const [one, two, expression] = [fresh(), fresh(), unique()];
+    say(calls(sum(expression)), { text: "Done." });
+    const first = ask("other", one, "alice");
+    const { approval_id: id } = await pending(one);
+    const second = ask("other", two, "bob");
+    await eventually("a second who waits", async () => {
+      const { transcript } = (await server.get(`/chat/sessions/${two}`, as("alice"))).json;
+      return transcript.at(-1)?.metadata.type === "wait_opened";
+    });
+    await server.post("/chat/abort", { thread_id: one }, as("alice"));
+    await first;
+
+    const refused = await decide(id, { decision: "approved" }, "alice");
+    await decide(id, { decision: "denied" }, "admin");
+
+    assert.deepEqual([refused.status, refused.json.error], [403, "same_principal"]);
+    assert.match(results(await second).join(), /approval denied/);
+  });
+
+  test("APPR-020 a grant of a looser rule lets no call of a stricter rule pass", async () => {
+    const expression = unique();
+    const rule = { id: "sums", tools: ["calculator"], ttl_seconds: 600 };
+    const publish = async (stricter: object) => {
+      const spec = { tools, approvals: [{ ...rule, ...stricter }] };
+      const body = { manifest: { metadata: { name: "changing" }, spec } };
+      const { status, text } = await server.request("PUT", "/manifests/changing", { ...as("admin"), body });
+      assert.ok(status < 300, text);
+    };
+    const passes = async (): Promise<boolean> => {
+      const thread = fresh();
+      say(calls(sum(expression)), { text: "Done." });
+      const answer = ask("changing", thread);
+      const first = await Promise.race([answer.then(() => null), pending(thread)]);
+      if (first !== null) await decide(first.approval_id, { decision: "approved" });
+      assert.deepEqual(results(await answer), [totalOf(expression)]);
+      return first === null;
+    };
+
+    const seen: boolean[] = [];
+    for (const stricter of [
+      {},
+      {},
+      { one_shot: true },
+      { bind_principal: true },
+      { require_other: true },
+      { id: "x" },
+    ]) {
+      await publish(stricter);
+      seen.push(await passes());
+    }
+
+    assert.deepEqual(seen, [false, true, false, false, false, false]);
+  });
+
   test("APPR-021 edited arguments take the place of the model's, for equal calls too, and pass policies again", async () => {
     const [thread, expression, edited] = [fresh(), unique(), unique()];
     say(calls(sum(expression)), calls(sum(expression)), { text: "Done." });
@@ -558,7 +614,8 @@ describe("approvals", () => {
     const decided = await decide(id, { decision: "approved", edited_args: { expression: edited } });
     assert.deepEqual(decided.json.edited_args, { expression: edited });
     const told = await answer;
-    assert.deepEqual(results(told), [totalOf(edited), totalOf(edited)]);
+    const ran = `[run with arguments that a person has edited: {"expression":"${edited}"}]\n${totalOf(edited)}`;
+    assert.deepEqual(results(told), [ran, ran]);
     // What the model wrote stays what it wrote; what ran is in the intent.
     const { json } = await server.get(`/chat/sessions/${thread}`, as("alice"));
     const intents = json.transcript.filter(({ kind }: { kind: string }) => kind === "tool_call");

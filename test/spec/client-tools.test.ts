@@ -324,7 +324,8 @@ describe("client tools", () => {
     await server.post(`/approvals/${approval_id}/decide`, { decision: "approved", edited_args }, as("decider"));
     const request = await asked(gated);
     await result({ thread_id: request.thread_id, tool_call_id: request.id, content: "approved" });
-    assert.deepEqual([request.args, outputs(await gated.rest())], [edited_args, ["approved"]]);
+    const ran = '[run with arguments that a person has edited: {"path":"d"}]\napproved';
+    assert.deepEqual([request.args, outputs(await gated.rest())], [edited_args, [ran]]);
   });
 
   test("GOV-020 an abort takes the call back: it may have run, and a late answer reaches nothing", async () => {

@@ -98,6 +98,8 @@ class TurnMachine extends Machine {
   #lastId = 0;
   /** Names of the calls that are open, by their ids. */
   readonly #calls = new Map<string, string>();
+  /** With what each call has begun last, by its id. */
+  readonly #inputs = new Map<string, string>();
   #childrenOpen = 0;
   /** A task goes on beside the turn. */
   #isBeside = false;
@@ -165,7 +167,9 @@ class TurnMachine extends Machine {
         this.#between(data.phase);
         return;
       case "tool_start":
-        if (this.#calls.has(data.id)) this.fail(`${data.id} begins twice`);
+        // With arguments that a person has edited a call begins once more.
+        if (this.#inputs.get(data.id) === JSON.stringify(data.input)) this.fail(`${data.id} begins twice`);
+        this.#inputs.set(data.id, JSON.stringify(data.input));
         this.#calls.set(data.id, data.name);
         this.expect("tool_execution_update", (next) => isUpdate(next, data, "running"));
         return;

@@ -5,7 +5,14 @@ import type { WriteOp } from "../../../storage/store/store.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import type { KeptByThread } from "../../log/messages.ts";
-import { resultText, type ToolOutcome, toolOutcome, unknownOutcome, unrunTool } from "../../log/tool-outcome.ts";
+import {
+  editedText,
+  resultText,
+  type ToolOutcome,
+  toolOutcome,
+  unknownOutcome,
+  unrunTool,
+} from "../../log/tool-outcome.ts";
 import type { ToolResult } from "../../tools/tool.ts";
 import type { RunScope } from "../scope/scope.ts";
 import { keepImages } from "./tool-images.ts";
@@ -18,15 +25,34 @@ export class CallRecorder {
   readonly #scope: RunScope;
   /** Calls that clients know of. */
   readonly #startedIds = new Set<string>();
+  /** Calls whose arguments a person has edited. */
+  readonly #editedIds = new Set<string>();
 
   constructor(scope: RunScope) {
     this.#scope = scope;
-    for (const { call, wait } of scope.plan.resumed?.calls ?? []) if (wait !== null) this.#startedIds.add(call.id);
+    for (const { call, wait, begun } of scope.plan.resumed?.calls ?? []) {
+      if (wait !== null) this.#startedIds.add(call.id);
+      if (wait?.call.edited || begun?.isEdited) this.#editedIds.add(call.id);
+    }
   }
 
   /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
   started(call: ToolCall, at = this.#scope.run.toldSeq): void {
-    if (this.#startedIds.has(call.id)) return;
+    if (!this.#startedIds.has(call.id)) this.#tellStart(call, at);
+  }
+
+  /** The same of a call that is made now. A call that began with other arguments than a person has given it since begins once more. */
+  begun(call: ToolCall, isEdited: boolean, at: number): void {
+    if (isEdited) this.#editedIds.add(call.id);
+    if (isEdited || !this.#startedIds.has(call.id)) this.#tellStart(call, at);
+  }
+
+  /** Whether a person has edited the arguments of a call. */
+  isEdited({ id }: ToolCall): boolean {
+    return this.#editedIds.has(id);
+  }
+
+  #tellStart(call: ToolCall, at: number): void {
     this.#startedIds.add(call.id);
     this.#scope.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
     this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
@@ -63,7 +89,7 @@ export class CallRecorder {
     if (denial !== null) scope.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const told = denial === null ? shownStatus : "denied";
-    const text = resultText(shown);
+    const text = denial === null ? this.#named(call, resultText(shown)) : resultText(shown);
     if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, spoken), entries, ops, kept);
     return keepImages(scope, shown.images).then(({ attachments, ops: keeping, note }) => {
       const words = [text, note].filter((line) => line !== "").join("\n");
@@ -132,7 +158,7 @@ export class CallRecorder {
     this.#countInterrupted();
     const unknown = unknownOutcome(effect);
     const text = resultText({ error: "interrupted", text: note === "" ? unknown : `${unknown}: ${note}` });
-    return this.#close(toolOutcome(call, text, "error"), entries, ops);
+    return this.#close(toolOutcome(call, this.#named(call, text), "error"), entries, ops);
   }
 
   /** Closes a call that may not be made again, while it may have been made before. */
@@ -169,6 +195,11 @@ export class CallRecorder {
     const end = { name: call.name, output: text, id: call.id, ...(images.length > 0 && { attachments: images }) };
     this.#scope.frame("tool_end", end, at);
     this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
+  }
+
+  /** The result, which names the arguments where a person has edited them. */
+  #named(call: ToolCall, text: string): string {
+    return this.isEdited(call) ? editedText(call.args, text, this.#scope.deps.mask) : text;
   }
 
   #transportOf({ name }: ToolCall): "local" | "client" | "queue" {

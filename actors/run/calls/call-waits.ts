@@ -44,7 +44,7 @@ export class CallWaits {
   }
 
   /** Opens a question of a call, set aside before; the caller writes the row and the entry, or waits here. */
-  open(call: ToolCall, wait: Wait, by: AskedBy | null): { row: NewWait; entry: JournalEntry } {
+  open(call: ToolCall, wait: Wait, by: AskedBy | null, isEdited: boolean): { row: NewWait; entry: JournalEntry } {
     const scope = this.#scope;
     const { plan, deps } = scope;
     scope.run.hasAsked = true;
@@ -54,6 +54,7 @@ export class CallWaits {
       tool: call.name,
       args: call.args,
       control: by?.control ?? null,
+      ...(isEdited && { edited: true as const }),
       ...(by && { rule: by.rule, ...(by.begun !== undefined && { begun: by.begun }) }),
     };
     const opened = openedWait(wait, asking, {

@@ -16,6 +16,8 @@ export interface HowMade {
   readonly grant: string | null;
   /** Whether its arguments are not those in the log. */
   readonly isReplaced: boolean;
+  /** Whether a person has edited them. */
+  readonly isEdited: boolean;
   /** Its effect, when it is made again: its intent is in the log from the time before. */
   readonly begun?: string | undefined;
   /** Written with its intent. */

@@ -17,6 +17,7 @@ import { callDigest, callKey } from "../scope/run-pipeline.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { TaskFamily } from "../scope/task-family.ts";
 import { backgroundResult } from "./background-tasks.ts";
+import type { HowMade } from "./made-call.ts";
 import { Tasks } from "./tasks.ts";
 
 /** For what is asked of a tool beside its call. */
@@ -32,13 +33,14 @@ export function intentEntry(
   { plan }: RunScope,
   call: ToolCall,
   tool: Tool,
-  isReplaced: boolean,
+  { isReplaced, isEdited }: Pick<HowMade, "isReplaced" | "isEdited">,
   foreseen: Foreseen | null,
 ): JournalEntry {
   const { keyedAs, agent } = plan;
   const metadata: Record<string, unknown> = { key: callKey(keyedAs, call.id), effect: tool.effect };
   if (foreseen !== null) metadata.foreseen = foreseen;
   if (isReplaced) metadata.args = call.args;
+  if (isEdited) metadata.edited = true;
   if (isOfRequest(agent, call.name)) metadata.handed = "client";
   return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
 }

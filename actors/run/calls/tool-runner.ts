@@ -150,7 +150,11 @@ export class ToolRunner {
     const isReplaced = args !== checked.args;
     const made = isReplaced ? { ...call, args } : call;
     if (admission.kind === "pass")
-      return this.#make(made, tool, governed, { spoken, grant: admission.grant ?? null, isReplaced });
+      return this.#make(made, tool, governed, {
+        ...{ spoken, isReplaced },
+        grant: admission.grant ?? null,
+        isEdited: admission.byPerson === true,
+      });
     await replied;
     this.#recorder.started(made);
     if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, spoken);
@@ -163,7 +167,7 @@ export class ToolRunner {
    * had; of every other a person is asked, unless what it was to change shows what came of it (decision 91). Its limits were counted,
    * and the people asked who had to be.
    */
-  async #again(call: ToolCall, { effect, args = call.args, foreseen }: BegunCall): Promise<Made> {
+  async #again(call: ToolCall, { effect, args = call.args, foreseen, isEdited }: BegunCall): Promise<Made> {
     const { plan, cancellation, steering } = this.#scope;
     const tool = this.#bound.get(call.name);
     const made = { ...call, args };
@@ -180,7 +184,7 @@ export class ToolRunner {
     if (admission === null) return this.#recorder.recalled(made, effect);
     const { spoken } = admission;
     if (admission.kind === "deny") return this.#recorder.refusedAgain(made, effect, admission.denial, [], []);
-    return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, begun: effect });
+    return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, isEdited, begun: effect });
   }
 
   /** Asks a person what came of a call. The request is there as soon as the call waits for it, and no sooner. */
@@ -195,17 +199,17 @@ export class ToolRunner {
   /** Makes a call that may be made. */
   async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
     const { scope, pipeline } = { scope: this.#scope, pipeline: this.#pipeline };
-    const { spoken, grant, entries = [], ops = [], isReplaced, begun } = how;
+    const { spoken, grant, entries = [], ops = [], isEdited, begun } = how;
     const used = grant === null ? ops : [...ops, consumeGrantOp(scope.store, grant)];
     // A call that is made again has its intent in the log.
     const foreseen = begun === undefined && mayForesee(scope, tool) ? await foreseenOf(scope, tool, call) : null;
-    const intent = begun === undefined ? [intentEntry(scope, call, tool, isReplaced, foreseen)] : [];
+    const intent = begun === undefined ? [intentEntry(scope, call, tool, how, foreseen)] : [];
     const written = [...entries, ...intent];
     const at = written.length === 0 ? scope.journal.durableSeq : await scope.journal.append(written, used);
     if (scope.cancellation.cancelled)
       return begun === undefined ? this.#recorder.stopped(call) : this.#recorder.recalled(call, begun);
     if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
-    this.#recorder.started(call, at);
+    this.#recorder.begun(call, isEdited, at);
     if (tool.effect !== "read") scope.run.hasActed = true;
     const startedAt = scope.deps.env.monotonic();
     const result = await executeTool(scope, tool, call);
@@ -231,7 +235,7 @@ export class ToolRunner {
     }
     if (queued !== undefined) return this.#enqueue(call, wait, queued);
     if (scope.plan.thread_suffix !== null) return this.#putAside(call, wait, by, []);
-    const { row } = this.#waits.open(call, wait, by);
+    const { row } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
     const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
     return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
   }
@@ -239,7 +243,7 @@ export class ToolRunner {
   /** Opens the question to a consumer, and then pushes its job. */
   async #enqueue(call: ToolCall, wait: Wait, queued: QueuedCall): Promise<Made> {
     const scope = this.#scope;
-    const { row: asked, entry } = this.#waits.open(call, wait, null);
+    const { row: asked, entry } = this.#waits.open(call, wait, null, this.#recorder.isEdited(call));
     const job = jobOf(scope, queued, call, asked);
     const row = this.#bound.get(call.name)?.effect === "once" ? asked : { ...asked, push: job };
     if (scope.plan.thread_suffix !== null) {
@@ -260,7 +264,7 @@ export class ToolRunner {
   /** Leaves a call on its thread that waits, with `ops` before its wait. */
   async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
     const scope = this.#scope;
-    const { row, entry } = this.#waits.open(call, wait, by);
+    const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
     const at = await scope.journal.append([entry], [...ops, ...openOps(scope.store, row)]);
     if (wait.frame) scope.frameToAll(wait.frame.name, wait.frame.data, at);
     return null;
@@ -352,7 +356,10 @@ export class ToolRunner {
     if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, all, entries, ops);
     if (admission.kind === "wait") throw new Error(`${admission.after} waits behind ${by.control}`);
     const isReplaced = JSON.stringify(made.args) !== JSON.stringify(this.#logged(call.id));
-    return this.#make(made, tool, governed, { spoken: all, grant, entries, ops, isReplaced, begun });
+    return this.#make(made, tool, governed, {
+      ...{ spoken: all, grant, entries, ops, isReplaced, begun },
+      isEdited: edited_args !== null || wait.call.edited === true,
+    });
   }
 
   /** The arguments of a call as the log has them. */

@@ -6,7 +6,7 @@ import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { JournalEntry } from "../../log/entry.ts";
-import { resultText, type ToolOutcome, toolOutcome } from "../../log/tool-outcome.ts";
+import { editedText, resultText, type ToolOutcome, toolOutcome } from "../../log/tool-outcome.ts";
 import type { RunDeps } from "../scope/deps.ts";
 import { pipelineOf } from "../scope/run-pipeline.ts";
 import type { Intake } from "./intake.ts";
@@ -32,7 +32,7 @@ export async function releasedResults(
   const closed: ToolOutcome[] = [];
   for (const outcome of closing) {
     const text = answers.get(outcome.call.id);
-    closed.push(text === undefined ? outcome : await release.outcome(outcome.call, text));
+    closed.push(text === undefined ? outcome : await release.outcome(outcome.call, text, outcome.isEdited));
   }
   const entries: JournalEntry[] = [];
   for (const entry of intake.entries) {
@@ -64,7 +64,7 @@ class ResultRelease {
     this.#pipeline = pipelineOf(run, deps);
   }
 
-  async outcome(call: ToolCall, text: string): Promise<ToolOutcome> {
+  async outcome(call: ToolCall, text: string, isEdited = false): Promise<ToolOutcome> {
     const { turn, agent, deps } = this.#of;
     const { principal } = turn;
     const { id: tool_call_id, name: tool, args } = call;
@@ -79,7 +79,9 @@ class ResultRelease {
       this.#metrics.count("svc_policy_deny_total", { policy: denial.rule, tool });
     }
     const status = denial === null ? "ok" : "denied";
-    return ofClient(toolOutcome(call, resultText(shown), status, spoken));
+    const words = resultText(shown);
+    const named = isEdited && denial === null ? editedText(args, words, deps.mask) : words;
+    return ofClient(toolOutcome(call, named, status, spoken));
   }
 
   #audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {

@@ -85,6 +85,7 @@ export class Tail {
     this.#begun.set(id, {
       effect: metadata?.effect as ToolEffect,
       args: metadata?.args as ToolCall["args"] | undefined,
+      isEdited: metadata?.edited === true,
       foreseen,
     });
     const others = [...this.#begun].filter(([other]) => other !== id && !this.#ended.has(other));

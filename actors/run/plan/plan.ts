@@ -120,6 +120,8 @@ export interface BegunCall {
   readonly effect: ToolEffect;
   /** As the controls have made them; undefined where they are the model's own. */
   readonly args: ToolCall["args"] | undefined;
+  /** A person has edited the arguments. */
+  readonly isEdited: boolean;
   /** What it was about to do; null where nothing tells whether it was done. */
   readonly foreseen: Foreseen | null;
 }

@@ -104,7 +104,8 @@ for (const dialect of dialects)
         await tenant().write(decideOps(tenant(), approvalId, approved(edited), principalId(bob)));
         process.bus.tell(runAddress(tenantId, suffix, runId), "resume", { due: false });
 
-        assert.equal(await result(suffix), edited === null ? "3" : "4");
+        const note = `[run with arguments that a person has edited: ${JSON.stringify(edited)}]\n`;
+        assert.equal(await result(suffix), edited === null ? "3" : `${note}4`);
         assert.deepEqual(seen, edited === null ? [{ expression }] : [{ expression }, edited]);
       }
     });
