@@ -93,6 +93,42 @@ describe("RunBudget", () => {
     assert.deepEqual(outcomes, [null, null, breach, breach]);
   });
 
+  test("a task that may not be made after all is no hop, and a call that is no task gives none back", () => {
+    const run = budget({ max_peer_hops: 1 });
+    const take = () => [run.takeToolCall(startedAt), run.takeHop()].map((breach) => breach?.limit ?? null);
+
+    const outcomes = [take()];
+    run.uncount(true);
+    outcomes.push(take());
+    run.uncount(false);
+    outcomes.push(take());
+
+    assert.deepEqual(outcomes, [
+      [null, null],
+      [null, null],
+      [null, "max_peer_hops"],
+    ]);
+    assert.deepEqual([run.spent.tool_calls, run.spent.hops], [1, 1]);
+  });
+
+  test("a loan pays for exactly what it was lent for, whatever the last digit of a sum", async () => {
+    // In floating point the two parts, 0.1 and 0.2, cost more together than 0.3.
+    const lender = {
+      binds: true,
+      lend: async () => ({ loan_id: "above", input_tokens: 50_000, output_tokens: 25_000, cost_usd: 0.3 }),
+      repay: () => {},
+      count: async () => null,
+    };
+    const run = new RunBudget(open, startedAt, null, lender);
+    const borrowed = await run.borrow(50_000, 25_000, price);
+    assert.ok(borrowed !== "gone" && "lent" in borrowed);
+
+    const reserved = granted(run.reserve(50_000, 25_000, price, startedAt, borrowed));
+
+    assert.deepEqual([reserved.inputTokens, reserved.outputTokens], [50_000, 25_000]);
+    assert.equal(0.1 + 0.2 > 0.3, true);
+  });
+
   test("nothing begins when the time is over, to the millisecond", () => {
     const run = budget({ max_wall_clock_seconds: 10 });
 

@@ -19,6 +19,19 @@ describe("browsers", () => {
     port = new URL(server.url).port;
   });
 
+  test("the server's own origin is let in over http and https, and no other port or scheme of its host", async () => {
+    const host = `127.0.0.1:${port}`;
+    const statusFor = async (origin: string) => (await server.get("/live", { headers: { host, origin } })).status;
+
+    const own = [await statusFor(`http://${host}`), await statusFor(`https://${host}`)];
+    const others = [];
+    for (const origin of [`ftp://${host}`, "http://127.0.0.1:1", "https://127.0.0.1", "null"])
+      others.push(await statusFor(origin));
+
+    assert.deepEqual(own, [200, 200]);
+    assert.deepEqual(others, [403, 403, 403, 403]);
+  });
+
   for (const host of [
     "evil.example.com",
     "evil.example.com:80",

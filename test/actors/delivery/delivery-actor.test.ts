@@ -276,6 +276,17 @@ describe("many deliveries", () => {
     assertSound();
   });
 
+  test("an attempt holds its slot until the body of the answer is over", async () => {
+    const { sim, endMany, sent, underWay } = await world(atEnd, { answer: () => ({ status: 200, bodyMs: 5_000 }) });
+
+    await endMany(40, ["ops"]);
+    await sim.advance(4_000);
+    const begun = sent.length;
+    await sim.advance(30_000);
+
+    assert.deepEqual([begun, sent.length, underWay.get("ops.example")?.most], [16, 40, 16]);
+  });
+
   test("those of many tenants and endpoints leave nothing in memory behind them", async () => {
     const { sim, end, net } = await world(atEnd, { endpoints: { a: {}, b: {} } });
     for (let tenant = 0; tenant < 30; tenant++) await end("run_1", ["a", "b"], `t${tenant}`);

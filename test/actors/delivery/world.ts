@@ -33,8 +33,10 @@ export interface Sent {
   readonly policy: string;
 }
 
-/** A status and how long it takes; `hang` for never. */
-export type SimAnswer = { readonly status: number; readonly afterMs?: number; readonly retryAfter?: string } | "hang";
+/** A status, how long it takes, and how long its body takes behind it; `hang` for never. */
+export type SimAnswer =
+  | { readonly status: number; readonly afterMs?: number; readonly bodyMs?: number; readonly retryAfter?: string }
+  | "hang";
 
 export interface WorldOptions {
   readonly sim?: Sim;
@@ -90,8 +92,13 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
         handler.onResponseStart(
           ResponseHead.parse(`HTTP/1.1 ${how.status} ${how.retryAfter ? `\r\nretry-after: ${how.retryAfter}` : ""}`),
         );
-        handler.onResponseEnd();
-        close();
+        const end = (): void => {
+          if (!open) return;
+          handler.onResponseEnd();
+          close();
+        };
+        if (how.bodyMs === undefined) end();
+        else env.timer(how.bodyMs, end);
       });
     },
   });

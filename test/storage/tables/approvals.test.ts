@@ -24,9 +24,13 @@ import {
   supersedeWaitsOp,
   waitsOfRun,
 } from "../../../storage/tables/waits.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { eventually } from "../../support/eventually.ts";
+import { hasPostgresServer, needsServer, onServer } from "../../support/postgres.ts";
+import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
+/** On SQLite one batch is written after the other. */
+const skipLock = (await hasPostgresServer()) ? false : needsServer;
 const key: ApprovalKey = { manifest_id: "m", tool_name: "tool", call_signature: "0".repeat(64) };
 const yes = { decision: "approved", note: "", edited_args: null } as const;
 const asker = "asker";
@@ -35,6 +39,12 @@ const asker = "asker";
 const decidedBefore = tenantSql(
   "test_decided_before",
   "UPDATE approvals SET decided_at = decided_at - CAST(? AS BIGINT) WHERE tenant_id = :tenant AND id = ?",
+);
+
+/** As if it had been asked so much earlier. */
+const askedBefore = tenantSql(
+  "test_asked_before",
+  "UPDATE approvals SET ts = ts - CAST(? AS BIGINT), deadline = deadline - CAST(? AS BIGINT) WHERE tenant_id = :tenant AND id = ?",
 );
 
 const request = (id: string, lastsMs: number): NewApproval => ({
@@ -73,9 +83,10 @@ for (const dialect of dialects) {
   describe(`approvals on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
+    let config: TestStore["config"];
     let count = 0;
     before(async () => {
-      ({ store } = await testStore(dialect, atEnd));
+      ({ store, config } = await testStore(dialect, atEnd));
     });
     const freshTenant = (): TenantStore => store.tenant(`approvals-${++count}`);
     const approve = async (tenant: TenantStore, id: string) => tenant.write(decideOps(tenant, id, yes, "decider"));
@@ -129,6 +140,33 @@ for (const dialect of dialects) {
       await after(300_000);
       assert.equal(await liveGrant(tenant, key, asker), undefined);
       assert.equal((await approvalById(tenant, "grant"))?.status, "approved");
+    });
+
+    test("an approval lasts from its decision, however long before that it was asked for", async () => {
+      const tenant = freshTenant();
+      await openApproval(tenant, request("old", 600_000));
+      await approve(tenant, "old");
+
+      await tenant.write([tenant.op(askedBefore, [599_000, 599_000, "old"], 1)]);
+      const early = await liveGrant(tenant, key, asker);
+      await tenant.write([tenant.op(askedBefore, [600_000, 600_000, "old"], 1)]);
+      const late = await liveGrant(tenant, key, asker);
+
+      assert.deepEqual([early?.id, late?.id], ["old", "old"]);
+    });
+
+    test("an approval for one principal is no other's, and one for a single call is over when that has it", async () => {
+      const tenant = freshTenant();
+      await openApproval(tenant, { ...request("bound", 600_000), bound_to: asker });
+      await approve(tenant, "bound");
+
+      assert.equal((await liveGrant(tenant, key, asker))?.id, "bound");
+      assert.equal(await liveGrant(tenant, key, "another"), undefined);
+      await openApproval(tenant, { ...request("once", 600_000), one_shot: 1 });
+      await approve(tenant, "once");
+      assert.equal((await liveGrant(tenant, key, "another"))?.id, "once");
+      await tenant.write([claimGrantOp(tenant, "once", "call")]);
+      assert.equal(await liveGrant(tenant, key, "another"), undefined);
     });
 
     test("what waits for a request of the same id is answered and kept by its own tenant's alone", async () => {
@@ -209,5 +247,40 @@ for (const dialect of dialects) {
 
       await assert.rejects(claim("second"), { code: "conflict" });
     });
+
+    if (dialect === "postgres")
+      test("a call that joins a request waits for whoever decides it, and is answered", {
+        skip: skipLock,
+      }, async () => {
+        const tenant = freshTenant();
+        await openApproval(tenant, request("deciding", 600_000));
+        assert.ok(config.engine === "postgres");
+        const { url } = config.postgres;
+        await onServer(url, async (client) => {
+          await client.query("BEGIN");
+          await client.query(
+            "UPDATE approvals SET status = 'approved', decision = $1 WHERE tenant_id = $2 AND id = $3",
+            [JSON.stringify({ value: yes, by: "decider" }), tenant.tenantId, "deciding"],
+          );
+
+          let isOver = false;
+          const joining = tenant.write(joinOps(tenant, "deciding", "joins", waitFor(tenant, "joins", "deciding")));
+          const over = joining.finally(() => {
+            isOver = true;
+          });
+          await eventually("a batch that waits for the row, or is over", () =>
+            onServer(url, async (other) => {
+              const { rows } = await other.query(
+                "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+              );
+              return rows.length > 0 || isOver || undefined;
+            }),
+          );
+          await client.query("COMMIT");
+          await over;
+        });
+
+        assert.equal((await waitsOfRun(tenant, "r-joins"))[0]?.state, "answered");
+      });
   });
 }

@@ -138,6 +138,7 @@ test(".git is known in every spelling that some file system takes for it", () =>
     ".g\u200cit",
     ".g\u00adit",
     ".ｇｉｔ",
+    ".gıt",
   ]) {
     assert.equal(isGitDirectory(name), true, JSON.stringify(name));
     assert.throws(() => refuseGitPaths(["sub", name, "config"]), ToolRefusal);
