@@ -12,6 +12,8 @@ export interface ModelFacts {
   readonly efforts?: readonly string[];
   /** False refuses any. Default true. */
   readonly temperature?: boolean;
+  /** Whether its thoughts bear no signature, and go back so: another provider of the protocol. */
+  readonly unsigned?: boolean;
 }
 
 /** What the mock has signed: the proof by its thought, and the model that had it. */
@@ -36,6 +38,9 @@ export class Proofs {
   }
 }
 
+const anyProofs = { isGenuine: (_model: string, _thinking: string, signature: unknown) => signature === "" };
+type Judge = Pick<Proofs, "isGenuine">;
+
 const fields = new Set([
   ...["model", "max_tokens", "messages", "system", "tools", "tool_choice", "temperature", "thinking", "output_config"],
   ...["stream", "metadata", "stop_sequences", "top_p", "top_k"],
@@ -49,7 +54,7 @@ export function refusalOf(body: Json, facts: ModelFacts, proofs: Proofs, paused:
     check(Number.isInteger(body.max_tokens), "max_tokens: Field required");
     check((body.max_tokens as number) >= 1, "max_tokens: Input should be greater than or equal to 1");
     check((body.max_tokens as number) <= 128_000, "max_tokens: too many for this model");
-    checkMessages(body, proofs, paused);
+    checkMessages(body, facts.unsigned === true ? anyProofs : proofs, paused);
     checkThinking(body, facts);
     checkTools(body.tools as readonly Json[] | undefined);
     checkCache(body);
@@ -66,7 +71,7 @@ function check(condition: boolean, words: string): asserts condition {
   if (!condition) throw new Refusal(words);
 }
 
-function checkMessages({ messages, model }: Json, proofs: Proofs, paused: string | null): void {
+function checkMessages({ messages, model }: Json, proofs: Judge, paused: string | null): void {
   check(Array.isArray(messages) && messages.length > 0, "messages: at least one message is required");
   const turns = messages as readonly { role: unknown; content: readonly Json[] }[];
   check(turns[0]?.role === "user", 'messages: first message must use the "user" role');
@@ -80,6 +85,11 @@ function checkMessages({ messages, model }: Json, proofs: Proofs, paused: string
     check(Array.isArray(content) && content.length > 0, `messages.${at}: all messages must have non-empty content`);
     for (const [place, block] of content.entries())
       checkBlock(block, `messages.${at}.content.${place}`, role, String(model), proofs);
+    // https://github.com/tailcallhq/forgecode/issues/2107
+    check(
+      role !== "assistant" || !String(content.at(-1)?.type).endsWith("thinking"),
+      `messages.${at}: The final block in an assistant message cannot be \`thinking\`.`,
+    );
     const asked = role === "user" ? idsOf(before?.content, "tool_use", "id") : [];
     const results = idsOf(content, "tool_result", "tool_use_id");
     const stray = results.find((id) => !asked.includes(id));
@@ -106,7 +116,7 @@ function checkMessages({ messages, model }: Json, proofs: Proofs, paused: string
   );
 }
 
-function checkBlock(block: Json, where: string, role: string, model: string, proofs: Proofs): void {
+function checkBlock(block: Json, where: string, role: string, model: string, proofs: Judge): void {
   const { type } = block;
   const allowed =
     role === "user"

@@ -37,4 +37,40 @@ export const anthropicCases: readonly FamilyCase[] = [
       assert.deepEqual(thinking, [undefined, "enabled"]);
     },
   },
+  {
+    title: "a thought that another provider of the protocol has not signed goes back as it came",
+    async run({ anthropic, chat }) {
+      const call = { id: "toolu_1", name: "calculator", input: { expression: "6*7" } };
+      anthropic.facts("claude-sonnet-5", { unsigned: true });
+      anthropic.answer(
+        "claude-sonnet-5",
+        { parts: [{ thinking: "A product.", signature: "" }, { call }] },
+        { parts: [{ text: "It is 42." }] },
+      );
+
+      const { final } = await chat("What is 6 * 7?");
+      anthropic.facts("claude-sonnet-5", {});
+
+      assert.equal(final?.content, "It is 42.");
+      const [thought] = anthropic.requests.at(-1)?.body.messages[1]?.content ?? [];
+      assert.deepEqual(thought, { type: "thinking", thinking: "A product.", signature: "" });
+    },
+  },
+  {
+    title: "an answer that was cut off in a thought is left out of later requests",
+    async run({ anthropic, chat }) {
+      anthropic.answer(
+        "claude-sonnet-5",
+        { parts: [{ thinking: "Hm." }], stop: "max_tokens" },
+        { parts: [{ text: "Here. " }, { thinking: "Or not." }], stop: "max_tokens" },
+        { parts: [{ text: "Yes." }] },
+      );
+
+      await chat("Hello");
+      await chat("Are you there?");
+      const { final } = await chat("Still?");
+
+      assert.equal(final?.content, "Yes.");
+    },
+  },
 ];

@@ -92,6 +92,19 @@ export const gatewaysCases: readonly FamilyCase[] = [
     },
   },
   {
+    title: "fields of more than 64 KiB are lost, and so are not sent",
+    async run({ model, chat }) {
+      const large = { type: "reasoning.encrypted", data: "x".repeat(64 * 1024), index: 0 };
+      model.says(deltas({ content: "Hello.", reasoning_details: [large] }), { text: "Here." });
+
+      await chat("Hello");
+      await chat("Are you there?");
+
+      const [, said] = model.requests[1]?.messages.filter(({ role }) => role !== "system") ?? [];
+      assert.deepEqual([said?.content, said?.reasoning_details], ["Hello.", undefined]);
+    },
+  },
+  {
     title: "padding of the stream says nothing",
     async run({ model, chat }) {
       const padding = [": OPENROUTER PROCESSING", "data: null", 'data: "ping"', "event: ping\ndata: ping"];

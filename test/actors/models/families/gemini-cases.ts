@@ -34,13 +34,15 @@ export const geminiCases: readonly FamilyCase[] = [
 
       await chat("What is 6 * 7?");
       const { final } = await chat("And once more?");
-      const told = [await server.get(`/chat/history/${thread}`), await server.get(`/chat/sessions/${thread}`)];
+      const places = [`history/${thread}`, `sessions/${thread}`, `sessions/${thread}/export`];
+      const told = await Promise.all(places.map((place) => server.get(`/chat/${place}`)));
 
       assert.equal(final?.content, "Again 42.");
       assert.deepEqual(signatures(model.requests[2]), signatures(model.requests[1]));
       assert.deepEqual(signatures(model.requests[1]), [
         [(proof as { google: { thought_signature: string } }).google.thought_signature],
       ]);
+      for (const { status, text } of told) assert.equal(status, 200, text);
       for (const { text } of told) assert.doesNotMatch(text, /thought_signature|extra_content/);
     },
   },

@@ -167,4 +167,21 @@ export const mistralCases: readonly FamilyCase[] = [
       assert.deepEqual([final?.content, stop_reason], ["Hel", "max_tokens"]);
     },
   },
+  {
+    title: "a field that a server of one's own sends and refuses does not go back from then on",
+    route: "devstral",
+    async run({ model, chat }) {
+      const asks = (id: string) =>
+        deltas({ reasoning_content: "A product." }, { tool_calls: [{ index: 0, ...calculation(id, "6*7") }] });
+      model.says(asks("a1B2c3D4e"), { text: "42." }, asks("a1B2c3D4f"), { text: "Again 42." });
+
+      await chat("What is 6 * 7?");
+      const refused = model.refused.splice(0);
+      const { final } = await chat("And once more?");
+
+      assert.equal(final?.content, "Again 42.");
+      assert.equal(refused.length, 1);
+      assert.match(refused[0] ?? "", /extra_forbidden/);
+    },
+  },
 ];
