@@ -195,4 +195,23 @@ export const geminiCases: readonly FamilyCase[] = [
       assert.deepEqual(signatures(model.requests[1]), [[anySignature]]);
     },
   },
+  {
+    title: "calls that a client returns in another order keep their own signatures",
+    async run({ model, complete }) {
+      const second = { id: "fc_2", type: "function", function: { name: "look_up", arguments: '{"in":"b"}' } };
+      const both = [
+        { index: 0, ...lookupCall("fc_1"), ...signedBy("look_up", "{}") },
+        { index: 1, ...second },
+      ];
+      model.says(deltas({ tool_calls: both }), { text: "Found." });
+      const ask = { role: "user", content: "Look it up." };
+
+      const asked = await complete({ messages: [ask], tools: [lookup] });
+      const tool_calls = (asked.tool_calls as { id: string }[]).toReversed();
+      const results = tool_calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "found" }));
+      await complete({ messages: [ask, { ...asked, tool_calls }, ...results], tools: [lookup] });
+
+      assert.deepEqual(signatures(model.requests[1]), [[anySignature, proofOf("look_up{}")]]);
+    },
+  },
 ];
