@@ -90,6 +90,27 @@ test("a value fits a schema when Ajv says so, and a single keyword is refused in
   assert.ok(fits > 20 && misfits > 20, `${fits} fit, ${misfits} do not`);
 });
 
+test("exactly one alternative of oneOf fits, and any of anyOf", async () => {
+  const parts = [{ type: "integer" }, { minimum: 5 }, { const: "a" }];
+
+  const found = await Promise.all(
+    [1, 7, 5.5, "a", true, 0.5].map(async (tried) => [
+      (await misfitOf({ oneOf: parts }, tried))?.message ?? null,
+      (await misfitOf({ anyOf: parts }, tried))?.message ?? null,
+    ]),
+  );
+
+  const two = "must match exactly one schema in oneOf";
+  assert.deepEqual(found, [
+    [null, null],
+    [two, null],
+    [null, null],
+    [two, null],
+    [null, null],
+    ["must be integer", "must be integer"],
+  ]);
+});
+
 test("characters are code points, and lengths are counted no further than they must be", async () => {
   const text = { type: "string", minLength: 2, maxLength: 3 };
 
