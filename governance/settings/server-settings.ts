@@ -132,7 +132,7 @@ export const limitSettings = {
   detachedRunSeconds: optionalSeconds(
     "DETACHED_RUN_SECONDS",
     [0, day],
-    "How long a run goes on after its client has gone; 0 aborts it at once.",
+    "How long a run goes on after its client has gone; 0 aborts it at once. One that waits for a person stays suspended, and goes on when it is answered.",
     { defaultWords: "the run's own wall clock" },
   ),
   streamResumeIdleSeconds: seconds(

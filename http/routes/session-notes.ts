@@ -117,7 +117,8 @@ const custom = route({
       content: Type.String({ default: "", examples: ["The customer is on the phone."] }),
       in_context: Type.Boolean({
         default: false,
-        description: "Whether the model reads it, from the next turn on: as a user's message, marked as the client's.",
+        description:
+          "Whether the model reads it, as a user's message, marked as the client's: from the next turn on. A run that is at work does not read it, a suspended one does when it is resumed.",
       }),
       metadata: Type.Unsafe<Record<string, unknown>>({ ...OpenObject, default: {} }),
       role: Type.Union([Type.Literal("user"), Type.Literal("assistant"), Type.Literal("system")], {

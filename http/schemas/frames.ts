@@ -284,8 +284,16 @@ const { run_accepted, run_status, final, session_event, snapshot, ...ofTurn } = 
 
 /** What may come in the stream of a turn; of a durable one its acceptance and its run's own frames too. */
 export const turnEvents: readonly StreamEvent[] = [...Object.values(ofTurn), run_accepted, run_status, final, failure];
-/** What may come in a stream that listens to a conversation, or to a durable run: any of them. */
-export const tailEvents: readonly StreamEvent[] = [...Object.values(frames), failure];
+/** Frames of the stream that has started the turn alone: listeners read the same in the events of the log. */
+const ofStarters: ReadonlySet<StreamEvent> = new Set([
+  ...[frames.tool_start, frames.tool_execution_update, frames.tool_end, frames.max_turns],
+  ...[frames.aborted, frames.on_chain_end, frames.done],
+]);
+/** What may come in a stream that listens to a conversation, or to a durable run. */
+export const tailEvents: readonly StreamEvent[] = [
+  ...Object.values(frames).filter((event) => !ofStarters.has(event)),
+  failure,
+];
 
 /** A turn that calls a tool. */
 export const turnExample: readonly StreamEvent[] = [

@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { before, describe, test } from "node:test";
+import { tailEvents, turnEvents } from "../../http/schemas/frames.ts";
 import { calls, inTurn, says, startChat, turn } from "../support/chat.ts";
-import { type FrameMachine, frameMachine } from "../support/frame-machine.ts";
+import { type FrameMachine, frameMachine, onlyStarters } from "../support/frame-machine.ts";
 import { HttpClient } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
@@ -24,6 +25,19 @@ function refusal(machine: FrameMachine, frames: readonly Frame[]): string | null
     return (error as Error).message;
   }
 }
+
+test("the reference names for listeners what a listener may get, and no frame of the starter alone", () => {
+  const nameOf = ({ schema }: (typeof turnEvents)[number]): string =>
+    (schema as { examples?: { event?: string }[] }).examples?.[0]?.event ?? "error";
+  const listed = new Set(tailEvents.map(nameOf));
+  const left = turnEvents.map(nameOf).filter((name) => !listed.has(name));
+
+  // Durable runs tell by on_error of a step that is tried again, and by error of their end.
+  assert.deepEqual(
+    left.toSorted(),
+    [...onlyStarters].filter((name) => !["on_error", "error"].includes(name)).toSorted(),
+  );
+});
 
 /** A frame whose text was changed. */
 function changed(frame: Frame, from: string | RegExp, to: string): Frame {

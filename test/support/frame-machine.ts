@@ -310,7 +310,7 @@ class ReplayMachine extends Machine {
 }
 
 /** Frames of a conversation that belong to the client that has started the turn, and to nobody else (decision 7). */
-const onlyStarters = new Set(
+export const onlyStarters: ReadonlySet<string> = new Set(
   "tool_start tool_end tool_execution_update on_chain_end done on_error max_turns aborted error".split(" "),
 );
 
