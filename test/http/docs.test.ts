@@ -179,6 +179,13 @@ describe("/docs where the reference needs credentials", () => {
     assert.deepEqual([stranger.status, stranger.json.error], [403, "host_not_allowed"]);
   });
 
+  test("the style sheet has no rule for elements that Swagger UI draws too", async () => {
+    const { text } = await server.get("/docs/page.css");
+
+    assert.match(text, /^main pre \{/m);
+    assert.doesNotMatch(text, /^(pre|code|h1|input|button)\b/m);
+  });
+
   test("what the page is made of needs no credentials, and holds nothing of the server", async () => {
     const { text } = await server.get("/docs", asBrowser);
     const references = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? "");
