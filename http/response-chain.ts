@@ -4,6 +4,7 @@ import { responseThread } from "../bus/frames/response-object.ts";
 import type { AskedResponse } from "../bus/protocol/run.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { eventId } from "../storage/tables/events.ts";
+import { newestRun, type RunRow } from "../storage/tables/runs.ts";
 import type { HttpContext } from "./context.ts";
 import type { Reply } from "./exchange/reply.ts";
 import { findResponse } from "./stored-response.ts";
@@ -29,13 +30,20 @@ export interface Followed {
 export async function follow(store: TenantStore, id: string): Promise<Followed> {
   const { thread, run, firstSeq } = await findResponse(store, id);
   if (run.last_seq === null) throw new SvcError("run_in_progress", { subject: run.run_id });
-  const { suffix, uid, leaf_seq } = thread;
-  return {
-    suffix,
-    follows: { first_seq: firstSeq, last_seq: run.last_seq },
-    lastEvent: eventId(uid, run.last_seq),
-    isOlder: leaf_seq < firstSeq || leaf_seq > run.last_seq,
-  };
+  const { suffix, uid, leaf_seq, thread_key } = thread;
+  const lastEvent = eventId(uid, run.last_seq);
+  const isOlder = leaf_seq < firstSeq || leaf_seq > run.last_seq;
+  const failed = leaf_seq > run.last_seq ? await newestRun(store, thread_key) : undefined;
+  // Its client may have sent the same question again, and that goes on with what tools have done since.
+  if (failed?.status === "failed" && failed.last_seq === leaf_seq && previousOf(failed) === id) {
+    const first_seq = Math.min(failed.first_seq ?? leaf_seq, leaf_seq);
+    return { suffix, follows: { first_seq, last_seq: leaf_seq, repeats: true }, lastEvent, isOlder: false };
+  }
+  return { suffix, follows: { first_seq: firstSeq, last_seq: run.last_seq }, lastEvent, isOlder };
+}
+
+function previousOf({ asked }: RunRow): string | null {
+  return asked.response?.previous_response_id ?? null;
 }
 
 /** Runs a turn behind a response, or behind it in a copy of its conversation, where something else has followed it. */

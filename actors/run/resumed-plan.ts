@@ -71,7 +71,10 @@ export async function resumedPlan(
     branch,
     turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
     // Until the model has answered once it is asked as at the beginning.
-    nudge: asked.surface === "continue" && !hasAnswered ? nudgeBehind(branch.at(-1)) : null,
+    nudge:
+      (asked.surface === "continue" || asked.again_of !== undefined) && !hasAnswered
+        ? nudgeBehind(branch.at(-1))
+        : null,
     parent: asked.parent ?? null,
     isShared: mayDelegate(agent) && (await runBudgetById(store, runId)) !== undefined,
     response: asked.response ?? null,
@@ -80,6 +83,7 @@ export async function resumedPlan(
     userText: isFirst ? tail.userText : null,
     startedAt: row.started_at,
     keyedAs: requeued?.first_run_id ?? runId,
+    againOf: asked.again_of ?? null,
     idempotency: key === null ? null : { scope: key, fingerprint: "", form: formOf(key, suffix) },
     fromSeq,
     queued: thread.queued,

@@ -34,6 +34,7 @@ import { messagesOf, previewOf } from "./intake/first-words.ts";
 import { takeMessages } from "./intake/intake.ts";
 import { nudgeFor } from "./intake/nudge.ts";
 import { withRecalled } from "./intake/recalled-thoughts.ts";
+import { mayRepeat, repeatedTurn } from "./intake/repeated.ts";
 import { withManifest } from "./intake/turn-manifest.ts";
 import { unthreadedLog } from "./journal/aside-log.ts";
 import type { RunLog } from "./journal/run-log.ts";
@@ -164,9 +165,20 @@ async function begin(
   let { closing } = thread;
   if (intake !== null && intake.answers.size + intake.results.size > 0)
     ({ intake, closing } = await releasedResults({ turn, agent, threadId: log.threadId, deps }, closing, intake));
+  const repeated =
+    intake !== null && mayRepeat(turn, intake, thread) ? await repeatedTurn(turn, intake, thread, agent, store) : null;
+  if (repeated !== null) intake = null;
+  // Another question behind the response before the one that has failed.
+  else if (turn.response?.follows?.repeats) throw new SvcError("conflict");
   if (intake !== null) intake = await withRecalled(intake, turn.principal.tenant_id, deps);
-  const branch = [...thread.branch];
-  const nudge = compacts ? wishOf(turn) : intake === null ? await nudgeFor(store, thread) : null;
+  const branch = [...(repeated ?? thread).branch];
+  const nudge = compacts
+    ? wishOf(turn)
+    : repeated !== null
+      ? repeated.nudge
+      : intake === null
+        ? await nudgeFor(store, thread)
+        : null;
 
   countInterrupted(deps, agent, closing.filter(({ isHanded }) => !isHanded).length);
   if (closing.length > 0) {
@@ -210,6 +222,7 @@ async function begin(
     userText,
     startedAt,
     keyedAs: turn.run_id,
+    againOf: repeated?.first_seq ?? null,
     thread_key: thread.thread_key,
     resumed: null,
     fiber: null,

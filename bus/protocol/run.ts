@@ -262,7 +262,12 @@ export interface ResponseAsked {
 
 /** The same, and which events of the log the response before it has: the last one must be the newest of the branch. */
 export interface AskedResponse extends ResponseAsked {
-  readonly follows: { readonly first_seq: number; readonly last_seq: number } | null;
+  readonly follows: {
+    readonly first_seq: number;
+    readonly last_seq: number;
+    /** The range is of a response that has failed behind the same one: only the same question once more goes on there. */
+    readonly repeats?: true;
+  } | null;
 }
 
 /** A message of the client's, in the form of the OpenAI protocol. Its values are the client's word. */

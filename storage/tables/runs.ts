@@ -45,6 +45,8 @@ export interface RunAsked {
   readonly options?: TurnOptions;
   /** Of a durable run only: see storage/tables/fibers.ts. */
   readonly durable?: DurableAsked;
+  /** Of a run whose client has sent a failed turn again: the first event of that turn as it was asked for the first time. */
+  readonly again_of?: number;
   /** Of a run that goes on with one that is dead. */
   readonly requeued?: RequeuedRun;
 }

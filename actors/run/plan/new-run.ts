@@ -17,6 +17,7 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
     startedAt,
     response,
     options,
+    againOf,
   } = plan;
   const { tenant_id: _tenant, ...principal } = plan.principal;
   return {
@@ -40,6 +41,7 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
       ...(response !== null && { response: askedOf(response) }),
       ...(options !== null && { options }),
       ...(durable !== null && { durable }),
+      ...(againOf !== null && { again_of: againOf }),
       ...(plan.trigger !== null && { trigger: plan.trigger }),
     },
     // The end of the run has nothing to do with how long a delivery is known.

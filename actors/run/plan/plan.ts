@@ -58,6 +58,8 @@ export interface RunPlan {
   readonly startedAt: number;
   /** The run whose name the keys of its calls bear: its own, or the first of those that it goes on with. */
   readonly keyedAs: string;
+  /** The first event of the failed turn that this one goes on with; null for a turn of its own. */
+  readonly againOf: number | null;
   /** Where its rows belong in the store, -1 without a thread. */
   readonly thread_key: number;
   /** What a durable run does besides; null for every other. */

@@ -1,0 +1,108 @@
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
+import { newestRun, type RunRow } from "../../../storage/tables/runs.ts";
+import { attachmentsOf } from "../../log/attachment.ts";
+import { loadBranch } from "../../log/branch.ts";
+import type { JournalEntry } from "../../log/entry.ts";
+import type { ContextMessage } from "../../log/message.ts";
+import type { OpenThread } from "../../log/messages.ts";
+import { messagesNeeded } from "../context/working-set.ts";
+import type { Intake } from "./intake.ts";
+import { nudgeBehind } from "./nudge.ts";
+
+// Clients of the OpenAI protocol send a request again by themselves when its turn has failed. On a thread the log has the user's messages
+// then, and what tools have done since: the turn goes on behind that, as POST /chat/continue does (decision 213).
+
+/** A turn that has failed and is asked for again. */
+export interface Repeated {
+  /** The first event of the turn as it was asked for the first time. */
+  readonly first_seq: number;
+  /** The branch without the answer that was cut off. */
+  readonly branch: readonly ContextMessage[];
+  readonly nudge: string | null;
+}
+
+/** The failed turn at the end of the thread whose messages are these once more; null for a turn of its own. */
+export async function repeatedTurn(
+  turn: SubmitTurn,
+  intake: Intake,
+  thread: OpenThread,
+  agent: CompiledAgent,
+  store: TenantStore,
+): Promise<Repeated | null> {
+  const { thread_key, leaf_seq, next_seq } = thread;
+  const run = await newestRun(store, thread_key);
+  if (run === undefined || run.last_seq !== leaf_seq || !hasFailed(run)) return null;
+  const first_seq = run.asked.again_of ?? run.first_seq ?? next_seq;
+  if (!isSame(turn, intake.entries, await saidIn(store, thread_key, first_seq, next_seq))) return null;
+  const branch = await loadBranch(store, thread_key, leaf_seq, messagesNeeded(agent.session), true);
+  while (isWords(branch.at(-1))) branch.pop();
+  return { first_seq, branch, nudge: nudgeBehind(branch.at(-1)) };
+}
+
+/**
+ * True if a turn may be one that has failed before. Looked at in memory: behind an answer only the same words again are, and nothing is
+ * read for any other turn.
+ */
+export function mayRepeat({ surface, response }: SubmitTurn, { entries }: Intake, thread: OpenThread): boolean {
+  if (!thread.exists || thread.closing.length > 0) return false;
+  if (surface !== "openai" && surface !== "openai_stream" && response?.follows?.repeats !== true) return false;
+  const last = thread.branch.at(-1);
+  if (last === undefined || !isWords(last)) return true;
+  const asked = entries.findLast(({ role }) => role === "user")?.content;
+  return thread.branch.findLast(({ role }) => role === "user")?.content === asked;
+}
+
+/** What the client stopped has not failed. */
+function hasFailed({ status, result }: RunRow): boolean {
+  return (status === "failed" || status === "dead") && result?.error !== "aborted";
+}
+
+function isWords(message: ContextMessage | undefined): boolean {
+  return message?.role === "assistant" && (message.tool_calls ?? []).length === 0;
+}
+
+/** What a client has said at the beginning of a turn, and the calls whose results it has brought. */
+interface Said {
+  readonly messages: readonly Pick<LogEvent, "role" | "content" | "extra">[];
+  readonly results: ReadonlySet<string | undefined>;
+}
+
+async function saidIn(store: TenantStore, threadKey: number, from: number, end: number): Promise<Said> {
+  const messages: LogEvent[] = [];
+  const results = new Set<string | undefined>();
+  for (let seq = from; seq < end; ) {
+    const page = await readEvents(store, threadKey, seq, end);
+    for (const event of page) {
+      const { kind, role, extra } = event;
+      if (kind === "tool_result") results.add(extra?.tool_call_id);
+      if (kind !== "message") continue;
+      if (role === "assistant" && extra?.metadata?.source !== "client") return { messages, results };
+      messages.push(event);
+    }
+    const last = page.at(-1);
+    if (!last) break;
+    seq = last.seq + 1;
+  }
+  return { messages, results };
+}
+
+function isSame({ messages, surface }: SubmitTurn, entries: readonly JournalEntry[], said: Said): boolean {
+  const brought = messages.filter(({ role }) => role === "tool").map(({ tool_call_id }) => tool_call_id);
+  if (brought.some((id) => !said.results.has(id))) return false;
+  // Results are quoted where their calls are not open any more.
+  const own = entries.filter(({ extra }) => extra?.metadata?.quoted_role !== "tool");
+  if (own.length + brought.length === 0) return false;
+  const isCompletion = surface === "openai" || surface === "openai_stream";
+  // A completion leaves out what stands before the last answer that the client has.
+  const from = isCompletion ? said.messages.findLastIndex(({ role }) => role === "assistant") + 1 : 0;
+  const before = said.messages.slice(from);
+  return own.length === before.length && own.every((entry, at) => textOf(entry) === textOf(before[at]));
+}
+
+function textOf(message: Pick<LogEvent, "role" | "content" | "extra"> | JournalEntry | undefined): string {
+  const { role, content, extra } = message ?? {};
+  return JSON.stringify([role, content, extra?.name ?? null, attachmentsOf(extra ?? null)]);
+}
