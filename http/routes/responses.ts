@@ -11,10 +11,12 @@ import { replayedHeader } from "../logged-run.ts";
 import { openAiRefusal } from "../openai-refusal.ts";
 import { follow, goOn } from "../response-chain.ts";
 import { inputMessages, ofInput } from "../response-input.ts";
+import { readInput } from "../response-inputs.ts";
 import { withReferred } from "../response-items.ts";
 import { openResponseStream } from "../response-stream.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { durableRun } from "../run-record.ts";
+import { nullable } from "../schemas/common.ts";
 import { completedResponse, responseEvents, responseExample } from "../schemas/openai-events.ts";
 import { ResponseObject, ResponseRequest } from "../schemas/responses.ts";
 import { findResponse, readResponse } from "../stored-response.ts";
@@ -159,6 +161,65 @@ const retrieve = route({
   },
 });
 
+const InputItem = Type.Object(
+  { id: Type.String(), type: Type.String() },
+  {
+    additionalProperties: true,
+    examples: [
+      {
+        ...{
+          id: `msg_${completedResponse.id.slice("resp_".length)}_in0`,
+          type: "message",
+          role: "user",
+          status: "completed",
+        },
+        content: [{ type: "input_text", text: "What is 6 * 7?" }],
+      },
+    ],
+  },
+);
+
+const exampleItem = { examples: [`msg_${completedResponse.id.slice("resp_".length)}_in0`] };
+
+const listInput = route({
+  method: "GET",
+  path: "/v1/responses/{response_id}/input_items",
+  summary: "What a response was asked with, in pages.",
+  tag,
+  access: "chat:read",
+  params: ResponseParams,
+  query: Type.Object({
+    after: Type.Optional(Type.String({ description: "The id of the last item of the page before." })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: "20 when it is left out." })),
+    order: Type.Optional(
+      Type.Enum(["asc", "desc"], { description: "desc, the last item first, when it is left out." }),
+    ),
+    include: Type.Optional(Type.String({ description: "Accepted without effect." })),
+  }),
+  reply: {
+    description: "The items of its own input; those of the responses before it are theirs.",
+    schema: Type.Object({
+      object: Type.String(),
+      data: Type.Array(InputItem),
+      first_id: nullable(Type.String(exampleItem)),
+      last_id: nullable(Type.String(exampleItem)),
+      has_more: Type.Boolean(),
+    }),
+  },
+  fails: ["unknown_response", "invalid_cursor", "storage_unavailable"],
+  refusal: openAiRefusal,
+  async handle({ params, query, principal }, context) {
+    const store = context.store.tenant(principal.tenant_id);
+    const items = await readInput(store, await findResponse(store, params.response_id));
+    if (query.order !== "asc") items.reverse();
+    const from = query.after === undefined ? 0 : items.findIndex(({ id }) => id === query.after) + 1;
+    if (query.after !== undefined && from === 0) throw new SvcError("invalid_cursor");
+    const data = items.slice(from, from + (query.limit ?? 20));
+    const has_more = from + data.length < items.length;
+    return json({ object: "list", data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more });
+  },
+});
+
 const cancel = route({
   method: "POST",
   path: "/v1/responses/{response_id}/cancel",
@@ -257,4 +318,4 @@ function unsupported(param: string): SvcError {
   return new SvcError("unsupported_parameter", { subject: param });
 }
 
-export const responseRoutes = [create, retrieve, cancel, erase];
+export const responseRoutes = [create, retrieve, listInput, cancel, erase];

@@ -27,6 +27,7 @@ const withToldIds: readonly string[] = [
   "POST /chat/workspace/delete_folder",
   "POST /chat/workspace/rename_folder",
   "GET /v1/responses/{response_id}",
+  "GET /v1/responses/{response_id}/input_items",
   "DELETE /v1/responses/{response_id}",
   "POST /v1/responses/{response_id}/cancel",
   "POST /files",

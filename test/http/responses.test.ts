@@ -1,7 +1,7 @@
 // POST /v1/responses and what becomes of a response, by the official client.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import OpenAI, { type APIError, BadRequestError, ConflictError, NotFoundError } from "openai";
+import OpenAI, { APIError, BadRequestError, ConflictError, NotFoundError } from "openai";
 import { calls, gate, inTurn, never, says, shown, startChat, systemOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif } from "../support/image-bytes.ts";
@@ -475,6 +475,66 @@ describe("the Responses API", () => {
     await rejection(NotFoundError, ask("nobody"));
     await rejection(NotFoundError, ask("plain", { previous_response_id: "resp_1" }));
     assert.equal((await rejection(BadRequestError, ask("plain", { input: "" }))).code, "messages_or_template_required");
+  });
+
+  test("the items of an input can be read again, in pages and in either order", async () => {
+    const image_url = `data:image/gif;base64,${gif.toString("base64")}`;
+    const tool = { type: "function", name: "f", parameters: null, strict: null } as const;
+    const first = await ask("sees", {
+      tools: [tool],
+      input: [
+        { role: "developer", content: "Be brief." },
+        { role: "user", content: "Earlier?" },
+        { role: "assistant", content: "Yes." },
+        { type: "function_call", call_id: "c1", name: "f", arguments: '{"a":1}' },
+        { type: "function_call_output", call_id: "c1", output: "18" },
+        {
+          role: "user",
+          content: [
+            { type: "input_text", text: "And this?" },
+            { type: "input_image", image_url, detail: "low" },
+          ],
+        },
+      ],
+    });
+    const next = await ask("plain", { input: "go on", previous_response_id: first.id });
+    const failed = await rejection(APIError, ask("mock-status-400", { input: "fails", previous_response_id: next.id }));
+    const read = (id: string, query: OpenAI.Responses.InputItemListParams = {}) =>
+      Array.fromAsync(client.responses.inputItems.list(id, query));
+    const brief = (items: readonly object[]) =>
+      items.map((item) => {
+        const { type, role, content, call_id, output, arguments: args } = item as Record<string, never>;
+        return [type, role ?? call_id, content ?? output ?? args];
+      });
+    const text = (type: string, words: string) => [{ type, text: words }];
+
+    const inOrder = await read(first.id, { order: "asc" });
+    const reversed = await read(first.id, { limit: 2 });
+    const { data, first_id, last_id, has_more } = (
+      await server.get(`/v1/responses/${first.id}/input_items?limit=1&order=asc`, { key: keys.ann })
+    ).json;
+
+    assert.deepEqual(brief(inOrder), [
+      ["message", "system", text("input_text", "Be brief.")],
+      ["message", "user", text("input_text", "Earlier?")],
+      ["message", "assistant", [{ ...text("output_text", "Yes.")[0], annotations: [], logprobs: [] }]],
+      ["function_call", "c1", '{"a":1}'],
+      ["function_call_output", "c1", "18"],
+      [
+        "message",
+        "user",
+        [...text("input_text", "And this?"), { type: "input_image", detail: "low", file_id: null, image_url }],
+      ],
+    ]);
+    assert.deepEqual(reversed, inOrder.toReversed());
+    assert.deepEqual([data, first_id, last_id, has_more], [[inOrder[0]], inOrder[0]?.id, inOrder[0]?.id, true]);
+    assert.deepEqual(brief(await read(next.id)), [["message", "user", text("input_text", "go on")]]);
+    assert.equal(new Set(inOrder.map(({ id }) => id)).size, 6);
+    assert.equal(failed.status, 502);
+    await rejection(NotFoundError, read("resp_1"));
+    await rejection(NotFoundError, Array.fromAsync(clientOf(keys.bob).responses.inputItems.list(first.id)));
+    const odd = await rejection(BadRequestError, read(first.id, { after: "msg_1" }));
+    assert.equal(odd.code, "invalid_cursor");
   });
 
   test("a body that is no object is refused as a whole, not by a field without a name", async () => {

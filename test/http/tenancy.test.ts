@@ -111,6 +111,7 @@ const samples: readonly Sample[] = [
     body: (id) => ({ model: "quick", input: "hi", previous_response_id: id }),
   },
   { route: "GET /v1/responses/{response_id}", theirs: "response" },
+  { route: "GET /v1/responses/{response_id}/input_items", theirs: "response" },
   { route: "DELETE /v1/responses/{response_id}", theirs: "response" },
   { route: "POST /v1/responses/{response_id}/cancel", theirs: "response" },
   manifest("GET /audit", { query: (id) => `manifest_id=${id}` }),

@@ -129,6 +129,7 @@ describe("the reference", () => {
       "/v1/responses",
       "/v1/responses/{response_id}",
       "/v1/responses/{response_id}/cancel",
+      "/v1/responses/{response_id}/input_items",
       "/v1/embeddings",
     ]);
   });
