@@ -68,7 +68,9 @@ for (const dialect of dialects)
         "says",
         inTurn({ reasoning: ["Let me see."], ...call }, { reasoning: ["So."], text: ["It is", " 42."] }),
       );
-      for (const model of ["acts", "reads"]) mock.answer(model, inTurn(call, failure(400)));
+      const endsOnTool = (messages: unknown): boolean => (messages as { role: string }[]).at(-1)?.role === "tool";
+      for (const model of ["acts", "reads"])
+        mock.answer(model, ({ body }) => (endsOnTool(body.messages) ? failure(400) : call));
       mock.answer("hands", calls(["weather", {}]));
     });
 

@@ -128,8 +128,8 @@ describe("the reference", () => {
       "/v1/models/{name}",
       "/v1/responses",
       "/v1/responses/{response_id}",
-      "/v1/responses/{response_id}/cancel",
       "/v1/responses/{response_id}/input_items",
+      "/v1/responses/{response_id}/cancel",
       "/v1/embeddings",
     ]);
   });
