@@ -88,6 +88,10 @@ export const errorTable = {
   unknown_thread: { status: 404, help: "No thread of this id." },
   unknown_event_id: { status: 404, help: "The thread has no event of this id." },
   thread_exists: { status: 409, help: "The new thread's id is taken." },
+  thread_too_large: {
+    status: 409,
+    help: "The thread's log is as long as it may be, or more than 16 MiB of it would be read; the message says which.",
+  },
   not_an_assistant_message: { status: 400, help: "The event is not a reply of the agent." },
   compaction_disabled: { status: 409, help: "spec.session.compaction_enabled of the manifest is false." },
   nothing_to_continue: { status: 400, help: "The thread is empty." },
@@ -185,6 +189,7 @@ const spokenCodes: ReadonlySet<ErrorCode> = new Set([
   "messages_or_template_required",
   "model_not_configured",
   "name_mismatch",
+  "thread_too_large",
   "unresolved_secret",
   "unsupported_part",
 ]);

@@ -1,3 +1,4 @@
+import { getHeapStatistics } from "node:v8";
 import { deliveryActor } from "../actors/delivery/delivery-actor.ts";
 import type { DeliveryDeps } from "../actors/delivery/deps.ts";
 import { DeliverySlots } from "../actors/delivery/slots.ts";
@@ -20,6 +21,7 @@ import { TextPace } from "../actors/run/output/text-pace.ts";
 import { patterns as builtInPatterns } from "../actors/run/patterns/patterns.ts";
 import { runActor } from "../actors/run/run-actor.ts";
 import type { PatternDeps } from "../actors/run/steps/pattern.ts";
+import { ContextMemory } from "../actors/runtime/context-memory.ts";
 import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
 import { DoubtfulLogs } from "../actors/thread/doubtful-logs.ts";
@@ -103,6 +105,8 @@ export const actorKinds = [
 const resumesMax = 256;
 /** Requests of one tenant about files that one node carries out at once. */
 const workspacesMax = 4;
+/** A turn takes up as many times what it loads: texts, JSON for the model and for the client, what is sent, and garbage of these. */
+const heapShare = 16;
 /** Webhooks that one node sends at once, and of one tenant. */
 const deliveriesMax = 256;
 const deliveriesOfTenantMax = 64;
@@ -150,6 +154,7 @@ export function createActorDeps(
     models,
     tokens: new TokenCounter(env),
     vectors: new VectorMemory(),
+    contexts: new ContextMemory(getHeapStatistics().heap_size_limit / heapShare, env),
     frames: new KnownFrames(env),
     toolSources,
     controls: [...builtInControls, ...pluginHooks(plugins, services)],

@@ -24,6 +24,7 @@ import type { HostLease } from "./host-lease.ts";
 import { pushAgain } from "./lost-pushes.ts";
 import { OnSchedule } from "./on-schedule.ts";
 import type { PeriodicTask, WhyTask } from "./task-runner.ts";
+import { sumThreadBytes } from "./thread-bytes.ts";
 
 // What no request waits for and is done now and then, in one table.
 
@@ -44,7 +45,7 @@ const indexPause = 20;
 /** The settings that tasks go by. */
 export type TaskSettings = Pick<
   Settings,
-  "workspaceRoot" | "fiberRetentionDays" | "fiberPollSeconds" | keyof Retention
+  "workspaceRoot" | "tenantThreadBytes" | "fiberRetentionDays" | "fiberPollSeconds" | keyof Retention
 >;
 
 /** What the built-in tasks work with. */
@@ -145,6 +146,11 @@ const ofScheduler: TaskTable = {
   retention_sweep: (deps, why) => deps.nightly.run(why, deps, () => sweepEverything(deps)),
   async dropped_files({ files, store }) {
     await files.sweep(store);
+    return minuteMs;
+  },
+  async thread_bytes({ settings: { tenantThreadBytes, workspaceRoot }, store, env }) {
+    if (tenantThreadBytes === 0) return hourMs;
+    await sumThreadBytes(store, workspaceRoot, env);
     return minuteMs;
   },
   async unowned_logs({ store }) {

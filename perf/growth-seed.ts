@@ -68,7 +68,7 @@ async function seedThreads(store: Store, { appendOp, insertThreadOp, reserveThre
       const thread_key = key + n - first;
       const none = { manifest: null, model_id: null, session_name: null, preview: null, parent_session_id: null };
       const times = { created_at: ts, updated_at: ts };
-      const marks = { next_seq: 2, leaf_seq: 1, revision: 0, epoch: 0, meta: {} };
+      const marks = { next_seq: 2, leaf_seq: 1, bytes: 0, revision: 0, epoch: 0, meta: {} };
       ops.push(
         insertThreadOp(tenant, {
           thread_key,

@@ -142,7 +142,7 @@ function seed(launcher: string, dataDir: string): Promise<void> {
       for (const length of lengths)
         for (let n = 0; n < threads; n++) {
           const thread_key = await reserveThreadKeys(store.system, 1);
-          const marks = { next_seq: length, leaf_seq: length - 1, revision: 0, epoch: 0, meta: {} };
+          const marks = { next_seq: length, leaf_seq: length - 1, bytes: 0, revision: 0, epoch: 0, meta: {} };
           const names = { suffix: suffixOf(strategy, length, n), uid: `${made++}`.padStart(20, "0") };
           const row = { thread_key, ...names, created_at: ts, updated_at: ts, ...marks, ...none };
           await tenant.write([insertThreadOp(tenant, row)]);

@@ -51,6 +51,12 @@ export interface OpenLog {
   readonly withUser: boolean;
   /** What the client has shown to drive the conversation; null where nothing is to be checked. */
   readonly lease: LeaseProof | null;
+  /** Bytes that a client's request is about to append; null for a run that nothing is refused for when the log is full. */
+  readonly appends: number | null;
+  /** The run is to compact the conversation: it reads the log itself, in pages, however long it is. */
+  readonly compacts: boolean;
+  /** Bytes of the log that the run has room for in memory. */
+  readonly granted: number;
 }
 
 /**
@@ -74,6 +80,8 @@ export type OpenedLog =
   | { readonly kind: "known" }
   /** Another run is live. */
   | { readonly kind: "busy"; readonly run_id: string }
+  /** The run has to make room in memory for so many bytes of the log, and asks again. */
+  | { readonly kind: "large"; readonly bytes: number }
   /** The request was carried out before. */
   | { readonly kind: "earlier"; readonly accepted: TurnAccepted };
 
@@ -98,6 +106,8 @@ export interface OpenThread {
   readonly branch: readonly ContextMessage[];
   /** Results for calls that have none: to be appended before anything else. */
   readonly closing: readonly ToolOutcome[];
+  /** Bytes that may still be appended. */
+  readonly room: number;
 }
 
 /** The first batch of a run. */
@@ -232,7 +242,10 @@ export type TakenRun =
       readonly run: RunRow;
       /** Of the claim that it has made. */
       readonly epoch: number;
-      readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode">;
+      readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode" | "room"> & {
+        /** Of its log. */
+        readonly bytes: number;
+      };
     }
   /** It waits, and goes on when it has a slot. */
   | { readonly kind: "needs_slot" }

@@ -45,7 +45,10 @@ export async function requeueRun(
   if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
   await checkQueue(store);
   const log = new ThreadLink(bus, threadAddress(tenantId, place.suffix), runId, env);
-  const opened = await log.open(null, 1, false, null);
+  const opened = await log.open({
+    ...{ idempotency: null, needed: 1, withUser: false, lease: null, appends: null, compacts: false },
+    makeRoom: () => null,
+  });
   if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
   if (opened.kind !== "open") throw new SvcError("actor_lost");
   try {

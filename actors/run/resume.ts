@@ -14,6 +14,7 @@ import { tasksAside } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { lostMax } from "../log/lost-steps.ts";
+import type { ContextRoom } from "../runtime/context-memory.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { ThreadLink } from "./journal/thread-link.ts";
 import { Fiber } from "./plan/fiber.ts";
@@ -38,8 +39,13 @@ export interface WhyResume {
   readonly task: string | null;
 }
 
+/** How long a run that goes on waits for memory: nobody waits for it to be accepted. */
+const roomMs = 60_000;
+
 /** A run that goes on. */
 export interface ResumedRun {
+  /** What it holds in memory. */
+  readonly room: ContextRoom;
   readonly run: Run;
   readonly log: ThreadLink;
   readonly plan: RunPlan;
@@ -66,6 +72,7 @@ export async function resumeRun(
   if (taken.kind === "needs_slot") return "needs_slot";
   if (taken.kind !== "taken") return null;
   let fiber: Fiber | null = null;
+  const room = deps.contexts.room(tenant_id);
   try {
     if (taken.run.asked.durable !== undefined) {
       const stored = await fiberById(store, run_id);
@@ -83,15 +90,17 @@ export async function resumeRun(
       fiber = own;
       log.follow(fiber);
     }
-    const plan = await resumedPlan(taken.run, taken.thread, waits, place, fiber, store, deps);
+    const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
+    const plan = await resumedPlan(taken.run, taken.thread, waits, place, fiber, { store, makeRoom }, deps);
     const isOrphan = plan.parent !== null && !(await isAlive(plan.parent, tenant_id, bus));
     const told = output ?? (plan.parent ? taskOutput(plan.parent, tenant_id, bus) : silentOutput);
     const run = new Run(plan, log, told, deps);
     if (isBack) run.lending?.expect(task);
     if (stop !== null) run.abort(stop);
     else if (isOrphan) run.abort("worker_lost");
-    return { run, log, plan };
+    return { run, log, plan, room };
   } catch (error) {
+    room.leave();
     // It cannot go on: its manifest is gone, or its model.
     const { code } = SvcError.from(error);
     if (fiber !== null && code !== "internal_error" && !isPassing(code)) {

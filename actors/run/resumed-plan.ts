@@ -8,13 +8,16 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { readEvents } from "../../storage/tables/events.ts";
 import { runBudgetById } from "../../storage/tables/run-budgets.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { approvalsOfRun, type WaitRow } from "../../storage/tables/waits.ts";
 import { loadBranch } from "../log/branch.ts";
 import { formOf } from "../log/earlier-answer.ts";
 import type { OpenThread } from "../log/messages.ts";
+import { branchBytesOf } from "../log/thread-size.ts";
 import { lastUserMessage, messagesNeeded, turnStartOfRun } from "./context/working-set.ts";
 import { thinkingFor } from "./intake/admission.ts";
 import { nudgeBehind } from "./intake/nudge.ts";
+import type { OpenAsked } from "./journal/run-log.ts";
 import { Tail } from "./journal/tail.ts";
 import type { Fiber } from "./plan/fiber.ts";
 import type { RunPlan } from "./plan/plan.ts";
@@ -25,11 +28,12 @@ import type { PatternDeps } from "./steps/pattern.ts";
 /** The plan of a run that goes on: made from its row, its log and its waits. */
 export async function resumedPlan(
   row: RunRow,
-  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued">,
+  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued"> &
+    Pick<ThreadRow, "bytes">,
   waits: readonly WaitRow[],
   { tenant_id: tenantId, suffix, run_id: runId }: RunPlace,
   fiber: Fiber | null,
-  store: TenantStore,
+  { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
   deps: PatternDeps,
 ): Promise<RunPlan> {
   const { asked } = row;
@@ -46,6 +50,7 @@ export async function resumedPlan(
   // A client's results go on with the turn that they are of.
   const continues = asked.surface === "continue" || tail.userMessages === 0;
   const needed = messagesNeeded(agent.session) + tail.messages;
+  await makeRoom(await branchBytesOf(store, thread, needed, continues));
   const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
   const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
   const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);

@@ -49,6 +49,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     log: null,
     key: null,
     taking: null,
+    room: null,
     accepted: null,
   }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
@@ -187,7 +188,8 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
     const taken = await context.deps.resumes.run(() => resumeRun(place, state.output, why, context));
     if (taken === "needs_slot") await askForSlot(place, context);
     if (taken === null || taken === "needs_slot") return null;
-    const { run, log, plan } = taken;
+    const { run, log, plan, room } = taken;
+    state.room = room;
     state.log = log;
     state.key = plan.idempotency;
     state.accepted ??= { kind: "started" };

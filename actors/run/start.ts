@@ -12,7 +12,9 @@ import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
 import { inCallOrder } from "../log/branch.ts";
 import { askedKey, keyLapsesAt } from "../log/earlier-answer.ts";
 import type { AskedKey, BeginRun, OpenThread } from "../log/messages.ts";
+import { checkRoom } from "../log/thread-size.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
+import type { ContextRoom } from "../runtime/context-memory.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { lastUserMessage, messagesNeeded, turnStartOf } from "./context/working-set.ts";
 import {
@@ -63,6 +65,8 @@ export interface RunState extends HeardRun {
   parked: boolean;
   log: RunLog | null;
   key: AskedKey | null;
+  /** What the live run holds in memory. */
+  room: ContextRoom | null;
   /** What who has asked for the turn was told; null before. */
   accepted: TurnAccepted | null;
 }
@@ -79,6 +83,21 @@ export async function startRun(
   context: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
   if (state.accepted !== null) return state.accepted;
+  const room = context.deps.contexts.room(sent.principal.tenant_id);
+  state.room = room;
+  try {
+    return await startIn(room, state, sent, context);
+  } finally {
+    if (state.run === null) room.leave();
+  }
+}
+
+async function startIn(
+  room: ContextRoom,
+  state: RunState,
+  sent: SubmitTurn,
+  context: ActorContext<PatternDeps>,
+): Promise<TurnAccepted> {
   const { deps, env, bus } = context;
   const { tenant_id } = sent.principal;
   const store = deps.store.tenant(tenant_id);
@@ -91,6 +110,9 @@ export async function startRun(
   const durable = durableAsked(agent, turn, deps.settings);
   // A durable run always has a log; without a conversation it is one that is nobody else's.
   if (durable !== null && turn.thread_suffix === null) return bus.ask(...elsewhere(turn));
+  const { bytes = 0 } = turn;
+  const waits = room.ask(bytes);
+  if (waits !== null) await waits;
   const key = askedKey(turn);
   const link =
     turn.thread_suffix === null
@@ -99,7 +121,16 @@ export async function startRun(
   const log = link ?? unthreadedLog(turn, deps.store, env);
   state.log = log;
   state.key = key;
-  const opened = await log.open(key, messagesNeeded(agent.session), goesOn(turn), turn.lease);
+  const compacts = turn.surface === "compact";
+  const opened = await log.open({
+    idempotency: key,
+    needed: compacts ? 1 : messagesNeeded(agent.session),
+    withUser: goesOn(turn),
+    lease: turn.lease,
+    appends: compacts || turn.parent !== undefined ? null : bytes,
+    compacts,
+    makeRoom: (loaded) => room.ask(bytes + loaded),
+  });
   if (opened.kind === "earlier") return withWait(opened.accepted, agent);
   if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
   let answer = started;
@@ -195,6 +226,8 @@ async function begin(
       : intake.hasImages;
   const routes = hasImages ? routesThatSee(admitted, agent, deps) : admitted;
   admitStops(options, routes, deps);
+  const appended = [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])];
+  checkRoom(appended, thread.room, deps.settings);
   const startedAt = env.now();
   const { mode, kept, agent: equipped } = beginMode(agent, thread, turn.principal);
   const plan: RunPlan = {
@@ -234,7 +267,7 @@ async function begin(
   const accepting = durable && acceptedRun(place, startedAt + durable.ttl_ms);
   const body = durable && deps.manifests.keep(store, agent);
   const firstBatch = (accepted: BeginRun["accepted"] | null): Omit<BeginRun, "run_id"> => ({
-    entries: [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])],
+    entries: appended,
     ops: [
       ...claimOps(
         store,
@@ -302,9 +335,11 @@ function withWait(accepted: TurnAccepted, agent: CompiledAgent): TurnAccepted {
 export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorContext<PatternDeps>): void {
   const { heardRuns } = context.deps;
   heardRuns.delete(state);
+  const { room } = state;
   state.run = run;
   state.parked = false;
   void run.ended.then((exit) => {
+    room?.leave();
     state.run = null;
     state.parked = exit === "suspended";
     const own = { kind: "run", key: context.key } as const;

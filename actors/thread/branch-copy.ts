@@ -5,6 +5,7 @@ import {
   appendOp,
   type EventExtra,
   type EventKind,
+  eventBytes,
   eventId,
   eventSeq,
   type LogEvent,
@@ -51,6 +52,7 @@ export class BranchCopy {
   /** By the new sequence number, the one that it was copied from. */
   readonly #seqs: number[] = [];
   #next = 0;
+  #bytes = 0;
   #ops: WriteOp[] = [];
   #chars = 0;
   /** Files that the events in `#ops` show. */
@@ -72,6 +74,11 @@ export class BranchCopy {
   /** The sequence number of the next event of the copy. */
   get next_seq(): number {
     return this.#next;
+  }
+
+  /** Of all events of the copy. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Operations that are to be written. */
@@ -122,6 +129,7 @@ export class BranchCopy {
     const op = appendOp(this.#store, this.into.thread_key, { ...event, seq, parent_seq: seq - 1 });
     for (const param of op.params) if (typeof param === "string") this.#chars += param.length;
     this.#ops.push(op);
+    this.#bytes += eventBytes(event);
   }
 
   /** What its metadata says of other events, as these are now; null for a label of an event that was not copied. */

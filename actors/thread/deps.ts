@@ -14,7 +14,7 @@ import type { UntoldEvents } from "./untold-events.ts";
 /** What conversations need beside their state. */
 export interface ThreadDeps {
   readonly store: Store;
-  readonly settings: Pick<Settings, "workspaceRoot" | "idempotencyTtlSeconds">;
+  readonly settings: Pick<Settings, "workspaceRoot" | "idempotencyTtlSeconds" | "threadBytes" | "tenantThreadBytes">;
   readonly threadKeys: ThreadKeys;
   readonly manifests: ManifestLibrary;
   readonly models: Models;

@@ -3,10 +3,12 @@ import { SvcError } from "../../bus/errors.ts";
 import type { ForkedThread, ForkThread } from "../../bus/protocol/thread.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { branchBefore, branchRanges } from "../../storage/tables/branches.ts";
-import { eventId, eventSeq, readEvents, type SeqRange, threadUid } from "../../storage/tables/events.ts";
+import { eventId, eventSeq, rangeBytes, readEvents, type SeqRange, threadUid } from "../../storage/tables/events.ts";
+import { admitThreadBytes, writeFork } from "../../storage/tables/thread-quota.ts";
 import { insertThreadOp, reviseOp, type ThreadRow, threadBySuffix } from "../../storage/tables/threads.ts";
 import { disownOp, ownOp, touchOp } from "../../storage/tables/unowned-logs.ts";
 import { branchEvents } from "../log/branch.ts";
+import { threadFull } from "../log/thread-size.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { BranchCopy, isHandedOver } from "./branch-copy.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -43,6 +45,10 @@ export async function forkThread(
   const now = env.now();
   const uid = threadUid(env.id());
   const thread_key = await deps.threadKeys.next();
+  const { threadBytes, tenantThreadBytes } = deps.settings;
+  const bytes = await rangeBytes(store, from.thread_key, branch);
+  if (bytes > threadBytes) throw threadFull(deps.settings);
+  if (tenantThreadBytes > 0) await admitThreadBytes(store, bytes, tenantThreadBytes);
   const copy = new BranchCopy(store, { thread_key, uid }, from, open_calls);
   await copyBranch(store, from.thread_key, branch, copy);
   if (await usesFilesOfThread(copy, from, deps, tenantId)) copy.noteFilesLeft(now);
@@ -56,6 +62,7 @@ export async function forkThread(
     updated_at: now,
     next_seq,
     leaf_seq: next_seq - 1,
+    bytes: copy.bytes,
     revision: 0,
     epoch: 0,
     manifest: from.manifest,
@@ -68,7 +75,8 @@ export async function forkThread(
   try {
     // The one that it is copied from must be there until the end: what is deleted does not come back by a copy.
     const made = [insertThreadOp(store, head), reviseOp(store, from.thread_key)];
-    await store.write([...copy.takeOps(), ...made, ...(copy.isBegun ? [ownOp(store, thread_key)] : [])]);
+    const last = [...copy.takeOps(), ...made, ...(copy.isBegun ? [ownOp(store, thread_key)] : [])];
+    await writeFork(store, copy.bytes, tenantThreadBytes, last);
   } catch (error) {
     dropState(state, context);
     throw refusalOf(error);

@@ -22,6 +22,7 @@ import { InputQueue } from "./input-queue.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { appendNotes } from "./notes.ts";
 import { dropState, newThreadRow } from "./open.ts";
+import { admitEntry } from "./room.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
 
 // What is said to a conversation while a run has it, or before one does (decision 93). It is a row before it is acknowledged, and
@@ -41,6 +42,7 @@ export async function queueMessage(
     if (queue.count("steer") + queue.count("follow_up") >= messagesMax) throw new SvcError("queue_full");
     const thread = await existingThread(state, context);
     const said = { kind, subject: "", content: text.toWellFormed(), sender: principal.sub, detail: null };
+    await admitEntry(state, entryOf(said), context.deps);
     await add(state, queue, { ...said, thread_key: thread.thread_key, number: queue.next() }, [], context);
     return { queued: kind };
   });
@@ -58,6 +60,7 @@ export async function takeNote(state: ThreadState, note: ThreadNote, context: Co
     const detail = { metadata, frame };
     const number = queue.next();
     const row: QueuedInput = { thread_key, number, kind: "note", subject, content, sender: "", detail };
+    await admitEntry(state, entryOf(row), context.deps);
     if (isHeld) {
       await add(state, queue, row, earlier === undefined ? [] : [earlier], context);
       return { status: "queued", event_id: null };
@@ -179,7 +182,7 @@ async function writeBeside(state: ThreadState, ops: () => WriteOp[], context: Co
 }
 
 /** What waits, as the log keeps it. */
-function entryOf({ kind, content, detail }: QueuedInput): JournalEntry {
+function entryOf({ kind, content, detail }: Pick<QueuedInput, "kind" | "content" | "detail">): JournalEntry {
   const metadata: Record<string, unknown> =
     kind === "note" ? { ...detail?.metadata, in_context: true } : { type: kind };
   return { kind: kind === "note" ? "custom" : "message", role: "user", content, extra: { metadata } };

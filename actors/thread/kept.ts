@@ -5,7 +5,7 @@ import { admit } from "../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
-import { insertThreadOp, metaOp, progressOp, type ThreadRow } from "../../storage/tables/threads.ts";
+import { growthOp, insertThreadOp, metaOp, type ThreadRow } from "../../storage/tables/threads.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import type { KeptByThread } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -103,7 +103,7 @@ async function append(state: ThreadState, before: ThreadRow, entry: JournalEntry
   const { store } = state;
   const { head, events } = appendAll(before, [entry], env.now());
   if (head.next_seq > eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
-  const ops: WriteOp[] = [metaOp(store, head), progressOp(store, before, head)];
+  const ops: WriteOp[] = [metaOp(store, head), growthOp(store, before, head)];
   await store.write([...ops, ...events.map((event) => appendOp(store, head.thread_key, event, null))], requestMs);
   state.head = head;
   state.committedSeq = head.next_seq;

@@ -22,6 +22,7 @@ import {
   runsMax,
 } from "../../storage/tables/runs.ts";
 import {
+  growthOp,
   insertThreadOp,
   metaOp,
   previewOp,
@@ -187,7 +188,7 @@ export class LogWriter {
 
   /** Who has lost the thread since writes no more, nor does who has lost a batch before. */
   #progress({ next_seq }: ThreadRow): WriteOp {
-    return progressOp(this.#log.store, { epoch: this.#epoch, next_seq }, this.#head());
+    return growthOp(this.#log.store, { epoch: this.#epoch, next_seq }, this.#head());
   }
 
   #head(): ThreadRow {

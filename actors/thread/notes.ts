@@ -4,13 +4,14 @@ import type { CustomEntry, RateReply } from "../../bus/protocol/thread.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { type Feedback, feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
 import { appendOp, eventId, eventSeq, eventsMax, type LogEvent, readEvent } from "../../storage/tables/events.ts";
-import { progressOp, renameOp, reviseOp, type ThreadRow } from "../../storage/tables/threads.ts";
+import { growthOp, renameOp, reviseOp, type ThreadRow } from "../../storage/tables/threads.ts";
 import type { JournalEntry } from "../log/entry.ts";
 import type { SummedUp } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { publishEvents } from "./log-writer.ts";
 import { dropState } from "./open.ts";
+import { admitEntry } from "./room.ts";
 import { appendAll } from "./thread-log.ts";
 import type { ThreadState } from "./thread-state.ts";
 
@@ -101,8 +102,8 @@ export async function addSummary(state: ThreadState, made: SummedUp, context: Co
   if (head.meta.rewound_at !== rewound_at || head.meta.rewound_to !== rewound_to) return { event_id: null };
   const metadata = { type: "branch_summary", fromId, details, ...(usage === null ? {} : { usage }) };
   const entry: JournalEntry = { kind: "branch_summary", role: "system", content: summary, extra: { metadata } };
-  const { seq } = await append(state, entry, ops, context);
-  return { event_id: eventId(head.uid, seq) };
+  const [event] = await appendNotes(state, [entry], ops, context);
+  return { event_id: eventId(head.uid, event?.seq ?? 0) };
 }
 
 function note(kind: "session_info" | "label", metadata: Readonly<Record<string, unknown>>): JournalEntry {
@@ -124,13 +125,14 @@ function seqOf({ committedSeq }: ThreadState, { uid }: ThreadRow, id: string): n
   return seq;
 }
 
-/** Appends one entry, with `ops` in its batch. */
+/** Appends one entry of a client, with `ops` in its batch. Refuses with thread_too_large and storage_quota_exceeded. */
 async function append(
   state: ThreadState,
   entry: JournalEntry,
   ops: readonly WriteOp[],
   context: Context,
 ): Promise<LogEvent> {
+  await admitEntry(state, entry, context.deps);
   return (await appendNotes(state, [entry], ops, context))[0] as LogEvent;
 }
 
@@ -168,7 +170,7 @@ async function appendAlone(
   state.head = moved;
   const appends = events.map((event) => appendOp(store, head.thread_key, event));
   try {
-    await store.write([progressOp(store, before, moved), ...appends, ...ops], requestMs);
+    await store.write([growthOp(store, before, moved), ...appends, ...ops], requestMs);
   } catch (error) {
     dropState(state, context);
     throw error;

@@ -7,6 +7,7 @@ import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { earlierAnswer, loggedAnswer, storedAnswer } from "../log/earlier-answer.ts";
 import type { AnswerForm, BeginRun, BegunRun, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
+import { roomOf } from "../log/thread-size.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
@@ -14,7 +15,8 @@ import { LogWriter } from "./log-writer.ts";
 import { closeOpenCalls, hasOpenCalls } from "./open-calls.ts";
 import { Opening } from "./opening.ts";
 import { replayStream } from "./replay.ts";
-import { branchOf, forgetBranch, type ThreadState } from "./thread-state.ts";
+import { admitBytes } from "./room.ts";
+import { branchOf, forgetBranch, loadedBytes, type ThreadState } from "./thread-state.ts";
 
 /** How long the run before is waited for: who has waited longer is not there any more to begin. */
 const patienceMs = 9_000;
@@ -22,9 +24,10 @@ const patienceMs = 9_000;
 /** Reserves the log for a run, after those that came before it have begun or given up. */
 export async function openLog(
   state: ThreadState,
-  { run_id, idempotency, needed, withUser, lease }: OpenLog,
+  asked: OpenLog,
   { env, deps }: ActorContext<ThreadDeps>,
 ): Promise<OpenedLog> {
+  const { run_id, idempotency, needed, withUser, lease } = asked;
   if ([state.live?.runId, state.parked?.run_id, state.lastRunId].includes(run_id)) return { kind: "known" };
   const { opening } = state;
   if (state.closing !== null || (opening !== null && opening.runId !== run_id)) {
@@ -44,6 +47,10 @@ export async function openLog(
   if (refused !== null) throw new SvcError(refused);
   const busy = state.live?.runId ?? state.parked?.run_id;
   if (busy !== undefined) return { kind: "busy", run_id: busy };
+  if (asked.appends !== null) await admitBytes(state.store, state.head, asked.appends, deps.settings);
+  const loaded = loadedBytes(state, asked);
+  const bytes = loaded instanceof Promise ? await loaded : loaded;
+  if (bytes > asked.granted) return { kind: "large", bytes };
   const found = branchOf(state, needed, withUser);
   const branch = found instanceof Promise ? await found : found;
   const { head } = state;
@@ -58,7 +65,8 @@ export async function openLog(
   const { next_seq, leaf_seq } = head ?? { next_seq: 0, leaf_seq: -1 };
   const { thinking_level = null, output_style = null, permission_mode = null } = head?.meta ?? {};
   const queued = state.queue?.forStep ?? null;
-  const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, queued };
+  const room = roomOf(head, deps.settings);
+  const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, queued, room };
   return { kind: "open", thread: { ...place, thinking_level, output_style, permission_mode, branch, closing } };
 }
 
@@ -129,10 +137,10 @@ export async function takeRun(
     dropState(state, context);
     throw error;
   }
-  const { thread_key, uid, next_seq, leaf_seq, meta } = head;
+  const { thread_key, uid, next_seq, leaf_seq, bytes, meta } = head;
   const thinking_level = meta.thinking_level ?? null;
   const queued = state.queue?.forStep ?? null;
-  const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, thinking_level, queued };
+  const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, bytes, thinking_level, queued };
   return { kind: "taken", run: parked, epoch: writer.epoch, thread };
 }
 
@@ -188,6 +196,7 @@ function emptyThread(names: Unborn, suffix: string, now: number): ThreadRow {
     updated_at: 0,
     next_seq: 0,
     leaf_seq: -1,
+    bytes: 0,
     revision: 0,
     epoch: 0,
     manifest: null,

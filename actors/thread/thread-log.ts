@@ -1,6 +1,6 @@
 import { isHiddenSuffix } from "../../bus/address.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import type { LogEvent } from "../../storage/tables/events.ts";
+import { eventBytes, type LogEvent } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import type { KeptByThread } from "../log/messages.ts";
 
@@ -32,13 +32,14 @@ export function appendAll(
   entries: readonly Pick<LogEvent, "kind" | "role" | "content" | "extra">[],
   ts: number,
 ): { head: ThreadRow; events: LogEvent[] } {
-  let { next_seq, leaf_seq } = head;
+  let { next_seq, leaf_seq, bytes } = head;
   const events = entries.map((entry): LogEvent => {
     const event = { ...entry, content: entry.content.toWellFormed(), seq: next_seq, parent_seq: leaf_seq, ts };
     leaf_seq = next_seq++;
+    bytes += eventBytes(event);
     return event;
   });
   if (events.length === 0) return { head, events };
   const updated_at = isHiddenSuffix(head.suffix) ? 0 : ts;
-  return { head: { ...head, next_seq, leaf_seq, updated_at }, events };
+  return { head: { ...head, next_seq, leaf_seq, bytes, updated_at }, events };
 }

@@ -6,6 +6,9 @@ import { threadToLoad } from "../../storage/tables/threads.ts";
 import { attachmentsOf } from "../log/attachment.ts";
 import { addEvents, loadBranch } from "../log/branch.ts";
 import { attachedLength, type ContextMessage, messageLength } from "../log/message.ts";
+import type { OpenLog } from "../log/messages.ts";
+import { branchBytesOf, loadedBytesMax } from "../log/thread-size.ts";
+import { uncountedBytes } from "../runtime/context-memory.ts";
 import { InputQueue } from "./input-queue.ts";
 import type { LogWriter } from "./log-writer.ts";
 import type { Opening } from "./opening.ts";
@@ -77,6 +80,22 @@ export async function loadThreadState(
   return { state, left };
 }
 
+/**
+ * Bytes that a run is given of the log as `branchOf` answers it, 0 where they are not worth being counted. Refuses with thread_too_large
+ * what is more than a turn may load.
+ */
+export function loadedBytes(
+  state: ThreadState,
+  { needed, withUser, compacts }: Pick<OpenLog, "needed" | "withUser" | "compacts">,
+): number | Promise<number> {
+  const { head, store } = state;
+  if (head === null || head.bytes <= uncountedBytes) return 0;
+  if (compacts) return Math.min(head.bytes, loadedBytesMax);
+  const kept = keptEnough(state, needed, withUser);
+  if (kept !== null) return kept.reduce((sum, message) => sum + messageLength(message), 0);
+  return branchBytesOf(store, head, needed, withUser);
+}
+
 /** The newest messages of the active branch, at least `needed` of them if there are as many; with `withUser` the last of a user too. */
 export function branchOf(
   state: ThreadState,
@@ -84,9 +103,8 @@ export function branchOf(
   withUser: boolean,
 ): readonly ContextMessage[] | Promise<readonly ContextMessage[]> {
   const { head } = state;
-  const kept = keptBranch(state);
-  const isEnough = state.branchNeeded >= needed && (!withUser || kept?.some(({ role }) => role === "user"));
-  if (kept !== null && isEnough) return kept;
+  const kept = keptEnough(state, needed, withUser);
+  if (kept !== null) return kept;
   const keep = (branch: ContextMessage[]): readonly ContextMessage[] => {
     state.branch = branch;
     state.branchNeeded = needed;
@@ -95,6 +113,13 @@ export function branchOf(
   };
   if (head === null) return keep([]);
   return loadBranch(state.store, head.thread_key, head.leaf_seq, needed, withUser).then(keep);
+}
+
+/** What is in memory where that is enough. */
+function keptEnough(state: ThreadState, needed: number, withUser: boolean): ContextMessage[] | null {
+  const kept = keptBranch(state);
+  const isEnough = state.branchNeeded >= needed && (!withUser || kept?.some(({ role }) => role === "user"));
+  return kept !== null && isEnough ? kept : null;
 }
 
 /** What is in memory, with what was written since. A new list when it has grown: earlier ones have been given away. */
@@ -112,7 +137,13 @@ export function trimBranch(state: ThreadState): void {
   const { branch, recent } = state;
   if (recent === null) state.branch = null;
   if (branch === null || recent === null) return;
-  if (Number.isFinite(state.branchNeeded)) {
+  let characters = 0;
+  for (const message of branch) characters += messageLength(message);
+  for (const { content, extra } of recent) characters += content.length + attachedLength(attachmentsOf(extra));
+  if (characters > keptCharactersMax) {
+    state.branch = null;
+    state.recent = null;
+  } else if (Number.isFinite(state.branchNeeded)) {
     // Twice the window, so that the list is not copied at every turn.
     if (branch.length + recent.length > 2 * state.branchNeeded) {
       const all = keptBranch(state) as ContextMessage[];
@@ -120,18 +151,11 @@ export function trimBranch(state: ThreadState): void {
       while (start > 0 && all[start]?.role === "tool") start--;
       state.branch = all.slice(start);
     }
-    return;
   }
-  let characters = 0;
-  for (const message of branch) characters += messageLength(message);
-  for (const { content, extra } of recent) characters += content.length + attachedLength(attachmentsOf(extra));
-  if (characters <= keptCharactersMax) return;
-  state.branch = null;
-  state.recent = null;
 }
 
 /** Text of one conversation that stays in memory between turns. */
-const keptCharactersMax = 1_000_000;
+const keptCharactersMax = 128 * 1024;
 
 /** Forgets the messages in memory: the active branch is another one. */
 export function forgetBranch(state: ThreadState): void {

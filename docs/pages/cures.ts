@@ -59,6 +59,7 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   queue_full: "Wait until the run has taken some of them.",
   unknown_thread: "Look at the id; GET /chat/sessions lists the threads that there are.",
   unknown_event_id: "Take an id of GET /chat/history/{thread_id}.",
+  thread_too_large: "Sum the thread up with POST /chat/compact, or go on in another one; the message says which helps.",
   thread_exists: "Choose another id, or leave it out.",
   not_an_assistant_message: "Name the event of a reply.",
   compaction_disabled: "Switch it on in the manifest.",

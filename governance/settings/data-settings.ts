@@ -39,6 +39,18 @@ export const dataSettings = {
     [0, Number.MAX_SAFE_INTEGER],
     "Bytes that a tenant may store on purpose: every version of its manifests, files, plans and jobs; 0 for any number.",
   ),
+  threadBytes: int(
+    "THREAD_BYTES",
+    67_108_864,
+    [4096, 1_099_511_627_776],
+    "Bytes of the log of one thread, each event with 256 beside its text; what would go beyond is refused.",
+  ),
+  tenantThreadBytes: int(
+    "TENANT_THREAD_BYTES",
+    0,
+    [0, Number.MAX_SAFE_INTEGER],
+    "Bytes of a tenant's threads and workspaces, summed each minute; beyond it turns and forks are refused; 0 is no limit.",
+  ),
   maxUploadBytes: int("MAX_UPLOAD_BYTES", 600 * 1024, [600 * 1024, 12 * 1024 * 1024], "Bytes of one file."),
   attachmentsMaxBytesPerTenant: int(
     "ATTACHMENTS_MAX_BYTES_PER_TENANT",

@@ -167,7 +167,8 @@ class Replaying {
     const { row, thread, begunSeq, leafSeq, calls } = this.#recorded;
     const { suffix, thread_key } = thread;
     const place = { tenant_id: this.#store.tenantId, suffix, run_id: row.run_id };
-    const opened = { thread_key, next_seq: begunSeq, leaf_seq: leafSeq, thinking_level: null, queued: null };
+    const { bytes } = thread;
+    const opened = { thread_key, next_seq: begunSeq, leaf_seq: leafSeq, bytes, thinking_level: null, queued: null };
     const other = this.#manifest?.metadata.name;
     const { durable: _durable, ...rest } = row.asked;
     const own = other === undefined ? row : { ...row, manifest: other, asked: rest };
@@ -177,7 +178,7 @@ class Replaying {
       [],
       place,
       null,
-      this.#store,
+      { store: this.#store, makeRoom: () => null },
       deps,
     );
     this.#delegates = mayDelegate(asked.agent);

@@ -25,6 +25,7 @@ const ask = route({
     }),
   },
   fails: [
+    "thread_too_large",
     "invalid_thread_id",
     "unknown_thread",
     "manifest_required",

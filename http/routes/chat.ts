@@ -28,6 +28,8 @@ export const turnFails: readonly ErrorCode[] = [
   "unknown_prompt",
   "empty_prompt",
   "too_many_commands",
+  "thread_too_large",
+  "storage_quota_exceeded",
   "unsupported_part",
   "unresolved_secret",
   "model_not_configured",

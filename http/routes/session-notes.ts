@@ -9,6 +9,9 @@ import { checkThreadSuffix } from "../thread-id.ts";
 
 // What is said of a thread and of its events. All of it may come while a run is live.
 
+/** Refusals of what a thread, or the tenant, has no room for. */
+const growthFails = ["thread_too_large", "storage_quota_exceeded"] as const;
+
 const tag = "Sessions";
 const Ok = { ok: Type.Boolean(), thread_id: Type.String() };
 
@@ -28,7 +31,7 @@ const name = route({
     example: { name: "Sums" },
     schema: Type.Object({ ...Ok, name: Type.String(), meta: Type.Object({ session_name: Type.String() }) }),
   },
-  fails: ["invalid_thread_id", "unknown_thread", "conflict", ...actorFails],
+  fails: ["invalid_thread_id", "unknown_thread", ...growthFails, "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
     await bus.ask(address, "name", { name: body.name });
@@ -55,7 +58,7 @@ const label = route({
     description: "The label; null when there is none.",
     schema: Type.Object({ ...Ok, event_id: Type.String(), label: nullable(Type.String()) }),
   },
-  fails: ["invalid_thread_id", "unknown_thread", "unknown_event_id", "conflict", ...actorFails],
+  fails: ["invalid_thread_id", "unknown_thread", "unknown_event_id", ...growthFails, "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
     const { event_id, label = null } = body;
@@ -131,7 +134,7 @@ const custom = route({
     description: "The entry.",
     schema: Type.Object({ ...Ok, event_id: Type.String(), in_context: Type.Boolean() }),
   },
-  fails: ["invalid_thread_id", "unknown_thread", "conflict", ...actorFails],
+  fails: ["invalid_thread_id", "unknown_thread", ...growthFails, "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {
     const { thread_id, metadata, ...entry } = body;
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(thread_id));

@@ -41,7 +41,15 @@ const chatSteer = route({
     description: "The message is stored, and waits.",
     schema: Type.Object({ queued: Type.String(), thread_id: Type.String() }),
   },
-  fails: ["invalid_thread_id", "payload_too_large", "queue_full", "conflict", ...actorFails],
+  fails: [
+    "invalid_thread_id",
+    "payload_too_large",
+    "queue_full",
+    "thread_too_large",
+    "storage_quota_exceeded",
+    "conflict",
+    ...actorFails,
+  ],
   async handle({ body, principal }, { bus }) {
     const { text, kind } = body;
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
@@ -77,7 +85,7 @@ const workspaceEdited = route({
     example: { status: "recorded" },
     schema: Type.Object({ status: Type.String(), thread_id: Type.String(), event_id: nullable(Type.String()) }),
   },
-  fails: ["invalid_thread_id", "queue_full", "conflict", ...actorFails],
+  fails: ["invalid_thread_id", "queue_full", "thread_too_large", "storage_quota_exceeded", "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {
     const { path, op, bytes = null, to_path = null } = body;
     const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));

@@ -53,7 +53,15 @@ const fork = route({
       leaf_id: nullable(Type.String()),
     }),
   },
-  fails: ["invalid_thread_id", "unknown_thread", "thread_exists", "conflict", ...actorFails],
+  fails: [
+    "invalid_thread_id",
+    "unknown_thread",
+    "thread_exists",
+    "thread_too_large",
+    "storage_quota_exceeded",
+    "conflict",
+    ...actorFails,
+  ],
   async handle({ body, principal }, { bus }) {
     const source = checkThreadSuffix(body.thread_id);
     const address = threadAddress(principal.tenant_id, checkNewThreadSuffix(body.new_thread_id));

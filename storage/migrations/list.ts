@@ -39,6 +39,7 @@ import { migration as sharesOfForks } from "./0062_shares_of_forks.ts";
 import { migration as settledShares } from "./0063_settled_shares.ts";
 import { migration as claimsOfRuns } from "./0064_claims_of_runs.ts";
 import { migration as threadlessWaits } from "./0065_threadless_waits.ts";
+import { migration as threadBytes } from "./0066_thread_bytes.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -82,4 +83,5 @@ export const migrations: readonly Migration[] = [
   settledShares,
   claimsOfRuns,
   threadlessWaits,
+  threadBytes,
 ];

@@ -67,6 +67,14 @@ export interface LogEvent {
   readonly extra: EventExtra | null;
 }
 
+/** What an event counts beside its text: its row and its place in memory. */
+const eventRowBytes = 256;
+
+/** Bytes that an event counts in the size of its thread. */
+export function eventBytes({ content, extra }: Pick<LogEvent, "content" | "extra">): number {
+  return eventRowBytes + Buffer.byteLength(content) + (extra === null ? 0 : Buffer.byteLength(JSON.stringify(extra)));
+}
+
 /** Sequence numbers in [from, to). */
 export interface SeqRange {
   readonly from: number;
@@ -128,6 +136,10 @@ const sizesBackward = tenantSql(
   "event_sizes_backward",
   "SELECT event_key, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
 );
+const sumOfBytes = tenantSql(
+  "event_bytes",
+  `SELECT SUM(${eventRowBytes} + OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0)) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?`,
+);
 const selectRun = tenantSql("event_run", "SELECT run FROM events WHERE tenant_id = :tenant AND event_key = ?");
 const selectEvent = tenantSql(
   "event_by_key",
@@ -136,6 +148,10 @@ const selectEvent = tenantSql(
 const selectParents = tenantSql(
   "event_parents_backward",
   "SELECT event_key, parent_seq FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
+);
+const selectSizes = tenantSql(
+  "event_sizes_of_branch",
+  `SELECT event_key, parent_seq, kind, role, ${eventRowBytes} + OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(extra), 0) AS bytes FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?`,
 );
 const deleteEvents = tenantSql(
   "events_delete",
@@ -232,6 +248,16 @@ export async function readEventsBefore(
   return rows.map((row) => toEvent(row, base));
 }
 
+/** Bytes of all events in some ranges of a thread, as `eventBytes` counts them. */
+export async function rangeBytes(store: TenantStore, threadKey: number, ranges: readonly SeqRange[]): Promise<number> {
+  let sum = 0;
+  for (const range of ranges) {
+    const [row] = await store.read(sumOfBytes, ...eventKeys(threadKey, range));
+    sum += Number(row?.bytes ?? 0);
+  }
+  return sum;
+}
+
 /** The event of a sequence number, if the thread has it. */
 export async function readEvent(store: TenantStore, threadKey: number, seq: number): Promise<LogEvent | undefined> {
   const base = threadKey * eventsMax;
@@ -249,6 +275,30 @@ export async function readParents(
   const base = threadKey * eventsMax;
   const rows = await store.read(selectParents, base, base + before, limit);
   return rows.map((row) => ({ seq: (row.event_key as number) - base, parent_seq: row.parent_seq as number }));
+}
+
+/** An event without what it says. */
+export interface EventSize extends Pick<LogEvent, "seq" | "parent_seq" | "kind" | "role"> {
+  /** As `eventBytes` counts them. */
+  readonly bytes: number;
+}
+
+/** The sizes of the events with sequence numbers below `before`, newest first, at most `limit`. */
+export async function readSizesBefore(
+  store: TenantStore,
+  threadKey: number,
+  before: number,
+  limit: number,
+): Promise<EventSize[]> {
+  const base = threadKey * eventsMax;
+  const rows = await store.read(selectSizes, base, base + before, limit);
+  return rows.map(({ event_key, parent_seq, kind, role, bytes }) => ({
+    seq: (event_key as number) - base,
+    parent_seq: parent_seq as number,
+    kind: kind as EventKind,
+    role: role as EventRole | null,
+    bytes: Number(bytes),
+  }));
 }
 
 function toEvent(row: Row, base: number): LogEvent {

@@ -8,6 +8,9 @@ import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 /** What is counted by itself. A new one needs nothing but its name. */
 export type StoredKind = "manifests" | "files" | "plans" | "jobs";
 
+/** What is summed up now and then, against a quota of its own: see thread-quota.ts. */
+export type SummedKind = "threads" | "workspaces";
+
 /** What a write adds to what is stored; less than nothing when it takes away, the difference when it puts one in place of another. */
 export interface StoredChange {
   readonly kind: StoredKind;
@@ -25,6 +28,11 @@ const add = tenantSql(
   `INSERT INTO stored_bytes (tenant_id, kind, bytes) SELECT :tenant, ?, CAST(? AS BIGINT) WHERE CAST(? AS BIGINT) <= CAST(? AS BIGINT)
    ON CONFLICT (tenant_id, kind) DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes
    WHERE stored_bytes.bytes + excluded.bytes <= ?`,
+);
+const set = tenantSql(
+  "stored_bytes_set",
+  `INSERT INTO stored_bytes (tenant_id, kind, bytes) VALUES (:tenant, ?, ?)
+   ON CONFLICT (tenant_id, kind) DO UPDATE SET bytes = excluded.bytes`,
 );
 const takeAway = tenantSql(
   "stored_bytes_take_away",
@@ -48,7 +56,7 @@ export async function writeStored(
   try {
     return await store.write([...ops, ...countOps(store, kind, bytes, most?.bytes ?? 0, limit)], requestMs);
   } catch (error) {
-    if (!(error instanceof SvcError && error.code === "conflict" && error.details.subject === add.name)) throw error;
+    if (!isOverQuota(error)) throw error;
     if (most !== undefined && most.bytes > 0 && (await storedBytes(store, kind)) + bytes > most.bytes)
       throw new SvcError(most.refusal);
     const used_bytes = await storedBytes(store, total);
@@ -58,7 +66,7 @@ export async function writeStored(
 }
 
 /** What the tenant stores of a kind, or in all. */
-export async function storedBytes(store: TenantStore, kind: StoredKind | typeof total): Promise<number> {
+export async function storedBytes(store: TenantStore, kind: StoredKind | SummedKind | typeof total): Promise<number> {
   const [row] = await store.read(selectBytes, kind);
   return (row?.bytes as number | undefined) ?? 0;
 }
@@ -73,7 +81,26 @@ function countOps(store: TenantStore, kind: StoredKind, bytes: number, ofKind: n
   if (bytes < 0) return storedRows(kind).map((row) => store.op(takeAway, [-bytes, row], 1));
   const rows = [[kind, ofKind] as const, [total, ofAll] as const];
   return rows.map(([row, limit]) => {
-    const max = limit === 0 ? Number.MAX_SAFE_INTEGER : limit;
-    return store.op(add, [row, bytes, bytes, max, max], 1);
+    return addBytesOp(store, row, bytes, limit === 0 ? Number.MAX_SAFE_INTEGER : limit);
   });
+}
+
+/** Adds to a row. Its batch is refused as `isOverQuota` tells when the row would have more than `max`. */
+export function addBytesOp(
+  store: TenantStore,
+  row: StoredKind | SummedKind | typeof total,
+  bytes: number,
+  max: number,
+): WriteOp {
+  return store.op(add, [row, bytes, bytes, max, max], 1);
+}
+
+/** Writes the row of what is summed up. */
+export function setBytesOp(store: TenantStore, row: SummedKind, bytes: number): WriteOp {
+  return store.op(set, [row, bytes]);
+}
+
+/** Whether a batch was refused because a row would have more bytes than it may. */
+export function isOverQuota(error: unknown): boolean {
+  return error instanceof SvcError && error.code === "conflict" && error.details.subject === add.name;
 }

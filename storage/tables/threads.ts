@@ -45,6 +45,8 @@ const columns = {
   next_seq: integer,
   /** The newest event of the active branch, -1 in an empty thread. */
   leaf_seq: integer,
+  /** Of all events of the log: see `eventBytes`. */
+  bytes: integer,
   revision: integer,
   /** How often the thread was taken: by each run that began or was resumed on it, and by each recovery. */
   epoch: integer,
@@ -63,16 +65,11 @@ const insertThread = insertInto(table("threads", { ...columns, indexed_seq: inte
 /** A conversation as it is stored. */
 export type ThreadRow = RowIn<typeof threadTable>;
 
-/** What a turn changes of its thread. */
-export interface ThreadProgress {
-  readonly thread_key: number;
-  readonly updated_at: number;
-  readonly next_seq: number;
-  readonly leaf_seq: number;
-  readonly epoch: number;
-  readonly manifest: string | null;
-  readonly model_id: string | null;
-}
+/** What an append changes of its thread. */
+type ThreadGrowth = Pick<ThreadRow, "thread_key" | "updated_at" | "next_seq" | "leaf_seq" | "bytes">;
+
+/** What a turn changes of its thread as it begins. */
+type ThreadProgress = ThreadGrowth & Pick<ThreadRow, "epoch" | "manifest" | "model_id">;
 
 /** Where a page of threads ended: after the thread of this time and suffix. */
 export interface ThreadCursor {
@@ -82,8 +79,13 @@ export interface ThreadCursor {
 
 const updateProgress = tenantSql(
   "thread_progress",
-  `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, epoch = ?, manifest = ?, model_id = ?,
+  `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, bytes = ?, epoch = ?, manifest = ?, model_id = ?,
      revision = revision + 1
+   WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ? AND next_seq = ?`,
+);
+const updateGrowth = tenantSql(
+  "thread_growth",
+  `UPDATE threads SET updated_at = ?, next_seq = ?, leaf_seq = ?, bytes = ?, revision = revision + 1
    WHERE tenant_id = :tenant AND thread_key = ? AND epoch = ? AND next_seq = ?`,
 );
 const takeThread = tenantSql(
@@ -178,6 +180,7 @@ export function progressOp(
       progress.updated_at,
       progress.next_seq,
       progress.leaf_seq,
+      progress.bytes,
       progress.epoch,
       progress.manifest,
       progress.model_id,
@@ -187,6 +190,16 @@ export function progressOp(
     ],
     1,
   );
+}
+
+/** The same while the thread stays whose it is. */
+export function growthOp(
+  store: TenantStore,
+  { epoch, next_seq }: Pick<ThreadRow, "epoch" | "next_seq">,
+  grown: ThreadGrowth,
+): WriteOp {
+  const { updated_at, leaf_seq, bytes, thread_key } = grown;
+  return store.op(updateGrowth, [updated_at, grown.next_seq, leaf_seq, bytes, thread_key, epoch, next_seq], 1);
 }
 
 /**

@@ -33,6 +33,7 @@ describe("a long answer", { skip }, () => {
         updated_at: at,
         next_seq: eventCount,
         leaf_seq: eventCount - 1,
+        bytes: 0,
         revision: 1,
         epoch: 0,
         manifest: "quick",

@@ -31,6 +31,7 @@ describe("ids of threads", () => {
           updated_at: 5,
           next_seq: 1,
           leaf_seq: 0,
+          bytes: 0,
           revision: 1,
           epoch: 0,
           manifest: "quick",

@@ -101,7 +101,16 @@ for (const dialect of dialects) {
         progressOp(
           tenant,
           { epoch: 0, next_seq: before },
-          { thread_key: key, updated_at: 9, next_seq, leaf_seq: next_seq - 1, epoch: 0, manifest: "m", model_id: "r" },
+          {
+            thread_key: key,
+            updated_at: 9,
+            next_seq,
+            leaf_seq: next_seq - 1,
+            bytes: 70,
+            epoch: 0,
+            manifest: "m",
+            model_id: "r",
+          },
         );
       const conflict = { code: "conflict", details: { subject: "thread_progress" } };
       await tenant.write([insertThreadOp(tenant, threadRow(key, "t1"))]);
@@ -114,7 +123,15 @@ for (const dialect of dialects) {
 
       assert.deepEqual(
         moved,
-        threadRow(key, "t1", { updated_at: 9, next_seq: 3, leaf_seq: 2, manifest: "m", model_id: "r", revision: 2 }),
+        threadRow(key, "t1", {
+          updated_at: 9,
+          next_seq: 3,
+          leaf_seq: 2,
+          bytes: 70,
+          manifest: "m",
+          model_id: "r",
+          revision: 2,
+        }),
       );
       await assert.rejects(tenant.write([progress(4, 3)]), conflict);
     });
@@ -122,7 +139,15 @@ for (const dialect of dialects) {
     test("a thread that was taken by another is moved and deleted by that one alone", async () => {
       const tenant = freshTenant();
       const key = await nextKey();
-      const progress = { thread_key: key, updated_at: 9, next_seq: 1, leaf_seq: 0, manifest: null, model_id: null };
+      const progress = {
+        thread_key: key,
+        updated_at: 9,
+        next_seq: 1,
+        leaf_seq: 0,
+        bytes: 0,
+        manifest: null,
+        model_id: null,
+      };
       await tenant.write([insertThreadOp(tenant, threadRow(key, "t1"))]);
       const move = (epoch: number, before: number, to: number, next_seq = 1) =>
         tenant.write([progressOp(tenant, { epoch, next_seq: before }, { ...progress, next_seq, epoch: to })]);

@@ -57,6 +57,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       updated_at: 5,
       next_seq: 2,
       leaf_seq: 1,
+      bytes: 0,
       revision: 1,
       epoch: 0,
       manifest: "m",

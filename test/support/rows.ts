@@ -28,6 +28,7 @@ export function threadRow(thread_key: number, suffix: string, changes: Partial<T
     updated_at: 1,
     next_seq: 0,
     leaf_seq: -1,
+    bytes: 0,
     revision: 0,
     epoch: 0,
     manifest: null,

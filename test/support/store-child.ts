@@ -77,6 +77,7 @@ async function oneThread(): Promise<void> {
           updated_at: now,
           next_seq: seq + 1,
           leaf_seq: seq,
+          bytes: 0,
           epoch: 0,
           manifest: null,
           model_id: null,

@@ -5,6 +5,7 @@ import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { type ThreadRow, threadBySuffix } from "../../../storage/tables/threads.ts";
 import { loadBranch } from "../../log/branch.ts";
 import type { ContextMessage } from "../../log/message.ts";
+import { branchBytesOf } from "../../log/thread-size.ts";
 import type { RunLog } from "./run-log.ts";
 import { statelessLog } from "./stateless-log.ts";
 
@@ -20,10 +21,13 @@ export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store:
   return {
     ...log,
     threadId: `${tenant_id}:${side_of}`,
-    async open(key, needed, withUser, lease) {
-      const opened = await log.open(key, needed, withUser, lease);
+    async open(asked) {
+      const opened = await log.open(asked);
       if (opened.kind !== "open") return opened;
-      const { thread_key, leaf_seq, meta } = await spokenThread(tenant, side_of);
+      const { needed, withUser } = asked;
+      const row = await spokenThread(tenant, side_of);
+      const { thread_key, leaf_seq, meta } = row;
+      await asked.makeRoom(await branchBytesOf(tenant, row, needed, withUser));
       const branch = closedPart(await loadBranch(tenant, thread_key, leaf_seq, needed, withUser));
       const { thinking_level = null, output_style = null } = meta;
       // Without tools there is nothing that a mode could let pass.

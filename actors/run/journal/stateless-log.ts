@@ -20,6 +20,7 @@ const nothing: OpenThread = {
   queued: null,
   branch: [],
   closing: [],
+  room: Number.POSITIVE_INFINITY,
 };
 
 /**
@@ -38,8 +39,8 @@ export function statelessLog(store: Store, tenantId: string, runId: string, env:
     threadId: "",
     hasBegun: true,
     leafIdAfter: () => "",
-    async open(key) {
-      const earlier = await earlierAnswer(tenant, key, env.now());
+    async open({ idempotency }) {
+      const earlier = await earlierAnswer(tenant, idempotency, env.now());
       return earlier === null
         ? { kind: "open", thread: nothing }
         : { kind: "earlier", accepted: storedAnswer(earlier.answer) };

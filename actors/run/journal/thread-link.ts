@@ -2,13 +2,11 @@ import { type Address, topicOf } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import type { LeaseProof } from "../../../bus/protocol/lease.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import { eventId } from "../../../storage/tables/events.ts";
 import type { RunEnding, RunRow, RunSpent } from "../../../storage/tables/runs.ts";
 import { type JournalEntry, numberEntries, seqOfEntry } from "../../log/entry.ts";
 import type {
-  AskedKey,
   AtEnd,
   BeginRun,
   KeptByThread,
@@ -20,8 +18,9 @@ import type {
   TakenInputs,
   TakenRun,
 } from "../../log/messages.ts";
+import { uncountedBytes } from "../../runtime/context-memory.ts";
 import type { Fiber } from "../plan/fiber.ts";
-import type { RunLog } from "./run-log.ts";
+import type { OpenAsked, RunLog } from "./run-log.ts";
 
 /** What a run writes waits as long as the store does, and for nothing else. */
 const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
@@ -78,21 +77,19 @@ export class ThreadLink implements RunLog {
     return seq < 0 ? "" : eventId(this.#uid, seq);
   }
 
-  async open(
-    idempotency: AskedKey | null,
-    needed: number,
-    withUser: boolean,
-    lease: LeaseProof | null,
-  ): Promise<OpenedLog> {
-    const asked = { run_id: this.#runId, idempotency, needed, withUser, lease };
+  async open({ makeRoom, ...rest }: OpenAsked): Promise<Exclude<OpenedLog, { readonly kind: "large" }>> {
+    let granted = uncountedBytes;
     for (let attempt = 1; ; attempt++) {
       try {
+        const asked = { run_id: this.#runId, granted, ...rest };
         const opened = await this.#bus.ask(this.#address, "open", asked, { prompt: true });
         if (opened.kind === "open") this.#opened(opened.thread);
-        return opened;
+        if (opened.kind !== "large") return opened;
+        granted = opened.bytes;
+        await makeRoom(granted);
       } catch (error) {
         const lost = error instanceof SvcError && error.code === "actor_lost";
-        if (!lost || attempt === openAttempts) throw error;
+        if (!lost || attempt >= openAttempts) throw error;
       }
     }
   }

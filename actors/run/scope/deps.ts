@@ -13,6 +13,7 @@ import type { Store } from "../../../storage/store/store.ts";
 import type { ManifestLibrary } from "../../library/manifest-library.ts";
 import type { Models } from "../../models/models.ts";
 import type { TokenCounter } from "../../models/token-counter.ts";
+import type { ContextMemory } from "../../runtime/context-memory.ts";
 import type { LiveRuns } from "../../runtime/live-runs.ts";
 import type { ToolSource } from "../../tools/source.ts";
 import type { KnownFrames } from "../context/known-frames.ts";
@@ -26,6 +27,8 @@ export interface RunDeps {
   readonly bus: Bus;
   readonly settings: Settings;
   readonly store: Store;
+  /** What the turns of this thread hold of conversations. */
+  readonly contexts: ContextMemory;
   /** Where images of callers and tools are kept. */
   readonly files: FileStore;
   readonly models: Models;

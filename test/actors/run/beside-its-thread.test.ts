@@ -87,7 +87,16 @@ describe("a run beside its thread", () => {
     const address = threadAddress(tenantId, suffix);
     const submit = (asked: object = {}) => process.submit({ manifest: "agent", thread_suffix: suffix, ...asked });
     const ask = async (run_id: string) => {
-      const asked = { run_id, idempotency: null, needed: 10, withUser: false, lease: null };
+      const asked = {
+        run_id,
+        idempotency: null,
+        needed: 10,
+        withUser: false,
+        lease: null,
+        appends: null,
+        compacts: false,
+        granted: 65_536,
+      };
       return outcomeOf(process.bus.ask(address, "open", asked) as Promise<OpenedLog>);
     };
     async function logged(): Promise<string[]> {

@@ -43,10 +43,10 @@ describe("a conversation between its turns", () => {
     assert.deepEqual(contentsOf(state), ["asks", "a", "b", "c"]);
   });
 
-  test("keeps a million characters of one that is replayed in full, and reads a longer one again", async () => {
+  test("keeps 128 Ki characters of one that is replayed in full, and reads a longer one again", async () => {
     const all = Number.POSITIVE_INFINITY;
-    const longest = await stateWith([said("user", "x".repeat(999_999)), said("assistant", "y")], all);
-    const tooLong = await stateWith([said("user", "x".repeat(1_000_000)), said("assistant", "y")], all);
+    const longest = await stateWith([said("user", "x".repeat(131_071)), said("assistant", "y")], all);
+    const tooLong = await stateWith([said("user", "x".repeat(131_072)), said("assistant", "y")], all);
 
     trimBranch(longest);
     trimBranch(tooLong);

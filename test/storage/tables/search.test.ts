@@ -44,7 +44,16 @@ async function append(store: Store, tenantId: string, key: number, from: number,
     progressOp(
       tenant,
       { epoch: 0, next_seq: from },
-      { thread_key: key, updated_at: 2, next_seq: next, leaf_seq: next - 1, epoch: 0, manifest: null, model_id: null },
+      {
+        thread_key: key,
+        updated_at: 2,
+        next_seq: next,
+        leaf_seq: next - 1,
+        bytes: 0,
+        epoch: 0,
+        manifest: null,
+        model_id: null,
+      },
     ),
   ]);
 }

@@ -6,7 +6,7 @@ import { cleanup } from "../../support/temp.ts";
 
 /** A thread with the one that it comes from; nothing is said in a task but by its run. */
 const thread = (thread_key: number, suffix: string, updated_at: number): ThreadRow => ({
-  ...{ thread_key, suffix, updated_at, created_at: 5, next_seq: 0, leaf_seq: -1, revision: 0, epoch: 0 },
+  ...{ thread_key, suffix, updated_at, created_at: 5, next_seq: 0, leaf_seq: -1, bytes: 0, revision: 0, epoch: 0 },
   ...{ uid: String(thread_key).padStart(20, "0"), manifest: null, model_id: null, session_name: null, preview: null },
   ...{ parent_session_id: "acme:t", meta: {} },
 });

@@ -152,7 +152,8 @@ describe("the reply that asks for calls", () => {
     const { sim, env, process, suffix, logged } = start([]);
     const said = (content: string) => ({ kind: "message", role: "assistant", content, extra: null }) as const;
     const link = new ThreadLink(process.bus, threadAddress(tenantId, suffix), "run", env);
-    await sim.until(link.open(null, 10, false, null));
+    const asked = { idempotency: null, needed: 10, withUser: false, lease: null, appends: null, compacts: false };
+    await sim.until(link.open({ ...asked, makeRoom: () => null }));
     const run = newRun("run");
     await sim.until(
       link.begin({ entries: [said("go")], ops: [], run, manifest: "agent", model_id: "scripted", preview: null }),

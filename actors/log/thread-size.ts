@@ -1,0 +1,114 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { eventBytes, type LogEvent, pageRows, readEvent, readSizesBefore } from "../../storage/tables/events.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
+import { uncountedBytes } from "../runtime/context-memory.ts";
+import { firstKeptSeq } from "./compaction.ts";
+import type { JournalEntry } from "./entry.ts";
+
+/** Max bytes of a log that a turn loads: those back to the last compaction (decision 218). */
+export const loadedBytesMax = 16 * 1024 * 1024;
+
+/**
+ * Bytes of the events that `loadBranch` reads for the same arguments, by lengths alone. Stops counting behind `loadedBytesMax`: how much
+ * more there is does not matter.
+ */
+async function branchBytes(
+  store: TenantStore,
+  threadKey: number,
+  leafSeq: number,
+  needed: number,
+  withUser: boolean,
+): Promise<number> {
+  let wanted = leafSeq;
+  let bytes = 0;
+  let messages = 0;
+  let hasUser = !withUser;
+  let firstKept: number | null = null;
+  while (wanted >= 0 && bytes <= loadedBytesMax) {
+    const page = await readSizesBefore(store, threadKey, wanted + 1, pageRows);
+    const before = wanted;
+    for (const row of page) {
+      if (row.seq !== wanted) continue;
+      if (firstKept !== null && row.seq < firstKept) return bytes;
+      if (row.kind === "compaction" && firstKept === null) {
+        const compaction = await readEvent(store, threadKey, row.seq);
+        firstKept = compaction === undefined ? null : firstKeptSeq(compaction);
+      }
+      bytes += row.bytes;
+      hasUser ||= row.role === "user";
+      const isMessage = row.kind === "message" || row.kind === "tool_result";
+      if (isMessage && ++messages >= needed && hasUser && row.role !== "tool") return bytes;
+      wanted = row.parent_seq;
+    }
+    if (wanted === before) return bytes;
+  }
+  return bytes;
+}
+
+/** What of a branch is older than a reader goes back. */
+export interface OlderPart {
+  readonly bytes: number;
+  /** The newest compaction of the whole branch, wherever it is; null for none. */
+  readonly compaction: LogEvent | null;
+}
+
+/** The part of a branch that ends with an event, back to where its newest compaction begins to keep, by lengths alone. */
+export async function olderPart(
+  store: TenantStore,
+  threadKey: number,
+  lastSeq: number,
+  newest: LogEvent | null,
+): Promise<OlderPart> {
+  let compaction = newest;
+  let bytes = 0;
+  for (let wanted = lastSeq; wanted >= 0; ) {
+    const before = wanted;
+    for (const row of await readSizesBefore(store, threadKey, wanted + 1, pageRows)) {
+      if (row.seq !== wanted) continue;
+      if (compaction !== null && row.seq < firstKeptSeq(compaction)) return { bytes, compaction };
+      if (row.kind === "compaction") compaction ??= (await readEvent(store, threadKey, row.seq)) ?? null;
+      bytes += row.bytes;
+      wanted = row.parent_seq;
+    }
+    if (wanted === before) break;
+  }
+  return { bytes, compaction };
+}
+
+/** The same of a stored thread; 0 where they are not worth being counted. Refuses with thread_too_large more than a turn may load. */
+export async function branchBytesOf(
+  store: TenantStore,
+  { thread_key, leaf_seq, bytes }: Pick<ThreadRow, "thread_key" | "leaf_seq" | "bytes">,
+  needed: number,
+  withUser: boolean,
+): Promise<number> {
+  if (bytes <= uncountedBytes) return 0;
+  const loaded = await branchBytes(store, thread_key, leaf_seq, needed, withUser);
+  if (loaded <= loadedBytesMax) return loaded;
+  const message = `A turn would read more than ${loadedBytesMax} bytes of the thread: POST /chat/compact sums up its older part.`;
+  throw new SvcError("thread_too_large", { message });
+}
+
+/** Bytes that may still be appended to a log. */
+export function roomOf(head: Pick<ThreadRow, "bytes"> | null, { threadBytes }: Pick<Settings, "threadBytes">): number {
+  return threadBytes - (head?.bytes ?? 0);
+}
+
+/** A refusal of what would make a log longer than it may be. */
+export function threadFull({ threadBytes }: Pick<Settings, "threadBytes">): SvcError {
+  const message = `The thread's log would have more than ${threadBytes} bytes (SVC_THREAD_BYTES): go on in another thread.`;
+  return new SvcError("thread_too_large", { message });
+}
+
+/** Refuses with thread_too_large entries that have more bytes than there is room for. */
+export function checkRoom(
+  entries: readonly Pick<JournalEntry, "content" | "extra">[],
+  room: number,
+  settings: Pick<Settings, "threadBytes">,
+): void {
+  let bytes = 0;
+  for (const entry of entries) bytes += eventBytes(entry);
+  if (bytes > room) throw threadFull(settings);
+}

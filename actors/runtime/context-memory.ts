@@ -1,0 +1,144 @@
+import type { Env, Timer } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
+
+// How much of conversations the turns of one node hold in memory at once. A turn needs its branch as text, as JSON for the model and as
+// JSON for the client, which is many times what the log has: without a bound a few dozen long threads would end the process.
+
+/** A turn that holds less is not counted. */
+export const uncountedBytes = 64 * 1024;
+/** How long a turn waits for others to end, less than its client waits for it to be accepted. */
+const patienceMs = 8_000;
+/** Turns that wait; more are refused. */
+const waitingMax = 64;
+
+/** The bytes that turns of this node hold. A tenant has at most half of them, and a tenant without any is let in first come, first served. */
+export class ContextMemory {
+  readonly #bytesMax: number;
+  readonly #env: Env;
+  #held = 0;
+  /** By tenant, as long as it holds any. */
+  readonly #ofTenant = new Map<string, number>();
+  #waiting: Waiter[] = [];
+
+  constructor(bytesMax: number, env: Env) {
+    this.#bytesMax = bytesMax;
+    this.#env = env;
+  }
+
+  /** The room of one turn, which has none yet. */
+  room(tenantId: string): ContextRoom {
+    return new ContextRoom(this, tenantId);
+  }
+
+  /** Takes bytes for a tenant; a promise where others have to leave first. Refuses with mailbox_full. */
+  take(tenantId: string, bytes: number, waitMs: number): Promise<void> | null {
+    if (this.#waiting.length === 0 && this.#fits(tenantId, bytes)) {
+      this.#add(tenantId, bytes);
+      return null;
+    }
+    const ofTenant = this.#waiting.filter((waiter) => waiter.tenantId === tenantId).length;
+    if (this.#waiting.length >= waitingMax || ofTenant >= waitingMax / 2) throw tooMuch();
+    return new Promise((resolve, reject) => {
+      const timer = this.#env.timer(waitMs, () => {
+        this.#waiting = this.#waiting.filter((other) => other !== waiter);
+        reject(tooMuch());
+      });
+      const waiter: Waiter = { tenantId, bytes, timer, admit: resolve };
+      this.#waiting.push(waiter);
+      this.#admit();
+    });
+  }
+
+  /** Gives bytes of a tenant back. */
+  giveBack(tenantId: string, bytes: number): void {
+    this.#add(tenantId, -bytes);
+    this.#admit();
+  }
+
+  #add(tenantId: string, bytes: number): void {
+    this.#held += bytes;
+    const held = (this.#ofTenant.get(tenantId) ?? 0) + bytes;
+    if (held === 0) this.#ofTenant.delete(tenantId);
+    else this.#ofTenant.set(tenantId, held);
+  }
+
+  /** One turn always fits, however long its thread is. */
+  #fits(tenantId: string, bytes: number): boolean {
+    const ofTenant = this.#ofTenant.get(tenantId) ?? 0;
+    if (this.#held + bytes > this.#bytesMax) return this.#held === 0;
+    return ofTenant === 0 || ofTenant + bytes <= this.#bytesMax / 2;
+  }
+
+  /** Lets in who fits, in the order in which they came; a tenant that has its half keeps nobody else waiting. */
+  #admit(): void {
+    const full = new Set<string>();
+    const left: Waiter[] = [];
+    let isBlocked = false;
+    for (const waiter of this.#waiting) {
+      const { tenantId, bytes, timer, admit } = waiter;
+      if (!isBlocked && !full.has(tenantId) && this.#fits(tenantId, bytes)) {
+        this.#add(tenantId, bytes);
+        timer.cancel();
+        admit();
+        continue;
+      }
+      left.push(waiter);
+      if (this.#isShareFull(tenantId, bytes)) full.add(tenantId);
+      else isBlocked = true;
+    }
+    this.#waiting = left;
+  }
+
+  #isShareFull(tenantId: string, bytes: number): boolean {
+    const ofTenant = this.#ofTenant.get(tenantId) ?? 0;
+    return ofTenant > 0 && ofTenant + bytes > this.#bytesMax / 2;
+  }
+}
+
+/** What one turn holds, until it leaves. */
+export class ContextRoom {
+  readonly #memory: ContextMemory;
+  readonly #tenantId: string;
+  #bytes = 0;
+
+  constructor(memory: ContextMemory, tenantId: string) {
+    this.#memory = memory;
+    this.#tenantId = tenantId;
+  }
+
+  /**
+   * Holds so many bytes in the place of those before; a promise where the turn has to wait for it. It holds nothing while it waits.
+   * Refuses with mailbox_full.
+   */
+  ask(bytes: number, waitMs: number = patienceMs): Promise<void> | null {
+    if (bytes <= Math.max(this.#bytes, uncountedBytes)) return null;
+    this.leave();
+    const taken = this.#memory.take(this.#tenantId, bytes, waitMs);
+    if (taken === null) {
+      this.#bytes = bytes;
+      return null;
+    }
+    return taken.then(() => {
+      this.#bytes = bytes;
+    });
+  }
+
+  /** Gives back all of it. */
+  leave(): void {
+    const bytes = this.#bytes;
+    this.#bytes = 0;
+    if (bytes > 0) this.#memory.giveBack(this.#tenantId, bytes);
+  }
+}
+
+interface Waiter {
+  readonly tenantId: string;
+  readonly bytes: number;
+  readonly timer: Timer;
+  admit(): void;
+}
+
+function tooMuch(): SvcError {
+  const message = "The turns that run now hold as much of long threads as memory allows: send the turn again later.";
+  return new SvcError("mailbox_full", { message, retryAfterSeconds: 5 });
+}

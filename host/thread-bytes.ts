@@ -1,0 +1,62 @@
+import { type Directory, openRoot } from "../actors/tools/workspace/directory.ts";
+import { passBy } from "../actors/tools/workspace/walk.ts";
+import { encodeName, scopesName } from "../actors/tools/workspace/workspace-path.ts";
+import type { Env } from "../bus/env.ts";
+import type { Store } from "../storage/store/store.ts";
+import { setUsedOps, threadBytesByTenant } from "../storage/tables/thread-quota.ts";
+
+/** Names after which others have a turn. */
+const namesPerTurn = 200;
+
+/**
+ * Sums up what the threads and the workspaces of each tenant hold, and writes it where SVC_TENANT_THREAD_BYTES is checked. The workspace
+ * root itself belongs to the operator and counts for no tenant.
+ */
+export async function sumThreadBytes(store: Store, workspaceRoot: string | null, env: Env): Promise<void> {
+  const top = workspaceRoot === null ? null : await openRoot(workspaceRoot).catch(() => null);
+  const count = { names: 0 };
+  try {
+    for (const [tenantId, threads] of await threadBytesByTenant(store.system)) {
+      const workspaces = top === null ? 0 : await bytesUnder(top, [scopesName, encodeName(tenantId)], count, env);
+      const tenant = store.tenant(tenantId);
+      await tenant.write(setUsedOps(tenant, { threads, workspaces }));
+    }
+  } finally {
+    await top?.close();
+  }
+}
+
+/** Bytes of all files under a path; 0 where it is not there. */
+async function bytesUnder(directory: Directory, path: readonly string[], count: Count, env: Env): Promise<number> {
+  const [name, ...rest] = path;
+  if (name === undefined) return bytesIn(directory, count, env);
+  const next = await directory.directory(name, "").catch(passBy);
+  if (next === null) return 0;
+  try {
+    return await bytesUnder(next, rest, count, env);
+  } finally {
+    await next.close();
+  }
+}
+
+async function bytesIn(directory: Directory, count: Count, env: Env): Promise<number> {
+  let bytes = 0;
+  const below: string[] = [];
+  try {
+    await directory.each(async (name) => {
+      if (++count.names % namesPerTurn === 0) await new Promise<void>((resolve) => env.defer(resolve));
+      const stats = await directory.look(name).catch(passBy);
+      if (stats?.isDirectory()) below.push(name);
+      else if (stats?.isFile()) bytes += Number(stats.size);
+    });
+  } catch (error) {
+    passBy(error);
+  }
+  for (const name of below) bytes += await bytesUnder(directory, [name], count, env);
+  return bytes;
+}
+
+/** Names that were looked at so far. */
+interface Count {
+  names: number;
+}
