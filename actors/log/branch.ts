@@ -20,6 +20,8 @@ export async function loadBranch(
 ): Promise<ContextMessage[]> {
   const newestFirst: ContextMessage[] = [];
   let hasUser = !withUser;
+  /** Results whose calls are older than what is read so far: what was added while these were open stands between them. */
+  const parted = new Set<string | null>();
   // What a compaction has summed up is not read.
   let firstKept = 0;
   let compaction: LogEvent | null = null;
@@ -43,8 +45,9 @@ export async function loadBranch(
     message.place = newestPlace - newestFirst.length;
     newestFirst.push(message);
     hasUser ||= message.role === "user";
-    if (hasUser && newestFirst.length >= needed && message.role !== "tool")
-      return inCallOrder(newestFirst.reverse(), 0);
+    if (message.role === "tool") parted.add(message.tool_call_id);
+    for (const { id } of message.tool_calls ?? []) parted.delete(id);
+    if (hasUser && newestFirst.length >= needed && parted.size === 0) return inCallOrder(newestFirst.reverse(), 0);
   }
   if (compaction !== null) {
     const opening = await openingOf(store, threadKey, compaction);
@@ -63,7 +66,7 @@ export async function openingOf(
   const seq = openingSeq(compaction);
   const event = seq === null ? undefined : await readEvent(store, threadKey, seq);
   const message = event === undefined ? null : messageOf(event);
-  return message === null || seq === null ? null : { seq, message: openingMessage(message) };
+  return message === null || seq === null ? null : { seq, message: openingMessage(message, compaction) };
 }
 
 /** A branch with what was appended to it since. */

@@ -1,13 +1,14 @@
 import type { LogEvent } from "../../storage/tables/events.ts";
 import type { JournalEntry } from "./entry.ts";
-import { type ContextMessage, contextMessage } from "./message.ts";
+import { type ContextMessage, contextMessage, type ShortForm } from "./message.ts";
+import { shortMessage } from "./short-message.ts";
 
 // A compaction is one event of the log: its content sums up what came before the event that its metadata names as the first one kept
 // (decision 97). What is summed up stays in the log, for people; the model reads the summary in its place. Where it cuts through a
 // turn, the metadata also names the message that has opened the turn, and the model reads that one as it is.
 
 /** Characters of a turn's opening message that are kept as they were written. */
-const openingCharsMax = 16_000;
+export const openingCharsMax = 16_000;
 
 /** Why a conversation was compacted. */
 export type CompactionReason = "threshold" | "overflow" | "after_turn" | "manual" | "summarizing";
@@ -18,6 +19,8 @@ export interface CompactionFacts {
   readonly first_kept_seq: number;
   /** The message that has opened the turn that is cut through; null when none is. */
   readonly opening_seq: number | null;
+  /** How much of that message is kept; null for all of it. */
+  readonly opening_form: ShortForm | null;
   /** Of what the model is shown, by the count that the compaction was decided by. */
   readonly tokens_before: number;
   readonly tokens_after: number;
@@ -25,8 +28,9 @@ export interface CompactionFacts {
 
 /** The event of a compaction. */
 export function compactionEntry(summary: string, facts: CompactionFacts): JournalEntry {
-  const { opening_seq, ...rest } = facts;
-  const metadata = { type: "compaction", ...rest, ...(opening_seq === null ? {} : { opening_seq }) };
+  const { opening_seq, opening_form, ...rest } = facts;
+  const opening = opening_seq === null ? {} : { opening_seq, ...(opening_form === null ? {} : { opening_form }) };
+  const metadata = { type: "compaction", ...rest, ...opening };
   return { kind: "compaction", role: "system", content: summary, extra: { metadata } };
 }
 
@@ -54,10 +58,8 @@ export function isSummary(message: ContextMessage | undefined): boolean {
   return message?.role === "user" && message.content.startsWith(summaryMark);
 }
 
-/** A turn's opening message as it is kept. */
-export function openingMessage(message: ContextMessage): ContextMessage {
-  const { role, content, attachments, seq, entry } = message;
-  if (content.length <= openingCharsMax) return message;
-  const cut = `${content.slice(0, openingCharsMax).toWellFormed()} […]`;
-  return contextMessage({ role, content: cut, attachments, seq, entry, short: "opening" });
+/** A turn's opening message as a compaction keeps it. */
+export function openingMessage(message: ContextMessage, event: Pick<LogEvent, "extra">): ContextMessage {
+  const form = event.extra?.metadata?.opening_form as ShortForm | undefined;
+  return shortMessage(message, form ?? { chars: openingCharsMax, images: true });
 }

@@ -20,7 +20,13 @@ export interface ContextMessage extends ModelMessage {
    */
   place: number;
   /** How it is shorter than its event; null for one that is not. */
-  readonly short: "opening" | "cleared" | null;
+  readonly short: ShortForm | "cleared" | null;
+}
+
+/** What of a message is shown: its first characters, and its images or none of them. */
+export interface ShortForm {
+  readonly chars: number;
+  readonly images: boolean;
 }
 
 interface MessageParts {

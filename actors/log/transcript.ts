@@ -3,7 +3,17 @@ import type { ContextMessage } from "./message.ts";
 /** Characters of one entry: a long tool result is not the whole conversation. */
 const entryCharsMax = 8_000;
 
-/** A message in words, for a model that is to sum up what was said. */
+/** A message in words, for a model that is to sum up what was said: of what a user has said nothing is left out. */
+export function transcriptEntries(message: ContextMessage): string[] {
+  if (message.role !== "user") return [transcriptEntry(message)];
+  const { content } = message;
+  const entries: string[] = [];
+  for (let at = 0; at === 0 || at < content.length; at += entryCharsMax)
+    entries.push(`user${at === 0 ? "" : " (goes on)"}: ${content.slice(at, at + entryCharsMax).toWellFormed()}`);
+  return entries;
+}
+
+/** The same in one entry. */
 export function transcriptEntry({ role, content, tool_calls }: ContextMessage): string {
   const calls = (tool_calls ?? []).map(({ name, args }) => `\n[calls ${name} ${JSON.stringify(args)}]`).join("");
   const text = `${role}: ${content}${calls}`;

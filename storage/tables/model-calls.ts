@@ -18,9 +18,16 @@ import { runKeys } from "./runs.ts";
 const format = 1;
 
 /** What the model was shown, in its order: an event, all messages of the branch from one event to another, or words by their digest. */
-export type ShownItem = number | readonly [from: number, to: number] | OpeningItem | string;
+export type ShownItem = number | readonly [from: number, to: number] | ShortItem | OpeningItem | string;
 
-/** A long message that has opened a turn, as a compaction keeps it. */
+/** An event of which the model was shown the first characters, with or without its images. */
+export interface ShortItem {
+  readonly short: number;
+  readonly chars: number;
+  readonly images: boolean;
+}
+
+/** Records before it: the first 16,000 characters of the message that has opened a turn. */
 export interface OpeningItem {
   readonly opening: number;
 }

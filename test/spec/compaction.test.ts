@@ -1,12 +1,16 @@
 // Conversations that are summed up: when they get too long, after a turn, on request, and when a provider has refused them.
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { calls, gate, says, shown, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { gif } from "../support/image-bytes.ts";
 import { jsonScript } from "../support/mock-model/answer.ts";
 import type { Behaviour, Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 
 interface Item {
   readonly id: string;
@@ -28,11 +32,13 @@ const models = [
   "too-large",
   "always-over",
   "odd",
+  "narrow",
+  "reads",
 ];
 /** Some 150 tokens. */
 const long = (word: string) => `${word} ${"x".repeat(600)}`;
 const isSummary = (body: Readonly<Record<string, unknown>>) =>
-  (body.messages as readonly Message[])[0]?.content.startsWith("You sum up") ?? false;
+  String((body.messages as readonly Message[])[0]?.content).startsWith("You sum up");
 /** Sums up when it is asked to, and else does what the other says. */
 const summing =
   (other: Behaviour): Behaviour =>
@@ -66,11 +72,20 @@ describe("a conversation that is compacted", () => {
   let server: TestServer;
   let mock: MockModel;
   const summaryPrompts: string[] = [];
+  const root = tempDir(atEnd);
   let held = gate();
   before(async () => {
     const small = { strategy: "compacting", context_window_tokens: 1024 };
+    const eight = { strategy: "compacting", context_window_tokens: 8192 };
+    const files = join(root, ".svc-scopes", "default", "threads", "reads");
+    for (const name of ["many", "durable"]) mkdirSync(`${files}-${name}`, { recursive: true });
+    for (const name of ["many", "durable"])
+      writeFileSync(join(`${files}-${name}`, "long.txt"), "line of text\n".repeat(9_000));
+    const eyes = (model: string) => ({ provider: "openai", model, modalities: ["text", "image"] });
     ({ server, mock } = await startChat(atEnd, {
       models,
+      routes: { sees: eyes("sees"), "sees-few": eyes("sees-few") },
+      env: { SVC_WORKSPACE_ROOT: root, SVC_FIBER_MAX_ATTEMPTS: "3" },
       manifests: {
         small: { tools: ["calculator"], session: small },
         unshortened: { session: { ...small, compaction_enabled: false } },
@@ -78,6 +93,10 @@ describe("a conversation that is compacted", () => {
         plain: { tools: ["calculator"] },
         windowed: { session: { strategy: "windowed:20" } },
         never: { session: { compaction_enabled: false } },
+        eight: { session: eight },
+        reads: { tools: ["read_file"], session: eight, model: { id: "reads" } },
+        sees: { session: eight, model: { id: "sees" } },
+        lasting: { execution: { mode: "durable" }, session: eight, model: { id: "always-over" } },
         poor: { tools: ["calculator"], session: small, limits: { max_input_tokens: 750 } },
       },
     }));
@@ -97,6 +116,21 @@ describe("a conversation that is compacted", () => {
     );
     for (const [name, refusal] of Object.entries(refusals)) mock.answer(name, bounded(3_000, refusal));
     mock.answer("always-over", summing(refusals["openai-over"]));
+    mock.answer("narrow", bounded(24_000, refusals["openai-over"]));
+    const imagesIn = (body: unknown) => JSON.stringify(body).split("image_url").length;
+    mock.answer("sees", summing({ text: "Dots." }));
+    mock.answer(
+      "sees-few",
+      summing(({ body }) => (imagesIn(body) > 9 ? refusals["openai-over"] : { text: "Dots." })),
+    );
+    const reading = calls(...Array.from({ length: 6 }, () => ["read_file", { path: "long.txt" }] as const));
+    mock.answer(
+      "reads",
+      summing(({ body }) => {
+        if (JSON.stringify(body.messages).length > 24_000) return refusals["openai-over"];
+        return (body.messages as Message[]).some(({ role }) => role === "tool") ? { text: "Read." } : reading;
+      }),
+    );
     mock.answer("odd", jsonScript(400, { error: { message: "The tool is too long a name." } }));
   });
 
@@ -382,5 +416,73 @@ describe("a conversation that is compacted", () => {
     assert.deepEqual(copied, original);
     assert.ok(original[0]?.content.startsWith(summary));
     assert.deepEqual(words(lastAsked()), ["one", "The", "two", "The", "five"]);
+  });
+
+  test("SESS-007 SESS-026 STREAM-025 a first question that is the bulk of its thread is shortened as well", async () => {
+    const bulk = `Look: ${"x".repeat(66_000)}`;
+    for (const thread of ["bulk", "bulk-over"]) {
+      await say("never", thread, bulk, { model: "plain" });
+      await say("never", thread, "short", { model: "plain" });
+    }
+
+    const { json: asked } = await compact("bulk", "eight");
+    await say("eight", "bulk", "go on", { model: "narrow" });
+    const shortened = lastAsked();
+    await server.restart();
+    const again = await say("eight", "bulk", "and on", { model: "narrow" });
+    const over = await say("eight", "bulk-over", "go on", { model: "narrow" });
+
+    assert.equal(asked.compacted, true);
+    assert.ok(asked.tokens_after < asked.tokens_before / 4, `${asked.tokens_before} to ${asked.tokens_after}`);
+    assert.ok(shortened[0]?.content.startsWith(summary), shortened[0]?.content.slice(0, 100));
+    assert.deepEqual([again.final.content, over.final.content], ["The answer.", "The answer."]);
+    assert.equal((await itemsOf("bulk"))[0]?.content, bulk, "the log has all of it");
+  });
+
+  test("SESS-026 images of a first question go with its older part", async () => {
+    const url = `data:image/gif;base64,${gif.toString("base64")}`;
+    const content = [
+      { type: "text", text: "Which dots?" },
+      ...Array.from({ length: 16 }, () => ({ type: "image_url", image_url: { url } })),
+    ];
+    const first = await server.post("/chat", {
+      manifest: "sees",
+      thread_id: "dots",
+      messages: [{ role: "user", content }],
+    });
+    assert.equal(first.status, 200, first.text);
+    await say("sees", "dots", "Sure?");
+
+    const { final } = await say("sees", "dots", "Really?", { model: "sees-few" });
+
+    assert.equal(final.content, "Dots.");
+    assert.ok(lastAsked()[0]?.content.startsWith(summary));
+  });
+
+  test("SESS-026 results that are longer than the window are cut with a note, and the log has all of them", async () => {
+    const { final } = await say("reads", "reads-many", `Read them. ${"x".repeat(19_000)}`);
+
+    assert.equal(final.content, "Read.");
+    const opening = lastAsked().find(({ content }) => content.startsWith("Read them."))?.content ?? "";
+    assert.ok(opening.endsWith(" […]") && opening.length < 12_000, `${opening.length}`);
+    const results = lastAsked().filter(({ role }) => role === "tool");
+    assert.equal(results.length, 6);
+    for (const { content } of results) assert.match(content, /more characters of this result are left out/);
+    const logged = (await itemsOf("reads-many")).filter(({ kind }) => kind === "tool_result");
+    for (const { content } of logged) assert.ok(content.length > 50_000, `${content.length}`);
+  });
+
+  test("SESS-026 a durable run does not try again what cannot fit", async () => {
+    const from = mock.requests.length;
+    const { status, json } = await server.post("/chat", turn("lasting", "one", { thread_id: "lasting" }));
+    assert.equal(status, 202);
+
+    const run = await eventually("the end of the run", async () => {
+      const { json: told } = await server.get(`/chat/runs/${json.resume_token}`);
+      return ["failed", "dead", "completed"].includes(told.status) ? told : undefined;
+    });
+
+    assert.equal(run.status, "failed", JSON.stringify(run));
+    assert.equal(mock.requests.slice(from).filter(({ body }) => !isSummary(body)).length, 1);
   });
 });

@@ -6,7 +6,7 @@ import { likenesses } from "../model/likeness.ts";
 import { modelStep, type StepOutcome } from "../model/model-step.ts";
 import { countPrompt } from "../model/token-counts.ts";
 import type { RunScope } from "../scope/scope.ts";
-import { compactAtOverflow, compactionDue } from "./compaction-rules.ts";
+import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
 import { shownOf } from "./shown.ts";
 
 /**
@@ -34,7 +34,7 @@ async function precount(scope: RunScope, nudge: string | null): Promise<void> {
 
 function step(scope: RunScope, nudge: string | null): Promise<StepOutcome> {
   const { compaction_enabled } = scope.plan.agent.context;
-  return modelStep(scope, shownOf(scope), nudge, compaction_enabled && !scope.isMute ? mendOverflow : null);
+  return modelStep(scope, shownOf(scope), nudge, compaction_enabled ? mendOverflow : null);
 }
 
 /** What is shown before the turn is chosen at its first call. */
@@ -54,7 +54,7 @@ async function choose(scope: RunScope, count: number): Promise<void> {
 }
 
 async function mendOverflow(scope: RunScope): Promise<readonly ContextMessage[] | null> {
-  if (!(await compactAtOverflow(scope))) return null;
+  if (!(await shortenAtOverflow(scope))) return null;
   if (scope.promptTokens !== null) await precount(scope, null);
   return shownOf(scope);
 }

@@ -8,6 +8,7 @@ import type { RunPlan } from "../plan/plan.ts";
 import { toolListJson } from "../plan/tool-list.ts";
 import type { RunScope } from "../scope/scope.ts";
 import { type CompactionOutcome, type CompactionPlan, compactBranch } from "./compaction.ts";
+import { cutLastResults } from "./cut-results.ts";
 import { shownOf } from "./shown.ts";
 
 // When a branch is compacted, and how much of it is kept (decisions 97, 98).
@@ -53,14 +54,25 @@ export async function compactAfterTurn(scope: RunScope): Promise<void> {
 }
 
 /**
- * Compacts what a provider has refused as too long, to half at most: how long it may be is known to the provider alone. False when it
- * could not be done.
+ * Shortens what a provider has refused as too long: how long it may be is known to the provider alone. The older part is summed up; where
+ * that is not enough, the newest results are cut. False when nothing could be done. The transcript of a member is not summed up.
  */
-export async function compactAtOverflow(scope: RunScope): Promise<boolean> {
+export async function shortenAtOverflow(scope: RunScope): Promise<boolean> {
   const shares = sharesOf(scope);
+  const refused = await countPrompt(scope, shownOf(scope));
+  const isCompacted = !scope.isMute && (await compactAtOverflow(scope, shares));
+  if (scope.cancellation.cancelled) return isCompacted;
+  const left = isCompacted ? await countPrompt(scope, shownOf(scope)) : refused;
+  if (left <= Math.min(shares.promptMax, refused / 2)) return isCompacted;
+  return (await cutLastResults(scope, shares.promptMax)) || isCompacted;
+}
+
+/** Compacts what was refused, to half at most. False when it could not be done. */
+async function compactAtOverflow(scope: RunScope, shares: WindowShares): Promise<boolean> {
   const { kind } = await compactBranch(scope, {
     ...regular("overflow", shares),
     keep: (tokens) => ({ tokens: Math.min(shares.keep, Math.floor(tokens / 2)), messages: anyNumber }),
+    openingTokensMax: (tokens) => Math.min(shares.openingMax, Math.floor(tokens / 2)),
     gainTokensMin: 0,
   });
   return kind === "compacted";
@@ -73,6 +85,7 @@ export function compactOnRequest(scope: RunScope, instructions: string): Promise
     reason: "manual",
     shares,
     keep: (tokens) => ({ tokens: Math.min(shares.keep, Math.floor(tokens / 2)), messages: anyNumber }),
+    openingTokensMax: () => shares.openingMax,
     gainTokensMin: 0,
     instructions,
   });
@@ -89,6 +102,7 @@ function regular(reason: CompactionPlan["reason"], shares: WindowShares): Compac
     reason,
     shares,
     keep: () => ({ tokens: shares.keep, messages: anyNumber }),
+    openingTokensMax: () => shares.openingMax,
     // A summary is written anew each time: a few more words are not worth that.
     gainTokensMin: Math.min(Math.floor(shares.summaryMax / 2), Math.floor(shares.keep / 8)),
     instructions: "",

@@ -21,7 +21,8 @@ export function shownItems(
     }
     const seq = seqOf(message);
     if (seq < 0) items.push(words(message));
-    else items.push(message.short === "opening" ? { opening: seq } : seq);
+    else if (message.short === null || message.short === "cleared") items.push(seq);
+    else items.push({ short: seq, ...message.short });
     at++;
   }
   return items;

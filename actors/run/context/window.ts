@@ -6,6 +6,8 @@ export interface WindowShares {
   readonly promptMax: number;
   /** Of the messages that a compaction leaves as they are. */
   readonly keep: number;
+  /** Of the message that opens a turn which a compaction cuts through. */
+  readonly openingMax: number;
   /** Of a summary. */
   readonly summaryMax: number;
   /** Of what is summed up with one call. */
@@ -29,6 +31,7 @@ export function windowShares(rules: ContextRules, routeWindow: number, fixed: nu
   return {
     promptMax,
     keep: Math.min(rules.keep_recent_tokens, Math.floor(room / 2)),
+    openingMax: Math.floor(room / 2),
     summaryMax,
     pieceMax: Math.max(summaryTokensMin, window - 2 * summaryMax - taskTokens),
   };

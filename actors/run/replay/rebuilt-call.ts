@@ -4,8 +4,9 @@ import { pageRows, readEvent } from "../../../storage/tables/events.ts";
 import { bodiesOfCall, type ModelCallRow, type ShownItem } from "../../../storage/tables/model-calls.ts";
 import { frameByDigest } from "../../../storage/tables/model-frames.ts";
 import { branchEvents, inCallOrder } from "../../log/branch.ts";
-import { openingMessage, summaryMessage } from "../../log/compaction.ts";
+import { openingCharsMax, summaryMessage } from "../../log/compaction.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
+import { shortMessage } from "../../log/short-message.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.ts";
 import { clearResults } from "../context/cleared-results.ts";
@@ -105,9 +106,10 @@ async function messagesOf(
     return words === null ? [] : [contextMessage(JSON.parse(words))];
   }
   if (typeof item === "number") return asList(await messageAt(store, threadKey, item));
-  if ("opening" in item) {
-    const message = await messageAt(store, threadKey, item.opening);
-    return message === null ? [] : [openingMessage(message)];
+  if ("opening" in item || "short" in item) {
+    const form = "short" in item ? item : { short: item.opening, chars: openingCharsMax, images: true };
+    const message = await messageAt(store, threadKey, form.short);
+    return message === null ? [] : [shortMessage(message, form)];
   }
   const [from, to] = item;
   const newestFirst: ContextMessage[] = [];

@@ -129,7 +129,8 @@ export function failedCall(
     stop_reason: "unknown",
     failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
     failedCall: { code: failureCodeOf(failure), retryAfterMs: failure.retryAfterMs },
-    mayPass: true,
+    // A prompt that is too long is as long at the next try.
+    ...(failure.overflow ? {} : { mayPass: true as const }),
     entries: partialEntries(scope, partial, thoughts, "error"),
     ok: false,
   };

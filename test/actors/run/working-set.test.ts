@@ -11,6 +11,7 @@ import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.
 import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
 import { stoppingStore } from "../../support/stopping-store.ts";
+import { testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 /** A branch in words: `u1` a user's message, `a1` an answer, `c1.2` two calls, `r1a` a result. */
@@ -52,6 +53,36 @@ describe("a window", () => {
       assert.equal(words(workingSet(branchOf(branch), windowed(count), start)), shown);
     });
   }
+
+  test("SESS-025 an entry that was added while a call was open does not part it from its result", async (t) => {
+    const { store } = await testStore("sqlite", cleanup(t));
+    const tenant = store.tenant("acme");
+    const threadKey = 7;
+    const events = branchOf("u1 c1.2 r1a u2 r1b a1").map(
+      ({ role, content, tool_calls, tool_call_id }, seq): LogEvent => {
+        const extra = { ...(tool_calls && { tool_calls }), ...(tool_call_id !== null && { tool_call_id }) };
+        return {
+          seq,
+          parent_seq: seq - 1,
+          ts: 1,
+          kind: role === "tool" ? "tool_result" : "message",
+          role,
+          content,
+          extra,
+        };
+      },
+    );
+    await tenant.write(events.map((event) => appendOp(tenant, threadKey, event)));
+
+    for (const needed of [1, 2, 3, 4, 5]) {
+      const branch = await loadBranch(tenant, threadKey, events.length - 1, needed, false);
+      const open = new Set<string>();
+      for (const { tool_calls, tool_call_id } of branch) {
+        for (const { id } of tool_calls ?? []) open.add(id);
+        if (tool_call_id !== null) assert.ok(open.delete(tool_call_id), `${needed}: a result without its call`);
+      }
+    }
+  });
 
   test("SESS-025 the turn begins after what a request quotes of earlier answers", () => {
     assert.equal(turnStartOf(branchOf("u1 a1 u2"), 2), 2);

@@ -39,6 +39,7 @@ function itemsOf(words: string, tokens = 10): BranchItem[] {
     return { seq, message, tokens, isCarried: false };
   });
 }
+const keptWhole = (item: BranchItem) => ({ item, message: item.message, tokens: 0 });
 const wordOf = (item: BranchItem | null | undefined) => item?.message.content ?? "-";
 
 describe("where a branch is cut", () => {
@@ -52,6 +53,8 @@ describe("where a branch is cut", () => {
     ["u1 a1 u2 c1.1 r1a c2.1 r2a c3.1 r3a", 50, "c2.1", "u2"],
     ["u1 a1 u2 c1.1 u3 r1a", 40, "u2", "-"],
     ["u1 a1 u2 c1.1 u3 r1a", 20, "c1.1", "u2"],
+    ["u1 a1 u2 c1.1 a9 r1a", 20, "c1.1", "u2"],
+    ["u1 a1 u2 c1.2 r1a a9 r1b u3", 50, "c1.2", "u2"],
     ["u1 u2 c1.1 r1a a1 u3", 20, "a1", "u2"],
     ["u1 c1.1 r1a u2 c2.1 r2a", 30, "u2", "u1"],
     ["u1 c1.1 r1a u2 c2.1 r2a", 20, "c2.1", "u1"],
@@ -66,10 +69,23 @@ describe("where a branch is cut", () => {
       // A turn that is not marked is an earlier one.
       const turnFirst = branch.includes("|") ? branch.split(" ").indexOf("|") : items.length;
 
-      const cut = planCut({ items, turnFirst }, { tokens, messages: Number.POSITIVE_INFINITY }, () => 0);
+      const cut = planCut({ items, turnFirst }, { tokens, messages: Number.POSITIVE_INFINITY }, keptWhole);
 
-      assert.deepEqual([wordOf(cut && items[cut.at]), wordOf(cut?.opening)], [first, opening]);
+      assert.deepEqual([wordOf(cut && items[cut.at]), wordOf(cut?.opening?.item)], [first, opening]);
     });
+
+  test("SESS-026 an opening that is shortened makes the cut behind it worth its call", () => {
+    const [question, ...later] = itemsOf("u1 a1 u2 a2 | u3".replace("| ", ""));
+    const items = [{ ...(question as BranchItem), tokens: 16_000 }, ...later];
+    const keep = { tokens: 1_000, messages: Number.POSITIVE_INFINITY };
+    const message = contextMessage({ role: "user", content: "u" });
+    const shorten = (item: BranchItem) => ({ item, message, tokens: 500 });
+
+    const cut = planCut({ items, turnFirst: 4 }, keep, shorten);
+
+    assert.deepEqual([cut?.at, cut?.opening?.item, cut?.opening?.tokens], [1, items[0], 500]);
+    assert.equal(planCut({ items, turnFirst: 4 }, keep, keptWhole), null);
+  });
 
   test("SESS-026 no call is parted from its result, and as much is kept as may be", () => {
     const turn = fc.tuple(fc.array(fc.integer({ min: 1, max: 3 }), { maxLength: 4 }), fc.boolean());
@@ -87,7 +103,7 @@ describe("where a branch is cut", () => {
         ]);
         const items = itemsOf(words.join(" "));
         const turnFirst = items.findLastIndex(({ message }) => message.role === "user");
-        const cut = planCut({ items, turnFirst }, { tokens, messages: Number.POSITIVE_INFINITY }, () => 0);
+        const cut = planCut({ items, turnFirst }, { tokens, messages: Number.POSITIVE_INFINITY }, keptWhole);
         if (cut === null) return;
 
         const kept = items.slice(cut.at);
@@ -107,8 +123,8 @@ describe("where a branch is cut", () => {
   test("SESS-026 an opening is kept to 16,000 characters", () => {
     const message = (length: number) => contextMessage({ role: "user", content: "x".repeat(length) });
 
-    assert.equal(openingMessage(message(16_000)).content.length, 16_000);
-    assert.equal(openingMessage(message(16_001)).content, `${"x".repeat(16_000)} […]`);
+    assert.equal(openingMessage(message(16_000), { extra: null }).content.length, 16_000);
+    assert.equal(openingMessage(message(16_001), { extra: null }).content, `${"x".repeat(16_000)} […]`);
   });
 });
 

@@ -1,0 +1,26 @@
+import { type ContextMessage, contextMessage, type ShortForm } from "./message.ts";
+
+/** The message with at most so many characters and, where the form says so, without images; the same one where that changes nothing. */
+export function shortMessage(message: ContextMessage, form: ShortForm): ContextMessage {
+  const { role, content, attachments, seq, entry } = message;
+  const kept = form.images ? attachments : null;
+  if (content.length <= form.chars && kept === attachments) return message;
+  const words = content.length <= form.chars ? content : content.slice(0, form.chars).toWellFormed();
+  const images = attachments === null || kept !== null ? "" : `\n[${attachments.length} images are left out.]`;
+  return contextMessage({
+    role,
+    content: words + markOf(message, content.length - form.chars) + images,
+    tool_call_id: message.tool_call_id ?? undefined,
+    attachments: kept,
+    seq,
+    entry,
+    short: form,
+  });
+}
+
+/** What stands in the place of the characters that are left out. */
+function markOf({ role }: ContextMessage, left: number): string {
+  if (left <= 0) return "";
+  if (role !== "tool") return " […]";
+  return `\n[${left} more characters of this result are left out: they do not fit into what the model can read. Ask for less of it at a time.]`;
+}
