@@ -14,7 +14,7 @@ export function transcriptEntries(message: ContextMessage): string[] {
 }
 
 /** The same in one entry. */
-export function transcriptEntry({ role, content, tool_calls }: ContextMessage): string {
+function transcriptEntry({ role, content, tool_calls }: ContextMessage): string {
   const calls = (tool_calls ?? []).map(({ name, args }) => `\n[calls ${name} ${JSON.stringify(args)}]`).join("");
   const text = `${role}: ${content}${calls}`;
   return text.length <= entryCharsMax ? text : `${text.slice(0, entryCharsMax).toWellFormed()} […]`;
