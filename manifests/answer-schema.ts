@@ -17,6 +17,8 @@ export interface AnswerSchema {
 
 /** Schemas and listed values of a schema with its references in place. */
 const partsMax = 2_000;
+/** Schemas within each other, references in place: who walks a schema needs a stack as deep as it. */
+const depthMax = 128;
 const charsMax = 64 * 1024;
 
 const forms: ReadonlyMap<string, KeywordForm> = new Map([
@@ -73,6 +75,8 @@ interface Definition {
   readonly schema: unknown;
   /** Null while it is read. */
   parts: number | null;
+  /** Schemas within each other, from this one on. */
+  depth: number;
 }
 
 class SchemaReader {
@@ -81,6 +85,9 @@ class SchemaReader {
   /** By their references. Each is read once, and counts at each reference to it. */
   readonly #definitions = new Map<string, Definition>();
   #parts = 0;
+  #depth = 0;
+  /** The greatest depth so far of the definition that is read, or of the whole schema. */
+  #deepest = 0;
 
   constructor(root: Readonly<Record<string, unknown>>) {
     this.#root = root;
@@ -99,7 +106,9 @@ class SchemaReader {
     this.#count(1);
     if (typeof schema === "boolean") return;
     if (!isObject(schema)) throw new Refusal(at, "must be a schema");
+    this.#reach(++this.#depth);
     for (const [keyword, value] of Object.entries(schema)) this.#keyword(keyword, value, { key: keyword, within: at });
+    this.#depth--;
     if (isObject(schema.properties) || schema.type === "object") this.isStrict &&= isClosed(schema);
   }
 
@@ -139,6 +148,7 @@ class SchemaReader {
     if (known?.parts === null) throw new Refusal(at, "leads to itself");
     if (known !== undefined) {
       this.#count(known.parts);
+      this.#reach(this.#depth + known.depth);
       return;
     }
     const found = typeof ref === "string" ? /^#\/(\$defs|definitions)\/([^/]+)$/.exec(ref) : null;
@@ -146,11 +156,19 @@ class SchemaReader {
     const defs = this.#root[found[1] as string];
     const key = (found[2] as string).replaceAll("~1", "/").replaceAll("~0", "~");
     if (!isObject(defs) || !Object.hasOwn(defs, key)) throw new Refusal(at, "leads nowhere");
-    const definition: Definition = { schema: defs[key], parts: null };
+    const definition: Definition = { schema: defs[key], parts: null, depth: 0 };
     this.#definitions.set(ref as string, definition);
-    const before = this.#parts;
+    const [parts, deepest] = [this.#parts, this.#deepest];
+    this.#deepest = this.#depth;
     this.#schema(definition.schema, at.within);
-    definition.parts = this.#parts - before;
+    definition.parts = this.#parts - parts;
+    definition.depth = this.#deepest - this.#depth;
+    this.#deepest = Math.max(deepest, this.#deepest);
+  }
+
+  #reach(depth: number): void {
+    this.#deepest = Math.max(this.#deepest, depth);
+    if (depth > depthMax) throw new Refusal(null, `is nested deeper than ${depthMax} with its references in place`);
   }
 
   #count(parts: number): void {

@@ -170,6 +170,33 @@ test("an answer that takes too many steps does not fit its schema", async () => 
   assert.equal(pauses.pauses, paused);
 });
 
+test("an answer schema is refused when its references nest deeper than 128", async () => {
+  const chain = (length: number, properties: object = {}) => ({
+    ...{ type: "object", additionalProperties: { $ref: "#/$defs/0" }, properties },
+    $defs: Object.fromEntries(
+      Array.from({ length }, (_, at) => [at, at === length - 1 ? { type: "null" } : { $ref: `#/$defs/${at + 1}` }]),
+    ),
+  });
+  const refusalsOf = (schema: Readonly<Record<string, unknown>>) => {
+    const refusals: string[] = [];
+    readAnswerSchema(schema, (_, says) => refusals.push(says));
+    return refusals;
+  };
+  const tooDeep = ["is nested deeper than 128 with its references in place"];
+
+  const fitting = answerSchema(chain(126));
+
+  assert.equal((await checkAnswer(fitting, '{"a":null}', env)).ok, true);
+  assert.equal((await checkAnswer(fitting, '{"a":1}', env)).ok, false);
+  assert.deepEqual(refusalsOf(chain(127)), tooDeep);
+  assert.deepEqual(refusalsOf(chain(1_900)), tooDeep);
+  // The end of the chain is known by the time that its beginning is read.
+  const known = { a: { $ref: "#/$defs/100" } };
+  const { additionalProperties, ...rest } = chain(127, known);
+  assert.deepEqual(refusalsOf({ ...rest, additionalProperties }), tooDeep);
+  assert.deepEqual(refusalsOf(chain(126, known)), []);
+});
+
 test("equal schemas are compiled once, and the 256 that were used last are kept", () => {
   const schema = (at: number) => ({ type: "object", description: `schema ${at}` });
 
