@@ -161,8 +161,8 @@ export class ModelFailure extends Error {
   readonly overflow: boolean;
   /** A content filter of the provider has refused it. */
   readonly filtered: boolean;
-  /** All that the provider has said in its refusal, unmasked: for what mends the request, and for nobody to read. */
-  readonly refusal: string;
+  /** The refusal's whole body, unmasked. Private, because a log line shows all public properties of an error. */
+  readonly #refusal: string;
   /** The provider does not take one of the request's images. */
   readonly refusesImage: boolean;
 
@@ -194,7 +194,12 @@ export class ModelFailure extends Error {
     this.unsendable = facts.unsendable ?? false;
     this.overflow = facts.overflow ?? false;
     this.filtered = facts.filtered ?? false;
-    this.refusal = facts.refusal ?? "";
+    this.#refusal = facts.refusal ?? "";
     this.refusesImage = facts.refusesImage ?? false;
+  }
+
+  /** All that the provider has said in its refusal, for what mends the request; "" for another failure. */
+  get refusal(): string {
+    return this.#refusal;
   }
 }

@@ -1,8 +1,10 @@
 // One call as the egress drives it, when the provider has said its last word and the answer has no end yet.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { stdSerializers } from "pino";
 import { AnthropicReader } from "../../../actors/models/anthropic-reader.ts";
 import { HttpCall } from "../../../actors/models/http-call.ts";
+import { refusedCall } from "../../../actors/models/http-failure.ts";
 import { ResponseHead } from "../../../governance/egress/response-head.ts";
 import { listen, stillEnv } from "./support.ts";
 
@@ -144,3 +146,13 @@ for (const isLate of [false, true])
     assert.equal((await begun.call.reply).text, "One moment. Found.");
     assert.deepEqual([begun.asked, begun.aborted], [2, 0]);
   });
+
+test("a log line of a refused call has no unmasked body of the provider", () => {
+  const body = '{"error":{"message":"The key sk-secret is not known."}}';
+  const discretion = { conceal: (words: string) => words.replaceAll("sk-secret", "***"), addresses: /never/g };
+
+  const failure = refusedCall({ status: 401, retryAfterMs: null, partial: "" }, body, discretion);
+
+  assert.equal(failure.refusal, body);
+  assert.doesNotMatch(JSON.stringify(stdSerializers.err(failure)), /sk-secret/);
+});
