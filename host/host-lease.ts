@@ -32,7 +32,7 @@ export class HostLease {
   readonly #options: HostLeaseOptions;
   #state: "outside" | "inside" | "left" = "outside";
   #fails = false;
-  /** Those of the moment in which the lease was taken. */
+  /** Revisions of the schema just before the lease was taken. */
   #revisions: AppliedRevisions = new Map();
 
   constructor(options: HostLeaseOptions) {
@@ -75,9 +75,10 @@ export class HostLease {
   async #enter(): Promise<void> {
     const { store, host, alone, renewed, onGone } = this.#options;
     const others = alone ? lapseOthersOp(store, host) : lapseHostsOp(store);
+    // Before the write: if this read fails, the lease is not taken yet, and the next try still looks for hosts that are gone.
+    this.#revisions = await appliedRevisions(store);
     await store.write([others, enterHostOp(store, host, renewed ? leaseMs : foreverMs)], leaseMs);
     this.#state = "inside";
-    this.#revisions = await appliedRevisions(store);
     await onGone();
   }
 

@@ -212,6 +212,17 @@ for (const dialect of dialects)
       );
     });
 
+    test("a host whose first read fails looks for hosts that are gone at its next try", async () => {
+      const { lease, store, looks } = start();
+      store.unread = "schema_revisions";
+
+      await lease.keep();
+      const looksBefore = looks();
+      await lease.keep();
+
+      assert.deepEqual([looksBefore, looks()], [0, 1]);
+    });
+
     test("a host that was taken for gone hears of it once, and closes nothing of others any more", async () => {
       const [first, second] = [start(), start()];
       await first.lease.keep();
