@@ -51,8 +51,8 @@ export function contextMessage(parts: MessageParts): ContextMessage {
   if (tool_calls !== undefined && tool_calls.length > 0) clientJson += `,"tool_calls":${JSON.stringify(tool_calls)}`;
   if (tool_call_id !== undefined) clientJson += `,"tool_call_id":${JSON.stringify(tool_call_id)}`;
   clientJson += "}";
-  // Most messages are the same to both.
-  const isPlain = clientJson.length === head.length + 1 && role !== "assistant";
+  // Most messages have one text for both. Providers are sent no blanks in the place of an answer.
+  const isPlain = clientJson.length === head.length + 1 && (role !== "assistant" || content.trim() !== "");
   return {
     role,
     content,
