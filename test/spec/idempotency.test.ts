@@ -450,7 +450,8 @@ describe("Idempotency-Key with a short memory and clients that end their runs", 
   let mock: MockModel;
   before(async () => {
     const env = { SVC_IDEMPOTENCY_TTL_SECONDS: "1", SVC_DETACHED_RUN_SECONDS: "0" };
-    ({ server, mock } = await startChat(atEnd, { models, env }));
+    const manifests = { agent: {}, lasting: { execution: { mode: "durable" } } };
+    ({ server, mock } = await startChat(atEnd, { models, manifests, env }));
     mock.answer("plain", { text: "The answer." });
     mock.answer("held", says(never));
   });
@@ -471,6 +472,21 @@ describe("Idempotency-Key with a short memory and clients that end their runs", 
       const { json } = await server.get(`/chat/history/${thread_id}`);
       assert.deepEqual([anew.status, json.messages.length], [200, 4]);
     }
+  });
+
+  test("IDEM-003 IDEM-011 the key of a durable run is forgotten that long after the end of the run", async () => {
+    const send = async () => {
+      const headers = { "idempotency-key": "lasting" };
+      return (await server.post("/chat", turn("lasting", "go"), { headers })).json.resume_token;
+    };
+    const first = await send();
+
+    const anew = await eventually("a run anew", async () => {
+      const token = await send();
+      return token !== first ? token : undefined;
+    });
+
+    assert.match(anew, /^[0-9a-f]{32}$/);
   });
 
   test("IDEM-008 a client that is gone in mid-turn keeps the key, and the resend replays only the user message", async () => {
