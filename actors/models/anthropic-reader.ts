@@ -169,7 +169,8 @@ export class AnthropicReader extends EventStream {
       reasoning: this.reasoning,
       ...(thoughts.length === 0 ? {} : { thoughts }),
       // What is asked for in an answer that is taken back is not asked for.
-      tool_calls: stop_reason === "refusal" ? [] : this.#blocks.flatMap(callOf),
+      tool_calls:
+        stop_reason === "refusal" ? [] : this.#blocks.flatMap((block) => callOf(block, stop_reason === "max_tokens")),
       stop_reason,
       usage: sum(this.#before, tokensOf(this.#usage)),
     };
@@ -311,9 +312,11 @@ export class AnthropicReader extends EventStream {
   }
 }
 
-function callOf({ began, json }: Block): RequestedCall[] {
+/** The call of a block. Of one that was cut off before its arguments these are "", and not the empty object that each call begins with. */
+function callOf({ began, json }: Block, isCut: boolean): RequestedCall[] {
   if (began.type !== "tool_use") return [];
-  const words = json.whole() || JSON.stringify(began.input ?? {});
+  const begun = JSON.stringify(began.input ?? {});
+  const words = json.whole() || (isCut && begun === "{}" ? "" : begun);
   return [{ id: soundText(textOf(began.id)), name: toolName(textOf(began.name)), arguments: words }];
 }
 

@@ -73,4 +73,30 @@ export const anthropicCases: readonly FamilyCase[] = [
       assert.equal(final?.content, "Yes.");
     },
   },
+  ...(
+    [
+      ["in its arguments", ['{"expression": "6*']],
+      ["before its arguments", []],
+    ] as const
+  ).map(
+    ([where, input]): FamilyCase => ({
+      title: `a call that is cut off by length ${where} ends the turn and does not run`,
+      async run({ anthropic, chat }) {
+        const call = { id: "toolu_1", name: "calculator", input };
+        anthropic.answer(
+          "claude-sonnet-5",
+          { parts: [{ text: "Well: " }, { call }], stop: "max_tokens" },
+          { parts: [{ text: "It is 42." }] },
+        );
+        const before = anthropic.requests.length;
+
+        const first = await chat("What is 6 * 7?");
+        const asked = anthropic.requests.length - before;
+        const second = await chat("Again?");
+
+        assert.deepEqual([first.final?.content, first.stop_reason, asked], ["Well: ", "max_tokens", 1]);
+        assert.deepEqual([second.final?.content, second.stop_reason], ["It is 42.", "end_turn"]);
+      },
+    }),
+  ),
 ];
