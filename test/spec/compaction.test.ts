@@ -29,6 +29,7 @@ const models = [
   "works",
   "openai-over",
   "anthropic-over",
+  "together-over",
   "too-large",
   "always-over",
   "odd",
@@ -356,7 +357,7 @@ describe("a conversation that is compacted", () => {
     assert.deepEqual([failed.status, failed.json.error], [502, "model_provider_error"]);
   });
 
-  for (const model of ["openai-over", "anthropic-over", "too-large"])
+  for (const model of ["openai-over", "anthropic-over", "together-over", "too-large"])
     for (const manifest of ["plain", "windowed"])
       test(`SESS-026 STREAM-025 a prompt that ${model} refuses as too long is compacted and sent again, under ${manifest}`, async () => {
         const thread = `${model}-${manifest}`;

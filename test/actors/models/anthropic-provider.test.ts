@@ -277,6 +277,32 @@ test("a thought whose words had to be replaced is read and not sent back", async
   );
 });
 
+for (const [host, fate] of [
+  ["api.anthropic.com", "stays here"],
+  ["api.anthropic.com.example", "goes back"],
+] as const)
+  test(`a thought without a signature ${fate} where the provider is at ${host}`, async () => {
+    const model = fresh();
+    const at = new URL(mock.url);
+    at.hostname = host;
+    const named = anthropicProvider(
+      { name: "anthropic", baseUrl: at.href, apiKey: mockAnthropicKey, timeoutMs: 60_000, mask: new SecretMask([]) },
+      stillEnv().env,
+      new Egress("operator", (_name, _options, done) => done(null, [{ address: "127.0.0.1", family: 4 }])),
+    );
+    mock.facts(model, { unsigned: true });
+    mock.answer(model, { parts: [{ thinking: "Hm.", signature: "" }, { text: "So." }] }, {});
+    const say = (facts: Partial<ModelRequest>) => named.start(requestTo(model, facts), listen().events).reply;
+
+    const { thoughts = null } = await say({});
+    await say({ shown: [message("user", "Go."), message("assistant", "So.", { thoughts }), message("user", "On.")] });
+
+    assert.deepEqual(
+      mock.requests.at(-1)?.body.messages[1]?.content.map(({ type }) => type),
+      fate === "goes back" ? ["thinking", "text"] : ["text"],
+    );
+  });
+
 test("a proof that the provider does not take is left out, and the call made again", async () => {
   const model = fresh();
   const forged: SignedThought = { type: "thinking", thinking: "x", signature: "forged", by: `anthropic/${model}` };

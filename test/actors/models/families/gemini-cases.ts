@@ -27,12 +27,13 @@ function signatures({ messages }: ChatBody | undefined = { model: "", messages: 
 
 export const geminiCases: readonly FamilyCase[] = [
   {
-    title: "the signature of a call goes back in every later request of a thread",
+    title: "the signature of a call goes back in every later request of a thread, also after a restart",
     async run({ model, chat, server, thread }) {
       const { extra_content: proof } = signedBy("calculator", product);
       model.says(deltas({ tool_calls: [{ index: 0, ...signedProduct }] }), { text: "42." }, { text: "Again 42." });
 
       await chat("What is 6 * 7?");
+      await server.restart();
       const { final } = await chat("And once more?");
       const places = [`history/${thread}`, `sessions/${thread}`, `sessions/${thread}/export`];
       const told = await Promise.all(places.map((place) => server.get(`/chat/${place}`)));
