@@ -21,6 +21,7 @@ import { TextPace } from "../actors/run/output/text-pace.ts";
 import { patterns as builtInPatterns } from "../actors/run/patterns/patterns.ts";
 import { runActor } from "../actors/run/run-actor.ts";
 import type { PatternDeps } from "../actors/run/steps/pattern.ts";
+import { unreadyRuns } from "../actors/run/unready-runs.ts";
 import { ContextMemory } from "../actors/runtime/context-memory.ts";
 import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
@@ -188,6 +189,7 @@ export function createActorDeps(
     doubtful: new DoubtfulLogs(bus, env),
     untold: new UntoldEvents(bus),
     sliceHolders: new Set(),
+    unreadyRuns: () => unreadyRuns({ store, manifests, models }),
     host: config.bootId,
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,
   };

@@ -6,7 +6,7 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
 import { describeDefault } from "../actors/models/create-models.ts";
 import { type Env, systemEnv } from "../bus/env.ts";
-import { nodeId } from "../bus/protocol/node-id.ts";
+import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import { createLogger } from "../governance/log.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import { SecretMask } from "../governance/secret-mask.ts";
@@ -39,6 +39,7 @@ import { warningsOfScopes } from "./scope-warnings.ts";
 import { ActorSystem } from "./system.ts";
 import { type RunningTasks, startTasks } from "./task-runner.ts";
 import { warningsOfDotEnv } from "./unread-dotenv.ts";
+import { warnOfUnreadyRuns } from "./unready-runs.ts";
 import { threadCounts } from "./worker-counts.ts";
 
 // `svc serve`: takes the data directory, brings the schema up, starts the threads, closes what a crash has left open, listens,
@@ -255,6 +256,7 @@ async function run(
     tasks = startTasks(allTasks, env, log, settings, isBehind ? untilMigrated : null);
     log.info({ http_engine: engine.name }, engine.why);
     announce(url, settings, plugins, env, log, counts);
+    void warnOfUnreadyRuns(main.bus, actorNodes[0] as NodeId, log);
     void warningOfAnonymous(settings, services.store, () => env.now()).then(
       (warning) => warning !== null && log.warn(warning),
       (error: unknown) => log.warn({ err: error }, "it could not be seen which manifests expect anonymous callers"),

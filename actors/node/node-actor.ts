@@ -1,22 +1,27 @@
+import type { UnreadyRuns } from "../../bus/protocol/node.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { defineActor } from "../runtime/define.ts";
 
 /** What nodes need. */
 export interface NodeDeps {
   readonly manifests: Pick<ManifestLibrary, "forget">;
+  unreadyRuns(): Promise<UnreadyRuns>;
 }
 
 /** The node itself: what concerns its whole thread and must be answered in order. */
 export const nodeActor = defineActor<"node", null, NodeDeps>({
   kind: "node",
   mailboxLimit: 4096,
-  interleaves: [],
+  // It reads for a while, and changes nothing.
+  interleaves: ["unreadyRuns"],
   reserved: [],
   passivateAfterMs: 3_600_000,
   load: () => null,
   idle: () => true,
   crashed: () => {},
   on: {
+    unreadyRuns: (_state, _body, { deps }) => deps.unreadyRuns(),
+
     forgetManifest(_state, { tenant_id, name }, { deps }) {
       deps.manifests.forget(tenant_id, name);
       return {};

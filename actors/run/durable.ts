@@ -12,7 +12,7 @@ import type {
 } from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
-import { fiberById, fibersAreFull, wakeFiberOp } from "../../storage/tables/fibers.ts";
+import { fiberById, fibersAreFull, isResting, wakeFiberOp } from "../../storage/tables/fibers.ts";
 import { neverLapses, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { joinBudgetOps } from "../../storage/tables/run-budgets.ts";
 import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
@@ -152,10 +152,11 @@ export function beginDurable(
   return new Run(own, log, silentOutput, deps);
 }
 
-/** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. */
+/** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. One that rests goes on later. */
 export async function askForSlot(place: RunPlace, context: ActorContext<RunDeps>): Promise<void> {
   const { deps } = context;
-  if (deps.settings.fiberPollSeconds > 0) return tellDue(place, context);
   const store = deps.store.tenant(place.tenant_id);
+  if (await isResting(store, place.run_id)) return;
+  if (deps.settings.fiberPollSeconds > 0) return tellDue(place, context);
   await store.write([wakeFiberOp(store, place.run_id)]);
 }

@@ -1,5 +1,6 @@
 import { runAddress, threadAddress } from "../../bus/address.ts";
-import { SvcError } from "../../bus/errors.ts";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { frame } from "../../bus/frames/frames.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
 import { statusFrame } from "../../bus/frames/run-status.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
@@ -9,7 +10,7 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
-import type { RunRow } from "../../storage/tables/runs.ts";
+import type { RunRow, RunSpent } from "../../storage/tables/runs.ts";
 import { tasksAside } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
@@ -101,15 +102,19 @@ export async function resumeRun(
     return { run, log, plan, room };
   } catch (error) {
     room.leave();
-    // It cannot go on: its manifest is gone, or its model.
-    const { code } = SvcError.from(error);
-    if (fiber !== null && code !== "internal_error" && !isPassing(code)) {
-      const ended = { status: "failed", error: code } as const;
-      await endDurable(log, ended, fiber, taken.run, store, { deps, bus }).catch(() => log.release());
-      return null;
+    const refusal = SvcError.from(error);
+    const { code } = refusal;
+    if (fiber === null || code === "internal_error" || isPassing(code)) {
+      log.release();
+      throw error;
     }
-    log.release();
-    throw error;
+    const context = { deps, bus };
+    const end = endBy(refusal, stop, fiber, deps);
+    const written = end
+      ? endDurable(log, end, fiber, taken.run, store, context)
+      : restUnready(log, refusal, fiber, taken.run, deps);
+    await written.catch(() => log.release());
+    return null;
   }
 }
 
@@ -141,6 +146,46 @@ function endOf(
     return { status: "failed", error: "principal_revoked" };
   return null;
 }
+
+/** Refusals of the one who has asked for the run: whatever is configured, it may not go on. */
+const refusesCaller: readonly ErrorCode[] = ["unauthorized", "auth_scheme_not_allowed", "missing_scopes"];
+
+/** What a refusal means for a run that was taken up; null where that is a failed step: a model, plugin, tool or secret may come back. */
+function endBy(
+  { code }: SvcError,
+  stop: AbortReason | null,
+  { attempts }: Fiber,
+  deps: PatternDeps,
+): EndedDurable | null {
+  if (stop !== null) return { status: "failed", error: "aborted" };
+  if (refusesCaller.includes(code)) return { status: "failed", error: code };
+  return attempts + 1 < deps.settings.fiberMaxAttempts ? null : { status: "dead", error: code };
+}
+
+/** Puts a durable run aside again that cannot go on with the settings of this process. */
+async function restUnready(
+  log: ThreadLink,
+  refusal: SvcError,
+  fiber: Fiber,
+  row: RunRow,
+  { env, log: logger }: PatternDeps,
+): Promise<null> {
+  const { run_id } = fiber.place;
+  const spent = row.spent ?? row.asked.requeued?.spent ?? unspent;
+  const until = env.now() + fiber.backOffMs;
+  await log.park(spent, fiber.putOffOps());
+  logger.warn(
+    { run_id, manifest: row.manifest, code: refusal.code, until },
+    `a durable run cannot go on with these settings, and is tried again: ${refusal.message}`,
+  );
+  log.publish(() => frame("on_error", { message: refusal.code }, -1));
+  const waiting_on = { kind: "retry", id: run_id, until } as const;
+  const standing = { status: "waiting", attempt: fiber.attempts + 1, step: spent.step ?? 0, waiting_on } as const;
+  log.publish(() => statusFrame({ run_id, ...standing, updated_at: env.now() }));
+  return null;
+}
+
+const unspent: RunSpent = { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null };
 
 /** Ends a durable run that does not go on. */
 async function endDurable(

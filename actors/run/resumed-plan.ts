@@ -1,6 +1,7 @@
 import type { RunPlace } from "../../bus/protocol/run.ts";
 import { withHeldScopes } from "../../governance/auth/held-scopes.ts";
 import { admit } from "../../governance/auth/inbound.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 import { mayDelegate } from "../../manifests/sections/delegation.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
@@ -42,7 +43,7 @@ export async function resumedPlan(
   const isFirst = row.status === "accepted" && requeued === undefined;
   const { options = null } = asked;
   const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
-  const resolved = agentFor(await agentOf(row, suffix, store, deps), options);
+  const resolved = agentFor(await agentOfRun(row, suffix, store, deps.manifests), options);
   if (fiber !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
@@ -53,8 +54,7 @@ export async function resumedPlan(
   await makeRoom(await branchBytesOf(store, thread, needed, continues));
   const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
   const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
-  const routes = asked.routes.flatMap((id) => deps.models.routes.get(id) ?? []);
-  deps.models.provider((routes[0] ?? agent.model.route) as ModelRoute);
+  const routes = routesOfRun(row, agent, deps.models);
   // That of a durable run was settled as it was accepted.
   const key = fiber === null ? row.idempotency_scope : null;
   const outputStyle = asked.output_style ?? null;
@@ -67,7 +67,7 @@ export async function resumedPlan(
     mode,
     outputStyle,
     systemPrompt: styledPrompt(agent, outputStyle),
-    routes: routes.length > 0 ? routes : [agent.model.route],
+    routes,
     temperature: asked.temperature,
     max_tokens: asked.max_tokens,
     thinking: thinkingFor(agent, thread.thinking_level),
@@ -110,8 +110,21 @@ export async function resumedPlan(
   };
 }
 
+/** The models that a run asks, by the routes of now. Refuses with model_not_configured. */
+export function routesOfRun({ asked }: RunRow, agent: CompiledAgent, models: PatternDeps["models"]): ModelRoute[] {
+  const known = asked.routes.flatMap((id) => models.routes.get(id) ?? []);
+  const routes = known.length > 0 ? known : [agent.model.route];
+  models.provider(routes[0] as ModelRoute);
+  return routes;
+}
+
 /** The agent that a run was accepted with; of one whose manifest is not kept, what its name means now. */
-async function agentOf({ asked, manifest }: RunRow, suffix: string, store: TenantStore, { manifests }: PatternDeps) {
+export async function agentOfRun(
+  { asked, manifest }: RunRow,
+  suffix: string,
+  store: TenantStore,
+  manifests: PatternDeps["manifests"],
+): Promise<CompiledAgent> {
   const { body } = asked.durable ?? {};
   const kept = body === undefined ? undefined : await manifests.kept(store, body);
   return kept ?? (await manifests.resolve(store.tenantId, manifest, suffix));

@@ -112,6 +112,12 @@ const endFiber = tenantSql(
   "fiber_end",
   `UPDATE fibers SET wake_at = NULL, ended_at = :now, updated_at = :now, final = ?, error = ?, expires_at = ? WHERE ${ofRun}`,
 );
+const selectResting = tenantSql("fiber_rests", `SELECT 1 AS is_there FROM fibers WHERE ${ofRun} AND wake_at > :now`);
+const selectOpen = systemSql(
+  "fibers_open",
+  `SELECT tenant_id, suffix, run_id, run_key, manifest_body FROM fibers
+   WHERE run_key > ? AND ended_at IS NULL ORDER BY run_key LIMIT ?`,
+);
 const selectQueuedNth = tenantSql(
   "fibers_queued_nth",
   `SELECT 1 AS is_there FROM fibers WHERE tenant_id = :tenant AND begun_at IS NULL AND ended_at IS NULL LIMIT 1 OFFSET ?`,
@@ -261,6 +267,22 @@ export async function deadFibers(
 /** Another run goes on with this one, which is over. Refuses with conflict when one does already. */
 export function requeueFiberOp(store: TenantStore, runId: string, by: string): WriteOp {
   return store.op(requeueFiber, [by, runId], 1);
+}
+
+/** A durable run that is not over. */
+export interface OpenDurable extends FiberPlace {
+  readonly run_key: number;
+  readonly manifest_body: string | null;
+}
+
+/** Durable runs that are not over, in pages by their keys. */
+export async function openDurables(store: Scope, afterKey: number, limit: number): Promise<OpenDurable[]> {
+  return (await store.readLong(selectOpen, afterKey, limit)) as unknown as OpenDurable[];
+}
+
+/** Whether a run rests until a time, since a step of it has failed or was lost: an answer to what it waits for changes nothing of that. */
+export async function isResting(store: TenantStore, runId: string): Promise<boolean> {
+  return (await store.read(selectResting, runId)).length > 0;
 }
 
 /** The durable run of a resume token, if the tenant has it. */

@@ -154,10 +154,15 @@ const deleteOfRun = tenantSql(
   "DELETE FROM waits WHERE tenant_id = :tenant AND run_id = ? AND thread_key < 0",
 );
 const deleteOfThread = tenantSql("waits_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND thread_key = ?");
+// A durable run that rests is taken up when its time is over.
+const isAwake = `NOT EXISTS
+     (SELECT 1 FROM fibers f WHERE f.tenant_id = waits.tenant_id AND f.run_id = waits.run_id AND f.wake_at > :now)`;
 const selectDue = systemSql(
   "waits_due",
-  `SELECT tenant_id, suffix, run_id, wait_id FROM waits WHERE state IN ('answered', 'expired') AND wait_id > ?
-   UNION ALL SELECT tenant_id, suffix, run_id, wait_id FROM waits WHERE state = 'open' AND deadline <= :now AND wait_id > ?
+  `SELECT tenant_id, suffix, run_id, wait_id FROM waits
+     WHERE state IN ('answered', 'expired') AND wait_id > ? AND ${isAwake}
+   UNION ALL SELECT tenant_id, suffix, run_id, wait_id FROM waits
+     WHERE state = 'open' AND deadline <= :now AND wait_id > ? AND ${isAwake}
    ORDER BY wait_id LIMIT ?`,
 );
 

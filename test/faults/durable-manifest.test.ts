@@ -25,6 +25,7 @@ for (const dialect of dialects) {
     let server: TestServer;
     let mock: MockModel;
     let files: string;
+    let good: Record<string, string>;
     before(async () => {
       mock = await startMockModel();
       atEnd.after(() => mock.close());
@@ -33,7 +34,14 @@ for (const dialect of dialects) {
       const directory = manifestEnv(atEnd, { filed });
       files = directory.SVC_MANIFEST_DIR as string;
       const models = modelEnv(mock, ["first", "second"]);
-      server = await startServer({ atEnd, env: { ...models, ...directory, ...env, ...database.env } });
+      const sealed = { sealed: { provider: "own", model: "sealed" } };
+      good = {
+        SVC_MODEL_ROUTES: JSON.stringify({ ...JSON.parse(models.SVC_MODEL_ROUTES as string), ...sealed }),
+        SVC_MODEL_PROVIDERS: JSON.stringify({ own: { base_url: mock.url, api_key: "secret:SEAL" } }),
+        SVC_SECRET_SEAL: "mock-provider-key",
+        SVC_PLUGINS: "./plugins/chaos/chaos.ts",
+      };
+      server = await startServer({ atEnd, env: { ...models, ...good, ...directory, ...env, ...database.env } });
     });
 
     const put = async (name: string, words: string, spec: object = {}, key = keys.alice) => {
@@ -94,6 +102,56 @@ for (const dialect of dialects) {
       }
       assert.ok(ofGlobex.words.includes("The words of globex."), ofGlobex.words);
       assert.deepEqual([refused.status, refused.json.error], [404, "unknown_manifest:filed"]);
+    });
+
+    test("DUR-008 settings that a run cannot go on with are a failed step of it: the start says how many, and they are mended", async () => {
+      mock.answer("first", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
+      mock.answer("second", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
+      await put("lacks-route", "Second.", { ...asks, model: { id: "second" } });
+      await put("lacks-plugin", "Notes.", { ...asks, tools: ["calculator", "chaos_look"] });
+      await put("lacks-secret", "Secret.", { ...asks, model: { id: "sealed" } });
+      mock.answer("sealed", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
+      const names = ["lacks-route", "lacks-plugin", "lacks-secret"];
+      const parked = await Promise.all(names.map((name) => park(name)));
+      const { second: _gone, ...routes } = JSON.parse(good.SVC_MODEL_ROUTES as string);
+      const slips = { SVC_MODEL_ROUTES: JSON.stringify(routes), SVC_PLUGINS: "", SVC_SECRET_SEAL: "" };
+      await server.kill();
+      await server.restart(slips);
+      const warned = await eventually("the warning", async () =>
+        server.logs.find(({ msg }) => String(msg).includes("cannot go on with these settings: each")),
+      );
+      for (const { approval } of parked)
+        await server.post(`/approvals/${approval}/decide`, { decision: "approved" }, { key: keys.alice });
+      const resting = await Promise.all(
+        parked.map(({ token }) =>
+          eventually(`a failed step of ${token}`, async () => {
+            const { json } = await server.get(`/runs/${token}`, { key: keys.alice });
+            return json.waiting_on?.kind === "retry" ? json : undefined;
+          }),
+        ),
+      );
+      const timelines = await Promise.all(
+        parked.map(async ({ token }) => (await server.get(`/runs/${token}/timeline`, { key: keys.alice })).json),
+      );
+      await server.kill();
+      await server.restart(good);
+      for (const { token } of parked) await server.post(`/runs/${token}/retry`, {}, { key: keys.alice });
+      const ended = await Promise.all(parked.map(({ token }) => until(token, keys.alice, ...over)));
+
+      assert.equal(warned.runs, 2, JSON.stringify(warned));
+      assert.deepEqual(
+        resting.map(({ status, error }) => [status, error]),
+        Array(3).fill(["waiting", null]),
+      );
+      assert.deepEqual(
+        timelines.map(({ attempts }) => attempts),
+        [1, 1, 1],
+        "a failed step rests, whatever it waits for",
+      );
+      assert.deepEqual(
+        ended.map(({ status, final }) => [status, final?.content]),
+        Array(3).fill(["completed", "It is 42."]),
+      );
     });
 
     test("DUR-008 so do the agents that it is made of", async () => {
