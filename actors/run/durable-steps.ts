@@ -5,6 +5,7 @@ import type { RunSpent } from "../../storage/tables/runs.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { leftWaits } from "./calls/left-waits.ts";
 import type { Fiber } from "./plan/fiber.ts";
+import { refusedTask } from "./scope/parent-link.ts";
 import type { RunScope } from "./scope/scope.ts";
 import type { Finished } from "./steps/endings.ts";
 
@@ -95,7 +96,8 @@ export class DurableSteps {
         await this.putOff(code);
         return "suspended";
       }
-      const ending = { status: "dead", stop_reason: null, error: code, usage: meter.total } as const;
+      const task = plan.parent && { task: refusedTask(code, meter.total) };
+      const ending = { status: "dead", stop_reason: null, error: code, usage: meter.total, ...task } as const;
       const left = await leftWaits(this.#scope);
       const ops = () => [
         ...left.ops,

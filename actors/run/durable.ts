@@ -24,6 +24,7 @@ import { Fiber } from "./plan/fiber.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { Run } from "./run.ts";
 import type { RunDeps } from "./scope/deps.ts";
+import { taskOutput } from "./scope/parent-link.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
 // How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
@@ -44,8 +45,8 @@ export function durableAsked(
   { hibernateAfterSeconds }: RunDeps["settings"],
 ): DurableAsked | null {
   const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
-  // Who is told of its end is the conversation.
-  if (parent?.background !== undefined) return { ttl_ms: ofAgent * 1_000 };
+  // Who is told of its end is the conversation, or the run above.
+  if (parent?.background !== undefined || parent?.durable !== undefined) return { ttl_ms: ofAgent * 1_000 };
   const isAlways = alwaysDurable.includes(surface) || response?.background === true;
   if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
   const webhooks = durable?.webhooks ?? [];
@@ -126,6 +127,8 @@ export async function slotFor(
   { parent }: Pick<SubmitTurn, "parent">,
   { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">,
 ): Promise<boolean> {
+  // The run above has one, and does nothing else meanwhile.
+  if (parent?.durable !== undefined) return true;
   if (parent !== undefined || deps.settings.fiberPollSeconds === 0) return false;
   const { go } = await bus.ask(fibersAddress(deps.host), "begin", place).catch(() => ({ go: false }));
   return go;
@@ -144,12 +147,13 @@ export function beginDurable(
   const { started_at: accepted_at, asked } = row;
   const ttl_ms = asked.durable?.ttl_ms ?? 0;
   const stored = { attempts: 0, accepted_at, ttl_ms, expires_at: accepted_at + ttl_ms };
-  const fiber = new Fiber(row, place, stored, { store, bus, host, env, settings }, true);
+  const { parent } = asked;
+  const fiber = new Fiber(row, place, stored, { store, bus, host, env, settings }, parent === undefined);
   log.follow(fiber);
   metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
   // Its key was settled as it was accepted.
   const own = { ...plan, fiber, idempotency: null, response: asked.response ?? null };
-  return new Run(own, log, silentOutput, deps);
+  return new Run(own, log, parent ? taskOutput(parent, place.tenant_id, bus) : silentOutput, deps);
 }
 
 /** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. One that rests goes on later. */

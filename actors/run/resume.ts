@@ -11,7 +11,7 @@ import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
 import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
 import type { RunRow, RunSpent } from "../../storage/tables/runs.ts";
-import { tasksAside } from "../../storage/tables/task-waits.ts";
+import { isTaskOf, tasksAside } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { lostMax } from "../log/lost-steps.ts";
@@ -22,7 +22,7 @@ import { Fiber } from "./plan/fiber.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { resumedPlan } from "./resumed-plan.ts";
 import { Run } from "./run.ts";
-import { isAlive, taskOutput } from "./scope/parent-link.ts";
+import { isThere, refusedTask, taskOutput } from "./scope/parent-link.ts";
 import { isPassing } from "./scope/passing.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
@@ -64,7 +64,8 @@ export async function resumeRun(
   const isOver = slot && (await hasExpired(store, run_id));
   const waits = await waitsAtTakeUp(store, run_id, due && !isOver);
   // A hint may come late, or for a wait that was taken up already.
-  const isBack = task !== null && waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
+  const isAwaited = waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
+  const isBack = task !== null && (isAwaited || (await isTaskOf(store, task, run_id)));
   if (task !== null && !isBack) return null;
   if (stop === null && !slot && !isBack && waits.every(({ state }) => state === "open")) return null;
   const log = new ThreadLink(bus, threadAddress(tenant_id, suffix), run_id, deps.env);
@@ -93,7 +94,7 @@ export async function resumeRun(
     }
     const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
     const plan = await resumedPlan(taken.run, taken.thread, waits, place, fiber, { store, makeRoom }, deps);
-    const isOrphan = plan.parent !== null && !(await isAlive(plan.parent, tenant_id, bus));
+    const isOrphan = plan.parent !== null && !(await isThere(plan.parent, store, bus));
     const told = output ?? (plan.parent ? taskOutput(plan.parent, tenant_id, bus) : silentOutput);
     const run = new Run(plan, log, told, deps);
     if (isBack) run.lending?.expect(task);
@@ -206,7 +207,9 @@ async function endDurable(
     ...(await endTasksOps(store, rootKey, tasks)),
   ];
   const ops = () => [...left, ...fiber.endOps({ status, final: null, error }), ...fiber.leaveOps()];
-  const ending = { status, stop_reason: null, error: error.split(":", 1)[0] as string, usage } as const;
+  const code = error.split(":", 1)[0] as string;
+  const task = row.asked.parent && { task: refusedTask(code, usage) };
+  const ending = { status, stop_reason: null, error: code, usage, ...task } as const;
   await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
   log.publish(() => statusFrame(standing));

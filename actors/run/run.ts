@@ -195,8 +195,12 @@ export class Run implements LiveRun {
       }
     } catch (error) {
       await this.#settleTasks();
-      if (this.#durable !== null) return this.#durable.failed(error);
       const refusal = SvcError.from(error);
+      if (this.#durable !== null) {
+        const exit = await this.#durable.failed(error);
+        if (exit === "finished") this.#output.failed(refusal);
+        return exit;
+      }
       deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
       metrics.count("svc_runs_total", { outcome: "failed" });
       const written = error instanceof SvcError && (await this.#writeFailure(error));

@@ -170,8 +170,16 @@ export interface ParentRun {
   readonly depth: number;
   /** Of a task that goes on beside the run above, and when that is over; absent for one that it waits for. */
   readonly background?: BackgroundTask;
+  /** Of a task that a durable run waits for: it is durable too, and goes on behind its last step as that does. */
+  readonly durable?: DurableTask;
   /** It is one of those, or below one: it begins no other. */
   readonly beside?: true;
+}
+
+/** With what a task of a durable run begins. */
+export interface DurableTask {
+  /** Milliseconds for which it may be at work. */
+  readonly active_ms: number;
 }
 
 /** With what a background task begins. */

@@ -3,7 +3,7 @@ import type { TaskOutcome } from "../../bus/protocol/run.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { fiberById } from "./fibers.ts";
-import { newestRun, type RunRow, waitingRun } from "./runs.ts";
+import { newestRun, type RunAsked, type RunRow, runOfThread, waitingRun } from "./runs.ts";
 import { threadBySuffix } from "./threads.ts";
 import { type NewWait, openWaitOp, type WaitAnswer } from "./waits.ts";
 
@@ -41,12 +41,12 @@ const answerTask = tenantSql(
   `UPDATE waits SET state = 'answered', answer = ?
    WHERE tenant_id = :tenant AND asked_on = ? AND asked_as = ? AND state = 'open' AND kind IN ('task', 'task_result')`,
 );
+// One in the background goes on without the run above.
 const selectAside = tenantSql(
   "tasks_aside",
-  `SELECT DISTINCT w.suffix, w.run_id FROM waits w
+  `SELECT DISTINCT w.suffix, w.run_id, r.asked FROM waits w
      JOIN runs r ON r.tenant_id = w.tenant_id AND r.thread_key = w.thread_key AND r.ended_at IS NULL
-   WHERE w.tenant_id = :tenant AND w.asked_on = ? AND w.state = 'open' AND r.parent_run_id = ?
-     AND NOT EXISTS (SELECT 1 FROM fibers f WHERE f.run_key = r.run_key)`,
+   WHERE w.tenant_id = :tenant AND w.asked_on = ? AND w.state = 'open' AND r.parent_run_id = ?`,
 );
 const selectWaiting = tenantSql(
   "task_waiting",
@@ -76,7 +76,26 @@ export async function waitingForTask(store: TenantStore, { root_key, task_id }: 
 
 /** The tasks of a run that are put aside and do not go on without it. */
 export async function tasksAside(store: TenantStore, rootKey: number, runId: string): Promise<TaskAside[]> {
-  return (await store.read(selectAside, rootKey, runId)) as unknown as TaskAside[];
+  const rows = await store.read(selectAside, rootKey, runId);
+  return rows.flatMap(({ suffix, run_id, asked }) =>
+    (JSON.parse(String(asked)) as RunAsked).parent?.background === undefined
+      ? [{ suffix: String(suffix), run_id: String(run_id) }]
+      : [],
+  );
+}
+
+/** Whether a task was handed out by this run, and is not over. */
+export async function isTaskOf(store: TenantStore, task_id: string, runId: string): Promise<boolean> {
+  const thread = await threadBySuffix(store, taskSuffix(task_id));
+  const run = thread && (await newestRun(store, thread.thread_key));
+  return run?.parent_run_id === runId && run.ended_at === null;
+}
+
+/** Whether a run of a conversation is not over. */
+export async function isOpenRun(store: TenantStore, suffix: string, runId: string): Promise<boolean> {
+  const thread = await threadBySuffix(store, suffix);
+  const run = thread && (await runOfThread(store, thread.thread_key, runId));
+  return run?.ended_at === null;
 }
 
 /** Where a task is, by its row: what came of it where it is over, with words of ours where it was cut off. */

@@ -6,7 +6,7 @@ import { type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { AskedTask } from "../scope/task-family.ts";
 import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
-import { type TaskNames, taskTurn } from "./task-turn.ts";
+import { activeMs, type TaskNames, taskTurn } from "./task-turn.ts";
 
 // Tasks that nobody waits for. Each is a durable run: it goes on when the run that has begun it is over, and in the next process. What
 // it spends it spends with those that it comes from, by rows: see scope/tree-budget.ts.
@@ -19,15 +19,17 @@ export async function startBeside(
   tasksMax: number,
   signal: AbortSignal,
 ): Promise<ToolResult> {
-  const { plan, deps, budget, store } = scope;
+  const { plan, deps, store } = scope;
   const { task_id } = names;
   if (plan.parent?.beside) return toolError("permission_denied", "a task in the background begins no other there");
   const rootKey = plan.parent?.root_key ?? plan.thread_key;
   try {
     if ((await backgroundTasks(store, rootKey)) >= tasksMax) return tooMany(tasksMax);
     const shared = await sharedBudgets(scope);
-    const active_ms = Math.max(0, Math.round(budget.deadline - deps.env.monotonic()));
-    await startTask(scope, taskTurn(scope, task, names, { ...shared, active_ms, tasks_max: tasksMax }));
+    await startTask(
+      scope,
+      taskTurn(scope, task, names, { ...shared, active_ms: activeMs(scope), tasks_max: tasksMax }),
+    );
   } catch (error) {
     // Another one was faster.
     if (error instanceof SvcError && error.code === "conflict") return tooMany(tasksMax);

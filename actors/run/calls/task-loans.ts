@@ -16,6 +16,11 @@ interface OpenLoan {
   readonly upstream: string | null;
 }
 
+/** The limits of a durable run count what its tasks use in the next process too, where these go on behind it. Never rejects. */
+export async function keepSpent({ plan: { fiber }, journal }: RunScope): Promise<void> {
+  if (fiber !== null) await journal.append([], fiber.spentOps()).catch(() => {});
+}
+
 /** What the tasks of one run have borrowed of its budget. */
 export class TaskLoans {
   readonly #scope: RunScope;
@@ -57,6 +62,7 @@ export class TaskLoans {
     if (loan.upstream !== null) budget.lender?.repay(loan.upstream, used);
     // What it was used for is in the log of the task.
     this.#scope.tree?.flush();
+    void keepSpent(this.#scope);
     this.wake();
   }
 

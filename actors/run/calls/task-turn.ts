@@ -16,6 +16,11 @@ export function depthOf({ plan }: RunScope): number {
   return plan.parent?.depth ?? 0;
 }
 
+/** Milliseconds for which a task of the run may be at work. */
+export function activeMs({ budget, deps }: RunScope): number {
+  return Math.max(0, Math.round(budget.deadline - deps.env.monotonic()));
+}
+
 /** The turn of a task: the caller's, with nothing of the conversation in it. */
 export function taskTurn(
   scope: RunScope,
@@ -56,6 +61,7 @@ export function taskTurn(
       agents,
       depth: depthOf(scope) + 1,
       ...(background !== null && { background }),
+      ...(background === null && plan.fiber !== null && { durable: { active_ms: activeMs(scope) } }),
       ...((background !== null || parent?.beside) && { beside: true as const }),
     },
   };

@@ -14,10 +14,11 @@ import { takeCall } from "../../../governance/controls/limits.ts";
 import { taskToolName } from "../../../manifests/sections/delegation.ts";
 import { taskState } from "../../../storage/tables/task-waits.ts";
 import { type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
+import { taskNamesOf } from "../scope/run-pipeline.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { AskedTask, TaskFamily } from "../scope/task-family.ts";
 import { startBeside } from "./background-tasks.ts";
-import { TaskLoans } from "./task-loans.ts";
+import { keepSpent, TaskLoans } from "./task-loans.ts";
 import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
 import { depthOf, taskTurn } from "./task-turn.ts";
 
@@ -59,22 +60,26 @@ export class Tasks implements TaskFamily {
       if (kind === "task" && state === "open" && asked_as !== null) this.#open.add(asked_as);
   }
 
-  async run({ agent, prompt, by, background }: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait> {
+  async run(
+    { agent, prompt, call_id, by, background }: AskedTask,
+    signal: AbortSignal,
+  ): Promise<ToolResult | ToolWait> {
     const { plan, deps } = this.#scope;
     if (plan.thread_suffix === null) return toolError("permission_denied", "a task needs a conversation");
     const agents = [...(plan.parent?.agents ?? []), ...by];
     if (agents.includes(agent)) return toolError("permission_denied", `${agent} is at work above this task`);
     if (depthOf(this.#scope) >= depthMax)
       return toolError("permission_denied", `tasks nest no deeper than ${depthMax}`);
-    const task_id = deps.env.id().slice(0, 16);
     if (background !== null) {
-      const names = { run_id: orderedId(deps.env), task_id, agents };
+      const names = { run_id: orderedId(deps.env), task_id: deps.env.id().slice(0, 16), agents };
       return startBeside(this.#scope, { agent, prompt }, names, background.tasks_max, signal);
     }
+    const names = this.#namesFor(call_id);
+    const { task_id } = names;
     const { tenant_id } = plan.principal;
     const thread_id = threadAddress(tenant_id, taskSuffix(task_id)).key;
     this.#tell("subagent_start", { agent, background: false, task_id, thread_id }, signal);
-    const turn = taskTurn(this.#scope, { agent, prompt }, { run_id: orderedId(deps.env), task_id, agents });
+    const turn = taskTurn(this.#scope, { agent, prompt }, { ...names, agents });
     try {
       const left = await this.#handOut(turn, task_id, signal);
       return left === "aside" ? { wait: waitFor(agent, task_id) } : this.#came(agent, left, signal);
@@ -85,13 +90,24 @@ export class Tasks implements TaskFamily {
     }
   }
 
+  async rejoin(callId: string, agent: string, signal: AbortSignal): Promise<ToolResult | ToolWait | null> {
+    const { task_id } = this.#namesFor(callId);
+    const state = await taskState(this.#scope.store, task_id);
+    if (state === null) return null;
+    if (typeof state === "object") return this.#came(agent, state, signal);
+    this.#open.add(task_id);
+    if (state === "running") this.#begin(task_id);
+    return { wait: waitFor(agent, task_id) };
+  }
+
   async result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult> {
     const state = await taskState(this.#scope.store, taskId);
     return this.#came(agent, state === null || typeof state === "string" ? lost : state, signal);
   }
 
   expect(taskId: string): void {
-    if (this.#open.has(taskId)) this.#begin(taskId);
+    this.#open.add(taskId);
+    this.#begin(taskId);
   }
 
   async back(taskId: string): Promise<boolean> {
@@ -134,6 +150,7 @@ export class Tasks implements TaskFamily {
     const { budget, deps } = this.#scope;
     this.#admit(taskId);
     const breach = takeCall(budget, tool, deps.env.monotonic());
+    if (breach === null) await keepSpent(this.#scope);
     if (breach !== null || budget.lender === null) return breach;
     try {
       return await budget.lender.count(tool);
@@ -160,6 +177,13 @@ export class Tasks implements TaskFamily {
 
   settled(): Promise<void> {
     return this.#loans.settled();
+  }
+
+  /** A durable run finds the task of a call again; any other has no use for that. */
+  #namesFor(callId: string): { readonly task_id: string; readonly run_id: string } {
+    const { plan, deps } = this.#scope;
+    if (plan.fiber !== null) return taskNamesOf(plan.keyedAs, callId);
+    return { task_id: deps.env.id().slice(0, 16), run_id: orderedId(deps.env) };
   }
 
   /** Whoever asks for something goes on. Refuses with actor_lost when nobody waits for it. */

@@ -135,7 +135,7 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
     delegate({ agent, prompt, background: isBeside = false }) {
       const tasks_max = plan.agent.manifest.spec.delegation?.max_background ?? 0;
       const background = isBeside ? { tasks_max } : null;
-      return familyOf(scope).run({ agent, prompt, by: scope.agents, background }, signal);
+      return familyOf(scope).run({ agent, prompt, call_id: callId, by: scope.agents, background }, signal);
     },
     taskResult: (taskId, waitSeconds) => backgroundResult(scope, taskId, waitSeconds),
     delegated(agent, outcome) {

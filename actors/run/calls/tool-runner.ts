@@ -3,6 +3,7 @@ import { denialOf } from "../../../governance/controls/denial.ts";
 import type { ControlName } from "../../../governance/controls/order.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { Spoken, Wait } from "../../../governance/controls/verdicts.ts";
+import { taskToolName } from "../../../manifests/sections/delegation.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import { askApprovalOp, consumeGrantOp } from "../../../storage/tables/approvals.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
@@ -14,7 +15,7 @@ import { checkArguments } from "../../tools/arguments.ts";
 import { type BoundTools, bindTools } from "../../tools/source.ts";
 import { type QueuedCall, type Tool, type ToolResult, toolError, type WaitOutcome } from "../../tools/tool.ts";
 import { endedEntry, openOps } from "../journal/waits.ts";
-import type { BegunCall, PendingCall } from "../plan/plan.ts";
+import type { BegunCall, PendingCall, RunPlan } from "../plan/plan.ts";
 import { isOfRequest, withRequestTools } from "../plan/request-tools.ts";
 import { identifyCalls, writtenArguments } from "../plan/requested-calls.ts";
 import { leavePlan, tellMode } from "../scope/run-mode.ts";
@@ -26,7 +27,22 @@ import { type AskedBy, CallWaits } from "./call-waits.ts";
 import { governedCall } from "./governed-call.ts";
 import { type Came, type HowMade, type Made, misfit, unbound } from "./made-call.ts";
 import { jobOf, pushJob } from "./queued-call.ts";
-import { executeTool, familyOf, foreseenOf, foundOf, intentEntry, mayForesee, resumeTool } from "./tool-execution.ts";
+import {
+  executeTool,
+  familyOf,
+  foreseenOf,
+  foundOf,
+  intentEntry,
+  mayForesee,
+  neverGivenUp,
+  resumeTool,
+} from "./tool-execution.ts";
+
+/** Whether a call hands a task to another agent and waits for it. */
+function isForegroundTask({ agent }: RunPlan, { name, args }: ToolCall): boolean {
+  if (name !== taskToolName || agent.manifest.spec.delegation === null) return false;
+  return (args as { readonly background?: boolean }).background !== true;
+}
 
 /** Runs the tool calls of one run: through governance, journaled before and after, with their frames. */
 export class ToolRunner {
@@ -173,8 +189,11 @@ export class ToolRunner {
     const made = { ...call, args };
     if (tool === undefined || cancellation.cancelled) return this.#recorder.recalled(made, effect);
     const governed = governedCall(this.#scope, made, tool, args);
+    const isTask = isForegroundTask(plan, made);
+    const joined = isTask ? await this.#rejoin(made, tool) : null;
+    if (joined !== null) return joined.made;
     // A client is told of its call when that waits, and this one does not.
-    const mayHaveRun = effect === "once" && !plan.agent.clientTools.has(call.name);
+    const mayHaveRun = effect === "once" && !isTask && !plan.agent.clientTools.has(call.name);
     const found = mayHaveRun ? await foundOf(this.#scope, tool, made, foreseen) : "not_made";
     if (steering.interrupts && (found === null || found === "not_made"))
       return this.#recorder.recalled(made, effect, [], [], "superseded");
@@ -185,6 +204,16 @@ export class ToolRunner {
     const { spoken } = admission;
     if (admission.kind === "deny") return this.#recorder.refusedAgain(made, effect, admission.denial, [], []);
     return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, isEdited, begun: effect });
+  }
+
+  /** The task that a call had begun goes on behind its own last step, or is over. Null where the call had begun none. */
+  async #rejoin(call: ToolCall, tool: Tool): Promise<{ readonly made: Made } | null> {
+    const { agent } = call.args as { agent: string };
+    const found = await familyOf(this.#scope).rejoin(call.id, agent, neverGivenUp);
+    if (found === null) return null;
+    this.#recorder.started(call);
+    if (!("wait" in found)) return { made: await this.#came(call, tool, found, { latencyMs: 0 }) };
+    return { made: await this.#wait(call, found.wait, null) };
   }
 
   /** Asks a person what came of a call. The request is there as soon as the call waits for it, and no sooner. */

@@ -123,12 +123,13 @@ export class Fiber {
     const { run_id } = this.place;
     if (entries.some(isStep)) {
       this.attempts = 0;
-      return [...this.#spentOps(), stepFiberOp(this.#store, run_id)];
+      return [...this.spentOps(), stepFiberOp(this.#store, run_id)];
     }
-    return entries.some(({ kind }) => kind === "tool_call") ? this.#spentOps() : [];
+    return entries.some(({ kind }) => kind === "tool_call") ? this.spentOps() : [];
   }
 
-  #spentOps(): WriteOp[] {
+  /** What says what the run has used by now. */
+  spentOps(): WriteOp[] {
     if (this.#spent === null) return [];
     this.#written = this.#spent();
     return [spentOp(this.#store, this.#row.run_key, this.#written)];
@@ -142,8 +143,9 @@ export class Fiber {
     return [spentOp(this.#store, this.#row.run_key, { tool_calls: 0, ...this.#written, ...used })];
   }
 
-  /** Whether another step may be begun now. */
+  /** Whether another step may be begun now. A task that was begun by a run with a slot needs none of its own. */
   async mayStep(): Promise<boolean> {
+    if (!this.#isDraining && !this.#hasSlot && this.#row.asked.parent?.durable !== undefined) return true;
     if (!this.#isDraining) {
       // Where nobody keeps count, nobody waits.
       const { go } = await this.#bus.ask(fibersAddress(this.#host), "step", this.place).catch(() => ({ go: true }));
@@ -177,7 +179,7 @@ export class Fiber {
     const expires_at = this.#spent === null ? this.#stored.expires_at : renewedUntil(this.#env.now(), this.#stored);
     const { idempotency_scope: key } = this.#row;
     const ops = [
-      ...this.#spentOps(),
+      ...this.spentOps(),
       endFiberOp(this.#store, run_id, { final, error, expires_at }),
       ...(key === null ? [] : [lapseKeyOp(this.#store, key, run_id, keyLapsesAt(this.#env.now(), this.#settings))]),
     ];

@@ -5,6 +5,8 @@ import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { Loan, LoanUsed, ParentRun, SharedBudgets, TaskOutcome } from "../../../bus/protocol/run.ts";
 import type { Breach, Lender } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import { isOpenRun } from "../../../storage/tables/task-waits.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import { isPassing } from "./passing.ts";
 
@@ -28,13 +30,15 @@ const unknownMax = 2;
  */
 export function parentLender(
   parent: ParentRun,
-  tenantId: string,
+  store: TenantStore,
   bus: Bus,
   cancellation: Cancellation,
   onGone: () => void,
 ): Lender {
-  const address = addressOf(parent, tenantId);
+  const address = addressOf(parent, store.tenantId);
   const { task_id } = parent;
+  // One that is durable may have been put aside with the process, and knows the task when it is taken up.
+  const mayForget = parent.durable !== undefined;
 
   /** Null when the run above is gone, or this one is stopped. */
   async function asked<T>(ask: () => Promise<T>): Promise<T | null> {
@@ -45,7 +49,8 @@ export function parentLender(
       } catch (error) {
         const { code } = SvcError.from(error);
         if (code === "actor_lost") unknown++;
-        const isGone = code === "actor_lost" && (unknown > unknownMax || !(await isAlive(parent, tenantId, bus)));
+        const isUnknown = unknown > unknownMax && !mayForget;
+        const isGone = code === "actor_lost" && (isUnknown || !(await isThere(parent, store, bus)));
         if (isGone || !isPassing(code)) {
           onGone();
           return null;
@@ -111,10 +116,12 @@ export function tellAside(parent: ParentRun, tenantId: string, bus: Bus): void {
 }
 
 /** Whether the run above is still there, as far as a task needs it. While nobody can tell, it is: what asks it for something hears more. */
-export async function isAlive(parent: ParentRun, tenantId: string, bus: Bus): Promise<boolean> {
+export async function isThere(parent: ParentRun, store: TenantStore, bus: Bus): Promise<boolean> {
   if (parent.background !== undefined) return true;
   try {
-    return (await bus.ask(addressOf(parent, tenantId), "alive", {})).alive;
+    // Of one that is durable the store says so: it may be on its way from one process to another.
+    if (parent.durable !== undefined) return await isOpenRun(store, parent.suffix, parent.run_id);
+    return (await bus.ask(addressOf(parent, store.tenantId), "alive", {})).alive;
   } catch (error) {
     return isPassing(SvcError.from(error).code);
   }

@@ -32,6 +32,12 @@ export function callKey(runId: string, toolCallId: string): string {
   return `${runId}.${toolCallId}`;
 }
 
+/** The names of a task and of its run, as its call has them: who makes the call again finds the task that it has begun. */
+export function taskNamesOf(runId: string, toolCallId: string): { readonly task_id: string; readonly run_id: string } {
+  const named = (what: string) => hash("sha256", `${what} ${callKey(runId, toolCallId)}`, "hex");
+  return { task_id: named("task").slice(0, 16), run_id: named("run").slice(0, 32) };
+}
+
 /** The key of a call for its tool, which may give it on: the same however often the call is made. */
 export function callDigest(runId: string, toolCallId: string): string {
   return hash("sha256", callKey(runId, toolCallId), "base64url");

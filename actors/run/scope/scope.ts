@@ -136,8 +136,10 @@ export class RunScope {
     const { env } = deps;
     const toMonotonic = env.monotonic() - env.now();
     const startedAt = plan.fiber?.startedAt ?? plan.startedAt + toMonotonic;
-    const { background, deadline = Number.POSITIVE_INFINITY } = plan.parent ?? {};
-    const latest = background === undefined ? deadline + toMonotonic : startedAt + background.active_ms;
+    const { background, durable, deadline = Number.POSITIVE_INFINITY } = plan.parent ?? {};
+    // Of a durable run the time counts that it is at work.
+    const own = background ?? durable;
+    const latest = own === undefined ? deadline + toMonotonic : startedAt + own.active_ms;
     this.attended = isAttended(plan);
     this.tree = over?.tree ?? this.#tree();
     this.budget =
@@ -209,9 +211,9 @@ export class RunScope {
 
   /** Whom the run asks by message for what it uses; null for one that nobody waits for above. */
   #above() {
-    const { parent, principal } = this.plan;
+    const { parent } = this.plan;
     if (parent === null || parent.background !== undefined) return null;
-    return parentLender(parent, principal.tenant_id, this.deps.bus, this.cancellation, () => this.orphaned());
+    return parentLender(parent, this.store, this.deps.bus, this.cancellation, () => this.orphaned());
   }
 
   #tree(): TreeBudget | null {

@@ -12,6 +12,8 @@ import type { ToolResult, ToolWait } from "../../tools/tool.ts";
 export interface AskedTask {
   readonly agent: string;
   readonly prompt: string;
+  /** The call that hands it out. */
+  readonly call_id: string;
   /** The agents of the run, from the one that was asked to the one that hands out the task. */
   readonly by: readonly string[];
   /** How many may be in flight in its conversation, where the task goes on beside the run; null where the run waits for it. */
@@ -25,6 +27,8 @@ export interface TaskFamily {
    * put aside.
    */
   run(asked: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait>;
+  /** A task that a call has begun before its process died, where there is one: what came of it, or a wait for it. */
+  rejoin(callId: string, agent: string, signal: AbortSignal): Promise<ToolResult | ToolWait | null>;
   /** What came of a task that was put aside, by its row. */
   result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult>;
   /** A task that was put aside goes on: it is about to ask for something. */

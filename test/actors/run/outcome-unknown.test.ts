@@ -55,7 +55,7 @@ async function world(atEnd: Cleanup, seed: number) {
       gated: { tools: ["pay"], execution, approvals: [gate] },
       strict: { tools: ["pay"], execution, approvals: [{ ...gate, require_other: true }] },
       lead: { delegation: { agents: [{ name: "worker" }] }, execution },
-      worker: { tools: ["pay"] },
+      worker: { tools: ["pay", "look"] },
       asker: { tools: ["pay"], approvals: [gate] },
       over: { delegation: { agents: [{ name: "asker" }] }, execution },
     },
@@ -144,6 +144,9 @@ async function world(atEnd: Cleanup, seed: number) {
       now.env.end();
       await sim.advance(goneMs);
       now = boot();
+      const left =
+        "SELECT t.suffix FROM runs r JOIN threads t ON t.thread_key = r.thread_key WHERE r.status = 'running'";
+      for (const { suffix } of disk.query(left)) suffixes.add(suffix as string);
       for (const suffix of suffixes)
         await sim.until(now.process.bus.ask(threadAddress(tenantId, suffix), "recover", {}));
       await sim.advance(8_000);
@@ -384,8 +387,71 @@ describe("a call whose outcome nobody knows", () => {
     assert.deepEqual(await it.results("steered"), [`${unknown}: superseded`]);
   });
 
-  test("DUR-008 a task that was cut off is asked for as a call of the run above it, and is another task when it is made again", async () => {
-    const it = await world(atEnd, 9);
+  for (const [decision, made] of [
+    [approved, 2],
+    [denied, 1],
+  ] as const)
+    test(`DUR-008 a task that was cut off goes on behind its last step, and of its own call a person is asked: ${decision.decision}`, async () => {
+      const it = await world(atEnd, 9);
+      const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"worker","prompt":"Pay."}' }], usage };
+      const look = { id: "l", name: "look", arguments: '{"to":"bob"}' };
+      it.says((messages) => {
+        if (messages.find(({ role }) => role === "user")?.content !== "Pay.")
+          return messages.at(-1)?.role === "user" ? hands : done;
+        return (
+          [{ calls: [look], usage }, pays("a"), done][messages.filter(({ role }) => role === "tool").length] ?? done
+        );
+      });
+      const runId = await it.accept("lead", "lead");
+      await it.crash();
+      const [task] = it.query(`SELECT run_id, suffix FROM fibers WHERE run_id <> '${runId}'`);
+      const [asked, ...others] = await it.asked(task?.run_id as string);
+      const above = [(await it.look(runId)).run.status, await it.sim.until(waitsOfRun(it.tenant, runId))] as const;
+      it.release();
+      await it.decide(asked as Asked, decision);
+      await it.sim.advance(10_000);
+      const { run } = await it.look(runId);
+
+      assert.deepEqual([asked?.row.tool_name, asked?.row.tool_call_id, others.length], ["pay", "a", 0]);
+      assert.deepEqual(
+        [above[0], above[1].map(({ kind }) => kind)],
+        ["waiting", ["task"]],
+        "nobody is asked of the task",
+      );
+      assert.deepEqual([run.status, await it.results("lead")], ["completed", ["Done."]]);
+      assert.equal(it.made.filter((id) => id === "a").length, made);
+      assert.equal(it.made.filter((id) => id === "l").length, 1, "a finished step is not made again");
+      assert.equal(it.shown.length, 5, "each model call is made once");
+      assert.equal(run.spent?.tool_calls, 3, "calls count once, those of the task too");
+      const [ofTask] = it.query(`SELECT status FROM runs WHERE run_id = '${task?.run_id}'`);
+      assert.equal(ofTask?.status, "completed");
+    });
+
+  test("DUR-008 a task that waits, and one whose process dies again and again, comes to its end with the run above", async () => {
+    const it = await world(atEnd, 12);
+    const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"asker","prompt":"Pay."}' }], usage };
+    it.says((messages) => {
+      if (messages.at(-1)?.role !== "user") return done;
+      return messages.at(-1)?.content === "Pay." ? pays("a") : hands;
+    });
+    it.release();
+    const runId = await it.accept("over", "over");
+    await it.crash();
+    await it.crash(minuteMs);
+    const [task] = it.query(`SELECT run_id FROM fibers WHERE run_id <> '${runId}'`);
+    const [asked] = await it.asked(task?.run_id as string);
+    await it.decide(asked as Asked, approved, false);
+    await it.crash();
+    await it.sim.advance(30_000);
+    const { run, fiber } = await it.look(runId);
+
+    assert.equal(asked?.row.rule_id, "gate");
+    assert.deepEqual([run.status, fiber.final, it.made], ["completed", "Done.", ["a"]]);
+    assert.equal(it.shown.length, 4);
+  });
+
+  test("DUR-008 a task ends with the run above it that is stopped while both are put aside", async () => {
+    const it = await world(atEnd, 13);
     const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"worker","prompt":"Pay."}' }], usage };
     it.says((messages) => {
       if (messages.at(-1)?.role !== "user") return done;
@@ -393,15 +459,23 @@ describe("a call whose outcome nobody knows", () => {
     });
     const runId = await it.accept("lead", "lead");
     await it.crash();
-    const [asked] = await it.asked(runId);
-    it.release();
-    await it.decide(asked as Asked, approved);
+    const [task] = it.query(`SELECT run_id FROM fibers WHERE run_id <> '${runId}'`);
+    const stop = it.process.bus.ask(
+      threadAddress(tenantId, "lead"),
+      "abort",
+      { reason: "client" },
+      { deadlineMs: minuteMs },
+    );
+    await it.sim.until(stop);
     await it.sim.advance(10_000);
-    const { run } = await it.look(runId);
 
-    assert.deepEqual([asked?.row.tool_name, asked?.row.tool_call_id], ["task", "t"]);
-    assert.deepEqual([run.status, await it.results("lead")], ["completed", ["Done."]]);
-    assert.deepEqual(it.made, ["a", "a"]);
+    const ends = it.query(`SELECT status FROM runs WHERE run_id IN ('${runId}', '${task?.run_id}')`);
+    assert.deepEqual(
+      ends.map(({ status }) => status),
+      ["failed", "failed"],
+    );
+    assert.equal(it.query("SELECT 1 FROM waits WHERE state = 'open'").length, 0);
+    assert.deepEqual(it.made, ["a"]);
   });
 
   test("DUR-009 a run whose task waits does not expire before who is asked has had the time, and its task ends with it", async () => {
@@ -427,7 +501,7 @@ describe("a call whose outcome nobody knows", () => {
     assert.deepEqual([run.status, fiber.final, it.made], ["completed", "Done.", ["a"]]);
   });
 
-  test("DUR-011 a run that lends to its task while all slots are taken goes on itself when there is one", async () => {
+  test("DUR-011 a task that was put aside waits for a slot like any durable run, and the run above goes on behind it", async () => {
     const it = await world(atEnd, 11);
     const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"asker","prompt":"Pay."}' }], usage };
     it.says((messages) => {
@@ -450,7 +524,7 @@ describe("a call whose outcome nobody knows", () => {
     await it.sim.advance(5_000);
     const { run, fiber } = await it.look(runId);
 
-    assert.deepEqual([ofTask, beside.run.status, full.run.status], ["completed", "running", "waiting"]);
+    assert.deepEqual([ofTask, beside.run.status, full.run.status], ["waiting", "running", "waiting"]);
     assert.deepEqual([run.status, fiber.final, await it.results("over")], ["completed", "Done.", ["Done."]]);
     assert.equal(it.shown.length, 5, "each model call is made once");
   });

@@ -1,12 +1,13 @@
 // What a task is told by the run above it: that it is gone, or that nobody could say.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isAlive, parentLender } from "../../../../actors/run/scope/parent-link.ts";
+import { isThere, parentLender } from "../../../../actors/run/scope/parent-link.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import type { Bus } from "../../../../bus/bus.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import { type ErrorCode, SvcError } from "../../../../bus/errors.ts";
 import type { ParentRun } from "../../../../bus/protocol/run.ts";
+import type { TenantStore } from "../../../../storage/store/store.ts";
 import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
 import { ScriptedModel } from "../../../support/scripted-model.ts";
 import { testStore } from "../../../support/stores.ts";
@@ -14,6 +15,8 @@ import { cleanup } from "../../../support/temp.ts";
 import { stillEnv } from "../../models/support.ts";
 
 const parent = { run_id: "r", suffix: "s", task_id: "t" } as ParentRun;
+/** Of a run above that is not durable nothing is read. */
+const ofAcme = { tenantId: "acme" } as TenantStore;
 const loan = { loan_id: "l", input_tokens: 1, output_tokens: 1, cost_usd: 0 };
 const wanted = { input_tokens: 1, output_tokens: 1 };
 
@@ -38,7 +41,7 @@ function lenderOf(lend: readonly (ErrorCode | "lent")[], alive: ErrorCode | bool
       return answer;
     },
   } as unknown as Bus;
-  const lender = parentLender(parent, "acme", bus, cancellation, () => gone++);
+  const lender = parentLender(parent, ofAcme, bus, cancellation, () => gone++);
   return { lender, bus, delays, cancellation, asked: () => asked, gone: () => gone };
 }
 
@@ -81,7 +84,7 @@ test("DEL-005 a task that goes on takes the run above for there while nobody can
     [false, false],
   ] as const) {
     const { bus } = lenderOf([], alive);
-    assert.equal(await isAlive(parent, "acme", bus), is, String(alive));
+    assert.equal(await isThere(parent, ofAcme, bus), is, String(alive));
   }
 });
 
@@ -94,7 +97,7 @@ test("a task whose run is gone is lent nothing, makes no tool call, and hears of
   atEnd.after(() => process.close());
   const parent = { run_id: env.id(), suffix: "t", task_id: "a".repeat(16) } as ParentRun;
   let gone = 0;
-  const lender = parentLender(parent, tenantId, process.bus, new Cancellation(), () => gone++);
+  const lender = parentLender(parent, store.tenant(tenantId), process.bus, new Cancellation(), () => gone++);
 
   const loan = await lender.lend({ input_tokens: 1, output_tokens: 1 }, null);
   const call = await lender.count("calculator");
