@@ -135,6 +135,8 @@ test("DEL-006 a durable run that a drain finds while it waits for its tasks to r
   const { process: second, store } = next();
   await sim.until(wakeDueRuns(store, second.bus));
   await sim.until(second.bus.ask(runAddress(tenantId, "t", turn.runId), "work", {}));
+  // Its task is a durable run too, and due.
+  second.bus.tell(fibersAddress(second.deps.host), "look", { all: true });
   await sim.advance(10_000);
 
   assert.deepEqual(drained, { status: "waiting", error: null, spent: 0 });
