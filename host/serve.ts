@@ -4,6 +4,7 @@ import { MessageChannel, Worker } from "node:worker_threads";
 import { expose, type Remote, transfer, wrap } from "comlink";
 import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { Logger } from "pino";
+import { nextTime } from "../actors/jobs/schedule.ts";
 import { describeDefault } from "../actors/models/create-models.ts";
 import { type Env, systemEnv } from "../bus/env.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
@@ -21,6 +22,7 @@ import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import { type Backlog, backlog } from "../storage/tables/backlog.ts";
 import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
+import { carryOutRestore } from "../storage/tables/held-runs.ts";
 import { type Actors, startActors } from "./actor-node.ts";
 import { allMigrations } from "./all-migrations.ts";
 import { EndedInBoot, unlessEnded } from "./boot-end.ts";
@@ -227,13 +229,25 @@ async function run(
     onGone: () => abandoned.close({ hostsBut: bootId }),
     onLost: (error) => fatal.reject(error),
   });
+  /** What a restore has left to be done comes before anything goes on. */
+  const carryOut = async (): Promise<void> => {
+    const held = await carryOutRestore(main.context.store, nextTime);
+    if (held === null) return;
+    log.warn(
+      { held },
+      `the database was restored: ${held} durable runs are held until \`svc runs release\` lets them go on`,
+    );
+  };
   const becomeReady = async (): Promise<void> => {
     const isBehind = await unlessEnded(options.stop, () => main.context.schemaBehind().catch(() => false));
     if (isBehind)
       log.warn(
         "the database lacks migrations of this version: run `svc migrate`; until then /ready is 503, and no periodic work is done",
       );
-    else await unlessEnded(options.stop, () => lease.keep());
+    else {
+      await unlessEnded(options.stop, carryOut);
+      await unlessEnded(options.stop, () => lease.keep());
+    }
     const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
     const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
     const services = { env, settings, store: main.context.store, bus: main.bus, log };
@@ -249,8 +263,15 @@ async function run(
     ];
     const untilMigrated = async (): Promise<boolean> => {
       const isStillBehind = await main.context.schemaBehind().catch(() => true);
-      if (!isStillBehind) log.info("the database has the migrations of this version");
-      return isStillBehind;
+      if (isStillBehind) return true;
+      log.info("the database has the migrations of this version");
+      return carryOut().then(
+        () => false,
+        (error: unknown) => {
+          log.warn({ err: error }, "what a restore has left to be done could not be done yet");
+          return true;
+        },
+      );
     };
     // For want of tables each of them would fail, and say so, again and again. The lease is one of them.
     tasks = startTasks(allTasks, env, log, settings, isBehind ? untilMigrated : null);

@@ -27,10 +27,11 @@ export function recordOf({ fiber, run, deliveries }: DurableRun): RunRecord {
 
 /** Where it stands, as streams tell it. */
 export async function standingOf(store: TenantStore, { fiber, run }: DurableRun): Promise<RunStanding> {
-  const { run_id, attempts, lost, wake_at, updated_at } = fiber;
+  const { run_id, attempts, lost, wake_at, updated_at, held } = fiber;
   const step = run.spent?.step ?? 0;
   const told = { run_id, status: run.status, attempt: attempts, step, updated_at };
   if (run.status !== "waiting") return { ...told, waiting_on: null };
+  if (held === 1) return { ...told, waiting_on: { kind: "release", id: run_id, until: null } };
   if (wake_at !== null)
     return { ...told, waiting_on: attempts === 0 && lost === 0 ? null : { kind: "retry", id: run_id, until: wake_at } };
   const open = (await waitsOfRun(store, run_id)).findLast(({ state }) => state === "open");

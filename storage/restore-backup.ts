@@ -16,6 +16,8 @@ export interface RestoreInto {
   readonly objects: ObjectStore | null;
   /** The migrations of the deployment. */
   readonly known: readonly Migration[];
+  /** Whether open durable runs go on as soon as a server starts, and are not held. */
+  readonly isResumed: boolean;
 }
 
 /** What was restored. */
@@ -23,6 +25,8 @@ export interface Restored {
   readonly contents: Contents;
   /** Tables of the backup that are not svc's, and stayed out. */
   readonly leftOut: readonly string[];
+  /** Durable runs that are not over. */
+  readonly openRuns: number;
 }
 
 /** There is something where the backup would go. Nothing has changed. */
@@ -43,7 +47,7 @@ export async function checkBackup(directory: string): Promise<Contents> {
  * Puts a backup into an empty deployment, once all of it has been held against its digests. When it is cut, the target says of itself that it
  * is not whole; the same backup can then be restored again. Throws NoBackup and TargetNotEmpty.
  */
-export async function restoreBackup({ directory, config, objects, known }: RestoreInto): Promise<Restored> {
+export async function restoreBackup({ directory, config, objects, known, isResumed }: RestoreInto): Promise<Restored> {
   const contents = await readContents(directory);
   refuseUnfit(contents, config, objects, known);
   const target = await openTarget(config, known);
@@ -57,8 +61,9 @@ export async function restoreBackup({ directory, config, objects, known }: Resto
     await target.begin(contents.id);
     const leftOut = await target.restore(directory, contents);
     if (objects !== null) await restoreObjects(directory, contents, objects);
+    const openRuns = await target.mark(contents, isResumed);
     await target.finish();
-    return { contents, leftOut };
+    return { contents, leftOut, openRuns };
   } finally {
     await target.close();
   }

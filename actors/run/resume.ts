@@ -9,7 +9,7 @@ import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
-import { type FiberRow, fiberById, hasExpired } from "../../storage/tables/fibers.ts";
+import { type FiberRow, fiberById, whetherStopped } from "../../storage/tables/fibers.ts";
 import type { RunRow, RunSpent } from "../../storage/tables/runs.ts";
 import { isTaskOf, tasksAside } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
@@ -61,7 +61,10 @@ export async function resumeRun(
 ): Promise<ResumedRun | "needs_slot" | null> {
   const { tenant_id, suffix, run_id } = place;
   const store = deps.store.tenant(tenant_id);
-  const isOver = slot && (await hasExpired(store, run_id));
+  const stopped = slot ? await whetherStopped(store, run_id) : null;
+  // Who stops it ends it.
+  if (stopped === "held" && stop === null) return null;
+  const isOver = stopped === "expired";
   const waits = await waitsAtTakeUp(store, run_id, due && !isOver);
   // A hint may come late, or for a wait that was taken up already.
   const isAwaited = waits.some(({ state, asked_as }) => state === "open" && asked_as === task);

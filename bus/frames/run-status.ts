@@ -5,8 +5,8 @@ import { errorFrameOf, frame } from "./frames.ts";
 
 /** What a durable run waits for. */
 export interface WaitingOn {
-  readonly kind: "approval" | "tool" | "ui" | "queue" | "task" | "retry";
-  /** By which it is answered; the run's own for its next try. */
+  readonly kind: "approval" | "tool" | "ui" | "queue" | "task" | "retry" | "release";
+  /** By which it is answered; the run's own for its next try, and where it is held. */
   readonly id: string;
   /** Epoch milliseconds; null for no end. */
   readonly until: number | null;

@@ -13,7 +13,10 @@ import { type Command, failed } from "./command.ts";
 /** `svc restore`: puts a backup into a deployment that has nothing in it. */
 export const restoreCommand: Command = {
   summary: "Put a backup into an empty deployment, once all of it is held against its digests.",
-  options: { check: { type: "boolean", help: "Only hold the backup against its digests; nothing is changed." } },
+  options: {
+    check: { type: "boolean", help: "Only hold the backup against its digests; nothing is changed." },
+    resume: { type: "boolean", help: "Let open durable runs go on as soon as a server starts; else they are held." },
+  },
   positionals: ["DIR"],
   async run({ options, positionals: [directory = ""] }, { env, environment }) {
     const { settings, plugins } = await loadDeployment(environment);
@@ -30,14 +33,16 @@ export const restoreCommand: Command = {
         }
       }
       const store = objectStoreConfigOf(settings);
-      const { contents, leftOut } =
+      const isResumed = options.resume === true;
+      const { contents, leftOut, openRuns } =
         options.check === true
-          ? { contents: await checkBackup(directory), leftOut: [] }
+          ? { contents: await checkBackup(directory), leftOut: [], openRuns: 0 }
           : await restoreBackup({
               directory,
               config,
               objects: store.kind === "fs" ? openObjectStore(store, env) : null,
               known: allMigrations(plugins),
+              isResumed,
             });
       const { rows, bytes } = sumsOf(contents);
       const { id, engine, taken_at, tables, objects, missing } = contents;
@@ -57,9 +62,10 @@ export const restoreCommand: Command = {
           bytes,
           missing,
           left_out: leftOut,
+          held: isResumed ? 0 : openRuns,
           ms: Math.round(ms),
         },
-        text: `${done}: ${what}, in ${secondsOf(ms)}.${toldLeftOut(leftOut)}`,
+        text: `${done}: ${what}, in ${secondsOf(ms)}.${toldLeftOut(leftOut)}${toldHeld(openRuns, isResumed)}`,
       };
     } catch (error) {
       if (error instanceof TargetNotEmpty) return failed(2, "target_not_empty", error.message);
@@ -75,6 +81,13 @@ Nothing starts on what it has left: run it again with the same backup.`,
     }
   },
 };
+
+function toldHeld(openRuns: number, isResumed: boolean): string {
+  if (openRuns === 0) return "";
+  const [runs, are, them] = openRuns === 1 ? ["run", "is", "it"] : ["runs", "are", "them"];
+  if (isResumed) return `\n${openRuns} durable ${runs} ${are} open and will go on with the next server.`;
+  return `\n${openRuns} durable ${runs} ${are} held: what was done since the backup may be done again. \`svc runs release\` lets ${them} go on.`;
+}
 
 function toldLeftOut(tables: readonly string[]): string {
   return tables.length === 0 ? "" : `\nLeft out, for svc does not make them: the tables ${tables.join(", ")}.`;

@@ -21,8 +21,11 @@ export const runsCommand: Command = {
     status: { type: "string", value: "STATUS", help: "list: runs of this status only, such as waiting or dead." },
     limit: { type: "string", value: "N", help: "list: at most so many, 1 to 200 (50)." },
     cursor: { type: "string", value: "CURSOR", help: "list, requeue --all: what is behind the page before." },
-    all: { type: "boolean", help: "requeue: dead runs that no other goes on with, at most 1,000." },
-    manifest: { type: "string", value: "NAME", help: "requeue --all: those of this manifest only." },
+    all: {
+      type: "boolean",
+      help: "release: all that are held; requeue: dead runs that no other goes on with, at most 1,000.",
+    },
+    manifest: { type: "string", value: "NAME", help: "release, requeue --all: those of this manifest only." },
     until: {
       type: "string",
       value: "TIME",
@@ -30,13 +33,14 @@ export const runsCommand: Command = {
     },
   },
   positionals: ["ACTION", "[RUN]"],
-  words: ["list", "show", "cancel", "retry", "requeue"],
+  words: ["list", "show", "cancel", "retry", "release", "requeue"],
   async run(args, io) {
     const [action = "", id] = args.positionals;
     const act = Object.hasOwn(actions, action) ? actions[action] : undefined;
     if (act === undefined)
       throw new UsageError(`svc runs takes ${Object.keys(actions).join(", ")}, and not ${JSON.stringify(action)}.`);
-    const isMany = action === "list" || (action === "requeue" && args.options.all === true);
+    const ofMany = args.options.all === true || (action === "release" && args.options.manifest !== undefined);
+    const isMany = action === "list" || ((action === "requeue" || action === "release") && ofMany);
     if (isMany && id !== undefined) throw new UsageError(`Unexpected argument ${JSON.stringify(id)}.`);
     if (!isMany && id === undefined) throw new UsageError("RUN is missing.");
     if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id)) throw new UsageError("RUN is the id of a run.");
@@ -77,6 +81,15 @@ const actions: Readonly<Record<string, Act>> = {
     one("retry", id, ask, ({ retried, status }) =>
       retried === true ? `${id}: is tried again` : `${id}: waits for no retry (${status})`,
     ),
+
+  async release(id, args, ask) {
+    const manifest = textOption(args, "manifest", "");
+    const answer = await ask("POST", "/runs/release", { ...(id && { token: id }), ...(manifest && { manifest }) });
+    if (answer.status !== 200) return refused(answer, sentences, id);
+    const { released, run_ids } = JSON.parse(answer.body) as { released: number; run_ids: string[] };
+    const text = [...run_ids.map((run) => `${run}: goes on`), `${released} released.`].join("\n");
+    return { code: 0, json: { ok: true, released, run_ids }, text };
+  },
 
   async requeue(id, args, ask) {
     if (args.options.all !== true) return one("requeue", id, ask, (run) => `${id}: goes on as ${run.resume_token}`);

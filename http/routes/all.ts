@@ -19,6 +19,7 @@ import { manifestRoutes } from "./manifests.ts";
 import { openAiRoutes } from "./openai.ts";
 import { planRoutes } from "./plans.ts";
 import { preferenceRoutes } from "./preferences.ts";
+import { releaseRoutes } from "./release.ts";
 import { requeueRoutes } from "./requeue.ts";
 import { responseRoutes } from "./responses.ts";
 import { runRequestRoutes } from "./run-requests.ts";
@@ -59,6 +60,7 @@ export function allRoutes(
     ...chatRoutes,
     ...runRoutes,
     ...requeueRoutes,
+    ...releaseRoutes,
     ...timelineRoutes,
     ...runRequestRoutes,
     ...answerRoutes,

@@ -215,7 +215,7 @@ const runRetry = route({
   async handle({ params, principal }, { store, env }) {
     const tenant = store.tenant(principal.tenant_id);
     const { fiber, run } = await liveRun(tenant, params.run_id);
-    const retried = run.status === "waiting" && fiber.wake_at !== null && fiber.wake_at > env.now();
+    const retried = run.status === "waiting" && fiber.held === 0 && fiber.wake_at !== null && fiber.wake_at > env.now();
     // Who gives out the slots sees it when it looks for what is due.
     if (retried) await tenant.write([wakeFiberOp(tenant, fiber.run_id)], requestMs);
     return json({ ...(await detailOf(tenant, params.run_id)), retried });

@@ -217,7 +217,7 @@ export const frames = {
       ...{ attempt: Count, step: Count, updated_at: Count },
       waiting_on: nullable(
         Type.Object({
-          kind: Type.Enum(["approval", "tool", "ui", "queue", "task", "retry"]),
+          kind: Type.Enum(["approval", "tool", "ui", "queue", "task", "retry", "release"]),
           id: Text,
           until: nullable(Count),
         }),

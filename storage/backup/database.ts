@@ -35,6 +35,8 @@ export interface RestoreTarget {
    * is then there is not what was saved.
    */
   restore(directory: string, contents: Contents): Promise<readonly string[]>;
+  /** Leaves the mark of a restore, by whether open durable runs go on at once. Answers how many of them there are. */
+  mark(contents: Contents, isResumed: boolean): Promise<number>;
   /** It is whole. */
   finish(): Promise<void>;
   close(): Promise<void>;

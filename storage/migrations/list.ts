@@ -40,6 +40,7 @@ import { migration as settledShares } from "./0063_settled_shares.ts";
 import { migration as claimsOfRuns } from "./0064_claims_of_runs.ts";
 import { migration as threadlessWaits } from "./0065_threadless_waits.ts";
 import { migration as threadBytes } from "./0066_thread_bytes.ts";
+import { migration as heldRuns } from "./0067_held_runs.ts";
 
 /** Every migration, in the order of their revisions. */
 export const migrations: readonly Migration[] = [
@@ -84,4 +85,5 @@ export const migrations: readonly Migration[] = [
   claimsOfRuns,
   threadlessWaits,
   threadBytes,
+  heldRuns,
 ];

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Client } from "pg";
 import { type Contents, NoBackup, type SavedTable } from "../backup/contents.ts";
 import type { RestoreTarget } from "../backup/database.ts";
+import { countOpenStatement, markStatement, restoredMark } from "../backup/restored-mark.ts";
 import type { PostgresConfig } from "../store/config.ts";
 import { connectToSchema } from "./connection.ts";
 import { restoringTable } from "./schema.ts";
@@ -43,6 +44,13 @@ export async function openPostgresTarget(
         await client.query("ROLLBACK").catch(() => {});
         throw error;
       }
+    },
+    async mark({ tables }, isResumed) {
+      const { name, held, resumed } = restoredMark;
+      await client.query(markStatement, [name, isResumed ? resumed : held]);
+      if (!tables.some((table) => table.name === "fibers")) return 0;
+      const { rows } = await client.query<{ open: number }>(countOpenStatement);
+      return Number(rows[0]?.open ?? 0);
     },
     async finish() {
       await client.query(`DROP TABLE ${restoringTable}`);

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { databaseName, NoBackup } from "../backup/contents.ts";
 import type { RestoreTarget } from "../backup/database.ts";
+import { countOpenStatement, markStatement, restoredMark } from "../backup/restored-mark.ts";
 import { flush, savedFile } from "../backup/saved-file.ts";
 import { makeDirectories } from "../store/directories.ts";
 import { closeToOthers } from "./private-files.ts";
@@ -53,6 +54,18 @@ export function openSqliteTarget(path: string): RestoreTarget {
       }
       await flush(draft);
       return [];
+    },
+    async mark({ tables }, isResumed) {
+      const db = new Database(draft, { fileMustExist: true });
+      try {
+        const { name, held, resumed } = restoredMark;
+        db.prepare(markStatement.replace("$1", "?").replace("$2", "?")).run(name, isResumed ? resumed : held);
+        if (!tables.some((table) => table.name === "fibers")) return 0;
+        return (db.prepare(countOpenStatement).get() as { open: number }).open;
+      } finally {
+        db.close();
+        await flush(draft);
+      }
     },
     async finish() {
       renameSync(draft, path);

@@ -36,6 +36,8 @@ const fiberColumns = {
   requeued_as: nullable(text),
   /** By which manifests it goes on: see manifest-bodies.ts. Null for one of a release that has not kept them. */
   manifest_body: nullable(text),
+  /** 1 for a run of a backup that was restored, until somebody lets it go: see held-runs.ts. */
+  held: integer,
 };
 /** The table itself, for the statements that join it with another. */
 export const fiberTable = table("fibers", fiberColumns);
@@ -76,7 +78,7 @@ const openDeadline = `(SELECT COALESCE(MAX(w.deadline), 0) + ${graceMs} FROM wai
 
 const insertFiber = tenantSql(
   "fiber_insert",
-  `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, CASE WHEN CAST(? AS INTEGER) = 1 THEN :now END, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL, NULL, ?)`,
+  `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, CASE WHEN CAST(? AS INTEGER) = 1 THEN :now END, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL, NULL, ?, 0)`,
 );
 const claimFiber = tenantSql(
   "fiber_claim",
@@ -112,7 +114,10 @@ const endFiber = tenantSql(
   "fiber_end",
   `UPDATE fibers SET wake_at = NULL, ended_at = :now, updated_at = :now, final = ?, error = ?, expires_at = ? WHERE ${ofRun}`,
 );
-const selectResting = tenantSql("fiber_rests", `SELECT 1 AS is_there FROM fibers WHERE ${ofRun} AND wake_at > :now`);
+const selectResting = tenantSql(
+  "fiber_rests",
+  `SELECT 1 AS is_there FROM fibers WHERE ${ofRun} AND (wake_at > :now OR held = 1)`,
+);
 const selectOpen = systemSql(
   "fibers_open",
   `SELECT tenant_id, suffix, run_id, run_key, manifest_body FROM fibers
@@ -129,20 +134,20 @@ const deleteOfRuns = tenantSql(
 const selectDue = systemSql(
   "fibers_due",
   `SELECT tenant_id, suffix, run_id, wake_at FROM fibers
-   WHERE wake_at IS NOT NULL AND wake_at <= :now AND (wake_at, run_id) > (?, ?) ORDER BY wake_at, run_id LIMIT ?`,
+   WHERE wake_at IS NOT NULL AND wake_at <= :now AND held = 0 AND (wake_at, run_id) > (?, ?) ORDER BY wake_at, run_id LIMIT ?`,
 );
 const selectExpired = systemSql(
   "fibers_expired",
   `SELECT f.tenant_id, f.suffix, f.run_id FROM fibers f JOIN runs r ON r.run_key = f.run_key
-   WHERE f.ended_at IS NULL AND f.wake_at IS NULL AND f.expires_at <= :now AND r.status = 'waiting'
+   WHERE f.ended_at IS NULL AND f.wake_at IS NULL AND f.expires_at <= :now AND f.held = 0 AND r.status = 'waiting'
    ORDER BY f.expires_at LIMIT ?`,
 );
-const selectHasExpired = tenantSql(
-  "fiber_has_expired",
-  `SELECT 1 AS is_there FROM fibers WHERE ${ofRun} AND ended_at IS NULL AND
+const selectMayGoOn = tenantSql(
+  "fiber_may_go_on",
+  `SELECT held, CASE WHEN ended_at IS NULL AND
      ((wake_at IS NULL AND expires_at <= :now AND NOT EXISTS
         (SELECT 1 FROM waits w WHERE w.tenant_id = :tenant AND w.run_id = fibers.run_id AND w.state = 'answered'))
-      OR wake_at + ${queuedMsMax} <= :now)`,
+      OR wake_at + ${queuedMsMax} <= :now) THEN 1 ELSE 0 END AS expired FROM fibers WHERE ${ofRun}`,
 );
 
 const requeueFiber = tenantSql(
@@ -280,7 +285,7 @@ export async function openDurables(store: Scope, afterKey: number, limit: number
   return (await store.readLong(selectOpen, afterKey, limit)) as unknown as OpenDurable[];
 }
 
-/** Whether a run rests until a time, since a step of it has failed or was lost: an answer to what it waits for changes nothing of that. */
+/** Whether a run rests until a time, since a step of it has failed or was lost, or is held: an answer to what it waits for changes nothing of that. */
 export async function isResting(store: TenantStore, runId: string): Promise<boolean> {
   return (await store.read(selectResting, runId)).length > 0;
 }
@@ -355,9 +360,14 @@ export async function fibersAreFull(store: TenantStore): Promise<boolean> {
   return (await store.read(selectQueuedNth, queuedMax - 1)).length > 0;
 }
 
-/** Whether the time of a run that waits is over; never while it is due for less than a day. */
-export async function hasExpired(store: TenantStore, runId: string): Promise<boolean> {
-  return (await store.read(selectHasExpired, runId)).length > 0;
+/**
+ * Whether a run that is to be taken up may not: its time is over, which it never is while it is due for less than a day, or it is held,
+ * and then its time does not pass.
+ */
+export async function whetherStopped(store: TenantStore, runId: string): Promise<"expired" | "held" | null> {
+  const [row] = await store.read(selectMayGoOn, runId);
+  if (Number(row?.held ?? 0) === 1) return "held";
+  return Number(row?.expired ?? 0) === 1 ? "expired" : null;
 }
 
 /** Runs that are to be taken up, the longest waiting first, in pages. */

@@ -156,7 +156,7 @@ const deleteOfRun = tenantSql(
 const deleteOfThread = tenantSql("waits_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND thread_key = ?");
 // A durable run that rests is taken up when its time is over.
 const isAwake = `NOT EXISTS
-     (SELECT 1 FROM fibers f WHERE f.tenant_id = waits.tenant_id AND f.run_id = waits.run_id AND f.wake_at > :now)`;
+     (SELECT 1 FROM fibers f WHERE f.tenant_id = waits.tenant_id AND f.run_id = waits.run_id AND (f.wake_at > :now OR f.held = 1))`;
 const selectDue = systemSql(
   "waits_due",
   `SELECT tenant_id, suffix, run_id, wait_id FROM waits

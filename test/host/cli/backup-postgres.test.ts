@@ -91,7 +91,7 @@ test("a backup with a plugin's tables is restored by a later version, whose migr
   await makeBackup({ config: configOf(from.url), objects: null, env, version: "0", target: directory });
   const known = [...migrations, plugin("cards"), plugin("notes")];
 
-  await restoreBackup({ directory, config: configOf(to.url), objects: null, known });
+  await restoreBackup({ directory, config: configOf(to.url), objects: null, known, isResumed: false });
   const { applied } = await migrate(configOf(to.url), head, known);
 
   assert.deepEqual(applied, [newest.revision, "cards_0001"]);

@@ -1,0 +1,43 @@
+import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
+import { fiberById } from "../../storage/tables/fibers.ts";
+import { releaseHeld } from "../../storage/tables/held-runs.ts";
+import { json } from "../exchange/reply.ts";
+import { route } from "../route.ts";
+
+/** Ids that are told at once. */
+const toldMax = 1_000;
+
+const release = route({
+  method: "POST",
+  path: "/runs/release",
+  summary: "Lets durable runs go on that are held since their database was restored: one, those of a manifest, or all.",
+  tag: "Durable runs",
+  access: ["runs:write"],
+  body: Type.Object(
+    {
+      token: Type.Optional(
+        Type.String({ maxLength: 64, description: "The run, with its tasks and the run that it is a task of." }),
+      ),
+      manifest: Type.Optional(Type.String({ maxLength: 256, description: "Runs of this manifest, with their tasks." })),
+    },
+    { additionalProperties: false },
+  ),
+  reply: {
+    description: "How many runs go on, and which: at most 1,000 are named.",
+    schema: Type.Object({
+      released: Type.Integer({ description: "0 where none of them is held." }),
+      run_ids: Type.Array(Type.String()),
+    }),
+  },
+  fails: ["run_not_found", "storage_unavailable"],
+  async handle({ body, principal }, { store }) {
+    const tenant = store.tenant(principal.tenant_id);
+    const { token = null, manifest = null } = body;
+    if (token !== null && (await fiberById(tenant, token)) === undefined) throw new SvcError("run_not_found");
+    const ids = await releaseHeld(tenant, { token, manifest });
+    return json({ released: ids.length, run_ids: ids.slice(0, toldMax) });
+  },
+});
+
+export const releaseRoutes = [release];
