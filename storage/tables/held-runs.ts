@@ -1,4 +1,4 @@
-import { restoredMark } from "../backup/restored-mark.ts";
+import { restoredMark } from "../store/restored-mark.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore } from "../store/store.ts";
 import { type NextTime, skipMissedTimes } from "./stored-times.ts";

@@ -1,12 +1,14 @@
 // Durable runs whose server is killed at several moments, on both engines: the next one carries them to their end, once.
 import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { calls, framesUntil, gate, inTurn, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
 
 const { env, keys } = apiKeys({
@@ -19,21 +21,42 @@ const { env, keys } = apiKeys({
 const sum = ["calculator", { expression: "6*7" }] as const;
 const over = ["completed", "failed", "expired", "dead"];
 
+/** A plugin with a tool whose calls may be made once. */
+const payingPlugin = (held: string, paid: string): string => `import { appendFileSync, existsSync } from "node:fs";
+import { defineTool } from "svc/actors/tools/tool.ts";
+import { Type } from "typebox";
+const pay = defineTool({ name: "pay", description: "Pays.", parameters: Type.Object({}), effect: "once", risk: "spends",
+  timeoutMs: 600_000,
+  async execute() {
+    appendFileSync(${JSON.stringify(paid)}, "x");
+    if (existsSync(${JSON.stringify(held)})) await new Promise(() => {});
+    return { text: "Paid." };
+  } });
+export const plugin = { name: "pays", description: "Pays.", tools: [pay] };`;
+
 for (const dialect of dialects) {
   describe(`durable runs and SIGKILL, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
     const alice = { key: keys.alice };
     let server: TestServer;
     let mock: MockModel;
+    /** The tool does not come back while the first is there, and writes each of its calls into the second. */
+    let held: string;
+    let paid: string;
     before(async () => {
       mock = await startMockModel();
       atEnd.after(() => mock.close());
       const database = await databaseOf(dialect, atEnd);
       const execution = { mode: "durable" };
+      const place = mkdtempSync(join(tempDir(atEnd), "pays-"));
+      [held, paid] = [join(place, "held"), join(place, "paid")];
+      const plugin = join(place, "pays.ts");
+      writeFileSync(plugin, payingPlugin(held, paid));
+      writeFileSync(held, "");
       server = await startServer({
         atEnd,
         env: {
-          ...modelEnv(mock, ["first", "second", "third", "fourth", "slow", "lead", "worker"]),
+          ...modelEnv(mock, ["first", "second", "third", "fourth", "slow", "lead"]),
           ...manifestEnv(atEnd, {
             first: { model: { id: "first" }, tools: ["calculator"], execution },
             second: { model: { id: "second" }, tools: ["calculator"], execution },
@@ -49,10 +72,10 @@ for (const dialect of dialects) {
               execution,
               policies: [{ id: "spends", tools: ["calculator"], required_scopes: ["spend"] }],
             },
-            lead: { model: { id: "lead" }, delegation: { agents: [{ name: "worker" }] }, execution },
-            worker: { model: { id: "worker" } },
+            lead: { model: { id: "lead" }, tools: ["pay"], execution },
             slow: { model: { id: "slow" }, execution },
           }),
+          SVC_PLUGINS: plugin,
           ...env,
           ...database.env,
         },
@@ -130,10 +153,10 @@ for (const dialect of dialects) {
 
     test("DUR-008 AUTH-012 killed in a call that is made once, a run waits for who may decide what came of it", async () => {
       const reviewer = { key: keys.reviewer };
-      mock.answer("lead", inTurn(calls(["task", { agent: "worker", prompt: "Pay bob." }]), says("It is done.")));
-      mock.answer("worker", says("Pay", never));
+      mock.answer("lead", inTurn(calls(["pay", {}]), says("It is done.")));
       const tokens = [await accept("lead", { thread_id: "cut" }), await accept("lead")];
-      await eventually("both tasks", async () => asked("worker") === 2 || undefined);
+      const made = () => (existsSync(paid) ? readFileSync(paid, "utf8").length : 0);
+      await eventually("both calls", async () => made() === 2 || undefined);
 
       await server.kill();
       await server.restart();
@@ -149,7 +172,7 @@ for (const dialect of dialects) {
         server.post(`/approvals/${id}/decide`, body, { key });
       const refused = await Promise.all([
         decide(ids[0], { decision: "approved", result: "paid" }),
-        decide(ids[0], { decision: "approved", edited_args: { agent: "worker", prompt: "No." } }),
+        decide(ids[0], { decision: "approved", edited_args: { to: "eve" } }),
         decide(ids[0], { decision: "denied", result: "é".repeat(32 * 1024 + 1) }),
         decide(ids[0], { decision: "denied", result: 7 }),
       ]);
@@ -157,7 +180,7 @@ for (const dialect of dialects) {
         await decide(ids[0], { decision: "approved" }, keys.bob),
         await decide(ids[0], { decision: "approved" }, keys.stranger),
       ];
-      mock.answer("worker", says("Paid."));
+      rmSync(held);
       const result = "é".repeat(32 * 1024);
       const told = await decide(ids[0], { decision: "denied", note: "by hand", result });
       const late = await decide(ids[0], { decision: "approved" });
@@ -176,7 +199,7 @@ for (const dialect of dialects) {
       const row = listed.items.find(({ id }: { id: string }) => id === ids[0]);
       assert.deepEqual(
         [row.rule_id, row.tool_name, row.status, row.ttl_seconds, row.expires_at, row.evidence.effect],
-        ["outcome-unknown", "task", "pending", 604_800, gate?.json.data.expires_at, "once"],
+        ["outcome-unknown", "pay", "pending", 604_800, gate?.json.data.expires_at, "once"],
       );
       assert.deepEqual(
         refused.map(({ status, json }) => [status, json.error, json.detail[0].loc.at(-1)]),
@@ -198,7 +221,7 @@ for (const dialect of dialects) {
       const read = mock.requests.findLast(({ model, body }) => model === "lead" && JSON.stringify(body).includes("éé"));
       assert.equal((read?.body.messages as { content: string }[] | undefined)?.at(-1)?.content, result);
       assert.ok((await eventsOf(tokens[1] as string)).includes("tool_result tool Paid."));
-      assert.equal(asked("worker"), 3, "the one that was told is not made again");
+      assert.equal(made(), 3, "the one that was told is not made again");
       const { json: audit } = await server.get("/audit?event_type=approval_decided", reviewer);
       const payloads = audit.items.map(({ payload }: { payload: object }) => payload);
       const mine = payloads.find(({ approval_id }: { approval_id: string }) => approval_id === ids[0]);
