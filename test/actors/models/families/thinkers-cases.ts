@@ -114,4 +114,31 @@ export const thinkersCases: readonly FamilyCase[] = [
       assert.deepEqual(thoughts(model.requests[1]), ["A product."]);
     },
   },
+  {
+    title: "DeepSeek gets what a client itself sends back of a thought, and no more of it than 64 KiB",
+    async run({ model, complete }) {
+      model.says({ text: "Found." });
+      const call = { id: "call_x", type: "function", function: { name: "look_up", arguments: "{}" } };
+      const tools = [
+        { type: "function", function: { name: "look_up", parameters: { type: "object", properties: {} } } },
+      ];
+      const returning = (reasoning_content: string) =>
+        complete({
+          messages: [
+            { role: "user", content: "Look it up." },
+            { role: "assistant", content: null, reasoning_content, tool_calls: [call] },
+            { role: "tool", tool_call_id: "call_x", content: "found" },
+          ],
+          tools,
+        });
+
+      await returning("A product.");
+      const refusedBefore = model.refused.length;
+      await returning("x".repeat(64 * 1024));
+
+      assert.equal(refusedBefore, 0);
+      assert.deepEqual(model.requests.map(thoughts), [["A product."], [""]]);
+      model.refused.length = 0;
+    },
+  },
 ];
