@@ -42,6 +42,8 @@ export class ContextMemory {
       const timer = this.#env.timer(waitMs, () => {
         this.#waiting = this.#waiting.filter((other) => other !== waiter);
         reject(tooMuch());
+        // A large turn kept smaller ones behind it waiting.
+        this.#admit();
       });
       const waiter: Waiter = { tenantId, bytes, timer, admit: resolve };
       this.#waiting.push(waiter);
