@@ -1,6 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
 import { Bus, type Delivery } from "../bus/bus.ts";
-import type { Env } from "../bus/env.ts";
+import { breathe, type Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { portTransport } from "../bus/ports.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
@@ -221,7 +221,7 @@ export function createHttpNode(
       for (const turn of context.turns) turn.fail(new SvcError("shutting_down"));
       await settled(Math.max(lastWordsMs, graceMs), () => (listener?.unanswered() ?? 0) === 0);
       // Answers leave before their connections are closed.
-      await new Promise<void>((resolve) => env.defer(resolve));
+      await breathe(env);
     },
     close() {
       closed = true;

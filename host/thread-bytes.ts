@@ -1,7 +1,7 @@
 import { type Directory, openRoot } from "../actors/tools/workspace/directory.ts";
 import { passBy } from "../actors/tools/workspace/walk.ts";
 import { encodeName, scopesName } from "../actors/tools/workspace/workspace-path.ts";
-import type { Env } from "../bus/env.ts";
+import { breathe, type Env } from "../bus/env.ts";
 import type { Store } from "../storage/store/store.ts";
 import { setUsedOps, threadBytesByTenant } from "../storage/tables/thread-quota.ts";
 
@@ -44,7 +44,7 @@ async function bytesIn(directory: Directory, count: Count, env: Env): Promise<nu
   const below: string[] = [];
   try {
     await directory.each(async (name) => {
-      if (++count.names % namesPerTurn === 0) await new Promise<void>((resolve) => env.defer(resolve));
+      if (++count.names % namesPerTurn === 0) await breathe(env);
       const stats = await directory.look(name).catch(passBy);
       if (stats?.isDirectory()) below.push(name);
       else if (stats?.isFile()) bytes += Number(stats.size);

@@ -1,4 +1,5 @@
 import { type Address, splitThreadId } from "../bus/address.ts";
+import { breathe } from "../bus/env.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { branchRanges } from "../storage/tables/branches.ts";
 import { type LogEvent, readEvents, type SeqRange } from "../storage/tables/events.ts";
@@ -35,7 +36,7 @@ export async function* eventPages(
   let isFirst = true;
   for (const { from, to } of ranges) {
     for (let seq = from; seq < to; ) {
-      if (!isFirst) await new Promise<void>((resolve) => env.defer(resolve));
+      if (!isFirst) await breathe(env);
       isFirst = false;
       const page = await readEvents(store, threadKey, seq, to, pieceBytes);
       const last = page.at(-1);

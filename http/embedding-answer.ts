@@ -1,3 +1,4 @@
+import { breathe } from "../bus/env.ts";
 import type { HttpContext } from "./context.ts";
 import { EmbeddingPages, type EmbeddingTask, type VectorPage } from "./embedding-pages.ts";
 import type { Pieces } from "./exchange/reply.ts";
@@ -66,7 +67,7 @@ export function embeddingPieces(context: HttpContext, task: EmbeddingTask, forma
         if (text.length < pieceChars) continue;
         yield text;
         text = "";
-        await new Promise<void>((resolve) => env.defer(resolve));
+        await breathe(env);
       }
     }
     const { tokens } = pages;

@@ -1,5 +1,5 @@
 import { nodeAddress } from "../../bus/address.ts";
-import type { Env } from "../../bus/env.ts";
+import { breathe } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type {
   ManifestListing,
@@ -82,7 +82,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
         const problems = models || source !== "directory" ? null : await problemsOf(key, name, deps);
         items.push({ name, version, source, pointer, model, problems });
         if (env.monotonic() < yieldAt) continue;
-        await turnOfOthers(env);
+        await breathe(env);
         yieldAt = env.monotonic() + listingMs;
       }
       return { items };
@@ -106,7 +106,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       const { key, deps, env } = context;
       const manifest: unknown = JSON.parse(text);
       const checked = await checkedManifest(manifest, name, context);
-      await turnOfOthers(env);
+      await breathe(env);
       const pointer = (await manifestPointer(store, name)) ?? null;
       const [newest] = await manifestVersions(store, name, Number.MAX_SAFE_INTEGER, 1);
       const digest = digestJson(manifest);
@@ -186,7 +186,7 @@ async function checkedManifest(manifest: unknown, name: string, { key, deps, env
       throw new SvcError("name_mismatch", { message });
     }
     // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.
-    await turnOfOthers(env);
+    await breathe(env);
     return await deps.manifests.check(parsed, key);
   } catch (error) {
     throw await deps.manifests.refusal(error, key);
@@ -210,10 +210,6 @@ async function problemsOf(
       .slice(0, listedProblemsMax)
       .map((line) => mask.told.text(line));
   }
-}
-
-function turnOfOthers(env: Env): Promise<void> {
-  return new Promise((resolve) => env.defer(resolve));
 }
 
 /** A version that answers alone: activating one clears the canary. */

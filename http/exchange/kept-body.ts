@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
-import type { Env } from "../../bus/env.ts";
+import { breathe, type Env } from "../../bus/env.ts";
 import { type Reply, text } from "./reply.ts";
 import type { RequestHeaders } from "./request-head.ts";
 
@@ -30,7 +30,7 @@ export async function keepBody(pieces: Iterable<string>, env: Pick<Env, "monoton
     made.push(bytes);
     hash.update(bytes);
     if (env.monotonic() - since < sliceMsMax) continue;
-    await new Promise<void>((resolve) => env.defer(resolve));
+    await breathe(env);
     since = env.monotonic();
   }
   const plain = Buffer.concat(made);

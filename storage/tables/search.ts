@@ -1,4 +1,4 @@
-import type { Env } from "../../bus/env.ts";
+import { breathe, type Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { type Row, systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
@@ -201,7 +201,7 @@ async function indexOps(store: TenantStore, thread: Row, room: Room, env: Env): 
       marked.push(markWords(store.tenantId, part).join(" "));
       room.words -= part.length;
       // Who else is served by this thread has a turn.
-      await new Promise<void>((resolve) => env.defer(resolve));
+      await breathe(env);
     }
     inserts.push(store.op(insertWords, [marked.join(" "), event]));
     room.messages--;
