@@ -69,7 +69,7 @@ export function fibersAddress(host: string): Address<"fibers"> {
   return { kind: "fibers", key: host };
 }
 
-/** What clients without a thread were handed by a host. */
+/** The thoughts that a host keeps for clients without a thread. */
 export function recallAddress(host: string): Address<"recall"> {
   return { kind: "recall", key: host };
 }

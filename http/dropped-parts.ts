@@ -3,7 +3,7 @@ import type { Reply } from "./exchange/reply.ts";
 /** Characters of the header. A client may call a part what it likes. */
 const droppedCharactersMax = 1_000;
 
-/** What no header can carry, the sign that stands before what it is told by, and the comma, which stands between the items of a list. */
+/** Characters that an item of the header escapes: those that no header can carry, the percent sign and the comma. */
 const unlisted = /[^\x20-\x24\x26-\x2b\x2d-\x7e]/gu;
 
 /** An answer that names, in X-Svc-Dropped-Parts, the parts of the messages that no model was given. Without any the answer stays as it is. */

@@ -13,11 +13,11 @@ import { type FollowedRun, RunFollower } from "./run-follower.ts";
 import { failureOf } from "./stored-response.ts";
 import { namingThread } from "./thread-header.ts";
 
-// A request on /v1 that was sent again with its Idempotency-Key: the answer of the run that it has had, made from the log.
+// Answers a repeated request on /v1 from the log of the run that its Idempotency-Key names.
 
 type Logged = Extract<TurnAccepted, { readonly kind: "logged" }>;
 
-/** Tells that nothing was run. */
+/** Marks an answer for which no new run began. */
 export const replayedHeader = { "idempotent-replayed": "true" };
 
 /** The whole answer. Refuses with run_not_found when the run was swept. */

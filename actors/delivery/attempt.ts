@@ -102,7 +102,7 @@ export class Attempt implements ResponseHandler {
   }
 }
 
-/** A failure of which the endpoint has said nothing. */
+/** A failure without a Retry-After of the endpoint. */
 export function failed(reason: string): AttemptFailure {
   return { reason, retryAfterMs: null };
 }

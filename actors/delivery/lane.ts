@@ -25,7 +25,7 @@ const claimMarginMs = 30_000;
 const storePauseMs = 5_000;
 
 const noSecret = "no usable secret";
-/** What an operator can do about a failure that no later attempt mends. */
+/** Cures of failures that no later attempt mends, for the operator. */
 const cures: Readonly<Record<string, string>> = {
   "status 410": "The endpoint says that it is gone for good: correct its url in SVC_WEBHOOK_ENDPOINTS, or remove it.",
   blocked: "The url leads to a private or reserved address: correct it, or set private: true in SVC_WEBHOOK_ENDPOINTS.",

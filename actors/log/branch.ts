@@ -20,7 +20,7 @@ export async function loadBranch(
 ): Promise<ContextMessage[]> {
   const newestFirst: ContextMessage[] = [];
   let hasUser = !withUser;
-  /** Results whose calls are older than what is read so far: what was added while these were open stands between them. */
+  /** Ids of results whose calls were not read yet. Entries added while a call was open lie between the call and its result. */
   const parted = new Set<string | null>();
   // What a compaction has summed up is not read.
   let firstKept = 0;

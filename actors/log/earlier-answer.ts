@@ -30,7 +30,7 @@ export interface JsonAnswer {
 export interface RunAnswer {
   /** The suffix of the run's thread. */
   readonly suffix: string;
-  /** Of a durable run only: it may go on. */
+  /** Set for a durable run only, which may still be at work. */
   readonly accepted?: AcceptedRun;
 }
 

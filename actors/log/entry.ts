@@ -30,8 +30,8 @@ export function seqOfEntry(entry: JournalEntry): number {
 }
 
 /**
- * The entry with the run whose request appends it, by which a replay knows it. Not so the mark of how the run has ended: that is said by
- * the last frame of the replay.
+ * Marks an entry with its run, so that a replay of the request finds it. The mark of an interrupted run stays as it is: the last frame of
+ * the replay tells that end.
  */
 export function withOrigin<E extends Pick<JournalEntry, "extra">>(entry: E, runId: string): E {
   const { extra } = entry;

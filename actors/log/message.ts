@@ -23,7 +23,7 @@ export interface ContextMessage extends ModelMessage {
   readonly short: ShortForm | "cleared" | null;
 }
 
-/** What of a message is shown: its first characters, and its images or none of them. */
+/** How much of a message is shown: its first characters, with or without its images. */
 export interface ShortForm {
   readonly chars: number;
   readonly images: boolean;

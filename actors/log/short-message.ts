@@ -18,7 +18,7 @@ export function shortMessage(message: ContextMessage, form: ShortForm): ContextM
   });
 }
 
-/** What stands in the place of the characters that are left out. */
+/** The note that replaces the left-out characters. */
 function markOf({ role }: ContextMessage, left: number): string {
   if (left <= 0) return "";
   if (role !== "tool") return " […]";

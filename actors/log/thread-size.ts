@@ -47,7 +47,7 @@ async function branchBytes(
   return bytes;
 }
 
-/** What of a branch is older than a reader goes back. */
+/** The part of a branch that a reader does not load. */
 export interface OlderPart {
   readonly bytes: number;
   /** The newest compaction of the whole branch, wherever it is; null for none. */
@@ -77,7 +77,9 @@ export async function olderPart(
   return { bytes, compaction };
 }
 
-/** The same of a stored thread; 0 where they are not worth being counted. Refuses with thread_too_large more than a turn may load. */
+/**
+ * Counts the bytes that a turn of a stored thread would load; 0 for a short log. Refuses with thread_too_large more than `loadedBytesMax`.
+ */
 export async function branchBytesOf(
   store: TenantStore,
   { thread_key, leaf_seq, bytes }: Pick<ThreadRow, "thread_key" | "leaf_seq" | "bytes">,
@@ -96,7 +98,7 @@ export function roomOf(head: Pick<ThreadRow, "bytes"> | null, { threadBytes }: P
   return threadBytes - (head?.bytes ?? 0);
 }
 
-/** A refusal of what would make a log longer than it may be. */
+/** The refusal of an entry that would exceed SVC_THREAD_BYTES. */
 export function threadFull({ threadBytes }: Pick<Settings, "threadBytes">): SvcError {
   const message = `The thread's log would have more than ${threadBytes} bytes (SVC_THREAD_BYTES): go on in another thread.`;
   return new SvcError("thread_too_large", { message });

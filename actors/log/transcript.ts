@@ -3,7 +3,7 @@ import type { ContextMessage } from "./message.ts";
 /** Characters of one entry: a long tool result is not the whole conversation. */
 const entryCharsMax = 8_000;
 
-/** A message in words, for a model that is to sum up what was said: of what a user has said nothing is left out. */
+/** Writes a message for a model that summarizes the conversation. Long text of a user is split and not cut. */
 export function transcriptEntries(message: ContextMessage): string[] {
   if (message.role !== "user") return [transcriptEntry(message)];
   const { content } = message;

@@ -254,7 +254,7 @@ export class AnthropicReader extends EventStream {
     this.#finish();
   }
 
-  /** What is said later of the same body goes before what was said earlier; a zero says nothing behind a count. */
+  /** Takes the counts of a later event of the same body. A later zero does not replace an earlier count. */
   #count(usage: MessageUsage | null | undefined): void {
     if (typeof usage !== "object" || usage === null) return;
     const { input, output, cacheRead, cacheWrite } = this.#usage;

@@ -4,7 +4,7 @@
  * (https://github.com/anomalyco/opencode/pull/17339), or an empty object first (https://github.com/microsoft/autogen/pull/7549).
  */
 export class ArgumentText {
-  /** All pieces, one behind the other. */
+  /** All pieces, concatenated. */
   joined = "";
   #last = "";
   #next = "";

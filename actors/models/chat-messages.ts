@@ -7,7 +7,7 @@ import { type OwnFields, ownFields } from "./vendor-fields.ts";
 // The conversation as the OpenAI chat completions protocol takes it. The text of a message is made once, and joined for every call of the
 // turn; what a provider wants otherwise, or has sent with a message and wants back, is put into that message alone.
 
-/** What of a message is its JSON text. */
+/** The fields of a message that its JSON text is made of. */
 export interface ChatParts {
   readonly role: ModelMessage["role"];
   readonly content: string;

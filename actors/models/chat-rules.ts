@@ -11,7 +11,7 @@ export type CallIdForm = "any" | "forty" | "nine";
 /** What a provider refuses of a conversation that others take. */
 export interface ProviderRules {
   readonly callIds: CallIdForm;
-  /** A user's message behind a result is refused: https://github.com/datapizza-labs/datapizza-ai/issues/98 */
+  /** A user's message right after a tool result is refused: https://github.com/datapizza-labs/datapizza-ai/issues/98 */
   readonly bridgesResults: boolean;
   /** A user's message with a name is refused: https://docs.mistral.ai/api/ knows one of tools alone. */
   readonly namesUsers: boolean;
@@ -19,7 +19,7 @@ export interface ProviderRules {
   readonly signsCalls: boolean;
 }
 
-/** What a model is sent of a conversation, and how. */
+/** How a conversation is sent to one model. */
 export interface ChatRules extends ProviderRules {
   /** The provider and model whose own fields are sent; "" for none. */
   readonly by: string;
@@ -44,7 +44,7 @@ export function rulesFor(provider: ProviderRules, by: string): ChatRules {
   return { ...provider, signsCalls, by, without: new Set(), thinksBeforeCalls: false };
 }
 
-/** Other rules, by what a provider has refused; null when it is not that. `lasting` ones hold for the model from then on. */
+/** Changes the rules by a refusal; null if the refusal is about something else. `lasting` rules hold for all later calls of the model. */
 export function rulesAfter(
   rules: ChatRules,
   { status, refusal: words }: Pick<ModelFailure, "status" | "refusal">,

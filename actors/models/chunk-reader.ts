@@ -26,7 +26,7 @@ export class ChunkReader extends EventStream {
   #usage: UsageFigures | null = null;
   #done = false;
 
-  /** `by` is the provider and model, which its own fields go back to; "" for nobody. */
+  /** `by` names the provider and model that get the vendor fields back; "" drops the fields. */
   constructor(events: ModelEvents, by = "") {
     super(events);
     this.#by = by;
@@ -46,7 +46,7 @@ export class ChunkReader extends EventStream {
     if (typeof choice !== "object" || choice === null) return;
     const delta = choice.delta ?? choice.message;
     if (typeof delta === "object" && delta !== null) this.#takeDelta(choice, delta, payload, Boolean(chunk.usage));
-    // What the choice said before it failed is told first.
+    // Text of the choice goes out before its error ends the call.
     if (isError(choice.error)) throw new ChunkError(errorText(choice.error), errorStatus(choice.error));
     const { finish_reason } = choice;
     if (typeof finish_reason !== "string" || finish_reason === "") return;
@@ -80,7 +80,7 @@ export class ChunkReader extends EventStream {
     if (!this.#done && this.#finish === null) throw new ChunkError("the stream ended before the answer did");
     if (this.#finish === null && this.heardLength === 0) throw new ChunkError("the answer is empty");
     const stop_reason = this.#isRefused ? "refusal" : stopReasonOf(this.#finish, this.#calls.size > 0);
-    // What was asked for before it is not done.
+    // Calls before a refusal are dropped.
     const tool_calls = stop_reason === "refusal" ? [] : this.#calls.finish();
     const ofCalls = tool_calls.length === 0 ? [] : this.#calls.vendorFields();
     const thoughts = this.#vendor.thoughts(this.#by, this.reasoning, ofCalls, tool_calls.length > 0);

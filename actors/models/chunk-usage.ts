@@ -36,10 +36,10 @@ interface OutputDetails {
 
 const figures = ["prompt", "completion", "total", "cacheRead", "cacheWrite", "reasoning"] as const;
 
-/** What a report says; null where it says nothing. */
+/** The figures of a report; null for a missing one. */
 export type UsageFigures = Readonly<Record<(typeof figures)[number], number | null>>;
 
-/** The figures of a report behind those of an earlier one of the same answer: a zero says nothing behind a figure. */
+/** Merges a report into an earlier one of the same answer. A later zero does not replace an earlier figure. */
 export function usageFigures(usage: ChunkUsage, before: UsageFigures | null): UsageFigures {
   const ofInput = usage.prompt_tokens_details ?? usage.input_tokens_details;
   const ofOutput = usage.completion_tokens_details ?? usage.output_tokens_details;
@@ -65,7 +65,7 @@ export function tokenCount({ prompt, completion, total, reasoning, ...cache }: U
   if (prompt === null) return null;
   const { cacheRead, cacheWrite } = { cacheRead: cache.cacheRead ?? 0, cacheWrite: cache.cacheWrite ?? 0 };
   const cached = cacheRead + cacheWrite;
-  // The prompt is with what was cached of it, but where that alone is more.
+  // prompt_tokens includes cached tokens, unless it is smaller than them (decision 209).
   const input = cached > prompt ? prompt : prompt - cached;
   // xAI and Google bill reasoning that they leave out of completion_tokens; the total has it.
   const output = Math.max(completion ?? 0, (total ?? 0) - input - cached);
@@ -73,7 +73,7 @@ export function tokenCount({ prompt, completion, total, reasoning, ...cache }: U
   return { input, output, cacheRead, cacheWrite, ...(reasoning ? { reasoning } : {}) };
 }
 
-/** A count as a provider gives it; null for what is none. */
+/** Returns a provider's count; null for any other value. */
 export function count(value: unknown): number | null {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }

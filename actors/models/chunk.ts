@@ -17,7 +17,7 @@ export interface Choice {
   /** In the place of `delta` where the answer is not streamed. */
   readonly message?: Delta;
   readonly finish_reason?: string | null;
-  /** Of a provider behind a gateway that failed: https://openrouter.ai/docs/api/errors. */
+  /** The failure of a provider that a gateway called: https://openrouter.ai/docs/api/errors. */
   readonly error?: unknown;
 }
 

@@ -132,7 +132,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     return this.#text.length + this.#soundSaid.held + this.#said.length;
   }
 
-  /** What was heard of the answer so far: text, thoughts, calls and what the provider wants back. Characters. */
+  /** Characters of the answer so far: text, thoughts, calls and vendor fields. */
   get heardLength(): number {
     return this.saidLength + this.thoughtLength + this.#callsLength + this.#called + this.#keptLength;
   }

@@ -79,7 +79,7 @@ export class HttpCall<Reply> implements ResponseHandler {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    // Nobody listened: that was no silence.
+    // A paused call reads nothing, so the pause is no silence of the provider.
     this.#heardAt = this.#context.env.monotonic();
     this.#controller?.resume();
   }
@@ -106,7 +106,7 @@ export class HttpCall<Reply> implements ResponseHandler {
     if (head.status !== 200 || !this.#reader.isStreamed) this.#beginDocument();
     if (head.status !== 200) return;
     const coding = head.header("content-encoding")?.toLowerCase() ?? "identity";
-    // Nobody has asked for one: no request names Accept-Encoding.
+    // No request names Accept-Encoding, so the provider may not encode the answer.
     if (coding !== "identity") this.#break(new MalformedAnswer(`the answer has the content-encoding ${coding}`));
   }
 

@@ -15,7 +15,7 @@ export interface TokenTask {
 const idleMs = 60_000;
 /** Texts that wait to be counted; more are estimated by who asks. */
 const waitingMax = 256;
-/** How long a count may take, with waiting for the thread: then it is estimated by who asks. */
+/** Max milliseconds of a count, with its wait for the thread. After that the caller estimates. */
 const countMsMax = 10_000;
 /** Characters of one task: one long text keeps nobody's short one waiting. */
 const taskChars = 64 * 1024;

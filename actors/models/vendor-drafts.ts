@@ -44,7 +44,7 @@ export class VendorDrafts {
     return characters;
   }
 
-  /** What goes back to `by` of an answer that has thought `reasoning`; undefined where nothing has to. */
+  /** The thoughts and vendor fields that `by` gets back with this answer; undefined for none. */
   thoughts(
     by: string,
     reasoning: string,
@@ -72,7 +72,7 @@ export class VendorDrafts {
     return [...spoken, ...vendor];
   }
 
-  /** The first item of a list may go on with the last one of the lists before it. */
+  /** Adds a list. Its first item may continue the last item of the list so far. */
   #takeList(field: string, items: readonly unknown[]): void {
     const list = this.#lists.get(field) ?? [];
     for (const [at, item] of items.entries()) {

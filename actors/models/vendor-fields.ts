@@ -34,7 +34,7 @@ export function ownFields(
     if (thought.type !== "vendor") continue;
     const fields = Object.entries(JSON.parse(thought.json) as object).filter(([name]) => !without.has(name));
     const members = fields.map(([name, value]) => [name, `"${name}":${JSON.stringify(value)}`] as const);
-    // What the log has goes before what a client says.
+    // Fields from the log win over fields that a client sent.
     if (thought.call === undefined)
       for (const [name, member] of members) if (!ofMessage.has(name)) ofMessage.set(name, member);
     if (thought.call !== undefined && members.length > 0 && !calls.has(thought.call))

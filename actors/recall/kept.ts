@@ -1,10 +1,10 @@
 import { TurnoverMap } from "../../bus/turnover.ts";
 
-/** How long a text is kept that nobody asks for. */
+/** Milliseconds until an unused text is dropped. */
 const keptMs = 3_600_000;
 /** Of all texts. */
 const bytesMax = 64 * 1024 * 1024;
-/** Counted for a text beside its characters. */
+/** Bytes added for each text. */
 const overhead = 128;
 
 interface Entry {
@@ -13,7 +13,7 @@ interface Entry {
   readonly until: number;
 }
 
-/** Texts by their keys, within an hour and 64 MiB: the one that was not asked for the longest goes first. */
+/** A cache of texts by key: at most 64 MiB, each for an hour after its last use. The least recently used text is dropped first. */
 export class Kept {
   readonly #entries = new TurnoverMap<Entry>();
   readonly #now: () => number;

@@ -1,7 +1,7 @@
 import { defineActor } from "../runtime/define.ts";
 import { Kept } from "./kept.ts";
 
-/** Keeps what models want back with calls that clients without a thread were handed, for all tenants of one process. */
+/** Holds the thoughts of calls that were handed to clients without a thread, for all tenants of one process. */
 export const recallActor = defineActor<"recall", Kept, Record<never, never>>({
   kind: "recall",
   mailboxLimit: 65_536,

@@ -76,7 +76,7 @@ export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: 
   };
 }
 
-/** The key of a request is settled as the run is accepted: that is its answer. It lapses behind the end of the run. */
+/** Settles the key of a request with the acceptance of its run, which is its answer. The key lapses a TTL after the run's end. */
 export function settleAcceptedOps(
   store: TenantStore,
   key: AskedKey | null,

@@ -40,7 +40,7 @@ export interface WhyResume {
   readonly task: string | null;
 }
 
-/** How long a run that goes on waits for memory: nobody waits for it to be accepted. */
+/** Max milliseconds that a resumed run waits for memory. No client waits for its acceptance. */
 const roomMs = 60_000;
 
 /** A run that goes on. */

@@ -199,7 +199,7 @@ async function begin(
   const repeated =
     intake !== null && mayRepeat(turn, intake, thread) ? await repeatedTurn(turn, intake, thread, agent, store) : null;
   if (repeated !== null) intake = null;
-  // Another question behind the response before the one that has failed.
+  // The chain continues in a failed response, and only the same question may continue there.
   else if (turn.response?.follows?.repeats) throw new SvcError("conflict");
   if (intake !== null) intake = await withRecalled(intake, turn.principal.tenant_id, deps);
   const branch = [...(repeated ?? thread).branch];
@@ -382,7 +382,7 @@ function wishOf({ messages }: SubmitTurn): string {
 /** A response goes on from the one before it, which something else may have followed meanwhile. Refuses with conflict. */
 function checkFollows({ response }: SubmitTurn, { exists, leaf_seq }: OpenThread): void {
   const follows = response?.follows ?? null;
-  // Its key was free again before it could be answered with what the first request was.
+  // The key was released between the first look at it and this one, so the request names no position to continue from.
   if (follows === null && !exists && (response?.previous_response_id ?? null) !== null) throw new SvcError("conflict");
   if (follows === null || (leaf_seq >= follows.first_seq && leaf_seq <= follows.last_seq)) return;
   throw new SvcError("conflict");

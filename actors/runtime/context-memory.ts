@@ -42,7 +42,7 @@ export class ContextMemory {
       const timer = this.#env.timer(waitMs, () => {
         this.#waiting = this.#waiting.filter((other) => other !== waiter);
         reject(tooMuch());
-        // A large turn kept smaller ones behind it waiting.
+        // Smaller turns queued after it may fit now.
         this.#admit();
       });
       const waiter: Waiter = { tenantId, bytes, timer, admit: resolve };
@@ -71,7 +71,7 @@ export class ContextMemory {
     return ofTenant === 0 || ofTenant + bytes <= this.#bytesMax / 2;
   }
 
-  /** Lets in who fits, in the order in which they came; a tenant that has its half keeps nobody else waiting. */
+  /** Admits waiting turns in order, as far as they fit. A tenant at its half does not block other tenants. */
   #admit(): void {
     const full = new Set<string>();
     const left: Waiter[] = [];

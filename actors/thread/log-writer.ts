@@ -50,7 +50,7 @@ export class LogWriter {
   #epoch = 0;
   /** The epoch as the run has begun, which is its number in the thread. */
   #number = 0;
-  /** The run, where what it writes is replayed to a request that is sent again; null for every other. */
+  /** The run's id if its events can be replayed to a repeated request; else null. */
   #origin: string | null = null;
   /** The row of a durable run as it was accepted; null for every other. */
   begun: RunRow | null = null;

@@ -70,7 +70,7 @@ export async function openLog(
   return { kind: "open", thread: { ...place, thinking_level, output_style, permission_mode, branch, closing } };
 }
 
-/** What a request that is sent again gets. */
+/** The answer to a repeated request. */
 function answerAgain(
   state: ThreadState,
   form: AnswerForm,

@@ -115,7 +115,7 @@ export function branchOf(
   return loadBranch(state.store, head.thread_key, head.leaf_seq, needed, withUser).then(keep);
 }
 
-/** What is in memory where that is enough. */
+/** The branch in memory if it is long enough; else null. */
 function keptEnough(state: ThreadState, needed: number, withUser: boolean): ContextMessage[] | null {
   const kept = keptBranch(state);
   const isEnough = state.branchNeeded >= needed && (!withUser || kept?.some(({ role }) => role === "user"));

@@ -35,7 +35,7 @@ export interface HandedCall {
 /** Frames that stand between two steps of the model. */
 export const partingFrames: ReadonlySet<string> = new Set(["tool_start", "tool_end", "steer", "follow_up"]);
 
-/** What has failed, by the codes of the OpenAI protocol (decision 212). */
+/** Code of a failed model call in the OpenAI protocol (decision 212). */
 export type FailureCode =
   | "context_length_exceeded"
   | "content_filter"
@@ -92,7 +92,7 @@ export interface RunAnswers {
  * `id` is the thread's next sequence number, -1 without a thread.
  */
 export interface RunOutput {
-  /** What a surface that has a body of its own is answered with at the end; asked before that to keep it. Absent on other surfaces. */
+  /** Builds the final body, so that an idempotency key can store it. Absent on surfaces that answer as POST /chat does. */
   readonly answers?: RunAnswers;
   /** False while whoever reads is behind: the run then stops reading the model. */
   readonly writable: boolean;

@@ -29,7 +29,7 @@ export interface ResponseState {
   readonly usage: TurnUsage | null;
   /** Why it has failed, in words that its client may read; null where it has not. */
   readonly failure: string | null;
-  /** What has failed; absent where that is not known. */
+  /** Code of the failure; absent if unknown. */
   readonly failure_code?: FailureCode;
 }
 
@@ -146,7 +146,7 @@ export function responseObject({ id, created_at, model, asked, options }: Respon
   };
 }
 
-/** This protocol has a word of its own for a server that fails. */
+/** The Responses API calls a failed server `server_error`. */
 function errorCode({ failure_code = "model_unavailable" }: ResponseState): string {
   return failure_code === "model_unavailable" ? "server_error" : failure_code;
 }

@@ -35,7 +35,7 @@ export function responseAnswer(channel: Channel, head: ResponseHead, requestId: 
     ...answering(channel, {
       finished(result) {
         if (result.failure !== null) return failedAnswer(result);
-        // The run may go on behind this end, when somebody has said something to it meanwhile.
+        // A copy: a follow-up message can make the run continue after this end.
         return { status: 200, body: JSON.stringify(responseObject(head, endOf(result, items.copy()))) };
       },
       failed: (error) => refusedAnswer(error, requestId),
@@ -151,7 +151,7 @@ class OutputItems {
     this.#tell = tell;
   }
 
-  /** The same items, of whose further events nothing is told. */
+  /** A copy of the items that sends no events. */
   copy(): OutputItems {
     const copy = new OutputItems(this.#responseId, () => {});
     copy.done.push(...this.done);

@@ -15,7 +15,7 @@ export interface TokenCount {
   readonly output: number;
   readonly cacheRead: number;
   readonly cacheWrite: number;
-  /** Of the output what the model has thought in; absent where nobody says. */
+  /** Tokens of the output that are reasoning; absent if the provider does not say. */
   readonly reasoning?: number;
 }
 

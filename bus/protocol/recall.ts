@@ -1,11 +1,11 @@
 /**
- * What models want back with the calls that clients without a thread were handed. It is in the memory of one process, and may be forgotten.
- * A call's id is known to its tenant alone.
+ * Keeps thoughts and vendor fields that a provider wants back with its calls, for clients without a thread. One process holds them in
+ * memory and may drop them. The ids of handed calls are random and known to their tenant alone.
  */
 export interface RecallMessages {
-  /** Keeps what one step has thought, for each of its calls. */
+  /** Stores the thoughts of one step for each of its calls. */
   keep: { body: ThoughtsOfCalls };
-  /** What is kept for these calls, in their order; null for what is not. */
+  /** Returns the stored text of each call, in order; null for a call without one. */
   recall: { body: CallsAsked; reply: { readonly found: readonly (string | null)[] } };
 }
 
@@ -15,6 +15,6 @@ interface CallsAsked {
 }
 
 interface ThoughtsOfCalls extends CallsAsked {
-  /** Whatever its keeper reads again. */
+  /** Opaque to this actor. */
   readonly text: string;
 }

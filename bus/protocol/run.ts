@@ -132,7 +132,7 @@ export interface SubmitTurn {
   readonly max_tokens: number | null;
   readonly temperature: number | null;
   readonly include_usage: boolean;
-  /** Whether the model's thoughts are told as `reasoning_content`; absent where they are not, and on surfaces that have a form of their own. */
+  /** Sends the model's thoughts as `reasoning_content`. Absent on other surfaces than chat completions. */
   readonly include_reasoning?: true;
   /** Of the OpenAI surface, where the request has some. */
   readonly options?: JsonText<TurnOptions>;
@@ -273,7 +273,7 @@ export interface AskedResponse extends ResponseAsked {
   readonly follows: {
     readonly first_seq: number;
     readonly last_seq: number;
-    /** The range is of a response that has failed behind the same one: only the same question once more goes on there. */
+    /** The range is of a failed response to the same predecessor. Only the same question, sent again, continues there. */
     readonly repeats?: true;
   } | null;
 }

@@ -19,7 +19,7 @@ export const messageFields: readonly string[] = [
 ];
 /** The field of a call. */
 export const callField = "extra_content";
-/** Characters of what is kept of a message, and of each of its calls. What is longer is lost. */
+/** Max characters of the vendor fields of a message, and of each of its calls. Longer fields are dropped. */
 export const vendorCharsMax = 64 * 1024;
 
 /** What a client has sent of such fields, each an object as JSON text. */

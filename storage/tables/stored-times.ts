@@ -2,10 +2,10 @@ import { systemSql } from "../store/statements.ts";
 import type { Scope } from "../store/store.ts";
 import { backOffMs, longestBackOffMs } from "./back-off.ts";
 
-// Times that are stored to be waited for were reckoned by a clock that may have stood ahead. They are reckoned again from what they were
-// made of: the schedule of a job, the failures of a retry. So nothing has to be known of the clock. Deadlines stay as they are.
+// A clock that was ahead has stored due times that are too late. The sweep computes these times again from the schedule of a job or the
+// failures of a retry, so it needs no record of the clock. Deadlines stay as they are.
 
-/** Rows that are read at once: what a schedule names next takes 50 µs. */
+/** Rows that are read at once: the next time of one schedule costs 50 µs. */
 const pageRows = 200;
 /** Rows that are moved in one batch. */
 const batchRows = 500;
@@ -28,7 +28,7 @@ const moveRun = systemSql(
   "fiber_move",
   "UPDATE fibers SET wake_at = ? WHERE tenant_id = ? AND run_id = ? AND wake_at = ?",
 );
-// What somebody sends is that one's until it says what came of it.
+// A claimed delivery belongs to its sender until that reports the outcome.
 const selectDeliveries = systemSql(
   "deliveries_ahead",
   `SELECT tenant_id, id, attempts, due_at AS at, :now AS now FROM deliveries

@@ -34,7 +34,7 @@ export async function readImages(
   let chars = Math.max(base64CharsMax, bodyBytesMax, Math.ceil(files.fileBytesMax / 3) * 4);
   for (const message of messages.toReversed()) {
     if (message.attachments === null) continue;
-    // What cannot be shown for want of a place, or was refused, is not read.
+    // Images beyond the bound and refused images are not read.
     const tried = showsImages(message) ? message.attachments.slice(0, places) : [];
     const found = await Promise.all(tried.map((one) => readImage(one, files, store)));
     const images: ModelImage[] = [];

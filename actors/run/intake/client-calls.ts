@@ -51,7 +51,7 @@ export function quotedCalls(
   return { kind: "message", role: "assistant", content, extra: { tool_calls, metadata } };
 }
 
-/** What the client has sent back of what its provider wants: nobody knows of which model it is. */
+/** The vendor fields that a client sent back. They name no model, so every model gets them. */
 function clientThoughts({ message, calls }: ClientVendor, tool_calls: readonly ToolCall[]): SignedThought[] {
   const ofCalls = calls.flatMap(([id, json]): SignedThought[] => {
     const call = tool_calls.findIndex((one) => one.id === id);

@@ -7,8 +7,8 @@ import type { SignedThought } from "../../models/provider.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { Intake } from "./intake.ts";
 
-// A client that keeps its history itself sends back what it was told of a step, and what the model wants back with it is private. That is kept in
-// the memory of the process meanwhile, by the ids of the calls (decision 206).
+// A client without a thread sends a step's calls back, but not the private vendor fields that the model wants back with them. The process
+// keeps these fields in memory by the ids of the calls (decision 206).
 
 interface Recalled {
   /** The ids of the step's calls, in their order. */
@@ -16,7 +16,7 @@ interface Recalled {
   readonly thoughts: readonly SignedThought[];
 }
 
-/** Keeps what a step has thought whose calls are handed to a client that has no thread. */
+/** Keeps the thoughts of a step whose calls are handed to a client without a thread. */
 export function keepThoughts(
   { message, handed }: { readonly message: ContextMessage | undefined; readonly handed: readonly ToolCall[] },
   { thread_suffix, response, run_id, principal }: Pick<RunPlan, "thread_suffix" | "response" | "run_id" | "principal">,
@@ -30,7 +30,7 @@ export function keepThoughts(
   bus.tell(recallAddress(host), "keep", { tenant_id: principal.tenant_id, call_ids, text: JSON.stringify(kept) });
 }
 
-/** The intake with what is kept for the calls that its client quotes, before what the client says of them itself. */
+/** Adds the kept thoughts of the quoted calls to an intake. They win over fields that the client sent. */
 export async function withRecalled(
   intake: Intake,
   tenant_id: string,

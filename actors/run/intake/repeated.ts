@@ -55,7 +55,7 @@ export function mayRepeat({ surface, response }: SubmitTurn, { entries }: Intake
   return thread.branch.findLast(({ role }) => role === "user")?.content === asked;
 }
 
-/** What the client stopped has not failed. */
+/** True if the run failed by itself. A run that its client aborted did not. */
 function hasFailed({ status, result }: RunRow): boolean {
   return (status === "failed" || status === "dead") && result?.error !== "aborted";
 }
@@ -64,7 +64,7 @@ function isWords(message: ContextMessage | undefined): boolean {
   return message?.role === "assistant" && (message.tool_calls ?? []).length === 0;
 }
 
-/** What a client has said at the beginning of a turn, and the calls whose results it has brought. */
+/** The client's messages at the beginning of a turn, and the calls that they bring results for. */
 interface Said {
   readonly messages: readonly Pick<LogEvent, "role" | "content" | "extra">[];
   readonly results: ReadonlySet<string | undefined>;

@@ -51,7 +51,7 @@ export function settleOps(
   return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), lapsesAt)];
 }
 
-/** What a client is answered that waits for the end. One that is gone would have been answered by POST /chat. */
+/** The answer for a client that waits for the end. A client that left gets the body of POST /chat. */
 function answerOfOutcome(outcome: RunOutcome, requestId: string, { answers }: RunOutput): JsonAnswer {
   if (outcome.kind === "failed")
     return (

@@ -46,7 +46,7 @@ export class ToldThoughts {
     return this.#thoughts;
   }
 
-  /** What was told of tries that were lost, with what parts it from the thoughts behind it. */
+  /** Published thoughts of lost tries, with the separator before the thoughts that follow. */
   get lost(): readonly ToldThought[] {
     if (this.#lost === "") return [];
     return [{ type: "thinking", thinking: this.#isParted ? this.#lost + parting : this.#lost }];

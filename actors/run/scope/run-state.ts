@@ -50,7 +50,7 @@ export class RunState {
     if (approvals.length > 0) this.approvals = new Set(approvals);
   }
 
-  /** What is kept of it while it is suspended: requests that tasks have waited for, which no wait of its own has, and that it has acted. */
+  /** Facts to store while the run is suspended: approvals that its tasks waited for, and whether it has acted. */
   get keptAside(): Pick<RunSpent, "approvals" | "acted"> {
     return {
       ...(this.tasks !== null && this.approvals !== null && { approvals: [...this.approvals] }),

@@ -8,8 +8,8 @@ export interface HeardRun extends Member {
 }
 
 /**
- * Ends the streams and requests of clients that wait for suspended runs, as the process stops. Nobody can answer what such a run asks here;
- * its row stays suspended, and the next process resumes it.
+ * Ends the streams and requests of clients that wait for suspended runs, as the process stops. No client can answer such a run in this
+ * process. Its row stays suspended, and the next process resumes it.
  */
 export function endHeardRuns(heard: TurnoverSet<HeardRun>): void {
   for (const run of heard) {

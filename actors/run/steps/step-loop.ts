@@ -47,7 +47,7 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     scope.endedOnDenial = resumed.endedOnDenial ?? scope.endedOnDenial;
   }
   const first = (resumed?.step ?? scope.stepsBefore) + 1;
-  // The step that was cut off was its last: what asks for tools there is the answer.
+  // The interrupted step was the last one allowed: its text is the answer, and its calls are not run.
   if (resumed !== null && first > steps.limit) {
     const said = scope.plan.branch.findLast(({ role }) => role === "assistant")?.content ?? "";
     return outOfSteps({ text: said, isRefused: false });
