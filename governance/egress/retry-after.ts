@@ -1,5 +1,8 @@
 import type { ResponseHead } from "./response-head.ts";
 
+/** Max number that is read. Clients get the pause in a header, where neither `Infinity` nor an exponent is valid. */
+const longest = 1e9;
+
 /**
  * Returns how many milliseconds the other side asks to wait: by Retry-After in either of its forms (RFC 9110, section 10.2.3), or by
  * OpenAI's retry-after-ms. Null when it asks for nothing.
@@ -17,5 +20,5 @@ export function retryAfterMs(head: Pick<ResponseHead, "header">, now: number): n
 }
 
 function decimal(value: string | undefined): number | null {
-  return value !== undefined && /^\d+(\.\d+)?$/.test(value) ? Number(value) : null;
+  return value !== undefined && /^\d+(\.\d+)?$/.test(value) ? Math.min(Number(value), longest) : null;
 }

@@ -273,6 +273,8 @@ test("a Retry-After that is none is none", () => {
     const head = ResponseHead.parse(`HTTP/1.1 503 \r\nretry-after: ${value}\r\nretry-after-ms:`);
     assert.equal(retryAfterMs(head, 0), null, value);
   }
+  const endless = ResponseHead.parse(`HTTP/1.1 503\r\nRetry-After: ${"9".repeat(400)}`);
+  assert.equal(retryAfterMs(endless, 0), 1e12);
   assert.equal(retryAfterMs(ResponseHead.parse("HTTP/1.1 503\r\nRetry-After: Thu, 01 Jan 1970 00:00:00 GMT"), 5000), 0);
 });
 
