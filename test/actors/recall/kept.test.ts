@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Kept } from "../../../actors/recall/kept.ts";
+import { recallActor } from "../../../actors/recall/recall-actor.ts";
 
 test("a text is kept for an hour since it was asked for", () => {
   let now = 0;
@@ -17,11 +18,17 @@ test("a text is kept for an hour since it was asked for", () => {
   assert.equal(kept.find("acme/call_1"), null);
 });
 
-test("a text of another tenant is not found", () => {
+test("the actor finds the texts of a tenant for that tenant alone", () => {
   const kept = new Kept(() => 0);
-  kept.add("acme/call_1", "thoughts");
+  const { keep, recall } = recallActor.on;
+  const context = {} as never;
+  keep(kept, { tenant_id: "acme", call_ids: ["call_1", "call_2"], text: "thoughts" }, context);
 
-  assert.equal(kept.find("other/call_1"), null);
+  const own = recall(kept, { tenant_id: "acme", call_ids: ["call_2", "call_3", "call_1"] }, context);
+  const others = recall(kept, { tenant_id: "globex", call_ids: ["call_1"] }, context);
+
+  assert.deepEqual(own, { found: ["thoughts", null, "thoughts"] });
+  assert.deepEqual(others, { found: [null] });
 });
 
 test("the text that was not asked for the longest goes when 64 MiB are full", () => {
