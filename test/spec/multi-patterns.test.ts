@@ -10,7 +10,17 @@ import { cleanup } from "../support/temp.ts";
 
 const models = ["boss", "a", "b", "c"] as const;
 const chooses = (agent: string) => ({ text: [JSON.stringify({ agent })] });
+const asks = { approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }] };
 const member = (id: string, more: object = {}) => ({ model: { id }, tools: ["calculator"], ...more });
+
+/** An event of a transcript; one of a member has its message within. */
+interface Item {
+  readonly metadata: { readonly type?: string; readonly inner?: Inner } | null;
+}
+interface Inner {
+  readonly tool_call_id?: string;
+  readonly tool_calls?: readonly { readonly id: string }[];
+}
 
 describe("agents made of others", () => {
   const atEnd = cleanup();
@@ -42,6 +52,11 @@ describe("agents made of others", () => {
         capped: of("parallel", { limits: { max_tool_calls: 1 } }),
         poor: of("parallel", { limits: { max_cost_usd: 0.07 } }),
         guarded: of("parallel", { sub_agents: ["one-a", "strict"] }),
+        "gated-a": member("a", asks),
+        "gated-b": member("b", asks),
+        asking: of("parallel", { sub_agents: ["gated-a", "gated-b"] }),
+        "asking-chat": of("groupchat", { sub_agents: ["gated-a", "gated-b"] }),
+        "asking-team": of("parallel", { sub_agents: ["asking", "strict"] }),
         shaped: of("router", {
           output_schema: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
         }),
@@ -220,6 +235,38 @@ describe("agents made of others", () => {
     script({ a: [{ text: ["A."] }], b: [{ text: ["B."] }], boss: [{ text: ["After."] }] });
     assert.equal((await ask("parallel", { thread_id: "abort" })).json.final.content, "After.");
   });
+
+  for (const [pattern, question, atWork] of [
+    ["asking", 2, false],
+    ["asking", 1, true],
+    ["asking-chat", 1, false],
+    ["asking-team", 2, true],
+  ] as const)
+    test(`an abort gives a result to each call of a member that waits: ${pattern}, ${atWork ? "live" : "suspended"}`, async () => {
+      const never = new Promise<never>(() => {});
+      const thread_id = `${pattern}-${atWork}`;
+      let sums = 0;
+      const sum = () => calls(["calculator", { expression: `${++sums}+${thread_id.length}` }]);
+      script({ a: [sum], b: [question === 2 ? sum : says("B", never)], c: [says("C", never)] });
+      const snapshot = async () => (await server.get(`/chat/sessions/${thread_id}`, as())).json;
+      void server.post("/chat", turn(pattern, "go", { thread_id }), as()).catch(() => {});
+      await eventually("the questions", async () => {
+        const { transcript } = await snapshot();
+        const opened = transcript.filter(({ metadata }: Item) => metadata?.type === "wait_opened");
+        return opened.length === question || undefined;
+      });
+      const isAside = async () => /^svc_live_runs 0$/m.test((await server.get("/metrics", as())).text);
+      if (!atWork) await eventually("a run that is put aside", async () => (await isAside()) || undefined);
+
+      const { json } = await server.post("/chat/abort", { thread_id }, as());
+
+      const inner = (await snapshot()).transcript.map(({ metadata }: Item) => metadata?.inner ?? {});
+      const asked = inner.flatMap(({ tool_calls = [] }: Inner) => tool_calls.map(({ id }) => id));
+      const answered = inner.flatMap(({ tool_call_id }: Inner) => tool_call_id ?? []);
+      assert.equal(json.aborted, true);
+      assert.equal(asked.length, question);
+      assert.deepEqual(answered.toSorted(), asked.toSorted());
+    });
 
   for (const [pattern, asks] of [
     ["router", { boss: [chooses("one-a"), chooses("one-b")], words: ["A.", "B again."], calls: [2, 1, 1, 0] }],

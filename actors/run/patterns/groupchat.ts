@@ -1,4 +1,4 @@
-import { askMember, type MemberEnd, wordsOf } from "../steps/members.ts";
+import { askMember, isAtWork, type MemberEnd, wordsOf } from "../steps/members.ts";
 import { mergedAnswer } from "../steps/merged-answer.ts";
 import type { Pattern } from "../steps/pattern.ts";
 
@@ -11,8 +11,9 @@ export const groupchat: Pattern = async (scope, tools) => {
   const said: MemberEnd[] = [];
   rounds: for (let round = 1; round <= max_turns; round++) {
     for (const [at, member] of members.entries()) {
-      if (scope.cancellation.cancelled) break rounds;
-      const end = await askMember(scope, member, `${round}.${at}:${member.name}`, discussion(member.name, said));
+      const place = `${round}.${at}:${member.name}`;
+      if (scope.cancellation.cancelled && !isAtWork(scope, place)) break rounds;
+      const end = await askMember(scope, member, place, discussion(member.name, said));
       if ("kind" in end) return end;
       if (end.text?.trim() === doneWord) break rounds;
       said.push(end);

@@ -1,5 +1,5 @@
 import { suspended } from "../steps/endings.ts";
-import { askMember, type MemberEnd } from "../steps/members.ts";
+import { askMember, closeAside, isAtWork, type MemberEnd } from "../steps/members.ts";
 import { mergedAnswer } from "../steps/merged-answer.ts";
 import type { Pattern } from "../steps/pattern.ts";
 
@@ -12,9 +12,11 @@ export const parallel: Pattern = async (scope, tools) => {
   const ends: (MemberEnd | null)[] = members.map(() => null);
   let next = 0;
   const work = async (): Promise<void> => {
-    for (let at = next++; at < members.length && !scope.cancellation.cancelled; at = next++) {
+    for (let at = next++; at < members.length; at = next++) {
       const member = members[at] as (typeof members)[number];
-      const end = await askMember(scope, member, `${at}:${member.name}`);
+      const place = `${at}:${member.name}`;
+      if (scope.cancellation.cancelled && !isAtWork(scope, place)) continue;
+      const end = await askMember(scope, member, place);
       if (!("kind" in end)) ends[at] = end;
     }
   };
@@ -25,5 +27,6 @@ export const parallel: Pattern = async (scope, tools) => {
   for (const worker of settled) if (worker.status === "rejected") throw worker.reason;
   const done = ends.filter((end) => end !== null);
   if (done.length < members.length && !scope.cancellation.cancelled) return suspended;
+  await closeAside(scope);
   return mergedAnswer(scope, tools, done);
 };

@@ -50,6 +50,8 @@ export class RunScope {
   readonly #of: Membership | null;
   /** The member that says the answer in the place of this agent; null while none does. */
   speaker: RunScope | null = null;
+  /** Close the calls of members that wait for somebody outside, in this process. */
+  readonly aside: (() => Promise<void>)[] = [];
   /** Shared by all agents of the run, as are the budget, the meter and what it waits for. */
   readonly run: RunState;
   readonly cancellation: Cancellation;

@@ -2,6 +2,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import { silentOutput } from "../../../bus/frames/silent-output.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../../manifests/sections/output-styles.ts";
+import { waitsOfRun } from "../../../storage/tables/waits.ts";
 import { inCallOrder } from "../../log/branch.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
 import { ToolRunner } from "../calls/tool-runner.ts";
@@ -13,6 +14,7 @@ import type { Resumed, RunPlan } from "../plan/plan.ts";
 import { RunScope } from "../scope/scope.ts";
 import type { Ending, Finished, Suspended } from "./endings.ts";
 import type { PatternDeps } from "./pattern.ts";
+import { runTools } from "./step-tools.ts";
 
 // Agents that work in the run of another. A member runs under its own manifest: prompt, model, tools, policies, approvals. It spends
 // the run's budget and is stopped with it. One that speaks answers in the place of the agent that has asked it, with its conversation;
@@ -68,8 +70,12 @@ export async function askMember(
   const journal = memberJournal(scope.journal, place);
   const output = { ...silentOutput, frame: (name: string, data: unknown, id: number) => scope.frame(name, data, id) };
   const member = new RunScope(plan, journal, output, scope.deps, { over: scope, speaks: false });
-  const ending = await ended(scope, agent, member);
-  if (ending?.kind === "suspended") return ending;
+  const tools = new ToolRunner(member);
+  const ending = await ended(scope, agent, member, tools);
+  if (ending?.kind === "suspended") {
+    scope.aside.push(() => closeCalls(member, tools));
+    return ending;
+  }
   if (scope.cancellation.cancelled) return { agent: agent.name, text: null };
   const text = ending === null || ending.failure !== null || isCutShort(ending) ? null : ending.final;
   const end: MemberEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
@@ -79,15 +85,46 @@ export async function askMember(
   return end;
 }
 
+/** Whether a member was at work when the run was put aside: a run that is stopped takes it up to close its calls. */
+export function isAtWork({ earlier }: RunScope, place: string): boolean {
+  return earlier !== null && endOf(earlier.notes, place) === null && eventsAt(earlier.ofMembers, place).length > 0;
+}
+
+/** Gives results to the calls of members that wait, when the run is stopped while other members work. */
+export async function closeAside(scope: RunScope): Promise<void> {
+  for (const close of scope.aside.splice(0)) await close();
+}
+
+async function closeCalls(member: RunScope, tools: ToolRunner): Promise<void> {
+  await closeAside(member);
+  const { branch, run_id } = member.plan;
+  const asked = branch.findLastIndex(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
+  const answered = new Set(branch.slice(asked + 1).map(({ tool_call_id }) => tool_call_id));
+  const open = (branch[asked]?.tool_calls ?? []).filter(({ id }) => !answered.has(id));
+  if (open.length === 0) return;
+  const waits = await waitsOfRun(member.store, run_id);
+  const waitOf = (id: string) => waits.find(({ call }) => call.tool_call_id === id) ?? null;
+  await runTools(
+    member,
+    tools,
+    open.map((call) => ({ call, wait: waitOf(call.id) })),
+  );
+}
+
 /** What a member came to, in the words that are given on. */
 export function wordsOf({ agent, text }: MemberEnd): string {
   return text ?? `[${agent} failed]`;
 }
 
 /** Null for a member whose model cannot be called at all: it alone fails of it. */
-async function ended(scope: RunScope, agent: CompiledAgent, member: RunScope): Promise<Ending | null> {
+async function ended(
+  scope: RunScope,
+  agent: CompiledAgent,
+  member: RunScope,
+  tools: ToolRunner,
+): Promise<Ending | null> {
   try {
-    return await loopOf(scope, agent)(member, new ToolRunner(member));
+    return await loopOf(scope, agent)(member, tools);
   } catch (error) {
     const { code } = SvcError.from(error);
     if (code !== "model_not_configured" && code !== "unresolved_secret") throw error;
