@@ -219,10 +219,11 @@ describe("words of the model", () => {
     test(`are released before they are told over ${surface}, also without a thread`, async () => {
       const governed = chat(redacting());
 
-      const turn = governed.submit(null, [reply], { surface });
+      const turn = governed.submit(null, [reply], { surface, include_reasoning: true });
       await governed.sim.until(turn.ended);
 
       assert.match(turn.text, /Write to <EMAIL>\./);
+      if (surface !== "chat") assert.match(turn.text, /"reasoning_content":"Ann is <EMAIL>\."/);
       assert.doesNotMatch(turn.text, word);
     });
 
