@@ -24,6 +24,8 @@ const apiKey = "svc_0123456789abcdef0123456789abcdef";
 const runElsewhere: readonly (readonly [path: string, language: string, by: string])[] = [
   ["docs/plugins.md", "ts", "test/plugins/example.test.ts"],
   ["docs/webhooks.md", "js", "test/spec/webhooks.test.ts"],
+  ["docs/integrations.md", "ts", "test/clients/requests.test.ts"],
+  ["docs/integrations.md", "yaml", "test/clients/requests.test.ts"],
 ];
 const scripts: Readonly<Record<string, string>> = JSON.parse(readFileSync(`${root}package.json`, "utf8")).scripts;
 
