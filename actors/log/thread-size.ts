@@ -26,6 +26,8 @@ async function branchBytes(
   let messages = 0;
   let hasUser = !withUser;
   let firstKept: number | null = null;
+  /** Results were read, and their calls were not: what was added while a call was open lies between them. */
+  let isParted = false;
   while (wanted >= 0 && bytes <= loadedBytesMax) {
     const page = await readSizesBefore(store, threadKey, wanted + 1, pageRows);
     const before = wanted;
@@ -38,8 +40,9 @@ async function branchBytes(
       }
       bytes += row.bytes;
       hasUser ||= row.role === "user";
+      if (row.role === "tool" || row.role === "assistant") isParted = row.role === "tool";
       const isMessage = row.kind === "message" || row.kind === "tool_result";
-      if (isMessage && ++messages >= needed && hasUser && row.role !== "tool") return bytes;
+      if (isMessage && ++messages >= needed && hasUser && !isParted) return bytes;
       wanted = row.parent_seq;
     }
     if (wanted === before) return bytes;

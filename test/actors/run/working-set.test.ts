@@ -4,8 +4,9 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { loadBranch } from "../../../actors/log/branch.ts";
 import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";
+import { branchBytesOf } from "../../../actors/log/thread-size.ts";
 import { lastUserMessage, turnStartOf, workingSet } from "../../../actors/run/context/working-set.ts";
-import { appendOp, type LogEvent } from "../../../storage/tables/events.ts";
+import { appendOp, eventBytes, type LogEvent } from "../../../storage/tables/events.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
@@ -74,8 +75,11 @@ describe("a window", () => {
     );
     await tenant.write(events.map((event) => appendOp(tenant, threadKey, event)));
 
+    const row = { thread_key: threadKey, leaf_seq: events.length - 1, bytes: 1_000_000 };
     for (const needed of [1, 2, 3, 4, 5]) {
       const branch = await loadBranch(tenant, threadKey, events.length - 1, needed, false);
+      const bytes = events.slice(-branch.length).reduce((sum, event) => sum + eventBytes(event), 0);
+      assert.equal(await branchBytesOf(tenant, row, needed, false), bytes, `${needed}: what is loaded is counted`);
       const open = new Set<string>();
       for (const { tool_calls, tool_call_id } of branch) {
         for (const { id } of tool_calls ?? []) open.add(id);
