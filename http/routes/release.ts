@@ -16,9 +16,7 @@ const release = route({
   access: ["runs:write"],
   body: Type.Object(
     {
-      token: Type.Optional(
-        Type.String({ maxLength: 64, description: "The run, with its tasks and the run that it is a task of." }),
-      ),
+      token: Type.Optional(Type.String({ description: "The run, with its tasks and the run that it is a task of." })),
       manifest: Type.Optional(Type.String({ maxLength: 256, description: "Runs of this manifest, with their tasks." })),
     },
     { additionalProperties: false },

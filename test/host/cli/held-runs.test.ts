@@ -60,6 +60,7 @@ describe("a backup with an open durable run", () => {
     const retried = await second.post(`/runs/${token}/retry`, {}, { key: keys.alice });
     const foreign = await second.post("/runs/release", {}, { key: keys.eve });
     const foreignToken = await second.post("/runs/release", { token }, { key: keys.eve });
+    const longToken = await second.post("/runs/release", { token: "f".repeat(65) }, { key: keys.alice });
     const { items: jobs } = (await second.get("/jobs", { key: keys.alice })).json;
     const caller = { SVC_KEY: keys.alice, SVC_DATA_DIR: held };
     const released = await svc(["runs", "release", token, "--url", second.url], caller);
@@ -80,7 +81,8 @@ describe("a backup with an open durable run", () => {
     assert.deepEqual([waiting.status, waiting.waiting_on], ["waiting", { kind: "release", id: token, until: null }]);
     assert.deepEqual([retried.status, retried.json.retried], [200, false]);
     assert.deepEqual([foreign.status, foreign.json.released], [200, 0]);
-    assert.deepEqual([foreignToken.status, foreignToken.json.error], [404, "run_not_found"]);
+    for (const unknown of [foreignToken, longToken])
+      assert.deepEqual([unknown.status, unknown.json.error], [404, "run_not_found"]);
     const [{ next_run_at, last_status }] = jobs;
     assert.ok(next_run_at > Date.now(), "a time that was missed is not made up for");
     assert.equal(last_status, "");
