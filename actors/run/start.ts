@@ -39,7 +39,7 @@ import { withRecalled } from "./intake/recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./intake/repeated.ts";
 import { withManifest } from "./intake/turn-manifest.ts";
 import { unthreadedLog } from "./journal/aside-log.ts";
-import type { RunLog } from "./journal/run-log.ts";
+import type { OpenAsked, RunLog } from "./journal/run-log.ts";
 import { claimOps } from "./journal/settlement.ts";
 import { ThreadLink } from "./journal/thread-link.ts";
 import { newRun } from "./plan/new-run.ts";
@@ -122,6 +122,7 @@ async function startIn(
   state.log = log;
   state.key = key;
   const compacts = turn.surface === "compact";
+  const makeRoom = (loaded: number) => room.ask(bytes + loaded);
   const opened = await log.open({
     idempotency: key,
     needed: compacts ? 1 : messagesNeeded(agent.session),
@@ -129,7 +130,7 @@ async function startIn(
     lease: turn.lease,
     appends: compacts || turn.parent !== undefined ? null : bytes,
     compacts,
-    makeRoom: (loaded) => room.ask(bytes + loaded),
+    makeRoom,
   });
   if (opened.kind === "earlier") return withWait(opened.accepted, agent);
   if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
@@ -140,7 +141,7 @@ async function startIn(
       answer = await begin(
         state,
         withoutAnswered(turn, thread),
-        { agent, options, key, log, link, thread, durable },
+        { agent, options, key, log, link, thread, durable, makeRoom },
         context,
       );
     } catch (error) {
@@ -174,12 +175,13 @@ interface Admitted {
   readonly thread: OpenThread;
   /** With what a durable run is accepted; null for a turn that begins at once. */
   readonly durable: DurableAsked | null;
+  readonly makeRoom: OpenAsked["makeRoom"];
 }
 
 async function begin(
   state: RunState,
   turn: SubmitTurn,
-  { agent, options, key, log, link, thread, durable }: Admitted,
+  { agent, options, key, log, link, thread, durable, makeRoom }: Admitted,
   context: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
   const { deps, env, bus } = context;
@@ -197,7 +199,9 @@ async function begin(
   if (intake !== null && intake.answers.size + intake.results.size > 0)
     ({ intake, closing } = await releasedResults({ turn, agent, threadId: log.threadId, deps }, closing, intake));
   const repeated =
-    intake !== null && mayRepeat(turn, intake, thread) ? await repeatedTurn(turn, intake, thread, agent, store) : null;
+    intake !== null && mayRepeat(turn, intake, thread)
+      ? await repeatedTurn(turn, intake, thread, agent, store, makeRoom)
+      : null;
   if (repeated !== null) intake = null;
   // The chain continues in a failed response, and only the same question may continue there.
   else if (turn.response?.follows?.repeats) throw new SvcError("conflict");

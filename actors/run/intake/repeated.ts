@@ -8,7 +8,9 @@ import { loadBranch } from "../../log/branch.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { OpenThread } from "../../log/messages.ts";
+import { branchBytesOf } from "../../log/thread-size.ts";
 import { messagesNeeded } from "../context/working-set.ts";
+import type { OpenAsked } from "../journal/run-log.ts";
 import type { Intake } from "./intake.ts";
 import { nudgeBehind } from "./nudge.ts";
 
@@ -24,20 +26,27 @@ export interface Repeated {
   readonly nudge: string | null;
 }
 
-/** The failed turn at the end of the thread whose messages are these once more; null for a turn of its own. */
+/**
+ * The failed turn at the end of the thread whose messages are these once more; null for a turn of its own. Refuses with thread_too_large
+ * and mailbox_full.
+ */
 export async function repeatedTurn(
   turn: SubmitTurn,
   intake: Intake,
   thread: OpenThread,
   agent: CompiledAgent,
   store: TenantStore,
+  makeRoom: OpenAsked["makeRoom"],
 ): Promise<Repeated | null> {
   const { thread_key, leaf_seq, next_seq } = thread;
   const run = await newestRun(store, thread_key);
   if (run === undefined || run.last_seq !== leaf_seq || !hasFailed(run)) return null;
   const first_seq = run.asked.again_of ?? run.first_seq ?? next_seq;
   if (!isSame(turn, intake.entries, await saidIn(store, thread_key, first_seq, next_seq))) return null;
-  const branch = await loadBranch(store, thread_key, leaf_seq, messagesNeeded(agent.session), true);
+  // Back to the user's message, which may be further than the log was opened for.
+  const needed = messagesNeeded(agent.session);
+  await makeRoom(await branchBytesOf(store, { thread_key, leaf_seq, bytes: Number.POSITIVE_INFINITY }, needed, true));
+  const branch = await loadBranch(store, thread_key, leaf_seq, needed, true);
   while (isWords(branch.at(-1))) branch.pop();
   return { first_seq, branch, nudge: nudgeBehind(branch.at(-1)) };
 }
