@@ -198,6 +198,10 @@ describe("durable runs", () => {
       const { status, json } = await server.post(`/runs/${token}/${verb}`, undefined, { key: keys.stranger });
       assert.deepEqual([status, json.error], [404, "run_not_found"], verb);
     }
+    for (const unknown of [token, "f".repeat(2000)]) {
+      const { status, json } = await server.post("/runs/release", { token: unknown }, { key: keys.stranger });
+      assert.deepEqual([status, json.error], [404, "run_not_found"], "release");
+    }
   });
 
   test("DUR-014 a stream begins with run_accepted, tells what is said and where the run stands, and ends with final", async () => {
