@@ -108,6 +108,19 @@ function checkCall({ program, args }: Call): void {
 
 const router = new Router(allRoutes(readSettings({}).settings));
 
+test("each route that docs/errors.md names is there", () => {
+  const page = readFileSync(`${root}docs/errors.md`, "utf8");
+  const named = [...page.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/[\w/{}-]+)/g)];
+
+  const missing = named.filter(([, method = "", path = ""]) => router.find(method, path).kind !== "route");
+
+  assert.ok(named.length > 10, String(named.length));
+  assert.deepEqual(
+    missing.map(([route]) => route),
+    [],
+  );
+});
+
 /** A request that has its route, whose body that route takes. */
 function checkRequest(args: readonly string[]): void {
   const { values, positionals } = parseArgs({

@@ -13,6 +13,7 @@ import { periodicTasks } from "../../host/periodic-tasks.ts";
 import { type PeriodicTask, startTasks } from "../../host/task-runner.ts";
 import { FileStore } from "../../storage/files/file-store.ts";
 import type { Store } from "../../storage/store/store.ts";
+import { storedJob, storeNow, writeJob } from "../../storage/tables/jobs.ts";
 import { endRunOp, insertRunOp, runByKey, runKey } from "../../storage/tables/runs.ts";
 import { newRun } from "../support/rows.ts";
 import { Sim } from "../support/sim-env.ts";
@@ -288,6 +289,23 @@ test("a process that starts finishes what deletions have left that were cut off,
   }
 
   assert.deepEqual(atEach, [[], ["b.erased"], ["b"]]);
+});
+
+test("times that a clock ahead has stored are set anew each minute", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  const tenant = store.tenant("acme");
+  const env = new Sim(6).env();
+  const now = await storeNow(store.system);
+  const owner = { sub: "wanda", scopes: [], scheme: "none", issuer: "" };
+  const job = { name: "j", schedule: "0 * * * *", manifest_id: "m", payload: {}, enabled: 1, owner };
+  await writeJob(tenant, undefined, job, { now, next_run_at: now + 7_200_000, limit: 0, ops: [] });
+
+  const task = builtIn(store, env, {}).find(({ name }) => name === "stored_times");
+  const pauseMs = await task?.run("due");
+
+  const next = (await storedJob(tenant, "j"))?.next_run_at ?? 0;
+  assert.ok(next > now && next <= now + 3_600_000, String(next - now));
+  assert.equal(pauseMs, 60_000);
 });
 
 test("rows of runs are deleted some days after their end, however many there are, and never with 0", async (t) => {

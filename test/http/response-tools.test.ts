@@ -8,6 +8,8 @@ import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
+const limits = { max_input_tokens: 9_000_000 };
+const tenfold = { name: "tenfold", body: "$@".repeat(10) };
 const models = ["weather", "mixed", "both", "wordy", "recalls"];
 const { env: keyed, keys } = apiKeys({
   ann: { scopes: ["*"] },
@@ -35,7 +37,7 @@ describe("tools of a response", () => {
     ({ server, mock } = await startChat(atEnd, {
       models,
       manifests: Object.fromEntries(
-        models.map((id) => [id, { model: { id }, tools: ["calculator"], limits: { max_input_tokens: 9_000_000 } }]),
+        models.map((id) => [id, { model: { id }, tools: ["calculator"], limits, prompts: [tenfold] }]),
       ),
       env: keyed,
     }));
@@ -249,9 +251,14 @@ describe("tools of a response", () => {
     const input = (count: number) => [{ role: "user" as const, content: "go" }, ...Array(count).fill(reference)];
 
     const most = await ask("recalls", { input: input(fits) });
-    const more = [input(fits + 2), input(9_000)].map((many) => ask("recalls", { input: many }));
+    const command = { role: "user" as const, content: `/tenfold ${"x".repeat(50_000)}` };
+    const alone = await ask("recalls", { input: [command] });
+    const more = [input(fits + 2), input(9_000), [...input(fits - 1), command]].map((many) =>
+      ask("recalls", { input: many }),
+    );
 
     assert.equal(most.output_text, `saw ${fits + 1}`);
+    assert.equal(alone.output_text, "saw 1");
     for (const asked of more) await assert.rejects(asked, (error) => error instanceof APIError && error.status === 413);
   });
 

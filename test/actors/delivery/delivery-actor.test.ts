@@ -111,11 +111,15 @@ describe("one delivery", () => {
       /gone for good: correct its url in SVC_WEBHOOK_ENDPOINTS, or remove/,
     ],
     ["a missing secret", { ops: { secret: "secret:GONE" } }, 200, "no usable secret", /set the SVC_SECRET_ variable/],
+    ["an address that is blocked", { ops: {} }, 0, "blocked", /set private: true in SVC_WEBHOOK_ENDPOINTS/],
     ["a plain failure", { ops: {} }, 500, "status 500", /^undefined$/],
   ];
   for (const [name, endpoints, status, reason, cure] of cured) {
     test(`HOOK-012 the log line of ${name} says what to do about it, where something helps`, async () => {
-      const { sim, end, logged } = await world(atEnd, { endpoints, answer: () => ({ status }) });
+      const { sim, end, logged } = await world(atEnd, {
+        endpoints,
+        answer: () => (status === 0 ? "blocked" : { status }),
+      });
 
       await end("run_fib_1", ["ops"]);
       await sim.advance(1_000);

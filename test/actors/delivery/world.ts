@@ -6,6 +6,7 @@ import { DeliverySlots } from "../../../actors/delivery/slots.ts";
 import { deliveryAddress } from "../../../bus/address.ts";
 import type { ResponseHandler } from "../../../governance/egress/connection.ts";
 import type { Egress } from "../../../governance/egress/egress.ts";
+import { EgressBlocked } from "../../../governance/egress/failure.ts";
 import { ResponseHead } from "../../../governance/egress/response-head.ts";
 import type { Target } from "../../../governance/egress/target.ts";
 import { readWebhookEndpoints, type WebhookEndpoints } from "../../../governance/settings/webhook-endpoints.ts";
@@ -33,10 +34,11 @@ export interface Sent {
   readonly policy: string;
 }
 
-/** A status, how long it takes, and how long its body takes behind it; `hang` for never. */
+/** A status, how long it takes, and how long its body takes behind it; `hang` for never, `blocked` for an address that is not allowed. */
 export type SimAnswer =
   | { readonly status: number; readonly afterMs?: number; readonly bodyMs?: number; readonly retryAfter?: string }
-  | "hang";
+  | "hang"
+  | "blocked";
 
 export interface WorldOptions {
   readonly sim?: Sim;
@@ -87,6 +89,11 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
       handler.onRequestStart(controller);
       const how = answer(target.host, nth, note);
       if (how === "hang") return;
+      if (how === "blocked") {
+        close();
+        handler.onResponseError(new EgressBlocked());
+        return;
+      }
       env.timer(how.afterMs ?? 1, () => {
         if (!open) return;
         handler.onResponseStart(
