@@ -1,6 +1,9 @@
 // What clients of the OpenAI protocol are told of a failed turn: a code for its kind, the provider's pause, and whether to send it again.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { refusedAnswer } from "../../bus/frames/openai-error.ts";
+import { openAiRefusal } from "../../http/openai-refusal.ts";
 import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { jsonScript } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";
@@ -184,4 +187,14 @@ describe("the failure of a turn on /v1", () => {
         assert.equal(mock.requests.length - calledBefore, isKept ? 2 : 4);
       }
     });
+});
+
+test("a client may repeat a refusal that passes by itself before the turn, and none within it", () => {
+  const codes: readonly ErrorCode[] = ["mailbox_full", "shutting_down", "internal_error", "not_found"];
+
+  const before = codes.map((code) => openAiRefusal(new SvcError(code), "r").headers?.["x-should-retry"]);
+  const within = codes.map((code) => refusedAnswer(new SvcError(code), "r").headers?.["x-should-retry"]);
+
+  assert.deepEqual(before, [undefined, undefined, "false", "false"]);
+  assert.deepEqual(within, Array(4).fill("false"));
 });
