@@ -32,6 +32,18 @@ const everybody = { scopes: [], principal: null, not_principal: null };
 const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: JSON.stringify(args) });
 const usage = { input: 10, output: 1, cacheRead: 0, cacheWrite: 0 };
 
+/** Does the work for some at a time: each asks with a deadline of its own, and behind a thousand others a busy machine misses it. */
+async function inWaves<T, R>(items: readonly T[], work: (item: T, at: number) => Promise<R>): Promise<R[]> {
+  const done: R[] = [];
+  while (done.length < items.length) {
+    const start = done.length;
+    done.push(...(await Promise.all(items.slice(start, start + waveMax).map((item, at) => work(item, start + at)))));
+  }
+  return done;
+}
+
+const waveMax = 50;
+
 for (const dialect of dialects)
   describe(`a run that waits, on ${dialect}`, () => {
     const atEnd = cleanup();
@@ -451,28 +463,25 @@ for (const dialect of dialects)
       const many = dialect === "sqlite" ? 1_000 : 100;
       const suffixes = Array.from({ length: many }, (_, at) => `many-${at}`);
       const first = start([asks(call("a", "ask", { q: "?" }))]);
-      const turns = suffixes.map((thread_suffix) => first.process.submit({ manifest: "agent", thread_suffix }));
-      await Promise.all(turns.map((turn) => turn.accepted));
+      await inWaves(suffixes, (thread_suffix) => first.process.submit({ manifest: "agent", thread_suffix }).accepted);
       await eventually("all of them waiting", async () => first.process.deps.liveRuns.size === 0);
-      const runs = await Promise.all(suffixes.map(parked));
+      const runs = await inWaves(suffixes, parked);
       first.process.close();
 
       // A third is answered while no process is there, a third over the bus of the next one, a third by both.
       const second = start([]);
-      const answers = await Promise.all(
-        runs.map(async (runId, at) => {
-          const [id = ""] = await waitIds(runId);
-          const write = () => outcomeOf(tenant().write([answerWaitOp(tenant(), id, { value: at, by: "x" })]));
-          if (at % 3 === 0) return write();
-          if (at % 3 === 1) return answer(second.process, suffixes[at] ?? "", runId, id, at);
-          return Promise.race([write(), answer(second.process, suffixes[at] ?? "", runId, id, at)]);
-        }),
-      );
+      const answers = await inWaves(runs, async (runId, at) => {
+        const [id = ""] = await waitIds(runId);
+        const write = () => outcomeOf(tenant().write([answerWaitOp(tenant(), id, { value: at, by: "x" })]));
+        if (at % 3 === 0) return write();
+        if (at % 3 === 1) return answer(second.process, suffixes[at] ?? "", runId, id, at);
+        return Promise.race([write(), answer(second.process, suffixes[at] ?? "", runId, id, at)]);
+      });
       await eventually("all of them ended", async () => {
         const due = await wakeDueRuns(store, second.process.bus);
         return due === 0 && second.process.deps.liveRuns.size === 0 && second.made.resumed >= many;
       });
-      const logs = await Promise.all(suffixes.map(over));
+      const logs = await inWaves(suffixes, over);
 
       assert.equal(answers.length, many);
       for (const [at, log] of logs.entries())
