@@ -1,11 +1,8 @@
 import { principalId } from "../../bus/protocol/principal.ts";
-import { digestJson } from "../../manifests/canonical-json.ts";
 import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
-import type { ApprovalKey, ApprovalRow, NewApproval } from "../../storage/tables/approvals.ts";
+import { type ApprovalKey, type ApprovalRow, deadlineMark, type NewApproval } from "../../storage/tables/approvals.ts";
 import type { GovernedCall, GovernedRun } from "./control.ts";
 import type { Wait } from "./verdicts.ts";
-
-const idDigits = 32;
 
 /** How long a question of a rule without ttl_seconds stands. */
 const lastsMsDefault = 300_000;
@@ -23,7 +20,7 @@ export async function requestOf(
   call: GovernedCall,
   key: ApprovalKey,
 ): Promise<NewApproval> {
-  const { agent, budget, metrics } = run;
+  const { agent, budget, env, metrics } = run;
   const spec = agent.tools.find(({ name }) => name === call.tool);
   const preview = await call.preview(call.args).catch(() => {
     metrics.count("svc_approval_preview_failed_total", { tool: call.tool, rule: rule.id });
@@ -32,8 +29,7 @@ export async function requestOf(
   const { cost_usd, tool_calls } = budget.spent;
   return {
     ...key,
-    // The call that asks again, as its process ended before it could wait, finds what it has asked and what was said to it.
-    id: digestJson([run.callKey(call.tool_call_id), rule.id, key]).slice(0, idDigits),
+    id: env.id(),
     args: JSON.stringify(preview === null ? call.args : { ...(call.args as object), preview }),
     parameters: JSON.stringify(spec?.parameters ?? {}),
     evidence: { effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },
@@ -56,6 +52,7 @@ export function waitFor(
   rule: AskingRule,
   call: GovernedCall,
   row: Pick<ApprovalRow, "id" | "reason" | "rule_id" | "evidence" | "deadline" | "args" | "ttl_seconds">,
+  expires: number | string = row.deadline,
 ): Wait {
   const { id, reason, rule_id, evidence } = row;
   return {
@@ -78,9 +75,15 @@ export function waitFor(
         reason,
         thread_id: threadId,
         tool_call_id: threadId === "" ? "" : call.tool_call_id,
-        expires_at: row.ttl_seconds === null ? null : row.deadline,
+        expires_at: row.ttl_seconds === null ? null : expires,
         evidence,
       },
     },
   };
+}
+
+/** The wait of a call for a request that is written with it. */
+export function askingWait(run: GovernedRun, rule: AskingRule, call: GovernedCall, request: NewApproval): Wait {
+  const deadline = Math.ceil(run.env.now() + request.lastsMs);
+  return { ...waitFor(run, rule, call, { ...request, deadline }, deadlineMark(request.id)), request };
 }

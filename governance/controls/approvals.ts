@@ -5,19 +5,18 @@ import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
 import {
   type ApprovalKey,
   type ApprovalRow,
-  approvalById,
   claimGrantOp,
   decisionOf,
   liveGrant,
-  openApproval,
   pendingApproval,
+  pendingForAnother,
 } from "../../storage/tables/approvals.ts";
 import { isExit } from "../auth/permission-modes.ts";
-import { requestOf, waitFor } from "./approval-request.ts";
+import { askingWait, requestOf, waitFor } from "./approval-request.ts";
 import type { Control, GovernedCall, GovernedRun } from "./control.ts";
-import { type CallVerdict, pass } from "./verdicts.ts";
+import { type CallVerdict, pass, type Wait } from "./verdicts.ts";
 
-/** Looks at what may change between two of them: a request that is decided, or lapses, while it is joined. */
+/** Looks for a grant: one for a single call may be taken by another call in the same moment. */
 const looksMax = 5;
 
 /** spec.approvals: a call of a gated tool waits for a person, unless an equal one was approved a while ago. */
@@ -70,29 +69,19 @@ async function gate(run: GovernedRun, rule: ApprovalRule, call: GovernedCall): P
   };
   for (let look = 1; look <= looksMax; look++) {
     const grant = await liveGrant(store, key, asker);
-    const isOwn = rule.require_other && grant?.decision?.by === asker;
-    if (grant !== undefined && !isOwn) {
-      if (await taken(run, grant, call)) return granted(grant, rule);
-      // One for a single call that somebody else has just taken is seen no more.
-      continue;
-    }
-    const pending = await pendingApproval(store, key);
-    if (pending !== undefined && (look > 1 || pending.deadline > env.now())) {
-      if (pending.bound_to !== "" && pending.bound_to !== asker) return refused(rule, "pending for another principal");
-      return asks(run, rule, call, pending);
-    }
-    const asked = await requestOf(run, rule, call, key);
-    await openApproval(store, asked);
-    // Whoever reads the list may have decided it by now; the call has to hear so, and must not ask a second time.
-    const own = await approvalById(store, asked.id);
-    if (own !== undefined) return asks(run, rule, call, own);
+    if (grant === undefined || (rule.require_other && grant.decision?.by === asker)) break;
+    if (await taken(run, grant, call)) return granted(grant, rule);
   }
-  throw new Error("a request for approval that is never pending");
+  const pending = await pendingApproval(store, key);
+  if (pending === undefined || pending.deadline <= env.now())
+    return asks(run, rule, call, askingWait(run, rule, call, await requestOf(run, rule, call, key)));
+  if (pending.bound_to !== "" && pending.bound_to !== asker) return refused(rule, pendingForAnother);
+  return asks(run, rule, call, waitFor(run, rule, call, pending));
 }
 
-function asks(run: GovernedRun, rule: ApprovalRule, call: GovernedCall, row: ApprovalRow): CallVerdict {
+function asks(run: GovernedRun, rule: ApprovalRule, call: GovernedCall, wait: Wait): CallVerdict {
   run.metrics.count("svc_approval_required_total", { tool: call.tool, rule: rule.id });
-  return { verdict: "wait", rule: rule.id, wait: waitFor(run, rule, call, row) };
+  return { verdict: "wait", rule: rule.id, wait };
 }
 
 /** The arguments that equal calls have in common. A plan is approved for its conversation alone, or for the one call where there is none. */

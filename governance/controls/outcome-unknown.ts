@@ -32,12 +32,10 @@ export async function askOutcome(run: GovernedRun, call: GovernedCall): Promise<
   };
   const key = { manifest_id: agent.name, tool_name: call.tool, call_signature: "" };
   const { lastsMs, ...asked } = await requestOf(run, rule, call, key);
-  // Each time that a call is cut off is a question of its own.
-  const id = env.id();
   const request = {
     ...asked,
-    id,
-    call_signature: digestJson([id, run.callKey(call.tool_call_id)]),
+    // Each time that a call is cut off is a question of its own.
+    call_signature: digestJson([asked.id, run.callKey(call.tool_call_id)]),
     evidence: { ...asked.evidence, outcome: "unknown" },
     deadline: env.now() + lastsMs,
   } as const;

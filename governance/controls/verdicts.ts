@@ -1,3 +1,4 @@
+import type { NewApproval } from "../../storage/tables/approvals.ts";
 import type { ControlName, Layer } from "./order.ts";
 
 // What controls answer. All of it is plain data.
@@ -82,6 +83,8 @@ export interface Wait {
   };
   /** The request for approval that it is for: what is said to that is the answer. */
   readonly approval_id?: string;
+  /** That request, where it is to be made: it is written together with the wait, which may come to be for an equal one. */
+  readonly request?: NewApproval;
   /** The id by which clients answer it, where they do. */
   readonly asked_as?: string;
   /** What clients are told while it is open. */

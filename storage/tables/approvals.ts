@@ -84,7 +84,8 @@ const insertApproval = tenantSql(
   "approval_insert",
   `INSERT INTO approvals (tenant_id, ${columns})
    VALUES (:tenant, ?, :now, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, :now + ?, 'pending', NULL, NULL, NULL, NULL)
-   ON CONFLICT DO NOTHING`,
+   ON CONFLICT (tenant_id, manifest_id, tool_name, call_signature) WHERE status = 'pending'
+     DO UPDATE SET status = approvals.status`,
 );
 const insertUntil = tenantSql(
   "approval_insert_until",
@@ -135,6 +136,18 @@ const joinApproval = tenantSql(
    WHERE tenant_id = :tenant AND wait_id = ? AND state = 'open' AND EXISTS
      (SELECT 1 FROM approvals a WHERE a.tenant_id = :tenant AND a.id = ? AND a.status IN ('approved', 'denied'))`,
 );
+/** The wait is for the pending request, whoever has asked it. Where that is another principal's, the wait is answered. */
+const adoptPending = tenantSql(
+  "approval_adopt",
+  `UPDATE waits SET approval_id = a.id,
+     deadline = CASE WHEN waits.deadline < a.deadline THEN waits.deadline ELSE a.deadline END,
+     frame = CASE WHEN a.bound_to = ? THEN REPLACE(REPLACE(waits.frame, ?, CAST(a.deadline AS TEXT)), ?, a.id) END,
+     state = CASE WHEN a.bound_to = ? THEN 'open' ELSE 'answered' END,
+     answer = CASE WHEN a.bound_to = ? THEN NULL ELSE ? END
+   FROM approvals a
+   WHERE waits.tenant_id = :tenant AND waits.wait_id = ? AND a.tenant_id = :tenant AND a.manifest_id = ? AND a.tool_name = ?
+     AND a.call_signature = ? AND a.status = 'pending'`,
+);
 const claimGrant = tenantSql(
   "approval_claim",
   `UPDATE approvals SET claimed_by = ?
@@ -151,10 +164,14 @@ const deleteOfThread = tenantSql(
        AND w.state = 'open')`,
 );
 
+/** Why a call may not wait for a request that is another principal's. */
+export const pendingForAnother = "pending for another principal";
+
 /** Who says what nobody has said. */
 const server = "svc";
 const timeout = answerText({ decision: "denied", note: "timeout", edited_args: null }, server);
 const aborted = answerText({ decision: "denied", note: "aborted", edited_args: null }, server);
+const ofAnother = answerText({ decision: "denied", note: pendingForAnother, edited_args: null }, server);
 const superseded = answerText({ decision: "denied", note: "superseded", edited_args: null }, server);
 
 /** What a page of requests may have of arguments, but for its first. */
@@ -183,12 +200,28 @@ export async function liveGrant(
   return row && approvalTable.decode(row);
 }
 
-/** Asks, unless somebody has asked the same and nobody has answered yet. What has lapsed makes room. */
-export async function openApproval(store: TenantStore, { lastsMs, ...row }: NewApproval): Promise<void> {
-  await store.write([
+/** Asks, unless somebody has asked the same and nobody has answered yet. What has lapsed makes room. Nobody decides until the batch is written. */
+export function requestOps(store: TenantStore, { lastsMs, ...row }: NewApproval): WriteOp[] {
+  return [
     store.op(lapseOfCall, [timeout, ...paramsOf(row)]),
     store.op(insertApproval, [...askedParams(row), Math.ceil(lastsMs)]),
-  ]);
+  ];
+}
+
+/**
+ * Around the op that opens a wait for a request: asks, so that neither is there without the other. Where the same is asked already,
+ * the wait is for that request. The frame of the wait says which it is, where it has the id and the deadline's mark.
+ */
+export function askOps(store: TenantStore, request: NewApproval, waitId: string, open: WriteOp): WriteOp[] {
+  const { id, bound_to } = request;
+  const frame = [bound_to, JSON.stringify(deadlineMark(id)), id];
+  const adopted = [...frame, bound_to, bound_to, ofAnother, waitId, ...paramsOf(request)];
+  return [...requestOps(store, request), open, store.op(adoptPending, adopted)];
+}
+
+/** What stands in a frame for the deadline of a request, which the store says as it is written. */
+export function deadlineMark(id: string): string {
+  return `${id}.deadline`;
 }
 
 /** Asks what no other call asks. `deadline` is epoch milliseconds. */

@@ -86,7 +86,7 @@ const waitTable = table("waits", {
 export type WaitRow = RowIn<typeof waitTable>;
 /** A wait as it is opened. */
 export type NewWait = Omit<WaitRow, "state" | "answer" | "push" | "owner"> & {
-  readonly push?: WaitPush;
+  readonly push?: WaitPush | null;
   readonly owner?: string | null;
 };
 

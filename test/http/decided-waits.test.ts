@@ -8,8 +8,9 @@ import type { HttpContext } from "../../http/context.ts";
 import type { RouteRequest } from "../../http/route.ts";
 import { approvalRoutes } from "../../http/routes/approvals.ts";
 import type { Store } from "../../storage/store/store.ts";
-import { joinOps, openApproval } from "../../storage/tables/approvals.ts";
+import { joinOps } from "../../storage/tables/approvals.ts";
 import { openWaitOp } from "../../storage/tables/waits.ts";
+import { openApproval } from "../support/open-approval.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 

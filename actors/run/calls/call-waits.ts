@@ -48,7 +48,6 @@ export class CallWaits {
     const scope = this.#scope;
     const { plan, deps } = scope;
     scope.run.hasAsked = true;
-    if (wait.approval_id !== undefined) scope.run.approvals = (scope.run.approvals ?? new Set()).add(wait.approval_id);
     const asking: WaitingCall = {
       tool_call_id: call.id,
       tool: call.name,
@@ -69,20 +68,38 @@ export class CallWaits {
       // Its time is what it works, not what it waits (decision 88).
       latest: plan.fiber === null ? scope.deadline : plan.startedAt + durableWaitMsMax,
     });
-    scope.run.waitingOn = waitingOn(opened.row);
+    if (wait.request === undefined) this.#waitsFor(opened.row);
     return opened;
   }
 
+  /** The question as it was written. For which request it is, and until when, only the store can say of one that was made with it. */
+  async opened(wait: Wait, row: NewWait): Promise<NewWait> {
+    if (wait.request === undefined) return row;
+    const { store } = this.#scope;
+    const stored = await waitById(store, row.wait_id);
+    if (stored === undefined) return { ...row, frame: null };
+    // Without a frame it is for a request of another principal, and answered.
+    if (stored.frame !== null) this.#waitsFor(stored);
+    return stored;
+  }
+
+  #waitsFor(row: NewWait): void {
+    const { run } = this.#scope;
+    if (row.approval_id !== null) run.approvals = (run.approvals ?? new Set()).add(row.approval_id);
+    run.waitingOn = waitingOn(row);
+  }
+
   /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
-  async here(wait: Wait, row: NewWait): Promise<WaitEnd> {
+  async here(wait: Wait, asked: NewWait): Promise<WaitEnd> {
     const scope = this.#scope;
     const { store, waits, cancellation } = scope;
-    const isStored = row.approval_id !== null;
-    if (isStored) await store.write(openOps(store, row));
-    const asked = waits.ask(row.wait_id, wait, scope.deadline, (stop) => cancellation.onCancel(stop));
-    if (wait.frame) scope.frame(wait.frame.name, wait.frame.data);
+    const isStored = asked.approval_id !== null;
+    if (isStored) await store.write(openOps(store, asked, wait.request));
+    const row = await this.opened(wait, asked);
+    const answer = waits.ask(row.wait_id, wait, scope.deadline, (stop) => cancellation.onCancel(stop));
+    if (row.frame !== null) scope.frame(row.frame.name, row.frame.data);
     if (isStored) await waits.look(store);
-    let outcome = await asked;
+    let outcome = await answer;
     // It may have been decided in the moment in which its time was over.
     if (isStored && outcome?.kind === "expired") {
       const stored = await waitById(store, row.wait_id);

@@ -294,8 +294,9 @@ export class ToolRunner {
   async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
     const scope = this.#scope;
     const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
-    const at = await scope.journal.append([entry], [...ops, ...openOps(scope.store, row)]);
-    if (wait.frame) scope.frameToAll(wait.frame.name, wait.frame.data, at);
+    const at = await scope.journal.append([entry], [...ops, ...openOps(scope.store, row, wait.request)]);
+    const { frame } = await this.#waits.opened(wait, row);
+    if (frame !== null) scope.frameToAll(frame.name, frame.data, at);
     return null;
   }
 

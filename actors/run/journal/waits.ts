@@ -4,7 +4,7 @@ import { type Principal, principalId } from "../../../bus/protocol/principal.ts"
 import type { AnswerAsAsked, AnswerOutcome, AnswerToWait } from "../../../bus/protocol/run.ts";
 import type { Wait } from "../../../governance/controls/verdicts.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
-import { joinOps } from "../../../storage/tables/approvals.ts";
+import { askOps, joinOps, type NewApproval } from "../../../storage/tables/approvals.ts";
 import { openTaskOps } from "../../../storage/tables/task-waits.ts";
 import {
   answerWaitOp,
@@ -53,10 +53,11 @@ export function openedWait(
   };
 }
 
-/** Opens a wait. One for a request that was decided meanwhile, or a task that is over, is answered as it is opened. */
-export function openOps(store: TenantStore, row: NewWait): WriteOp[] {
+/** Opens a wait, and asks its request where that is to be made. One for what is decided, or over, is answered as it is opened. */
+export function openOps(store: TenantStore, row: NewWait, request?: NewApproval): WriteOp[] {
   if (row.kind === "task" || row.kind === "task_result") return openTaskOps(store, row, row.asked_as ?? "");
   const open = openWaitOp(store, row);
+  if (request !== undefined) return askOps(store, request, row.wait_id, open);
   return row.approval_id === null ? [open] : joinOps(store, row.approval_id, row.wait_id, open);
 }
 

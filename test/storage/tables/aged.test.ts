@@ -10,12 +10,13 @@ import {
   dropOldUploads,
   eraseIdleThreads,
 } from "../../../storage/tables/aged.ts";
-import { approvalById, decideOps, openApproval } from "../../../storage/tables/approvals.ts";
+import { approvalById, decideOps } from "../../../storage/tables/approvals.ts";
 import { auditPage, insertAuditOp } from "../../../storage/tables/audit.ts";
 import { draftFileOp, keepFileOp, keptFile } from "../../../storage/tables/files.ts";
 import { insertRunOp } from "../../../storage/tables/runs.ts";
 import { insertThreadOp } from "../../../storage/tables/threads.ts";
 import { insertUsageOp, usagePage, usageSummary } from "../../../storage/tables/usage.ts";
+import { openApproval } from "../../support/open-approval.ts";
 import { newRun, threadRow } from "../../support/rows.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";

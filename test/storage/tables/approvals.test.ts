@@ -7,15 +7,17 @@ import {
   abandonOps,
   approvalById,
   approvalPage,
+  askOps,
   claimGrantOp,
   consumeGrantOp,
+  deadlineMark,
   decideOps,
   decisionOf,
   joinOps,
   leaveOps,
   liveGrant,
   type NewApproval,
-  openApproval,
+  pendingForAnother,
 } from "../../../storage/tables/approvals.ts";
 import {
   expireWaitsOp,
@@ -25,6 +27,7 @@ import {
   waitsOfRun,
 } from "../../../storage/tables/waits.ts";
 import { eventually } from "../../support/eventually.ts";
+import { openApproval } from "../../support/open-approval.ts";
 import { hasPostgresServer, needsServer, onServer } from "../../support/postgres.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
@@ -247,6 +250,70 @@ for (const dialect of dialects) {
 
       await assert.rejects(claim("second"), { code: "conflict" });
     });
+
+    test("a request and the wait of its call are written together: for an equal one that is there, or not at all", async () => {
+      const tenant = freshTenant();
+      const ask = (id: string, lastsMs: number, more: Partial<NewApproval> = {}, ...others: WriteOp[]) => {
+        const frame = { name: "asked", data: { id, until: deadlineMark(id) } };
+        const wait = { ...waitOf(`w-${id}`, id), deadline: Number.MAX_SAFE_INTEGER, frame };
+        const asked = { ...request(id, lastsMs), ...more };
+        return tenant.write([...askOps(tenant, asked, wait.wait_id, openWaitOp(tenant, wait)), ...others]);
+      };
+      const waitFor = async (id: string) => (await waitsOfRun(tenant, `r-w-${id}`))[0];
+      await ask("lapsed", 0);
+
+      await ask("first", 600_000);
+      await Promise.all([ask("second", 60_000), ask("third", 60_000)]);
+      await ask("other", 600_000, { call_signature: "1".repeat(64), bound_to: "ann" });
+      await ask("foreign", 600_000, { call_signature: "1".repeat(64), bound_to: "ben" });
+      const failing = tenant.op(decidedBefore, [0, "nowhere"], 1);
+      await assert.rejects(ask("failed", 600_000, { call_signature: "2".repeat(64) }, failing), { code: "conflict" });
+
+      const { rows } = await approvalPage(tenant, {}, null, 10);
+      const status = Object.fromEntries(rows.map(({ id, status }) => [id, status]));
+      assert.deepEqual(status, { lapsed: "expired", first: "pending", other: "pending" });
+      const { deadline } = (await approvalById(tenant, "first")) as { deadline: number };
+      for (const id of ["first", "second", "third"]) {
+        const wait = await waitFor(id);
+        assert.deepEqual([wait?.approval_id, wait?.deadline, wait?.state], ["first", deadline, "open"], id);
+        assert.deepEqual(wait?.frame?.data, { id: "first", until: deadline }, id);
+      }
+      assert.equal((await waitFor("other"))?.state, "open");
+      const foreign = await waitFor("foreign");
+      assert.deepEqual([foreign?.approval_id, foreign?.state, foreign?.frame], ["other", "answered", null]);
+      assert.deepEqual(foreign?.answer, { value: { ...yes, decision: "denied", note: pendingForAnother }, by: "svc" });
+      assert.equal(await waitFor("failed"), undefined);
+    });
+
+    if (dialect === "postgres")
+      test("a call that finds its request as that is decided asks anew, and is never without one", {
+        skip: skipLock,
+      }, async () => {
+        const tenant = freshTenant();
+        await openApproval(tenant, request("old", 600_000));
+        assert.ok(config.engine === "postgres");
+        await onServer(config.postgres.url, async (client) => {
+          await client.query("BEGIN");
+          await client.query("UPDATE approvals SET status = 'denied' WHERE tenant_id = $1 AND id = 'old'", [
+            tenant.tenantId,
+          ]);
+          const asking = tenant.write(askOps(tenant, request("new", 600_000), "w", waitFor(tenant, "w", "new")));
+          await eventually("a batch that waits for the row", () =>
+            onServer((config as { postgres: { url: string } }).postgres.url, async (other) => {
+              const { rows } = await other.query(
+                "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+              );
+              return rows.length > 0 || undefined;
+            }),
+          );
+          await client.query("COMMIT");
+          await asking;
+        });
+
+        assert.equal((await approvalById(tenant, "new"))?.status, "pending");
+        const [wait] = await waitsOfRun(tenant, "r-w");
+        assert.deepEqual([wait?.approval_id, wait?.state], ["new", "open"]);
+      });
 
     if (dialect === "postgres")
       test("a call that joins a request waits for whoever decides it, and is answered", {

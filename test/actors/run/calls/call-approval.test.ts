@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimGrant } from "../../../../actors/run/calls/call-approval.ts";
-import { decideOps, openApproval } from "../../../../storage/tables/approvals.ts";
+import { decideOps } from "../../../../storage/tables/approvals.ts";
+import { openApproval } from "../../../support/open-approval.ts";
 import { refusingStore } from "../../../support/refusing-store.ts";
 import { dialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
