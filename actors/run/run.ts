@@ -215,13 +215,13 @@ export class Run implements LiveRun {
   }
 
   /**
-   * With the run its tasks are stopped. What they had used by then they say in a moment, where it counts for who goes on: of a task it may
-   * be a run above that spends with others, of a run that was cut off itself in another process.
+   * Waits for the last usage report of child tasks, where a parent that shares its budget, or the process that resumes this run, needs it.
+   * Stopping a run stops its tasks. A resumed run may also end beside a task whose call an earlier process has closed.
    */
   async #settleTasks(): Promise<void> {
-    const { abortReason, cancellation, tree, run, plan } = this.#scope;
+    const { abortReason, tree, run, plan } = this.#scope;
     const counts = tree?.isShared === true || plan.parent !== null || plan.fiber?.isCut === true;
-    if (abortReason !== "shutdown" && !(cancellation.cancelled && counts)) return;
+    if (abortReason !== "shutdown" && !counts) return;
     await run.tasks?.settled();
     // The end of the run gives back what is set aside: what was used of it comes first.
     await tree?.flushed;

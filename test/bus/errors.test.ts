@@ -40,12 +40,13 @@ test("what is not a refusal becomes internal_error: its text stays behind, its c
   assert.equal(SvcError.from(refusal), refusal);
 });
 
-test("codes of 404, 405, 415 and 502 and six more say a sentence, others only what was given to them", () => {
+test("codes of 404, 405, 415 and 502 and seven more say a sentence, others only what was given to them", () => {
   const more = [
     "host_not_allowed",
     "messages_or_template_required",
     "model_not_configured",
     "name_mismatch",
+    "thread_too_large",
     "unresolved_secret",
     "unsupported_part",
   ];

@@ -224,7 +224,7 @@ for (const dialect of dialects)
       const asking = around.batches.filter((names) => names.some((name) => /approval|waits/.test(name)));
       assert.deepEqual(asking, [
         [
-          ...["thread_progress", "events_insert"],
+          ...["thread_growth", "events_insert"],
           ...["approval_lapse", "approval_insert", "waits_insert", "approval_adopt"],
         ],
       ]);
