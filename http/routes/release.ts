@@ -25,7 +25,7 @@ const release = route({
     description: "How many runs go on, and which: at most 1,000 are named.",
     schema: Type.Object({
       released: Type.Integer({ description: "0 where none of them is held." }),
-      run_ids: Type.Array(Type.String()),
+      run_ids: Type.Array(Type.String({ examples: ["4a1f0c7be2d94c6f8b3e5d7a9c0b1e2f"] })),
     }),
   },
   fails: ["run_not_found", "storage_unavailable"],

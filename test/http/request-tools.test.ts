@@ -387,7 +387,7 @@ describe("tools of a request", () => {
       shown(last("gated"))
         .filter(({ role }) => role === "tool")
         .map(({ content }) => content),
-      ['{"approved": true}', "2"],
+      ['[run with arguments that a person has edited: {"city":"Oslo"}]\n{"approved": true}', "2"],
     );
   });
 

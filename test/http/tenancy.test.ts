@@ -144,6 +144,7 @@ const samples: readonly Sample[] = [
   { route: "POST /runs/{run_id}/cancel", theirs: "run" },
   { route: "POST /runs/{run_id}/retry", theirs: "run" },
   { route: "POST /runs/{run_id}/requeue", theirs: "run" },
+  { route: "POST /runs/release", theirs: "run", body: (id) => ({ token: id }) },
   manifest("POST /runs/requeue", { body: (id) => ({ manifest: id }) }),
   { route: "GET /jobs/{name}", theirs: ownersJob },
   { route: "GET /jobs/{name}/runs", theirs: ownersJob },

@@ -107,7 +107,7 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
     return nothing(ops);
   }),
   "a batch of somebody who has lost the thread is taken": changing((op, ops) =>
-    has(ops, "thread_progress") && !has(ops, "run_resume") ? unguarded(op) : op,
+    (has(ops, "thread_progress") || has(ops, "thread_growth")) && !has(ops, "run_resume") ? unguarded(op) : op,
   ),
   "a run is claimed without a guard": writing((inner) => (ops) => {
     if (!has(ops, "run_resume")) return inner(ops);

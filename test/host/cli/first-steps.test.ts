@@ -129,7 +129,7 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${at}; _s
     if (!has(context, existsSync("/bin/bash"), "needs bash")) return;
 
     assert.deepEqual(bash(["svc", "ch"]), ["chat", "chaos"]);
-    assert.deepEqual(bash(["svc", "runs", "re"]), ["retry", "requeue"]);
+    assert.deepEqual(bash(["svc", "runs", "re"]), ["retry", "release", "requeue"]);
     assert.deepEqual(bash(["svc", "chat", "--th"]), ["--thread", "--thinking"]);
     assert.deepEqual(
       bash(["svc", "completion", ""]).filter((word) => !word.startsWith("-")),

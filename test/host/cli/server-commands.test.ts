@@ -116,7 +116,7 @@ describe("commands that look into a server", () => {
 
     const history = await eventually("the result", async () => {
       const { stdout } = await svc(threadsCommand, ["show", "gate-2"]);
-      return /tool calculator: 6/.test(stdout) ? stdout : undefined;
+      return /tool calculator: [^\n]*\n\s*6|tool calculator: \[run with arguments/.test(stdout) ? stdout : undefined;
     });
     assert.match(list.stdout, /^APPROVAL +STATUS +AGE +TOOL +ASKED BY +THREAD +ARGUMENTS\n/);
     assert.match(
