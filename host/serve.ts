@@ -277,7 +277,7 @@ async function run(
     tasks = startTasks(allTasks, env, log, settings, isBehind ? untilMigrated : null);
     log.info({ http_engine: engine.name }, engine.why);
     announce(url, settings, plugins, env, log, counts);
-    void warnOfUnreadyRuns(main.bus, actorNodes[0] as NodeId, log);
+    if (!isBehind) void warnOfUnreadyRuns(main.bus, actorNodes[0] as NodeId, log);
     void warningOfAnonymous(settings, services.store, () => env.now()).then(
       (warning) => warning !== null && log.warn(warning),
       (error: unknown) => log.warn({ err: error }, "it could not be seen which manifests expect anonymous callers"),

@@ -162,9 +162,10 @@ describe("the examples of the reference", () => {
       ["/v1/responses", { model: "quick", input: "What is 6 * 7?", stream: true }],
     ];
 
-    for (const [path, body] of asked) {
-      const { text } = await server.post(path, body);
+    // Asked before anything is checked: an idle connection is closed while a schema is compiled.
+    const texts = await Promise.all(asked.map(async ([path, body]) => [path, (await server.post(path, body)).text]));
 
+    for (const [path = "", text = ""] of texts) {
       const operation = operations.find(([name]) => name === `POST ${path}`)?.[2];
       const { items } = operation?.responses["200"]?.content["text/event-stream"]?.schema.contentSchema ?? {};
       const events = dataOf(text);

@@ -130,19 +130,19 @@ describe("crowds in a body", () => {
     assert.equal(json.items.filter(({ name }: { name: string }) => isMany({ id: name })).length, 200);
   });
 
-  test("a window of a long thread has at most 16 MiB, and says that there is more", async () => {
+  test("a window of a full thread has at most 16 MiB, and says that there is more", async () => {
     const content = "y".repeat(1_000_000);
-    for (let number = 0; number < 20; number++) {
-      const turn = { manifest: "quick", thread_id: "long", messages: [{ role: "user", content }] };
-      assert.equal((await server.post("/chat", turn)).status, 200);
-    }
+    const turn = { manifest: "quick", thread_id: "long", messages: [{ role: "user", content }] };
+    const statuses: number[] = [];
+    while (statuses.length < 20 && statuses.at(-1) !== 409) statuses.push((await server.post("/chat", turn)).status);
 
     const newest = (await server.get("/chat/history/long")).json;
     const older = (await server.get(`/chat/history/long?before_seq=${newest.oldest_seq}`)).json;
 
     const ofUser = ({ messages }: { messages: { role: string }[] }) => messages.filter(({ role }) => role === "user");
+    assert.deepEqual([statuses.at(-1), statuses.length > 10], [409, true]);
     assert.deepEqual([newest.has_more, ofUser(newest).length], [true, 16]);
-    assert.deepEqual([older.has_more, older.oldest_seq, ofUser(older).length], [false, 0, 4]);
+    assert.deepEqual([older.has_more, older.oldest_seq, ofUser(older).length], [false, 0, statuses.length - 17]);
   });
 
   test("after all that the server is as it was", async () => {

@@ -227,7 +227,10 @@ describe("threat 8: headers", () => {
       connection.close();
 
       assert.equal(answer?.status, 401);
-      assert.match(answer?.body ?? "", /^\{"error":"unauthorized","reason":"(missing_credentials|invalid_api_key)"[,}]/);
+      assert.match(
+        answer?.body ?? "",
+        /^\{"error":"unauthorized","reason":"(missing_credentials|invalid_api_key)"[,}]/,
+      );
     });
   }
 

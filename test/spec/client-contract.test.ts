@@ -372,7 +372,12 @@ describe("the web client's contract", () => {
         });
       const frames = await own.rest();
       const output = frames.find(({ name }) => name === "tool_end")?.json.data.output;
-      assert.equal(output, hasDeadline ? "[approval timeout] tool=calculator rule=sums" : "48");
+      assert.equal(
+        output,
+        hasDeadline
+          ? "[approval timeout] tool=calculator rule=sums"
+          : `[run with arguments that a person has edited: {"expression":"6*8"}]\n48`,
+      );
     }
   });
 

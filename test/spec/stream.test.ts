@@ -11,7 +11,7 @@ const usage = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 };
 const finishes = {
   "mock-finish-stop": "end_turn",
   "mock-finish-length": "max_tokens",
-  "mock-finish-tool-calls": "tool_use",
+  "mock-finish-tool-calls": "end_turn",
   "mock-finish-content-filter": "refusal",
   "mock-finish-stop-sequence": "stop_sequence",
   "mock-finish-pause-turn": "pause_turn",

@@ -76,10 +76,11 @@ describe("the order of a turn", () => {
     const unknown = turn("nobody", "hi", { model: "no-such-model" });
     const broken = turn("durable", "hi", { model: "no-such-model" });
 
-    assert.deepEqual(
-      await refusals([unknown, unknown, completion("nobody")], keys.ann),
-      Array(3).fill("404 unknown_manifest:nobody"),
-    );
+    assert.deepEqual(await refusals([unknown, unknown, completion("nobody")], keys.ann), [
+      "404 unknown_manifest:nobody",
+      "404 unknown_manifest:nobody",
+      "404 model_not_found",
+    ]);
     assert.deepEqual(
       await refusals([broken, broken, completion("durable")], keys.ann),
       Array(3).fill("422 invalid_manifest"),

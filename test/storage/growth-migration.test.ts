@@ -5,18 +5,32 @@ import { describe, test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
 import { migrate } from "../../storage/migrate.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
-import { statementNamed } from "../../storage/store/statements.ts";
-import type { Store } from "../../storage/store/store.ts";
+import { statementNamed, tenantSql } from "../../storage/store/statements.ts";
+import type { Store, TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { appendOp } from "../../storage/tables/events.ts";
 import { draftFileOp, dropFilesOfThreadOps, keepFileOp, keptFile } from "../../storage/tables/files.ts";
 import { indexEvents, searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
 import { storedBytes } from "../../storage/tables/stored-bytes.ts";
-import { insertThreadOp } from "../../storage/tables/threads.ts";
+import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { insertUsageOp, usageSummary } from "../../storage/tables/usage.ts";
 import { insertVersions, threadRow } from "../support/rows.ts";
 import { dialects, emptyDatabase, runStore } from "../support/stores.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
+
+const insertOldThread = tenantSql(
+  "test_thread_of_before",
+  `INSERT INTO threads (tenant_id, thread_key, suffix, uid, created_at, updated_at, next_seq, leaf_seq, revision, epoch, parent_session_id,
+   indexed_seq) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+);
+
+/** A thread in the columns that the table had before 0066. */
+function insertOldThreadOp(tenant: TenantStore, row: ThreadRow): WriteOp {
+  const { thread_key, suffix, uid, created_at, updated_at, next_seq, leaf_seq, revision, epoch } = row;
+  const hidden = suffix.startsWith("task-") ? Number.MAX_SAFE_INTEGER : 0;
+  const numbers = [thread_key, suffix, uid, created_at, updated_at, next_seq, leaf_seq, revision, epoch];
+  return tenant.op(insertOldThread, [...numbers, row.parent_session_id, hidden]);
+}
 
 const before = { target: "0021", downgrade: false };
 const head = { target: "head", downgrade: false };
@@ -53,7 +67,7 @@ async function fill(store: Store, tenantId: string, key: number): Promise<void> 
       meta_json: "{}",
     });
   await tenant.write([
-    insertThreadOp(tenant, threadRow(key, "t", { next_seq: 1, leaf_seq: 0 })),
+    insertOldThreadOp(tenant, threadRow(key, "t", { next_seq: 1, leaf_seq: 0 })),
     appendOp(tenant, key, {
       seq: 0,
       parent_seq: -1,
@@ -145,9 +159,9 @@ for (const dialect of dialects) {
         const fork = { next_seq: 9, leaf_seq: 8, parent_session_id: "acme:source" };
         await tenant.write([
           ...[file("drawn", 1), file("other", 1), file("own", 2), file("upload", null)].flat(),
-          insertThreadOp(tenant, threadRow(1, "source", { next_seq: 1, leaf_seq: 0 })),
+          insertOldThreadOp(tenant, threadRow(1, "source", { next_seq: 1, leaf_seq: 0 })),
           shows(1, 0, ["drawn", "other"], {}),
-          insertThreadOp(tenant, threadRow(2, "fork", fork)),
+          insertOldThreadOp(tenant, threadRow(2, "fork", fork)),
           shows(2, 0, ["drawn", "upload"], copy),
           shows(2, 1, ["own"], copy),
           // Named by somebody, and not copied.
@@ -161,9 +175,9 @@ for (const dialect of dialects) {
             content: "",
             extra: { metadata: { ...copy, attachments: "svc-file://other" } },
           }),
-          insertThreadOp(tenant, threadRow(3, "fork-of-fork", { ...fork, parent_session_id: "acme:fork" })),
+          insertOldThreadOp(tenant, threadRow(3, "fork-of-fork", { ...fork, parent_session_id: "acme:fork" })),
           shows(3, 0, ["drawn", "own"], copy),
-          insertThreadOp(tenant, threadRow(4, "task-0123456789abcdef", fork)),
+          insertOldThreadOp(tenant, threadRow(4, "task-0123456789abcdef", fork)),
           shows(4, 0, ["drawn"], copy),
         ]);
       });

@@ -572,7 +572,6 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "event_run",
     "event_sizes_backward",
     "event_sizes_forward",
-    "fiber_has_expired",
     "fibers_left",
     "fibers_left_manifest",
     "fibers_queued_nth",
