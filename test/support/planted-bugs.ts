@@ -106,13 +106,6 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
     written.catch(() => {});
     return nothing(ops);
   }),
-  "a batch of somebody who has lost the thread is taken": changing((op, ops) =>
-    (has(ops, "thread_progress") || has(ops, "thread_growth")) && !has(ops, "run_resume") ? unguarded(op) : op,
-  ),
-  "a run is claimed without a guard": writing((inner) => (ops) => {
-    if (!has(ops, "run_resume")) return inner(ops);
-    return inner(ops.map(unguarded));
-  }),
   "a run that was lost is not due": without("fiber_lose"),
   "a key is not settled": without("idempotency_settle"),
   "the end of a run is written again when it was": writing((inner) => async (ops) => {

@@ -11,8 +11,6 @@ const seeds = Number(process.env.SVC_TEST_SEEDS ?? 100);
 const bugSeeds = 200;
 /** Where they begin for what few worlds meet, or meet in a way that takes long: one that never comes to rest. */
 const firstSeeds: Readonly<Record<string, number>> = {
-  "a batch of somebody who has lost the thread is taken": 55,
-  "a run is claimed without a guard": 1280,
   "a run that was lost is not due": 32,
   "an end is told of behind its batch": 11,
   "a call that may be made once is made again": 12,
