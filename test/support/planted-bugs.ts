@@ -160,3 +160,14 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
     { budget_shares_tasks: [{ tasks: 0 }] },
   ),
 };
+
+/** Mistakes of a process that has lost a run, which a directed test finds. */
+export const takeoverBugs = {
+  "a batch of a process that has lost the thread is taken": changing((op, ops) =>
+    (has(ops, "thread_progress") || has(ops, "thread_growth")) && !has(ops, "run_resume") ? unguarded(op) : op,
+  ),
+  "a run is claimed without a guard": writing((inner) => (ops) => {
+    if (!has(ops, "run_resume")) return inner(ops);
+    return inner(ops.map(unguarded));
+  }),
+} as const satisfies Readonly<Record<string, PlantedBug>>;

@@ -11,6 +11,7 @@ import { runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { outcomeOf } from "../../support/outcome.ts";
+import { type PlantedBug, takeoverBugs } from "../../support/planted-bugs.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
@@ -27,7 +28,13 @@ describe("durable runs that change hands", () => {
     settings = processSettings(atEnd, { agent }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
   });
 
-  async function world() {
+  /** What happens under this name; with a mistake that is planted in the store of each process, something else. */
+  const guarded = (name: string, bug: keyof typeof takeoverBugs, hold: (bug?: PlantedBug) => Promise<void>) => {
+    test(name, () => hold());
+    test(`${name}: that is found when ${bug}`, () => assert.rejects(hold(takeoverBugs[bug]), assert.AssertionError));
+  };
+
+  async function world(bug?: PlantedBug) {
     const sim = new Sim(1);
     const disk = await SimDisk.open(atEnd);
     const made: string[] = [];
@@ -46,14 +53,15 @@ describe("durable runs that change hands", () => {
       });
     const boot = (bootId: string, says: ScriptedReply, statement = "") => {
       const env = sim.env();
-      const { store, reached, release } = heldStore(disk.store(sim, env), statement);
+      const { store: held, reached, release } = heldStore(disk.store(sim, env), statement);
+      const store = bug?.store?.(held, env) ?? held;
       const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
         messages.at(-1)?.role === "user" ? says : { text: ["Done."], usage };
       const model = new ScriptedModel(env, answer, () => 10);
       const tools = [tool("note", "once"), tool("look", "read")];
       const process = new ActorProcess({ env, store, settings, model, tools, bootId });
       const recover = () => process.bus.ask(threadAddress(tenantId, "t"), "recover", {});
-      return { env, process, reached, release, recover };
+      return { env, process, model, reached, release, recover };
     };
     const look = async (runId: string, suffix: string) => {
       const tenant = disk.store(sim, sim.env()).tenant(tenantId);
@@ -126,6 +134,56 @@ describe("durable runs that change hands", () => {
     assert.equal(status, "completed");
     assert.ok(!events.some(({ content }) => content === "forged"));
   });
+
+  guarded(
+    "DUR-008 what a former process was still writing is not in the log of a run that was taken from it",
+    "a batch of a process that has lost the thread is taken",
+    async (bug) => {
+      const { sim, boot, look } = await world(bug);
+      const says = { text: ["So."], calls: [call("c", "look")], usage };
+      const first = boot("first", says, "tool_call");
+      const turn = first.process.submit({ manifest: "agent", thread_suffix: "t", surface: "chat" });
+      await sim.until(turn.accepted);
+      await sim.until(first.reached);
+      const second = boot("second", says, "run_resume");
+      await sim.until(second.recover());
+      const before = await look(turn.runId, "t");
+
+      first.release();
+      await sim.advance(1_000);
+
+      assert.deepEqual(await look(turn.runId, "t"), before);
+    },
+  );
+
+  guarded(
+    "DUR-008 of two processes that take up one run the later one is refused, and runs no tool",
+    "a run is claimed without a guard",
+    async (bug) => {
+      const { sim, boot, look, made } = await world(bug);
+      const says = { text: ["So."], calls: [call("c", "look")], usage };
+      const first = boot("first", says);
+      const turn = first.process.submit({ manifest: "agent", thread_suffix: "t", surface: "chat" });
+      await sim.until(turn.accepted);
+      while (made.length === 0) await sim.advance(10);
+      first.env.end();
+      const second = boot("second", says, "run_resume");
+      await sim.until(second.recover());
+      second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+      await sim.until(second.reached);
+      const third = boot("third", says);
+      third.process.bus.tell(fibersAddress("third"), "look", { all: true });
+      while (third.model.requests.length === 0) await sim.advance(10);
+      await sim.advance(1_000);
+
+      second.release();
+      await sim.advance(60_000);
+
+      assert.deepEqual([second.model.requests.length, third.model.requests.length], [0, 1]);
+      assert.equal((await look(turn.runId, "t")).status, "completed");
+      assert.deepEqual(made, ["look", "look"]);
+    },
+  );
 
   test("DUR-008 what a drain has cut off waits for no store, and writes nothing of a run that another has taken", async () => {
     const { sim, disk, boot, look } = await world();
