@@ -1,6 +1,7 @@
 // A server that is asked to end in the middle of turns (decision 44).
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
+import { connect } from "node:net";
 import { describe, test } from "node:test";
 import { calls, gate, never, says, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
@@ -44,6 +45,15 @@ async function start(atEnd: Cleanup, held: Promise<unknown>, env: Env): Promise<
   });
   const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["slow"]), ...manifests, ...env } });
   return { server, mock };
+}
+
+/** True if the server takes no new connection. */
+function isRefused({ url }: TestServer): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  return new Promise((resolve) => {
+    socket.once("connect", () => resolve(false)).once("error", () => resolve(true));
+  }).finally(() => socket.destroy()) as Promise<boolean>;
 }
 
 /** Waits for the log to say it; asks over an open connection meanwhile. */
@@ -137,8 +147,8 @@ for (const dialect of dialects) {
 
         process.kill(server.pid, "SIGTERM");
         await eventually("draining", async () => server.logs.some(({ msg }) => msg === "draining"));
-        // By then nothing else is left to be done. A thread with nothing under way has closed its connections.
-        for (let asked = 0; asked < 100; asked++) await server.get("/live").catch(() => null);
+        // The last of the HTTP threads to close its listening socket refuses whatever begins a run from then on.
+        await eventually("no thread accepts connections", () => isRefused(server));
         await Promise.all(sent.map(({ request, connection }) => connection.send(request.slice(-1))));
 
         const answers = await Promise.all(sent.map(({ connection }) => connection.answer()));

@@ -296,7 +296,8 @@ export class ToolRunner {
     const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
     const at = await scope.journal.append([entry], [...ops, ...openOps(scope.store, row, wait.request)]);
     const { frame } = await this.#waits.opened(wait, row);
-    if (frame !== null) scope.frameToAll(frame.name, frame.data, at);
+    // A parallel call may have ended since the append, under a later number, and a stream's ids never go back.
+    if (frame !== null) scope.frameToAll(frame.name, frame.data, Math.max(at, scope.run.toldSeq));
     return null;
   }
 
