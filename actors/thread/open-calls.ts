@@ -1,9 +1,11 @@
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { ToolEffect } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { readEvents, type SeqRange, type ToolCall } from "../../storage/tables/events.ts";
+import { type LogEvent, readEvents, type SeqRange, type ToolCall } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { branchEvents } from "../log/branch.ts";
+import type { JournalEntry } from "../log/entry.ts";
+import { eventsAt, isOfMember, ofMember } from "../log/member-events.ts";
 import type { ContextMessage } from "../log/message.ts";
 import {
   editedText,
@@ -73,6 +75,38 @@ export async function closeOpenCalls(
     });
   }
   return [];
+}
+
+/**
+ * The same for the members of the interrupted run, as the log has what they say. They are behind the newest message of the conversation:
+ * a run says nothing there while members of it work.
+ */
+export async function closeMembersCalls(
+  store: TenantStore,
+  threadKey: number,
+  { leaf_seq: leafSeq }: Pick<ThreadRow, "leaf_seq">,
+  mask: SecretMask,
+): Promise<JournalEntry[]> {
+  const newestFirst: LogEvent[] = [];
+  for await (const event of branchEvents(store, threadKey, leafSeq, eventsExpected)) {
+    if (event.kind === "message") break;
+    if (isOfMember(event)) newestFirst.push(event);
+  }
+  const events = newestFirst.reverse();
+  const places = new Set(events.map(({ extra }) => String(extra?.metadata?.member)));
+  return [...places].flatMap((place) => {
+    const own = eventsAt(events, place).filter((event) => !isOfMember(event));
+    const answered = new Set<string | undefined>();
+    const begun = new Map<string | undefined, Intent>();
+    for (const { kind, extra } of own) {
+      if (kind === "tool_result") answered.add(extra?.tool_call_id);
+      else if (kind === "tool_call" && extra?.metadata?.handed === undefined)
+        begun.set(extra?.tool_call_id, extra?.metadata as unknown as Intent);
+    }
+    const open = own.flatMap(({ extra }) => extra?.tool_calls ?? []).filter(({ id }) => !answered.has(id));
+    const closed = open.map((call) => closeCall(call, begun.get(call.id), mask).entry);
+    return ofMember(closed, place);
+  });
 }
 
 /** The conversation went back to before its calls were made: what they did, they did. Their intents stand before the next message. */

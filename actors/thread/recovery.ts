@@ -26,7 +26,7 @@ import { lostBackOffMs } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { publishEvents } from "./log-writer.ts";
-import { closeOpenCalls } from "./open-calls.ts";
+import { closeMembersCalls, closeOpenCalls } from "./open-calls.ts";
 import { appendAll } from "./thread-log.ts";
 import { forgetBranch, type ThreadState } from "./thread-state.ts";
 
@@ -84,8 +84,10 @@ export async function closeInterrupted(
   if (isDurable(left)) return suspendLost(state, left, context);
   const { deps, env, bus } = context;
   const { thread_key, manifest, epoch } = before;
-  const closing = await closeOpenCalls(store, thread_key, before, { mask: deps.mask });
-  const written = [...closing.map((outcome) => outcome.entry), interruptedEntry(left.run_id, "crash")];
+  const outcomes = await closeOpenCalls(store, thread_key, before, { mask: deps.mask });
+  const ofMembers = await closeMembersCalls(store, thread_key, before, deps.mask);
+  const closing = [...ofMembers, ...outcomes.map(({ entry }) => entry)];
+  const written = [...closing, interruptedEntry(left.run_id, "crash")];
   const entries = left.idempotency_scope === null ? written : written.map((entry) => withOrigin(entry, left.run_id));
   // A log that is full is freed all the same.
   const room = entries.slice(0, eventsMax - before.next_seq);

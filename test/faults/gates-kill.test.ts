@@ -17,6 +17,16 @@ const to = (...names: string[]) => ({
 });
 const gate = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }] };
 
+/** An event of a transcript; one of a member has its message within. */
+interface Item {
+  readonly metadata: { readonly type?: string; readonly inner?: Inner } | null;
+}
+interface Inner {
+  readonly content?: string;
+  readonly tool_call_id?: string;
+  readonly tool_calls?: readonly { readonly id: string }[];
+}
+
 /** Each run has something at work beside its gate, so that it is not suspended when the server is killed. */
 const cases: Readonly<
   Record<string, { readonly manifest: string; readonly isStateless?: true; readonly gates: number }>
@@ -44,7 +54,7 @@ for (const dialect of dialects) {
       server = await startServer({
         atEnd,
         env: {
-          ...modelEnv(mock, ["gated", "lead", "middle", "slow", "beside", "asker"]),
+          ...modelEnv(mock, ["gated", "lead", "middle", "slow", "beside", "asker", "picker"]),
           ...manifestEnv(atEnd, {
             gated: { model: { id: "gated" }, ...gate },
             asker: { model: { id: "asker" }, tools: ["ask_user"] },
@@ -55,6 +65,9 @@ for (const dialect of dialects) {
             middle: { model: { id: "middle" }, ...to("gated") },
             team: { pattern: "parallel", sub_agents: ["gated", "slow"] },
             squad: { pattern: "parallel", sub_agents: ["middle", "slow"] },
+            picker: { model: { id: "picker" }, client_tools: [{ name: "pick", description: "Picks." }] },
+            trio: { pattern: "parallel", sub_agents: ["gated", "asker", "picker"] },
+            crew: { pattern: "parallel", sub_agents: ["trio", "slow"] },
           }),
           ...env,
           ...database.env,
@@ -109,6 +122,50 @@ for (const dialect of dialects) {
         );
         return open.length === 0 || undefined;
       });
+    });
+
+    test("APPR-009 each call of a member that waits has a result once its run is lost, and a suspended run waits on", async () => {
+      mock.answer("asker", () => calls(["ask_user", { question: "Which?" }]));
+      mock.answer("picker", () => calls(["pick", {}]));
+      const gates: string[] = [];
+      for (const manifest of ["crew", "trio"]) {
+        const stream = await server.stream(
+          "/chat/stream",
+          turn(manifest, "go", { thread_id: `of-${manifest}` }),
+          alice,
+        );
+        gates.push((await stream.until("approval_required")).json.data.approval_id);
+      }
+      const inner = async (thread: string) => {
+        const { transcript } = (await server.get(`/chat/sessions/${thread}`, alice)).json;
+        const messages = transcript.map(({ metadata }: Item) => metadata?.inner ?? {});
+        return {
+          asked: messages.flatMap(({ tool_calls = [] }: Inner) => tool_calls.map(({ id }) => id)).toSorted(),
+          results: messages.filter(({ tool_call_id }: Inner) => tool_call_id !== undefined) as Inner[],
+        };
+      };
+      const openWaits = async (thread: string) => {
+        const { transcript } = (await server.get(`/chat/sessions/${thread}`, alice)).json;
+        return transcript.filter(({ metadata }: Item) => metadata?.type === "wait_opened").length;
+      };
+      for (const thread of ["of-crew", "of-trio"])
+        await eventually("three questions", async () => (await openWaits(thread)) === 3 || undefined);
+      await eventually("a run that is suspended", async () => {
+        const rows = await database.rows("SELECT status FROM runs WHERE status = 'waiting'", server.dataDir);
+        return rows.length === 1 || undefined;
+      });
+
+      await server.kill();
+      await server.restart();
+
+      const decide = (id: string) => server.post(`/approvals/${id}/decide`, { decision: "approved" }, alice);
+      const [lost, suspended] = [await inner("of-crew"), await inner("of-trio")];
+      assert.equal(lost.asked.length, 3);
+      assert.deepEqual(lost.results.map(({ tool_call_id }) => tool_call_id).toSorted(), lost.asked);
+      for (const { content } of lost.results) assert.match(content ?? "", /^\[tool error\/interrupted\] /);
+      assert.equal((await decide(gates[0] as string)).json.error, "approval_not_pending");
+      assert.deepEqual([suspended.asked.length, suspended.results], [3, []]);
+      assert.equal((await decide(gates[1] as string)).status, 200);
     });
   });
 }

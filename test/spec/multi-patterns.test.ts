@@ -55,6 +55,10 @@ describe("agents made of others", () => {
         "gated-a": member("a", asks),
         "gated-b": member("b", asks),
         asking: of("parallel", { sub_agents: ["gated-a", "gated-b"] }),
+        "asking-short": of("parallel", {
+          sub_agents: ["gated-a", "gated-b", "strict"],
+          limits: { max_wall_clock_seconds: 1 },
+        }),
         "asking-chat": of("groupchat", { sub_agents: ["gated-a", "gated-b"] }),
         "asking-team": of("parallel", { sub_agents: ["asking", "strict"] }),
         shaped: of("router", {
@@ -267,6 +271,30 @@ describe("agents made of others", () => {
       assert.equal(asked.length, question);
       assert.deepEqual(answered.toSorted(), asked.toSorted());
     });
+
+  test("a run that its wall clock ends gives a result to each call of a member that waits", async () => {
+    const never = new Promise<never>(() => {});
+    script({
+      a: [calls(["calculator", { expression: "7+7" }])],
+      b: [calls(["calculator", { expression: "8+8" }])],
+      c: [says("C", never)],
+    });
+
+    const frames = await streamed("asking-short", { thread_id: "short" });
+
+    const { transcript } = (await server.get("/chat/sessions/short", as())).json;
+    const inner = transcript.map(({ metadata }: Item) => metadata?.inner ?? {});
+    const asked = inner.flatMap(({ tool_calls = [] }: Inner) => tool_calls.map(({ id }) => id));
+    const answered = inner.flatMap(({ tool_call_id }: Inner) => tool_call_id ?? []);
+    assert.equal(asked.length, 2);
+    assert.deepEqual(answered.toSorted(), asked.toSorted());
+    const gate = frames.find(({ name }) => name === "approval_required")?.json.data.approval_id;
+    assert.ok(gate);
+    assert.deepEqual(
+      frames.slice(-1).map(({ name }) => name),
+      ["[DONE]"],
+    );
+  });
 
   for (const [pattern, asks] of [
     ["router", { boss: [chooses("one-a"), chooses("one-b")], words: ["A.", "B again."], calls: [2, 1, 1, 0] }],

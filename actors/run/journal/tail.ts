@@ -2,11 +2,11 @@ import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { ToolEffect } from "../../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
 import type { WaitRow } from "../../../storage/tables/waits.ts";
+import { isOfMember } from "../../log/member-events.ts";
 import { messageOf } from "../../log/message.ts";
 import type { Foreseen } from "../../tools/tool.ts";
 import { noteOf, type RunNote } from "../plan/notes.ts";
 import type { BegunCall, GivenAnswer, PendingCall } from "../plan/plan.ts";
-import { isOfMember } from "./member-journal.ts";
 
 /** What an agent has in the log of its run: its notes, how often it has asked its model since, and which calls have no result. */
 export class Tail {

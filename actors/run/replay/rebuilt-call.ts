@@ -5,6 +5,7 @@ import { bodiesOfCall, type ModelCallRow, type ShownItem } from "../../../storag
 import { frameByDigest } from "../../../storage/tables/model-frames.ts";
 import { branchEvents, inCallOrder } from "../../log/branch.ts";
 import { openingCharsMax, summaryMessage } from "../../log/compaction.ts";
+import { eventsAt } from "../../log/member-events.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
 import { shortMessage } from "../../log/short-message.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
@@ -12,7 +13,6 @@ import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.
 import { clearResults } from "../context/cleared-results.ts";
 import { readImage } from "../context/images.ts";
 import { systemText } from "../context/working-set.ts";
-import { eventsAt } from "../journal/member-journal.ts";
 import { digestOf, readFrame } from "../plan/call-frame.ts";
 
 // A model request made again from its record and the log: with the code that has made it, and without anything that was in memory then.
