@@ -108,6 +108,12 @@ export async function resumeRun(
     room.leave();
     const refusal = SvcError.from(error);
     const { code } = refusal;
+    const isTransient = taken.run.asked.durable === undefined;
+    // What it was answered is stored: like one whose hint was lost, it is resumed again.
+    if (code === "mailbox_full" && isTransient && stop === null) {
+      await log.park(taken.run.spent ?? unspent, []).catch(() => log.release());
+      return null;
+    }
     if (fiber === null || code === "internal_error" || isPassing(code)) {
       log.release();
       throw error;
@@ -151,8 +157,16 @@ function endOf(
   return null;
 }
 
-/** Refusals of the one who has asked for the run: whatever is configured, it may not go on. */
-const refusesCaller: readonly ErrorCode[] = ["unauthorized", "auth_scheme_not_allowed", "missing_scopes"];
+/**
+ * Refusals of the one who has asked for the run, and of what it has in its log, which no later try makes smaller: whatever is configured, it
+ * may not go on.
+ */
+const refusesForGood: readonly ErrorCode[] = [
+  "unauthorized",
+  "auth_scheme_not_allowed",
+  "missing_scopes",
+  "thread_too_large",
+];
 
 /** What a refusal means for a run that was taken up; null where that is a failed step: a model, plugin, tool or secret may come back. */
 function endBy(
@@ -162,7 +176,7 @@ function endBy(
   deps: PatternDeps,
 ): EndedDurable | null {
   if (stop !== null) return { status: "failed", error: "aborted" };
-  if (refusesCaller.includes(code)) return { status: "failed", error: code };
+  if (refusesForGood.includes(code)) return { status: "failed", error: code };
   return attempts + 1 < deps.settings.fiberMaxAttempts ? null : { status: "dead", error: code };
 }
 

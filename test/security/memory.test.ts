@@ -2,7 +2,8 @@
 // for other tenants afterwards.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -19,15 +20,22 @@ describe("a server with a small heap", () => {
   let mock: MockModel;
   before(async () => {
     ({ server, mock } = await startChat(atEnd, {
-      models: ["wordy", "brief"],
+      models: ["wordy", "brief", "gated"],
       manifests: {
         wordy: { model: { id: "wordy" }, limits },
         brief: { model: { id: "brief" }, limits, session: { strategy: "full_replay" } },
+        gated: {
+          model: { id: "gated" },
+          tools: ["calculator"],
+          approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }],
+          execution: { mode: "durable" },
+        },
         compacts: { model: { id: "brief" }, limits, session: { strategy: "compacting", context_window_tokens: 8_192 } },
       },
       env: { ...keyed, NODE_OPTIONS: `--max-old-space-size=${heapMiB}` },
     }));
     mock.answer("wordy", { text: ["word ".repeat(100_000)] });
+    mock.answer("gated", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
     mock.answer("brief", { text: ["Yes."] });
   });
 
@@ -79,6 +87,28 @@ describe("a server with a small heap", () => {
     assert.deepEqual([compacted.status, compacted.json.compacted], [200, true]);
     assert.ok(compacted.json.tokens_before > 4_000_000, String(compacted.json.tokens_before));
     assert.equal(goesOn.status, 200, goesOn.text.slice(0, 300));
+    await isThere();
+  });
+
+  test("ends a durable run at once whose thread has outgrown what a turn may load while the run waited", async () => {
+    const thread_id = "outgrown";
+    const { json } = await server.post("/chat", turn("gated", "sum", { thread_id }), as(keys.ann));
+    const runOf = async () => (await server.get(`/runs/${json.resume_token}`, as(keys.ann))).json;
+    const { waiting_on } = await eventually("a run that waits", async () => {
+      const run = await runOf();
+      return run.status === "waiting" && run.waiting_on?.kind === "approval" ? run : undefined;
+    });
+    const entry = { thread_id, role: "user", in_context: true, content: "x".repeat(900_000) };
+    for (let at = 0; at < 20; at++)
+      assert.equal((await server.post("/chat/sessions/custom", entry, as(keys.ann))).status, 200);
+
+    await server.post(`/approvals/${waiting_on.id}/decide`, { decision: "approved" }, as(keys.ann));
+
+    const ended = await eventually("its end", async () => {
+      const run = await runOf();
+      return ["running", "waiting"].includes(run.status) && run.waiting_on?.kind !== "retry" ? undefined : run;
+    });
+    assert.deepEqual([ended.status, ended.error], ["failed", "thread_too_large"], JSON.stringify(ended));
     await isThere();
   });
 });

@@ -1,11 +1,14 @@
 // What becomes of a call when its request for approval is decided: who may not have decided it, and what looks at it once more.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { ContextMemory } from "../../../actors/runtime/context-memory.ts";
 import { runAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { principalId } from "../../../bus/protocol/principal.ts";
 import type { Control } from "../../../governance/controls/control.ts";
 import { pass } from "../../../governance/controls/verdicts.ts";
+import type { ActorDeps } from "../../../host/actor-deps.ts";
+import { wakeDueRuns } from "../../../host/due-waits.ts";
 import type { Scope, Store } from "../../../storage/store/store.ts";
 import { approvalPage, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
@@ -39,13 +42,18 @@ for (const dialect of dialects)
       ({ store } = await testStore(dialect, atEnd));
     });
 
-    function start(expression: string, over: Store = store, controls: readonly Control[] = []) {
+    function start(
+      expression: string,
+      over: Store = store,
+      controls: readonly Control[] = [],
+      wrap = (deps: ActorDeps) => deps,
+    ) {
       const call = { id: "sum", name: "calculator", arguments: JSON.stringify({ expression }) };
       const model = new ScriptedModel(env, (messages) =>
         messages.at(-1)?.role === "user" ? { calls: [call] } : { text: ["Done."] },
       );
       const made = controls.map((control) => () => control);
-      const process = new ActorProcess({ env, store: over, settings, model, controls: made, bootId: env.id() });
+      const process = new ActorProcess({ env, store: over, settings, model, controls: made, bootId: env.id(), wrap });
       atEnd.after(() => process.close());
       return process;
     }
@@ -108,6 +116,35 @@ for (const dialect of dialects)
         assert.equal(await result(suffix), edited === null ? "3" : `${note}4`);
         assert.deepEqual(seen, edited === null ? [{ expression }] : [{ expression }, edited]);
       }
+    });
+
+    test("APPR-009 a run waits on that finds no memory for its thread when its request is decided", async () => {
+      const bytes = 100_000;
+      const memory = new ContextMemory(1, env);
+      const process = start("8+8", store, [], (deps) => ({ ...deps, contexts: memory }));
+      const messages = [{ role: "user", content: "x".repeat(bytes) }] as const;
+      await process.submit({ manifest: "plain", thread_suffix: "crowded", messages }).accepted;
+      const { runId, approvalId } = await parked("crowded");
+      const holder = memory.room(tenantId);
+      await holder.ask(bytes);
+      // One tenant may have so many turns that wait for memory.
+      const waiting = Array.from({ length: 32 }, () => memory.room(tenantId)).map(async (room) => {
+        await room.ask(bytes);
+        room.leave();
+      });
+      const before = (await waitingRun(tenant(), (await head("crowded")).thread_key))?.epoch ?? 0;
+
+      await tenant().write(decideOps(tenant(), approvalId, approved(), principalId(bob)));
+      process.bus.tell(runAddress(tenantId, "crowded", runId), "resume", { due: false });
+      await eventually("a run that is put aside again", async () => {
+        const run = await waitingRun(tenant(), (await head("crowded")).thread_key);
+        return (run?.epoch ?? 0) > before ? run : undefined;
+      });
+      holder.leave();
+      await Promise.all(waiting);
+      await wakeDueRuns(store, process.bus);
+
+      assert.equal(await result("crowded"), "16");
     });
 
     test("APPR-021 arguments of a person that the tool would not take do not reach it", async () => {
