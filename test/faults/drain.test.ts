@@ -42,8 +42,16 @@ async function start(atEnd: Cleanup, held: Promise<unknown>, env: Env): Promise<
       tools: ["ask_user", "calculator"],
       approvals: [{ id: "sums", tools: ["calculator"] }],
     },
+    picking: {
+      model: { id: "slow" },
+      client_tools: [{ name: "pick", description: "Picks." }],
+      delegation: { agents: [{ name: "helper" }] },
+      execution: { tools: "parallel" },
+    },
+    brief: { model: { id: "slow" }, client_tools: [{ name: "pick", description: "Picks.", timeout_seconds: 2 }] },
+    helper: { model: { id: "helper" } },
   });
-  const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["slow"]), ...manifests, ...env } });
+  const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["slow", "helper"]), ...manifests, ...env } });
   return { server, mock };
 }
 
@@ -230,6 +238,74 @@ for (const dialect of dialects) {
           assert.match(text, /Done\./);
           assert.doesNotMatch(text, /shutting_down|run_interrupted/);
         }
+      });
+
+      test("a turn that waits for its client is suspended behind the other calls of its batch; one without a thread has the grace", async (t) => {
+        const atEnd = cleanup(t);
+        const held = gate();
+        const database = await databaseOf(dialect, atEnd);
+        // Longer than the test waits for the process.
+        const env = { SVC_GRACEFUL_SHUTDOWN_SECONDS: "600", ...threadsEnv, ...database.env };
+        const { server, mock } = await start(atEnd, never, env);
+        mock.answer("helper", says("first ", held.opened, "and last"));
+        const task = ["task", { agent: "helper", prompt: "Help." }] as const;
+        mock.answer("slow", ({ body }) => {
+          const messages = body.messages as readonly { role: string; content: string }[];
+          if (messages.at(-1)?.role === "tool") return { text: "Done." };
+          const isBeside = messages.findLast(({ role }) => role === "user")?.content === "beside";
+          return isBeside ? calls(["pick", {}], task) : calls(["pick", {}]);
+        });
+        const ask = (manifest: string, text: string, fields: object = {}) =>
+          server.stream("/chat/stream", turn(manifest, text, fields));
+        const [alone, beside, stateless] = await Promise.all([
+          ask("picking", "alone", { thread_id: "alone" }),
+          ask("picking", "beside", { thread_id: "beside" }),
+          ask("brief", "alone"),
+        ]);
+        const ids = await Promise.all(
+          [alone, beside, stateless].map(async (stream) => (await stream.until("tool_request")).json.data.id),
+        );
+        await eventually("the task", async () => mock.requests.some(({ model }) => model === "helper") || undefined);
+
+        process.kill(server.pid, "SIGTERM");
+        const left = [await alone.rest(), await stateless.rest()];
+        const wasRunning = server.isRunning;
+        held.open();
+        left.push(await beside.rest());
+        const exit = await server.exited;
+        await server.restart();
+        const answered = await Promise.all(
+          ["alone", "beside"].map((thread_id, at) =>
+            server.post("/chat/tool_result", { thread_id, tool_call_id: ids[at], content: "this" }),
+          ),
+        );
+        const logs = await Promise.all(
+          ["alone", "beside"].map((thread) =>
+            eventually(`the end of ${thread}`, async () => {
+              const { transcript, phase } = await snapshotOf(server, thread);
+              return phase === "idle" ? transcript : undefined;
+            }),
+          ),
+        );
+
+        assert.ok(wasRunning, "it waits for the task");
+        assert.deepEqual(exit, { code: 0, signal: null });
+        assert.deepEqual(
+          left.map((frames) => frames.slice(-2).map(({ name, json }) => json?.error?.message.split(" ")[0] ?? name)),
+          [
+            ["shutting_down", "[DONE]"],
+            ["done", "[DONE]"],
+            ["shutting_down", "[DONE]"],
+          ],
+        );
+        for (const { json } of answered) assert.equal(json.signaled, true);
+        const results = logs.map((log) =>
+          log.filter(({ kind }) => kind === "tool_result").map(({ content }) => content),
+        );
+        assert.deepEqual(results[0], ["this"]);
+        assert.deepEqual(results[1]?.toSorted(), ["first and last", "this"]);
+        for (const log of logs) assert.equal(log.map(brief).at(-1), "assistant: Done.");
+        assert.equal(mock.requests.filter(({ model }) => model === "helper").length, 1);
       });
 
       test("what is not over in time is marked interrupted, its clients are told, and it can be taken on", async (t) => {
