@@ -68,6 +68,18 @@ describe("approvals", () => {
           ],
           approvals: [{ id: "publishes", tools: ["publish"] }],
         },
+        costly: {
+          client_tools: [
+            {
+              name: "post",
+              args_schema: {
+                type: "object",
+                properties: { list: { items: { anyOf: [...Array(490).fill({ const: 1 }), { type: "integer" }] } } },
+              },
+            },
+          ],
+          approvals: [{ id: "posts", tools: ["post"] }],
+        },
         beside: {
           ...gate({ ttl_seconds: 600 }),
           execution: { tools: "parallel" },
@@ -511,6 +523,24 @@ describe("approvals", () => {
     const told = await answer;
     const [won] = both.filter(({ status }) => status === 200);
     assert.equal(told.json.approvals[0].status, won?.json.status);
+  });
+
+  test("APPR-020 edited arguments that take too many steps to check do not fit, and the request stays pending", async () => {
+    const thread = fresh();
+    say(calls(["post", { list: [1] }]), { text: "Done." });
+    const answer = ask("costly", thread);
+    const { approval_id: id } = await pending(thread);
+
+    const refused = await decide(id, { decision: "approved", edited_args: { list: Array(50_000).fill(0) } });
+    const still = await pending(thread);
+    const short = await decide(id, { decision: "approved", edited_args: { list: [0] } });
+
+    assert.deepEqual([refused.status, refused.json.error], [422, "invalid_edited_args"], refused.text);
+    assert.equal(refused.json.detail, "the value takes more than 1000000 steps to check");
+    assert.equal(still.approval_id, id);
+    assert.equal(short.status, 200, short.text);
+    await server.post("/chat/abort", { thread_id: thread }, as("alice"));
+    await answer;
   });
 
   test("APPR-020 a rule that wants somebody else refuses the one who has asked", async () => {

@@ -10,7 +10,7 @@ import { cleanup } from "../support/temp.ts";
 import { type WebhookReceiver, webhookReceiver } from "../support/webhook-receiver.ts";
 
 const { env, keys } = apiKeys({
-  alice: { scopes: ["chat:write"] },
+  alice: { scopes: ["chat:write", "sums:do"] },
   operator: { scopes: ["runs:write"] },
   watcher: { scopes: ["runs:read"] },
   stranger: { tenant_id: "globex", sub: "eve", scopes: ["*"] },
@@ -35,6 +35,12 @@ describe("dead runs", () => {
       models: ["scripted", "other"],
       manifests: {
         agent: { tools: ["calculator"], execution: { ...execution, webhooks: ["ops"] } },
+        policed: {
+          tools: ["calculator"],
+          policies: [{ id: "sums", tools: ["calculator"], required_scopes: ["sums:do"] }],
+          execution,
+        },
+        closed: { model: { id: "other" }, auth: { inbound: { required_scopes: ["sums:do"] } }, execution },
         bulk: { model: { id: "other" }, execution },
       },
       env: {
@@ -183,6 +189,29 @@ describe("dead runs", () => {
     assert.deepEqual([names(first), names(second), names(third)], [old, [late], []]);
     for (const { requeued_as } of [...first.json.requeued, ...second.json.requeued])
       assert.equal((await ended(requeued_as)).status, "completed");
+  });
+
+  test("DUR-007 a run that is requeued has no scope that its principal's keys have lost", async () => {
+    mock.answer("scripted", broken);
+    mock.answer("other", broken);
+    const [policed, closed] = [await dead("policed"), await dead("closed")];
+    const { SVC_AUTH_API_KEYS } = apiKeys({
+      alice: { scopes: ["chat:write", "runs:read"] },
+      operator: { scopes: ["runs:write"] },
+      watcher: { scopes: ["runs:read"] },
+    }).env as { SVC_AUTH_API_KEYS: string };
+    await server.restart({ SVC_AUTH_API_KEYS });
+    mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says("Denied.")));
+
+    const refused = await requeue(closed);
+    const { json } = await requeue(policed);
+    const end = await ended(json.resume_token);
+
+    assert.deepEqual([refused.status, refused.json], [403, { detail: "missing scopes: sums:do" }]);
+    assert.equal(end.status, "completed", JSON.stringify(end));
+    const told = shown(mock.requests.at(-1)).find(({ role }) => role === "tool");
+    assert.match(told?.content ?? "", /sums:do/);
+    await server.restart(env);
   });
 
   test("DUR-007 a dead run of somebody whose key is gone is not requeued; in bulk it is skipped, and says why", async () => {
