@@ -14,6 +14,7 @@ import type { OpenThread } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { acceptedRun, checkQueue, durableAsked, joiningOps, tellDue } from "./durable.ts";
 import { ThreadLink } from "./journal/thread-link.ts";
+import { routesOfRun } from "./resumed-plan.ts";
 import type { RunState } from "./start.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
@@ -22,8 +23,8 @@ import type { PatternDeps } from "./steps/pattern.ts";
 
 /**
  * Accepts a run that goes on with a dead one. Asked again with the same name it answers the same. Refuses with run_not_found,
- * run_not_dead, run_requeued, principal_revoked, run_queue_full, run_in_progress, with conflict where the conversation has gone on or the
- * budget of a background task is gone, and with what the manifest is refused with.
+ * run_not_dead, run_requeued, principal_revoked, model_not_configured, run_queue_full, run_in_progress, with conflict where the
+ * conversation has gone on or the budget of a background task is gone, and with what the manifest is refused with.
  */
 export async function requeueRun(
   state: RunState,
@@ -41,6 +42,8 @@ export async function requeueRun(
   if (isRevoked(principal, deps.settings)) throw new SvcError("principal_revoked");
   const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
   admit(principal, agent.inbound);
+  // A run that could not call its model would die of it, and this one be requeued no more.
+  routesOfRun(dead, agent, deps.models);
   const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
   if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
   await checkQueue(store);

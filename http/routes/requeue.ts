@@ -28,6 +28,7 @@ const requeueFails = [
   "conflict",
   "unknown_manifest",
   "invalid_manifest",
+  "model_not_configured",
   ...actorFails,
 ] as const;
 

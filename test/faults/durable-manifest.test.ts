@@ -1,6 +1,6 @@
 // The manifest of a durable run: whatever becomes of it, the run goes on by the text that it was accepted with (decision 101).
 import assert from "node:assert/strict";
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, says, systemOf, turn } from "../support/chat.ts";
@@ -8,7 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
 
 const { env, keys } = apiKeys({
@@ -17,6 +17,20 @@ const { env, keys } = apiKeys({
 });
 const over = ["completed", "failed", "expired", "dead"];
 const gate = [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }];
+/** A plugin whose provider asks for one sum. */
+const askerPlugin = `
+const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
+const start = ({ messages }) => {
+  const isAsked = JSON.parse(messages).at(-1).role !== "tool";
+  const sum = { id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' };
+  const said = isAsked ? { text: "", tool_calls: [sum], stop_reason: "tool_use" } : { text: "It is 42.", tool_calls: [], stop_reason: "end_turn" };
+  return { reply: Promise.resolve({ reasoning: "", usage, ...said }), abort() {}, pause() {}, resume() {} };
+};
+export const plugin = {
+  name: "asker",
+  description: "A provider that asks for one sum.",
+  modelProviders: [{ name: "asker", open: () => ({ name: "asker", start }) }],
+};`;
 const asks = { tools: ["calculator"], approvals: gate, execution: { mode: "durable" } };
 
 for (const dialect of dialects) {
@@ -152,6 +166,65 @@ for (const dialect of dialects) {
         ended.map(({ status, final }) => [status, final?.content]),
         Array(3).fill(["completed", "It is 42."]),
       );
+    });
+
+    test("DUR-012 so is a provider without its credential or its plugin: who has died of it is requeued when it is back", async () => {
+      mock.answer("lent", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
+      const asker = join(tempDir(atEnd), "asker.js");
+      writeFileSync(asker, askerPlugin);
+      const routes = JSON.parse(good.SVC_MODEL_ROUTES as string);
+      const credential = { base_url: mock.url, api_key: "mock-provider-key" };
+      const lent = { lent: { provider: "deepseek", model: "lent" } };
+      const whole = {
+        SVC_PLUGINS: `${good.SVC_PLUGINS},${asker}`,
+        SVC_MODEL_ROUTES: JSON.stringify({ ...routes, ...lent, asked: { provider: "asker", model: "asked" } }),
+        SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: credential, deepseek: credential }),
+      };
+      const slips = {
+        SVC_PLUGINS: good.SVC_PLUGINS as string,
+        SVC_MODEL_ROUTES: JSON.stringify({ ...routes, ...lent }),
+        SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: credential }),
+      };
+      const post = (path: string) => server.post(path, {}, { key: keys.alice });
+      await server.restart({ ...good, ...whole });
+      await put("lacks-credential", "Lent.", { ...asks, model: { id: "lent" } });
+      await put("lacks-provider", "Asked.", { ...asks, model: { id: "asked" } });
+      const parked = await Promise.all(["lacks-credential", "lacks-provider"].map((name) => park(name)));
+
+      await server.kill();
+      await server.restart({ ...good, ...slips, SVC_FIBER_MAX_ATTEMPTS: "1" });
+      const warned = await eventually("the warning", async () =>
+        server.logs.find(({ msg }) => String(msg).includes("cannot go on with these settings: each")),
+      );
+      const ready = await server.get("/ready");
+      const dead = await Promise.all(parked.map((each) => goOn(each)));
+      const early = await Promise.all(parked.map(({ token }) => post(`/runs/${token}/requeue`)));
+      await server.kill();
+      await server.restart({ ...good, ...whole });
+      const requeued = await Promise.all(parked.map(({ token }) => post(`/runs/${token}/requeue`)));
+      const ended = await Promise.all(requeued.map(({ json }) => until(json.resume_token, keys.alice, ...over)));
+
+      assert.equal(warned.runs, 2, JSON.stringify(warned));
+      assert.equal(ready.status, 200, ready.text);
+      assert.deepEqual(
+        dead.map(({ status, error }) => [status, error]),
+        [
+          ["dead", "model_not_configured"],
+          ["dead", "invalid_manifest"],
+        ],
+      );
+      assert.deepEqual(
+        early.map(({ status, json }) => [status, json.error.split(":")[0]]),
+        [
+          [503, "model_not_configured"],
+          [422, "invalid_manifest"],
+        ],
+      );
+      assert.deepEqual(
+        ended.map(({ status, final }) => [status, final?.content]),
+        Array(2).fill(["completed", "It is 42."]),
+      );
+      await server.restart(good);
     });
 
     test("DUR-008 so do the agents that it is made of", async () => {
