@@ -18,8 +18,9 @@ import { trickyTexts } from "./values.ts";
 // Requests at random against a running server, made from its own reference, and held against it: whatever is sent, the answer is
 // one that the reference tells, in the form that it tells, and the server is as it was.
 
-/** What takes an id that only an earlier answer tells, or the bytes of an image: a fuzz meets its refusals. */
+/** Operations that need an id of an earlier answer, the bytes of an image, or an interrupted turn: random requests meet their refusals only. */
 const withToldIds: readonly string[] = [
+  "POST /chat/continue",
   "POST /chat/sessions/label",
   "POST /chat/sessions/feedback",
   "POST /chat/rewind",
@@ -47,8 +48,7 @@ const withToldIds: readonly string[] = [
   "GET /jobs/{name}",
   "GET /jobs/{name}/runs",
   "DELETE /jobs/{name}",
-  "POST /jobs/{name}/run",
-  "POST /tasks/{name}/run",
+  "POST /jobs/{name}/run",  "POST /tasks/{name}/run",
   "GET /docs/pages/{page}",
   "POST /internal/sessions/{session_id}/events",
 ];
