@@ -48,7 +48,8 @@ const withToldIds: readonly string[] = [
   "GET /jobs/{name}",
   "GET /jobs/{name}/runs",
   "DELETE /jobs/{name}",
-  "POST /jobs/{name}/run",  "POST /tasks/{name}/run",
+  "POST /jobs/{name}/run",
+  "POST /tasks/{name}/run",
   "GET /docs/pages/{page}",
   "POST /internal/sessions/{session_id}/events",
 ];
