@@ -65,13 +65,38 @@ export interface Table<R> {
   encode(row: R): Param[];
 }
 
+/** A row of a table as tests fill it in: under the guessable names that the columns of other samples have too. */
+export type Sample<R> = (given: SampleGiven) => R;
+
+/** What a sample row is made with. */
+export interface SampleGiven {
+  /** Stands in every column whose text nobody should read but its tenant. */
+  readonly text: string;
+  /** The key of the tenant's thread. */
+  readonly threadKey: number;
+}
+
+/** A declared table with a sample row. */
+export interface SampledTable {
+  readonly name: string;
+  /** Values for the columns, in their order. */
+  readonly row: (given: SampleGiven) => readonly Param[];
+}
+
+const sampled: SampledTable[] = [];
+
+/** The declared tables that have a sample row, for the test that holds the rows of one tenant against the statements of another. */
+export function sampledTables(): readonly SampledTable[] {
+  return sampled;
+}
+
 /** The rows of a table. */
 export type RowIn<T> = T extends Table<infer R> ? R : never;
 
-/** Declares a table. Its tenant is the store's and no column. */
-export function table<C extends Columns>(name: string, columns: C): Table<RowOf<C>> {
+/** Declares a table. Its tenant is the store's and no column. A table with a sample row needs no entry in the tests of storage. */
+export function table<C extends Columns>(name: string, columns: C, sample?: Sample<RowOf<C>>): Table<RowOf<C>> {
   const entries = Object.entries(columns);
-  return {
+  const declared: Table<RowOf<C>> = {
     name,
     columns: entries.map(([column]) => column).join(", "),
     decode(row) {
@@ -94,6 +119,8 @@ export function table<C extends Columns>(name: string, columns: C): Table<RowOf<
       return values;
     },
   };
+  if (sample !== undefined) sampled.push({ name, row: (given) => declared.encode(sample(given)) });
+  return declared;
 }
 
 /**

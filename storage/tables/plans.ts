@@ -9,21 +9,28 @@ import { storedRows, writeStored } from "./stored-bytes.ts";
 // Plans: JSON objects that agents and operators both write. Each change names the one that it was made from by its time, which grows
 // with every change, so that nobody undoes what he has not seen. One whose time is over is not there, and its row goes later.
 
-const planTable = table("plans", {
-  id: text,
-  /** When it was changed last. */
-  ts: integer,
-  /** The agent that has made it; empty when none has. */
-  manifest_id: text,
-  /** The conversation that it was made in and goes with; empty outside of one. */
-  thread_id: text,
-  created_at: integer,
-  expires_at: nullable(integer),
-  /** JSON of an object. */
-  plan: text,
-  /** What it counts for. */
-  bytes: integer,
-});
+const planTable = table(
+  "plans",
+  {
+    id: text,
+    /** When it was changed last. */
+    ts: integer,
+    /** The agent that has made it; empty when none has. */
+    manifest_id: text,
+    /** The conversation that it was made in and goes with; empty outside of one. */
+    thread_id: text,
+    created_at: integer,
+    expires_at: nullable(integer),
+    /** JSON of an object. */
+    plan: text,
+    /** What it counts for. */
+    bytes: integer,
+  },
+  ({ text }) => ({
+    ...{ id: "row", ts: 5, manifest_id: "m", thread_id: "t1", created_at: 5, expires_at: 1000, bytes: 5 },
+    plan: JSON.stringify({ text }),
+  }),
+);
 
 /** A plan as it is stored. */
 export type PlanRow = RowIn<typeof planTable>;

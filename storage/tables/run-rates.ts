@@ -6,13 +6,17 @@ import { integer, type RowIn, real, selectOne, table, text, upsertInto } from ".
 // How runs have ended: of late, read from the runs themselves in pages, and usually, in a row for each manifest whose sums fade. Runs that
 // somebody has stopped, that a crash has cut off, or that nobody has answered in time say nothing of their manifest and are not counted.
 
-const rateTable = table("run_rates", {
-  manifest: text,
-  /** Both fade, so that they say what was usual of late. */
-  runs: real,
-  failures: real,
-  seen_at: integer,
-});
+const rateTable = table(
+  "run_rates",
+  {
+    manifest: text,
+    /** Both fade, so that they say what was usual of late. */
+    runs: real,
+    failures: real,
+    seen_at: integer,
+  },
+  ({ text }) => ({ manifest: text, runs: 1, failures: 1, seen_at: 5 }),
+);
 
 /** How a manifest's runs usually end. */
 export type RateRow = RowIn<typeof rateTable>;

@@ -4,8 +4,9 @@ import Database from "better-sqlite3";
 import fc from "fast-check";
 import { systemEnv } from "../../bus/env.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
-import { allStatements, type Param, type Statement } from "../../storage/store/statements.ts";
+import { allStatements, type Param, type Statement, statementNamed } from "../../storage/store/statements.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
+import { sampledTables } from "../../storage/store/table.ts";
 import { decideOps } from "../../storage/tables/approvals.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
 import { outboxOps } from "../../storage/tables/deliveries.ts";
@@ -22,10 +23,8 @@ import { keepBodyOp } from "../../storage/tables/manifest-bodies.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
 import { type CallFacts, modelCallOp } from "../../storage/tables/model-calls.ts";
 import { keepFrameOp } from "../../storage/tables/model-frames.ts";
-import { writePlan } from "../../storage/tables/plans.ts";
 import { queueInputOp } from "../../storage/tables/queued-inputs.ts";
 import { joinBudgetOps, openBudgetOps } from "../../storage/tables/run-budgets.ts";
-import { setUsualRateOp } from "../../storage/tables/run-rates.ts";
 import { endRunOp, insertRunOp, parkRunOp, runBegun, runKey } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
@@ -179,7 +178,6 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       created_by: text,
       comment: text,
     }),
-    setUsualRateOp(tenant, { manifest: text, runs: 1, failures: 1, seen_at: 5 }),
     setManifestPointerOp(tenant, {
       name: "m",
       version: 1,
@@ -247,12 +245,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       }),
     ),
   ]);
-  await writePlan(
-    tenant,
-    undefined,
-    { id: "row", manifest_id: "m", thread_id: "t1", created_at: 5, expires_at: 1000, plan: JSON.stringify({ text }) },
-    { now: 5, limit: 0 },
-  );
+  await tenant.write(sampledTables().map(({ name, row }) => tenant.op(addingTo(name), [...row({ text, threadKey })])));
   await writeJob(
     tenant,
     undefined,
@@ -304,6 +297,12 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     if (decision !== null)
       await tenant.write(decideOps(tenant, id, { decision, note: text, edited_args: null }, "somebody"));
   }
+}
+
+/** The statement that adds a row of a table. */
+function addingTo(table: string): Statement {
+  const names = [`${table}_insert`, `${table}_upsert`];
+  return allStatements().find(({ name }) => names.includes(name)) ?? statementNamed(`${table}_insert`);
 }
 
 /** What is on record of a call that was made with nothing. */
@@ -462,6 +461,9 @@ const unboundByDesign: Readonly<Record<string, readonly string[]>> = {
 
 /** Conditions on the tenant that say what a key has said already: each is one of a row of which another condition tells whose it is. */
 const saidTwice = [
+  "delivery_move tenant_id = ?",
+  "fiber_move tenant_id = ?",
+  "job_move tenant_id = ?",
   "job_run_standing r.tenant_id = f.tenant_id",
   "search_hits t.tenant_id = ?",
   "search_messages_to_index e.tenant_id = ?",
@@ -576,6 +578,7 @@ test("an attack that works would be seen: to the same tries the victim's own sto
     "event_sizes_of_branch",
     "fiber_may_go_on",
     "fiber_rests",
+    "fibers_held_page",
     "fibers_left",
     "fibers_left_manifest",
     "fibers_queued_nth",

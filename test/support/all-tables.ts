@@ -1,40 +1,6 @@
-// Every module that declares statements, for the tests that hold each of them against both engines.
-import "../../storage/tables/aged.ts";
-import "../../storage/tables/approvals.ts";
-import "../../storage/tables/asked-waits.ts";
-import "../../storage/tables/audit.ts";
-import "../../storage/tables/backlog.ts";
-import "../../storage/tables/deliveries.ts";
-import "../../storage/tables/event-marks.ts";
-import "../../storage/tables/durable-runs.ts";
-import "../../storage/tables/events.ts";
-import "../../storage/tables/fibers.ts";
-import "../../storage/tables/files.ts";
-import "../../storage/tables/hosts.ts";
-import "../../storage/tables/idempotency.ts";
-import "../../storage/tables/job-runs.ts";
-import "../../storage/tables/jobs.ts";
-import "../../storage/tables/key-value.ts";
-import "../../storage/tables/kv.ts";
-import "../../storage/tables/live-runs.ts";
-import "../../storage/tables/manifest-bodies.ts";
-import "../../storage/tables/manifests.ts";
-import "../../storage/tables/model-calls.ts";
-import "../../storage/tables/model-frames.ts";
-import "../../storage/tables/plans.ts";
-import "../../storage/tables/queued-inputs.ts";
-import "../../storage/tables/queued-waits.ts";
-import "../../storage/tables/rate-buckets.ts";
-import "../../storage/tables/run-budgets.ts";
-import "../../storage/tables/run-rates.ts";
-import "../../storage/tables/runs.ts";
-import "../../storage/tables/schema-revisions.ts";
-import "../../storage/tables/search.ts";
-import "../../storage/tables/stored-bytes.ts";
-import "../../storage/tables/task-times.ts";
-import "../../storage/tables/task-waits.ts";
-import "../../storage/tables/thread-leases.ts";
-import "../../storage/tables/threads.ts";
-import "../../storage/tables/unowned-logs.ts";
-import "../../storage/tables/usage.ts";
-import "../../storage/tables/waits.ts";
+import { globSync } from "node:fs";
+
+// Declares the statements of every module of storage/tables, for the tests that hold each statement against both engines.
+
+const folder = new URL("../../storage/tables/", import.meta.url);
+for (const file of globSync("*.ts", { cwd: folder }).sort()) await import(new URL(file, folder).href);

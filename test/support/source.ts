@@ -18,106 +18,6 @@ export interface SourceFile {
 /** The layers, lowest first: a file imports from its own layer and from those below. */
 export const layers = ["bus", "storage", "manifests", "governance", "actors", "http", "plugins", "host"] as const;
 
-/**
- * The folders with source in them, lowest first: a file imports from its own folder and from those before it. A folder is a part
- * of a layer that can be understood from what stands before it.
- */
-export const folders = [
-  "bus/protocol",
-  "bus",
-  "bus/frames",
-  "storage/store",
-  "storage/migrations",
-  "storage/tables",
-  "storage/frames",
-  "storage/objects",
-  "storage/files",
-  "storage/backup",
-  "storage/sqlite",
-  "storage/postgres",
-  "storage",
-  "manifests",
-  "manifests/fields",
-  "manifests/sections",
-  "manifests/schema",
-  "manifests/parse",
-  "manifests/sources",
-  "manifests/resolve",
-  "manifests/compile",
-  "governance/egress",
-  "governance/secrets",
-  "governance/settings",
-  "governance",
-  "governance/auth",
-  "governance/controls",
-  "actors/runtime",
-  "actors/models",
-  "actors/tools",
-  "actors/tools/calculator",
-  "actors/tools/plans",
-  "actors/tools/questions",
-  "actors/tools/delegation",
-  "actors/tools/triggers",
-  "actors/tools/workspace",
-  "actors/tools/registry",
-  "actors/library",
-  "actors/log",
-  "actors/run/context",
-  "actors/run/output",
-  "actors/run/plan",
-  "actors/run/journal",
-  "actors/run/replay",
-  "actors/run/scope",
-  "actors/run/intake",
-  "actors/run/model",
-  "actors/run/calls",
-  "actors/run/compaction",
-  "actors/run/steps",
-  "actors/run/patterns",
-  "actors/run",
-  "actors/delivery",
-  "actors/embedder",
-  "actors/fibers",
-  "actors/jobs",
-  "actors/limiter",
-  "actors/manifests",
-  "actors/node",
-  "actors/recall",
-  "actors/thread",
-  "actors/workspace",
-  "http/exchange",
-  "http/engines",
-  "http/past",
-  "http/middleware",
-  "http/pages",
-  "http",
-  "http/schemas",
-  "http/triggers",
-  "http/routes",
-  "plugins",
-  "plugins/chaos",
-  "host",
-  "host/replay",
-  "host/cli",
-  "host/cli/chat",
-  "host/cli/chaos",
-] as const;
-
-/** The folders that hold a kind of actor each. They know each other's words, in bus/protocol, and nothing else of each other. */
-export const kinds = [
-  "actors/delivery",
-  "actors/embedder",
-  "actors/fibers",
-  "actors/jobs",
-  "actors/limiter",
-  "actors/manifests",
-  "actors/node",
-  "actors/recall",
-  "actors/run",
-  "actors/thread",
-  "actors/workspace",
-] as const;
-
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 
 /** What runs in production. */
@@ -128,6 +28,29 @@ export function readProduct(): readonly SourceFile[] {
 /** What tests it, measures it and generates documents from it. */
 export function readTools(): readonly SourceFile[] {
   return read(["test/**/*.ts", "perf/**/*.ts", "docs/**/*.ts"]);
+}
+
+/** The folders that hold one kind of actor each: `actors/<kind>` with a file `<kind>-actor.ts`. They share bus/protocol and no code. */
+export function actorKindFolders(product: readonly SourceFile[]): readonly string[] {
+  return product.flatMap(({ path }) => /^(actors\/([\w-]+))\/\2-actor\.ts$/.exec(path)?.[1] ?? []);
+}
+
+/**
+ * The imports between folders, as `[from, to, example]`. The folders of a layer have an order when these arrows have no cycle: then
+ * each folder can be understood from the folders that it imports.
+ */
+export function folderImports(product: readonly SourceFile[]): ReadonlyMap<string, ReadonlyMap<string, string>> {
+  const arrows = new Map<string, Map<string, string>>();
+  for (const { path, imports } of product)
+    for (const specifier of imports) {
+      const target = importedFile(path, specifier);
+      if (target === null) continue;
+      const [from, to] = [posix.dirname(path), posix.dirname(target)];
+      const known = arrows.get(from) ?? new Map<string, string>();
+      if (from !== to && !known.has(to)) known.set(to, `${path} imports ${target}`);
+      arrows.set(from, known);
+    }
+  return arrows;
 }
 
 function read(patterns: string[]): readonly SourceFile[] {

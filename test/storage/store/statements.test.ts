@@ -19,226 +19,75 @@ import { cleanup } from "../../support/temp.ts";
 const declared = allStatements();
 const isSelect = ({ text }: Statement) => /^\s*(SELECT|WITH)/i.test(text.sqlite);
 
-/** What runs in turns, streams and lists: it must find its rows by an index. */
-const hot = [
-  "run_rates_by_manifest",
-  "run_rates_delete_unseen",
-  "approvals_delete_old",
-  "approvals_next_tenant",
-  "audit_delete_old",
-  "audit_next_tenant",
-  "threads_idle",
-  "threads_next_tenant",
-  "threads_unsaid",
-  "threads_unsaid_next_tenant",
-  "uploads_drop_old",
-  "uploads_next_tenant",
-  "usage_days_delete_old",
-  "usage_days_next_tenant",
-  "usage_delete_old",
-  "usage_next_tenant",
-  "task_time",
-  "task_time_move",
-  "threads_by_suffix",
-  "thread_progress",
-  "thread_delete",
-  "threads_recent",
-  "threads_tasks",
-  "events_forward",
-  "events_backward",
-  "events_delete",
-  "event_by_key",
-  "event_parents_backward",
-  "labels_page",
-  "labels_delete",
-  "feedback_page",
-  "feedback_delete",
-  "thread_rewind",
-  "thread_rename",
-  "thread_revise",
-  "unowned_log_touch",
-  "unowned_log_delete",
-  "runs_by_run_key",
-  "run_interrupted",
-  "run_park",
-  "run_resume",
-  "run_end",
-  "runs_delete",
-  "runs_of_lapsed_hosts",
-  "runs_of_worker",
-  "runs_delete_ended",
-  "run_waiting",
-  "run_suspend",
-  "run_spent",
-  "fibers_by_run_id",
-  "fiber_claim",
-  "fiber_step",
-  "fiber_park",
-  "fiber_put_off",
-  "fiber_lose",
-  "fiber_wake",
-  "fiber_end",
-  "fibers_queued_nth",
-  "fibers_delete",
-  "fibers_due",
-  "fibers_expired",
-  "fibers_page",
-  "fibers_page_dead",
-  "fibers_left",
-  "fibers_left_manifest",
-  "fiber_requeue",
-  "waits_opened_in",
-  "backlog_oldest_wait",
-  "fibers_ended_alone",
-  "fibers_delete_ended",
-  "waits_by_wait_id",
-  "wait_answer",
-  "wait_expire",
-  "wait_close",
-  "waits_close",
-  "waits_of_run",
-  "wait_asked",
-  "wait_queued",
-  "waits_open_nth",
-  "waits_delete",
-  "waits_due",
-  "waits_unpushed",
-  "thread_lease_renew",
-  "thread_lease_end",
-  "thread_leases_lapse",
-  "thread_leases_thin",
-  "thread_leases_live",
-  "thread_leases_decisive",
-  "thread_leases_delete",
-  "thread_leases_delete_lapsed",
-  "deliveries_claim",
-  "deliveries_delete_ended",
-  "deliveries_give_up",
-  "deliveries_of_source",
-  "deliveries_release_of_worker",
-  "delivery_end",
-  "delivery_lanes",
-  "delivery_next_due",
-  "delivery_oldest",
-  "delivery_put_off",
-  "host_renew",
-  "model_call_insert",
-  "model_call",
-  "model_call_last",
-  "model_call_bodies",
-  "model_calls_delete_of_runs",
-  "model_calls_delete_ended",
-  "model_frames_by_digest",
-  "model_frames_delete_unused",
-  "live_run_delete",
-  "idempotency_by_scope",
-  "idempotency_settle",
-  "idempotency_release",
-  "idempotency_release_of_lapsed_hosts",
-  "idempotency_release_of_worker",
-  "idempotency_delete_of_runs",
-  "idempotency_delete_lapsed",
-  "manifest_pointers_by_name",
-  "manifest_pointers",
-  "manifest_versions_by_name_version",
-  "manifest_versions",
-  "kv_get",
-  "kv_replace",
-  "kv_delete",
-  "kv_delete_lapsed",
-  "audit_page",
-  "audit_page_event_type",
-  "audit_page_rare_event_type",
-  "audit_page_rare_status",
-  "audit_tool_metrics",
-  "usage_page",
-  "usage_page_manifest_id",
-  "usage_page_thread_id",
-  "usage_summary",
-  "search_unindexed_threads",
-  "search_unindexed_threads_of_tenant",
-  "search_messages_to_index",
-  "search_move_mark",
-  "search_delete_words",
-  "stored_bytes_of_kind",
-  "stored_bytes_take_away",
-  "plans_by_id",
-  "plans_page",
-  "plans_page_thread_id",
-  "plan_update",
-  "plan_delete",
-  "plans_newest",
-  "plans_nth",
-  "plans_lock",
-  "plans_delete",
-  "plans_give_back",
-  "plans_lapsed",
-  "jobs_by_name",
-  "jobs_all",
-  "jobs_nth",
-  "jobs_due",
-  "jobs_due_tenants",
-  "job_update",
-  "job_take_time",
-  "job_begin",
-  "job_end",
-  "job_delete",
-  "job_runs_by_run_id",
-  "job_runs_newest",
-  "job_runs_of_tenant_open",
-  "job_runs_open_tenants",
-  "job_run_open",
-  "job_run_standing",
-  "job_run_accept",
-  "job_run_end",
-  "job_runs_drop_old",
-  "job_runs_delete",
-  "job_runs_delete_of_thread",
+/** What may pass over rows that it does not want: the tables are small, or the statement runs once in a long while. */
+const scanning = [
+  "backlog_runs",
+  "fibers_hold",
+  "manifest_bodies_delete_unused",
+  "rate_bucket_get",
+  "run_outcomes",
+  "run_outcomes_last",
+  "schema_revisions",
+  "schema_revisions_tables",
+  "search_few_hits",
+  "search_hits",
+  "thread_bytes_by_tenant",
+  "unowned_logs_abandoned",
 ];
 
 /** The service's own statements over tenants' tables: recovery and sweeps. */
 const acrossTenants = [
-  "run_outcomes",
-  "run_outcomes_last",
-  "run_rates_delete_unseen",
   "approvals_next_tenant",
   "audit_next_tenant",
-  "threads_next_tenant",
-  "threads_unsaid_next_tenant",
-  "uploads_next_tenant",
-  "usage_days_next_tenant",
-  "usage_next_tenant",
-  "manifest_bodies_delete_unused",
   "backlog_oldest_wait",
   "backlog_runs",
+  "deliveries_ahead",
   "deliveries_delete_ended",
   "deliveries_release_of_lapsed_hosts",
   "deliveries_release_of_worker",
   "delivery_lanes",
+  "delivery_move",
   "delivery_oldest",
+  "fiber_move",
+  "fibers_ahead",
   "fibers_delete_ended",
   "fibers_due",
   "fibers_ended_alone",
   "fibers_expired",
+  "fibers_hold",
   "fibers_open",
   "files_dropped",
+  "idempotency_delete_lapsed",
   "idempotency_release_of_lapsed_hosts",
   "idempotency_release_of_worker",
-  "idempotency_delete_lapsed",
+  "job_move",
   "job_runs_open_tenants",
   "jobs_due_tenants",
+  "jobs_with_times",
   "kv_delete_lapsed",
+  "manifest_bodies_delete_unused",
   "manifests_expecting_anonymous",
   "model_calls_delete_ended",
   "model_frames_delete_unused",
   "plans_lapsed",
+  "run_outcomes",
+  "run_outcomes_last",
+  "run_rates_delete_unseen",
   "runs_delete_ended",
   "runs_of_lapsed_hosts",
   "runs_of_worker",
   "search_unindexed_threads",
+  "thread_bytes_by_tenant",
   "thread_leases_delete_lapsed",
+  "threads_next_tenant",
+  "threads_unsaid_next_tenant",
   "unowned_logs_abandoned",
+  "uploads_next_tenant",
+  "usage_days_next_tenant",
+  "usage_next_tenant",
   "waits_due",
+  "waits_of_lapsed_hosts",
+  "waits_of_worker",
   "waits_unpushed",
 ];
 
@@ -296,27 +145,21 @@ describe("declared statements on sqlite", () => {
     });
   }
 
-  for (const name of hot) {
-    test(`${name} finds its rows by an index`, () => {
-      const statement = statementNamed(name);
-
+  test("each finds its rows by an index, but those that may scan", () => {
+    const found = declared.filter((statement) => {
       const plan = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${statement.text.sqlite}`);
-      const details = plan.all(fakeParams(statement)).map(({ detail }) => detail);
-
       // Hosts are a handful; the others are no tables.
-      const scans = details.filter(
-        (detail) =>
-          /^SCAN (?!hosts\b|wanted\b|parts\b|found\b|sizes\b|\(subquery-|CONSTANT ROW)/.test(detail) &&
-          !/USING (COVERING )?INDEX|VIRTUAL TABLE INDEX/.test(detail),
-      );
-      assert.deepEqual(scans, []);
-      assert.equal(
-        details.some((detail) => /USING (COVERING |INTEGER )?(INDEX|PRIMARY KEY)/.test(detail)),
-        true,
-        details.join("; "),
-      );
+      return plan
+        .all(fakeParams(statement))
+        .some(
+          ({ detail }) =>
+            /^SCAN (?!hosts\b|wanted\b|parts\b|found\b|sizes\b|\(subquery-|CONSTANT ROW)/.test(detail) &&
+            !/USING (COVERING )?INDEX|VIRTUAL TABLE INDEX/.test(detail),
+        );
     });
-  }
+
+    assert.deepEqual(found.map(({ name }) => name).toSorted(), scanning);
+  });
 
   for (const [name, index] of Object.entries(byFilter))
     test(`${name} begins at its first row, by ${index}`, () => {
@@ -419,18 +262,20 @@ describe("declared statements on postgres", () => {
     });
   });
 
-  test("the hot ones find their rows by an index", async () => {
+  test("each finds its rows by an index, but those that may scan", async () => {
+    const found: string[] = [];
     await onServer(url, async (client) => {
       // The tables are empty: without this the server rightly reads them whole.
       await client.query("SET enable_seqscan = off");
-      for (const name of hot) {
-        const plan = await explain(client, statementNamed(name));
-
-        // Hosts are a handful.
-        assert.doesNotMatch(plan, /Seq Scan on (?!hosts\b)/, `${name}: ${plan}`);
-        assert.match(plan, /Index/, `${name}: ${plan}`);
-      }
+      // Hosts are a handful.
+      for (const statement of declared)
+        if (/Seq Scan on (?!hosts\b)/.test(await explain(client, statement))) found.push(statement.name);
     });
+
+    assert.deepEqual(
+      found.filter((name) => !scanning.includes(name)),
+      [],
+    );
   });
 
   test("a search walks the index of words", async () => {
