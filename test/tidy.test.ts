@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: a piece of source is in a string
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { basename, dirname } from "node:path";
+import { basename } from "node:path";
 import { test } from "node:test";
 import { errorTable } from "../bus/errors.ts";
 import { generatedFiles } from "../docs/pages/pages.ts";
