@@ -50,23 +50,23 @@ export function isTaskSuffix(suffix: string): boolean {
 }
 
 /** Where a durable run keeps its log that was asked for without a conversation. Clients name it in filters and answers alone. */
-export function fiberSuffix(runId: string): string {
+export function durableSuffix(runId: string): string {
   return `fiber:${runId}`;
 }
 
 /** Whether a suffix is one of those. */
-function isFiberSuffix(suffix: string): boolean {
+function isDurableSuffix(suffix: string): boolean {
   return suffix.startsWith("fiber:");
 }
 
 /** Whether a thread is in no list and no search. */
 export function isHiddenSuffix(suffix: string): boolean {
-  return isTaskSuffix(suffix) || isFiberSuffix(suffix);
+  return isTaskSuffix(suffix) || isDurableSuffix(suffix);
 }
 
 /** The durable runs of a host. */
-export function fibersAddress(host: string): Address<"fibers"> {
-  return { kind: "fibers", key: host };
+export function durableAddress(host: string): Address<"durable"> {
+  return { kind: "durable", key: host };
 }
 
 /** The thoughts that a host keeps for clients without a thread. */
@@ -106,7 +106,7 @@ export function workspaceAddress(tenantId: string, suffix: string): Address<"wor
 
 /** The full id of the thread of a durable run, as far as clients can name one. */
 export function publicThread(tenantId: string, suffix: string): string | null {
-  return isFiberSuffix(suffix) ? null : `${tenantId}:${suffix}`;
+  return isDurableSuffix(suffix) ? null : `${tenantId}:${suffix}`;
 }
 
 /** What sends the webhooks of one tenant to one endpoint. */
@@ -138,7 +138,7 @@ export function placedWith(address: AnyAddress): AnyAddress {
 
 /** The host on which an actor lives wherever others do: it is of that host alone. Null for any other. */
 export function hostOf(address: AnyAddress): string | null {
-  return address.kind === "fibers" || address.kind === "recall" ? address.key : null;
+  return address.kind === "durable" || address.kind === "recall" ? address.key : null;
 }
 
 /** A node itself, wherever the others are. */

@@ -2,9 +2,9 @@ import { getHeapStatistics } from "node:v8";
 import { deliveryActor } from "../actors/delivery/delivery-actor.ts";
 import type { DeliveryDeps } from "../actors/delivery/deps.ts";
 import { DeliverySlots } from "../actors/delivery/slots.ts";
+import { type DurableDeps, durableActor } from "../actors/durable/durable-actor.ts";
 import { embedderActor } from "../actors/embedder/embedder-actor.ts";
 import type { EmbedderDeps } from "../actors/embedder/page.ts";
-import { type FibersDeps, fibersActor } from "../actors/fibers/fibers-actor.ts";
 import type { JobsDeps } from "../actors/jobs/deps.ts";
 import { jobsActor } from "../actors/jobs/jobs-actor.ts";
 import { ManifestLibrary } from "../actors/library/manifest-library.ts";
@@ -78,7 +78,7 @@ export interface NodeConfig {
 /** What the actors of one thread need, each kind its part of it. */
 export type ActorDeps = DeliveryDeps &
   EmbedderDeps &
-  FibersDeps &
+  DurableDeps &
   JobsDeps &
   LimiterDeps &
   ManifestsDeps &
@@ -91,7 +91,7 @@ export type ActorDeps = DeliveryDeps &
 export const actorKinds = [
   deliveryActor,
   embedderActor,
-  fibersActor,
+  durableActor,
   jobsActor,
   limiterActor,
   manifestsActor,

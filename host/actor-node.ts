@@ -2,7 +2,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import { endHeardRuns } from "../actors/run/scope/suspended-runs.ts";
 import { ActorHost } from "../actors/runtime/host.ts";
-import { fibersAddress } from "../bus/address.ts";
+import { durableAddress } from "../bus/address.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { portTransport } from "../bus/ports.ts";
@@ -121,7 +121,7 @@ async function drain(
   graceMs: number,
 ): Promise<boolean> {
   slots.stopped = true;
-  bus.tell(fibersAddress(hostId), "drain", {});
+  bus.tell(durableAddress(hostId), "drain", {});
   // A turn that was asked for before the signal may still become a run.
   const isQuiet = (): boolean => {
     // Durable ones are put aside behind the step that they are at.

@@ -12,7 +12,7 @@ import {
   dropOldUploads,
   eraseIdleThreads,
 } from "../storage/tables/aged.ts";
-import { type EndedAlone, endedAlone } from "../storage/tables/fibers.ts";
+import { type EndedAlone, endedAlone } from "../storage/tables/durable-rows.ts";
 
 const dayMs = 86_400_000;
 /** Conversations that are deleted at once. */

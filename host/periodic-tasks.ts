@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import { nextTime } from "../actors/jobs/schedule.ts";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { eraseLeftFolders } from "../actors/workspace/left-folders.ts";
-import { fibersAddress } from "../bus/address.ts";
+import { durableAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
@@ -45,7 +45,7 @@ const indexPause = 20;
 /** The settings that tasks go by. */
 export type TaskSettings = Pick<
   Settings,
-  "workspaceRoot" | "tenantThreadBytes" | "fiberRetentionDays" | "fiberPollSeconds" | keyof Retention
+  "workspaceRoot" | "tenantThreadBytes" | "runRetentionDays" | "durablePollSeconds" | keyof Retention
 >;
 
 /** What the built-in tasks work with. */
@@ -98,10 +98,10 @@ const ofProcess: TaskTable = {
 
 /** What a process does that works. */
 const ofWorker: TaskTable = {
-  async fiber_poll({ bus, host, settings: { fiberPollSeconds } }) {
-    if (fiberPollSeconds === 0) return hourMs;
-    bus.tell(fibersAddress(host), "look", { all: false });
-    return fiberPollSeconds * 1_000;
+  async fiber_poll({ bus, host, settings: { durablePollSeconds } }) {
+    if (durablePollSeconds === 0) return hourMs;
+    bus.tell(durableAddress(host), "look", { all: false });
+    return durablePollSeconds * 1_000;
   },
   async lost_pushes({ store, redis }) {
     if (redis !== null) await pushAgain(store, redis);
@@ -118,7 +118,7 @@ const ofScheduler: TaskTable = {
     return minuteMs;
   },
   async fiber_scheduler({ bus, host }) {
-    bus.tell(fibersAddress(host), "look", { all: true });
+    bus.tell(durableAddress(host), "look", { all: true });
     return minuteMs;
   },
   async run_scheduled_jobs({ store, bus }) {
@@ -188,8 +188,8 @@ async function sweepEverything(deps: RunDeps): Promise<void> {
 
 async function sweepRuns(deps: RunDeps): Promise<void> {
   const { store, env, settings } = deps;
-  if (settings.fiberRetentionDays !== 0) {
-    const until = env.now() - settings.fiberRetentionDays * dayMs;
+  if (settings.runRetentionDays !== 0) {
+    const until = env.now() - settings.runRetentionDays * dayMs;
     await eraseOldLogs(deps, until);
     await deleteOldRuns(store, until);
     await deleteOldDeliveries(store, until);

@@ -81,7 +81,7 @@ async function findRun({ store }: HttpContext, { turn, run }: Awaited): Promise<
   const key = found?.run.thread_key ?? null;
   const thread = key === null ? undefined : await threadByKey(tenant, key);
   if (found === null || thread === undefined) throw new SvcError("run_not_found");
-  const { final, error } = found.fiber;
+  const { final, error } = found.durable;
   return { run: found.run, thread, final, failure: error?.replace(/^(model|tool)_failed: /, "") ?? found.run.status };
 }
 

@@ -21,13 +21,13 @@ export async function durableRun(store: TenantStore, token: string): Promise<Dur
 }
 
 /** What is told of it. */
-export function recordOf({ fiber, run, deliveries }: DurableRun): RunRecord {
-  return runRecord(run, fiber, deliveries);
+export function recordOf({ durable, run, deliveries }: DurableRun): RunRecord {
+  return runRecord(run, durable, deliveries);
 }
 
 /** Where it stands, as streams tell it. */
-export async function standingOf(store: TenantStore, { fiber, run }: DurableRun): Promise<RunStanding> {
-  const { run_id, attempts, lost, wake_at, updated_at, held } = fiber;
+export async function standingOf(store: TenantStore, { durable, run }: DurableRun): Promise<RunStanding> {
+  const { run_id, attempts, lost, wake_at, updated_at, held } = durable;
   const step = run.spent?.step ?? 0;
   const told = { run_id, status: run.status, attempt: attempts, step, updated_at };
   if (run.status !== "waiting") return { ...told, waiting_on: null };

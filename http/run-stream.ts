@@ -1,4 +1,4 @@
-import { fiberSuffix, splitThreadId } from "../bus/address.ts";
+import { durableSuffix, splitThreadId } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 import { doneMark, frame } from "../bus/frames/frames.ts";
 import { type RunStanding, runErrorFrame, standingsApart, statusFrame } from "../bus/frames/run-status.ts";
@@ -26,8 +26,8 @@ export async function openRunStream(
   { cursor = null, of = null }: RunStreamOptions = {},
 ): Promise<StreamReply> {
   const found = await durableRun(context.store.tenant(principal.tenant_id), token);
-  if (found === null || (of !== null && found.fiber.suffix !== of)) throw new SvcError("run_not_found");
-  return replyOf(context, principal, { token, suffix: found.fiber.suffix, cursor, opening: "", early: null });
+  if (found === null || (of !== null && found.durable.suffix !== of)) throw new SvcError("run_not_found");
+  return replyOf(context, principal, { token, suffix: found.durable.suffix, cursor, opening: "", early: null });
 }
 
 /**
@@ -44,7 +44,7 @@ export async function acceptedRunStream(
   const { resume_token: token, thread_id } = run;
   if (replayed && (await durableRun(context.store.tenant(principal.tenant_id), token)) === null)
     throw new SvcError("run_not_found");
-  const suffix = thread_id === null ? fiberSuffix(token) : splitThreadId(thread_id).suffix;
+  const suffix = thread_id === null ? durableSuffix(token) : splitThreadId(thread_id).suffix;
   return replyOf(context, principal, { token, suffix, cursor: null, opening: frame("run_accepted", run, -1), early });
 }
 
@@ -195,7 +195,7 @@ class RunStream implements OneRun {
         if (this.#waitsForLastWords(found)) return;
         const status = this.#tell(standing);
         const text = this.#takeLast() + status;
-        if (found.fiber.ended_at !== null) return this.#stream.end(text + endOf(found) + doneMark);
+        if (found.durable.ended_at !== null) return this.#stream.end(text + endOf(found) + doneMark);
         this.#stream.write(text);
       }
     } catch (error) {
@@ -208,9 +208,9 @@ class RunStream implements OneRun {
   }
 
   /** The store knows that a run is over before its last events have come to those who listen. They come in a moment, or never. */
-  #waitsForLastWords({ run, fiber }: DurableRun): boolean {
+  #waitsForLastWords({ run, durable }: DurableRun): boolean {
     const isSaid = run.last_seq === null || this.#cursor === null || this.#cursor > run.last_seq;
-    if (fiber.ended_at === null || isSaid || this.#hasWaited) return false;
+    if (durable.ended_at === null || isSaid || this.#hasWaited) return false;
     this.#isStale = true;
     if (!this.#isBehind)
       this.#context.env.timer(againMs, () => {
@@ -228,9 +228,9 @@ function isOver(status: string): boolean {
 
 /** The last frame: the answer, or why there is none. */
 function endOf(found: DurableRun): string {
-  const { run, fiber } = found;
-  if (run.status === "expired") return runErrorFrame(`run_expired:${fiber.run_id}`);
-  if (run.status !== "completed") return runErrorFrame(fiber.error ?? run.status);
+  const { run, durable } = found;
+  if (run.status === "expired") return runErrorFrame(`run_expired:${durable.run_id}`);
+  if (run.status !== "completed") return runErrorFrame(durable.error ?? run.status);
   const { stop_reason = null, usage = null } = run.result ?? {};
   const record = recordOf(found);
   const { status, final, error } = record;

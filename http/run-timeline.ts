@@ -41,10 +41,10 @@ export async function timelineOf(
   from: number | null,
   limit: number,
 ): Promise<Timeline> {
-  const { fiber, run } = found;
+  const { durable, run } = found;
   const first = run.first_seq ?? 0;
   const begin = Math.max(first, from ?? first);
-  const thread = await threadBySuffix(store, fiber.suffix);
+  const thread = await threadBySuffix(store, durable.suffix);
   const end = run.last_seq === null ? (thread?.next_seq ?? 0) : run.last_seq + 1;
   const read = begin < end && thread ? await readEvents(store, thread.thread_key, begin, end) : [];
   const events = read.slice(0, limit);
@@ -52,7 +52,7 @@ export async function timelineOf(
   const isLast = events.length === 0 || next >= end;
   const since = from === null ? 0 : (read[0]?.ts ?? Number.MAX_SAFE_INTEGER);
   const until = isLast ? Number.MAX_SAFE_INTEGER : (read[limit]?.ts ?? (await tsOf(store, thread?.thread_key, next)));
-  const waits = await waitsOpenedIn(store, fiber.run_id, since, until);
+  const waits = await waitsOpenedIn(store, durable.run_id, since, until);
   const began = new Map<string | undefined, number>();
   const items = events.map((event) => itemOf(event, began));
   const marks = [
@@ -73,22 +73,22 @@ async function tsOf(store: TenantStore, threadKey: number | undefined, seq: numb
   return event?.ts ?? Number.MAX_SAFE_INTEGER;
 }
 
-function beginningOf({ fiber, run }: DurableRun): TimelineItem[] {
+function beginningOf({ durable, run }: DurableRun): TimelineItem[] {
   const { surface, principal, requeued } = run.asked;
   const accepted: TimelineItem = {
-    at: fiber.accepted_at,
+    at: durable.accepted_at,
     kind: "accepted",
     seq: null,
     surface,
     principal_subj: principal.sub,
     ...(requeued && { requeued_from: requeued.run_id }),
   };
-  return fiber.begun_at === null ? [accepted] : [accepted, { at: fiber.begun_at, kind: "begun", seq: null }];
+  return durable.begun_at === null ? [accepted] : [accepted, { at: durable.begun_at, kind: "begun", seq: null }];
 }
 
 /** Where it stands: that its step has failed and when it is tried again, or how it has ended. */
-function standingOf({ fiber, run }: DurableRun): TimelineItem[] {
-  const { attempts, lost, wake_at, updated_at, ended_at, error } = fiber;
+function standingOf({ durable, run }: DurableRun): TimelineItem[] {
+  const { attempts, lost, wake_at, updated_at, ended_at, error } = durable;
   if (ended_at !== null) {
     const { stop_reason = null } = run.result ?? {};
     return [{ at: ended_at, kind: "ended", seq: null, status: run.status, stop_reason, error, attempts, lost }];

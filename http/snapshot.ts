@@ -59,9 +59,9 @@ export async function activeRun(
   { durable_run }: Pick<ThreadPosition, "durable_run">,
 ): Promise<ActiveRun | null> {
   const found = durable_run === null ? undefined : await durableRunById(store, durable_run);
-  if (found === undefined || found.fiber.ended_at !== null) return null;
-  const { fiber, run } = found;
-  return { resumeToken: fiber.run_id, status: run.status, expiresAt: fiber.expires_at };
+  if (found === undefined || found.durable.ended_at !== null) return null;
+  const { durable, run } = found;
+  return { resumeToken: durable.run_id, status: run.status, expiresAt: durable.expires_at };
 }
 
 /** Names what the snapshot shows: two of the same name are the same, byte by byte. */

@@ -5,7 +5,7 @@ import { SvcError } from "../bus/errors.ts";
 const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
 
 /** Of a durable run without a conversation. */
-const fiberPattern = /^fiber:[0-9a-f]{32}$/;
+const durablePattern = /^fiber:[0-9a-f]{32}$/;
 
 /** The client's part of a thread's id, for what changes the thread: those of tasks and jobs are read only. Refuses with invalid_thread_id. */
 export function checkThreadSuffix(suffix: string): string {
@@ -58,5 +58,5 @@ export function threadFilter(value: string | undefined, tenantId: string): strin
   if (value === undefined) return null;
   const own = `${tenantId}:`;
   const suffix = value.startsWith(own) ? value.slice(own.length) : value;
-  return fiberPattern.test(suffix) ? suffix : checkReadSuffix(suffix);
+  return durablePattern.test(suffix) ? suffix : checkReadSuffix(suffix);
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Address, fiberSuffix, runAddress, threadAddress } from "../bus/address.ts";
+import { type Address, durableSuffix, runAddress, threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import { orderedId } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
@@ -195,7 +195,7 @@ class Turn implements LiveTurn {
     this.#node = context.bus.nodeOf(this.#address);
     context.turns.add(this);
     const { tenant_id } = request.principal;
-    const suffix = fields.thread_suffix ?? fiberSuffix(this.#submit.run_id);
+    const suffix = fields.thread_suffix ?? durableSuffix(this.#submit.run_id);
     const listens = fields.surface === "chat_stream" && context.durableAgents.has(tenant_id, fields.manifest);
     this.#early = listens ? new EarlyListener(context.hubs, threadAddress(tenant_id, suffix)) : null;
     request.exchange.onAborted(() => {

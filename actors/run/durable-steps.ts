@@ -4,7 +4,7 @@ import { statusFrame, type WaitingOn } from "../../bus/frames/run-status.ts";
 import type { RunSpent } from "../../storage/tables/runs.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import { leftWaits } from "./calls/left-waits.ts";
-import type { Fiber } from "./plan/fiber.ts";
+import type { DurableRun } from "./plan/durable-run.ts";
 import { refusedTask } from "./scope/parent-link.ts";
 import type { RunScope } from "./scope/scope.ts";
 import type { Finished } from "./steps/endings.ts";
@@ -15,18 +15,18 @@ export type StepVerdict = "again" | "dead" | null;
 /** What a durable run does where another one ends: its steps are tried again, and those who listen are told where it stands. */
 export class DurableSteps {
   readonly #scope: RunScope;
-  readonly #fiber: Fiber;
+  readonly #durableRun: DurableRun;
 
-  constructor(scope: RunScope, fiber: Fiber) {
+  constructor(scope: RunScope, durableRun: DurableRun) {
     this.#scope = scope;
-    this.#fiber = fiber;
-    fiber.bind(() => this.spent);
+    this.#durableRun = durableRun;
+    durableRun.bind(() => this.spent);
   }
 
   /** What the run has used by now, and where it is. */
   get spent(): RunSpent {
     const { budget, meter, mode, step, run } = this.#scope;
-    const active_ms = this.#fiber.activeMs;
+    const active_ms = this.#durableRun.activeMs;
     const { spent } = budget;
     // What goes on with the run counts those calls again of which nothing is in the log.
     const tool_calls = spent.tool_calls - run.admitting;
@@ -35,7 +35,7 @@ export class DurableSteps {
   }
 
   /** Tells those who listen to its thread where it stands. */
-  tell(status: string, attempt: number = this.#fiber.attempts, waiting_on: WaitingOn | null = null): void {
+  tell(status: string, attempt: number = this.#durableRun.attempts, waiting_on: WaitingOn | null = null): void {
     const { journal, plan, deps, step } = this.#scope;
     const { run_id } = plan;
     journal.publish(() => statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }));
@@ -44,8 +44,8 @@ export class DurableSteps {
   /** Puts the run aside: all that it has is in the store. */
   async park(): Promise<void> {
     const { journal, run } = this.#scope;
-    await journal.park(this.spent, [...this.#fiber.parkOps(), ...(this.#scope.tree?.lastOps() ?? [])]);
-    this.tell("waiting", this.#fiber.attempts, this.#fiber.givesWay ? null : run.waitingOn);
+    await journal.park(this.spent, [...this.#durableRun.parkOps(), ...(this.#scope.tree?.lastOps() ?? [])]);
+    this.tell("waiting", this.#durableRun.attempts, this.#durableRun.givesWay ? null : run.waitingOn);
   }
 
   /** What an ending means: a model call that has failed is tried again. Null for every ending that stands. */
@@ -57,25 +57,25 @@ export class DurableSteps {
   /** Puts the run aside, to try its step again in a while. */
   async putOff(why: string): Promise<void> {
     const { journal, deps, plan } = this.#scope;
-    const until = deps.env.now() + this.#fiber.backOffMs;
+    const until = deps.env.now() + this.#durableRun.backOffMs;
     await journal.park(this.spent, [
-      ...this.#fiber.putOffOps(),
+      ...this.#durableRun.putOffOps(),
       ...this.#scope.billing(),
       ...(this.#scope.tree?.lastOps() ?? []),
     ]);
     journal.publish(() => frame("on_error", { message: why }, -1));
-    this.tell("waiting", this.#fiber.attempts + 1, { kind: "retry", id: plan.run_id, until });
+    this.tell("waiting", this.#durableRun.attempts + 1, { kind: "retry", id: plan.run_id, until });
   }
 
   /** Whether the run is to leave, and nothing of its step is written any more. */
   get isCut(): boolean {
-    return this.#fiber.isCut;
+    return this.#durableRun.isCut;
   }
 
   /** Leaves a step that was cut off: what it has used is on its way to the store when the run is gone, and nobody waits for it. */
   leave(): "lost" {
     this.#scope.journal.cutOff?.([
-      ...this.#fiber.cutOps(),
+      ...this.#durableRun.cutOps(),
       ...this.#scope.used(),
       ...(this.#scope.tree?.lastOps() ?? []),
     ]);
@@ -101,14 +101,14 @@ export class DurableSteps {
       const left = await leftWaits(this.#scope);
       const ops = () => [
         ...left.ops,
-        ...this.#fiber.endOps({ status: "dead", final: null, error: code }),
+        ...this.#durableRun.endOps({ status: "dead", final: null, error: code }),
         ...(this.#scope.tree?.lastOps() ?? []),
-        ...this.#fiber.leaveOps(),
+        ...this.#durableRun.leaveOps(),
       ];
       await journal.end([interruptedEntry(plan.run_id, code)], ops, ending, null);
       left.stopTasks();
-      this.tell("dead", this.#fiber.attempts + 1);
-      this.#fiber.announceEnd();
+      this.tell("dead", this.#durableRun.attempts + 1);
+      this.#durableRun.announceEnd();
       return "finished";
     } catch {
       return "lost";
@@ -116,6 +116,6 @@ export class DurableSteps {
   }
 
   get #hasTries(): boolean {
-    return this.#fiber.attempts + 1 < this.#scope.deps.settings.fiberMaxAttempts;
+    return this.#durableRun.attempts + 1 < this.#scope.deps.settings.durableMaxAttempts;
   }
 }

@@ -1,4 +1,4 @@
-import { fibersAddress, publicThread, splitRunKey } from "../../bus/address.ts";
+import { durableAddress, publicThread, splitRunKey } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type {
@@ -12,7 +12,7 @@ import type {
 } from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
-import { fiberById, fibersAreFull, isResting, wakeFiberOp } from "../../storage/tables/fibers.ts";
+import { durableQueueIsFull, durableRowById, isResting, wakeDurableOp } from "../../storage/tables/durable-rows.ts";
 import { neverLapses, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { joinBudgetOps } from "../../storage/tables/run-budgets.ts";
 import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
@@ -20,7 +20,7 @@ import { type JsonAnswer, keyLapsesAt, type RunAnswer, type StreamAnswer } from 
 import type { AnswerForm, AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadLink } from "./journal/thread-link.ts";
-import { Fiber } from "./plan/fiber.ts";
+import { DurableRun } from "./plan/durable-run.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { Run } from "./run.ts";
 import type { RunDeps } from "./scope/deps.ts";
@@ -62,7 +62,7 @@ export function joiningOps(store: TenantStore, run_id: string, parent: ParentRun
 
 /** Refuses with run_queue_full. */
 export async function checkQueue(store: TenantStore): Promise<void> {
-  if (await fibersAreFull(store)) throw new SvcError("run_queue_full", { retryAfterSeconds: 60 });
+  if (await durableQueueIsFull(store)) throw new SvcError("run_queue_full", { retryAfterSeconds: 60 });
 }
 
 /** What is told of a run that was accepted. `expiresAt` is epoch milliseconds. */
@@ -97,13 +97,13 @@ export function settleAcceptedOps(
 
 /** Tells who gives out the slots that a run is due, which the store says already. */
 export function tellDue(place: RunPlace, { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">): void {
-  if (deps.settings.fiberPollSeconds > 0) bus.tell(fibersAddress(deps.host), "wake", place);
+  if (deps.settings.durablePollSeconds > 0) bus.tell(durableAddress(deps.host), "wake", place);
 }
 
 /** Tells who gives out the slots that a run does not need its own any more. */
 export function tellLeft({ key, bus, deps }: Pick<ActorContext<RunDeps>, "key" | "bus" | "deps">): void {
   const { tenantId, suffix, runId } = splitRunKey(key);
-  bus.tell(fibersAddress(deps.host), "left", { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId });
+  bus.tell(durableAddress(deps.host), "left", { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId });
 }
 
 /** What was told of a run that was accepted before. */
@@ -112,7 +112,7 @@ export async function acceptedBefore(
   store: TenantStore,
   wait_ms: number,
 ): Promise<TurnAccepted> {
-  const row = await fiberById(store, run_id);
+  const row = await durableRowById(store, run_id);
   if (row === undefined) throw new SvcError("actor_lost");
   const place = { tenant_id: principal.tenant_id, suffix: thread_suffix ?? "", run_id };
   return { kind: "accepted", run: acceptedRun(place, row.expires_at), replayed: false, wait_ms };
@@ -129,8 +129,8 @@ export async function slotFor(
 ): Promise<boolean> {
   // The run above has one, and does nothing else meanwhile.
   if (parent?.durable !== undefined) return true;
-  if (parent !== undefined || deps.settings.fiberPollSeconds === 0) return false;
-  const { go } = await bus.ask(fibersAddress(deps.host), "begin", place).catch(() => ({ go: false }));
+  if (parent !== undefined || deps.settings.durablePollSeconds === 0) return false;
+  const { go } = await bus.ask(durableAddress(deps.host), "begin", place).catch(() => ({ go: false }));
   return go;
 }
 
@@ -148,11 +148,11 @@ export function beginDurable(
   const ttl_ms = asked.durable?.ttl_ms ?? 0;
   const stored = { attempts: 0, accepted_at, ttl_ms, expires_at: accepted_at + ttl_ms };
   const { parent } = asked;
-  const fiber = new Fiber(row, place, stored, { store, bus, host, env, settings }, parent === undefined);
-  log.follow(fiber);
+  const durableRun = new DurableRun(row, place, stored, { store, bus, host, env, settings }, parent === undefined);
+  log.follow(durableRun);
   metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
   // Its key was settled as it was accepted.
-  const own = { ...plan, fiber, idempotency: null, response: asked.response ?? null };
+  const own = { ...plan, durableRun, idempotency: null, response: asked.response ?? null };
   return new Run(own, log, parent ? taskOutput(parent, place.tenant_id, bus) : silentOutput, deps);
 }
 
@@ -161,6 +161,6 @@ export async function askForSlot(place: RunPlace, context: ActorContext<RunDeps>
   const { deps } = context;
   const store = deps.store.tenant(place.tenant_id);
   if (await isResting(store, place.run_id)) return;
-  if (deps.settings.fiberPollSeconds > 0) return tellDue(place, context);
-  await store.write([wakeFiberOp(store, place.run_id)]);
+  if (deps.settings.durablePollSeconds > 0) return tellDue(place, context);
+  await store.write([wakeDurableOp(store, place.run_id)]);
 }

@@ -5,8 +5,8 @@ import { withHeldScopes } from "../../governance/auth/held-scopes.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { type DurableRunRow, durableRowById, requeueDurableOp } from "../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../storage/tables/events.ts";
-import { type FiberRow, fiberById, requeueFiberOp } from "../../storage/tables/fibers.ts";
 import { type NewRun, type RunRow, type RunSpent, runByKey } from "../../storage/tables/runs.ts";
 import { requeuedEntry } from "../log/entry.ts";
 import { messageOf } from "../log/message.ts";
@@ -35,7 +35,7 @@ export async function requeueRun(
   const { tenantId, suffix, runId } = splitRunKey(context.key);
   const place = { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId };
   const store = deps.store.tenant(tenantId);
-  const before = await fiberById(store, runId);
+  const before = await durableRowById(store, runId);
   if (before !== undefined) return acceptedRun(place, before.expires_at);
   const dead = await deadRun(store, deadId);
   const principal = withHeldScopes({ ...dead.asked.principal, tenant_id: tenantId }, deps.settings);
@@ -64,7 +64,7 @@ export async function requeueRun(
     const run = { ...goneOnWith(dead, runId), ...own };
     await log.begin({
       entries: [requeuedEntry(runId, deadId)],
-      ops: [requeueFiberOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent)],
+      ops: [requeueDurableOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent)],
       run: { ...run, asked: { ...run.asked, durable: { ...durable, body: body.digest } } },
       manifest: agent.name,
       model_id: dead.asked.routes[0] ?? "",
@@ -84,11 +84,11 @@ export async function requeueRun(
 }
 
 async function deadRun(store: TenantStore, id: string): Promise<RunRow> {
-  const fiber: FiberRow | undefined = await fiberById(store, id);
-  const run = fiber && (await runByKey(store, fiber.run_key));
-  if (!fiber || !run) throw new SvcError("run_not_found");
+  const durableRun: DurableRunRow | undefined = await durableRowById(store, id);
+  const run = durableRun && (await runByKey(store, durableRun.run_key));
+  if (!durableRun || !run) throw new SvcError("run_not_found");
   if (run.status !== "dead") throw new SvcError("run_not_dead", { subject: run.status });
-  if (fiber.requeued_as !== null) throw new SvcError("run_requeued", { subject: fiber.requeued_as });
+  if (durableRun.requeued_as !== null) throw new SvcError("run_requeued", { subject: durableRun.requeued_as });
   return run;
 }
 

@@ -9,7 +9,7 @@ import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
-import { type FiberRow, fiberById, whetherStopped } from "../../storage/tables/fibers.ts";
+import { type DurableRunRow, durableRowById, whetherStopped } from "../../storage/tables/durable-rows.ts";
 import type { RunRow, RunSpent } from "../../storage/tables/runs.ts";
 import { isTaskOf, tasksAside } from "../../storage/tables/task-waits.ts";
 import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../storage/tables/waits.ts";
@@ -18,7 +18,7 @@ import { lostMax } from "../log/lost-steps.ts";
 import type { ContextRoom } from "../runtime/context-memory.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { ThreadLink } from "./journal/thread-link.ts";
-import { Fiber } from "./plan/fiber.ts";
+import { DurableRun } from "./plan/durable-run.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { resumedPlan } from "./resumed-plan.ts";
 import { Run } from "./run.ts";
@@ -76,11 +76,11 @@ export async function resumeRun(
   const taken = await log.take(deps.owner, slot || stop !== null || isBack);
   if (taken.kind === "needs_slot") return "needs_slot";
   if (taken.kind !== "taken") return null;
-  let fiber: Fiber | null = null;
+  let durableRun: DurableRun | null = null;
   const room = deps.contexts.room(tenant_id);
   try {
     if (taken.run.asked.durable !== undefined) {
-      const stored = await fiberById(store, run_id);
+      const stored = await durableRowById(store, run_id);
       if (stored === undefined) throw new SvcError("run_not_found");
       // Both are the store's times, but for a clock of who has accepted it that is ahead.
       if (taken.run.status === "accepted")
@@ -89,14 +89,14 @@ export async function resumeRun(
           {},
           Math.max(0, (stored.begun_at ?? 0) - stored.accepted_at) / 1000,
         );
-      const own = new Fiber(taken.run, place, stored, { ...deps, store, bus }, slot);
+      const own = new DurableRun(taken.run, place, stored, { ...deps, store, bus }, slot);
       const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
       if (end !== null) return await endDurable(log, end, own, taken.run, store, { deps, bus });
-      fiber = own;
-      log.follow(fiber);
+      durableRun = own;
+      log.follow(durableRun);
     }
     const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
-    const plan = await resumedPlan(taken.run, taken.thread, waits, place, fiber, { store, makeRoom }, deps);
+    const plan = await resumedPlan(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
     const isOrphan = plan.parent !== null && !(await isThere(plan.parent, store, bus));
     const told = output ?? (plan.parent ? taskOutput(plan.parent, tenant_id, bus) : silentOutput);
     const run = new Run(plan, log, told, deps);
@@ -114,15 +114,15 @@ export async function resumeRun(
       await log.park(taken.run.spent ?? unspent, []).catch(() => log.release());
       return null;
     }
-    if (fiber === null || code === "internal_error" || isPassing(code)) {
+    if (durableRun === null || code === "internal_error" || isPassing(code)) {
       log.release();
       throw error;
     }
     const context = { deps, bus };
-    const end = endBy(refusal, stop, fiber, deps);
+    const end = endBy(refusal, stop, durableRun, deps);
     const written = end
-      ? endDurable(log, end, fiber, taken.run, store, context)
-      : restUnready(log, refusal, fiber, taken.run, deps);
+      ? endDurable(log, end, durableRun, taken.run, store, context)
+      : restUnready(log, refusal, durableRun, taken.run, deps);
     await written.catch(() => log.release());
     return null;
   }
@@ -146,7 +146,7 @@ interface EndedDurable {
 function endOf(
   row: RunRow,
   place: RunPlace,
-  { lost }: FiberRow,
+  { lost }: DurableRunRow,
   isOver: boolean,
   deps: PatternDeps,
 ): EndedDurable | null {
@@ -172,33 +172,33 @@ const refusesForGood: readonly ErrorCode[] = [
 function endBy(
   { code }: SvcError,
   stop: AbortReason | null,
-  { attempts }: Fiber,
+  { attempts }: DurableRun,
   deps: PatternDeps,
 ): EndedDurable | null {
   if (stop !== null) return { status: "failed", error: "aborted" };
   if (refusesForGood.includes(code)) return { status: "failed", error: code };
-  return attempts + 1 < deps.settings.fiberMaxAttempts ? null : { status: "dead", error: code };
+  return attempts + 1 < deps.settings.durableMaxAttempts ? null : { status: "dead", error: code };
 }
 
 /** Puts a durable run aside again that cannot go on with the settings of this process. */
 async function restUnready(
   log: ThreadLink,
   refusal: SvcError,
-  fiber: Fiber,
+  durableRun: DurableRun,
   row: RunRow,
   { env, log: logger }: PatternDeps,
 ): Promise<null> {
-  const { run_id } = fiber.place;
+  const { run_id } = durableRun.place;
   const spent = row.spent ?? row.asked.requeued?.spent ?? unspent;
-  const until = env.now() + fiber.backOffMs;
-  await log.park(spent, fiber.putOffOps());
+  const until = env.now() + durableRun.backOffMs;
+  await log.park(spent, durableRun.putOffOps());
   logger.warn(
     { run_id, manifest: row.manifest, code: refusal.code, until },
     `a durable run cannot go on with these settings, and is tried again: ${refusal.message}`,
   );
   log.publish(() => frame("on_error", { message: refusal.code }, -1));
   const waiting_on = { kind: "retry", id: run_id, until } as const;
-  const standing = { status: "waiting", attempt: fiber.attempts + 1, step: spent.step ?? 0, waiting_on } as const;
+  const standing = { status: "waiting", attempt: durableRun.attempts + 1, step: spent.step ?? 0, waiting_on } as const;
   log.publish(() => statusFrame({ run_id, ...standing, updated_at: env.now() }));
   return null;
 }
@@ -209,12 +209,12 @@ const unspent: RunSpent = { tool_calls: 0, input_tokens: 0, output_tokens: 0, co
 async function endDurable(
   log: ThreadLink,
   { status, error }: EndedDurable,
-  fiber: Fiber,
+  durableRun: DurableRun,
   row: RunRow,
   store: TenantStore,
   { deps, bus }: Pick<ActorContext<PatternDeps>, "deps" | "bus">,
 ): Promise<null> {
-  const { run_id, tenant_id } = fiber.place;
+  const { run_id, tenant_id } = durableRun.place;
   const { usage = null, step = 0 } = row.spent ?? {};
   const rootKey = row.asked.parent?.root_key ?? row.thread_key ?? noThread;
   const tasks = await tasksAside(store, rootKey, run_id);
@@ -223,14 +223,14 @@ async function endDurable(
     closeWaitsOp(store, run_id),
     ...(await endTasksOps(store, rootKey, tasks)),
   ];
-  const ops = () => [...left, ...fiber.endOps({ status, final: null, error }), ...fiber.leaveOps()];
+  const ops = () => [...left, ...durableRun.endOps({ status, final: null, error }), ...durableRun.leaveOps()];
   const code = error.split(":", 1)[0] as string;
   const task = row.asked.parent && { task: refusedTask(code, usage) };
   const ending = { status, stop_reason: null, error: code, usage, ...task } as const;
   await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
   log.publish(() => statusFrame(standing));
-  fiber.announceEnd();
+  durableRun.announceEnd();
   // What it has handed out and is put aside would wait on, for an answer that nobody has a use for.
   for (const task of tasks)
     bus.tell(runAddress(tenant_id, task.suffix, task.run_id), "abort", { reason: "worker_lost" });

@@ -20,7 +20,7 @@ import { thinkingFor } from "./intake/admission.ts";
 import { nudgeBehind } from "./intake/nudge.ts";
 import type { OpenAsked } from "./journal/run-log.ts";
 import { Tail } from "./journal/tail.ts";
-import type { Fiber } from "./plan/fiber.ts";
+import type { DurableRun } from "./plan/durable-run.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { agentFor } from "./plan/request-tools.ts";
 import { resumeMode } from "./scope/run-mode.ts";
@@ -33,7 +33,7 @@ export async function resumedPlan(
     Pick<ThreadRow, "bytes">,
   waits: readonly WaitRow[],
   { tenant_id: tenantId, suffix, run_id: runId }: RunPlace,
-  fiber: Fiber | null,
+  durableRun: DurableRun | null,
   { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
   deps: PatternDeps,
 ): Promise<RunPlan> {
@@ -44,7 +44,7 @@ export async function resumedPlan(
   const { options = null } = asked;
   const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
   const resolved = agentFor(await agentOfRun(row, suffix, store, deps.manifests), options);
-  if (fiber !== null) admit(principal, resolved.inbound);
+  if (durableRun !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
   const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
@@ -56,7 +56,7 @@ export async function resumedPlan(
   const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
   const routes = routesOfRun(row, agent, deps.models);
   // That of a durable run was settled as it was accepted.
-  const key = fiber === null ? row.idempotency_scope : null;
+  const key = durableRun === null ? row.idempotency_scope : null;
   const outputStyle = asked.output_style ?? null;
   return {
     run_id: runId,
@@ -92,7 +92,7 @@ export async function resumedPlan(
     idempotency: key === null ? null : { scope: key, fingerprint: "", form: formOf(key, suffix) },
     fromSeq,
     queued: thread.queued,
-    fiber,
+    durableRun,
     resumed: isFirst
       ? null
       : {

@@ -64,7 +64,7 @@ export class Run implements LiveRun {
     this.#scope = new RunScope(plan, journal, output, deps);
     this.#output = output;
     this.#patterns = deps.patterns;
-    this.#durable = plan.fiber && new DurableSteps(this.#scope, plan.fiber);
+    this.#durable = plan.durableRun && new DurableSteps(this.#scope, plan.durableRun);
     deps.liveRuns.add(this);
     this.ended = this.#run();
   }
@@ -95,7 +95,7 @@ export class Run implements LiveRun {
 
   /** Whether a drain need not wait for the run: a durable one goes on in the next process, behind the step that it is at. */
   drain(): void {
-    this.#scope.plan.fiber?.drain();
+    this.#scope.plan.durableRun?.drain();
   }
 
   /** Writes what the run has used so far, where that would wait for its end. */
@@ -120,7 +120,7 @@ export class Run implements LiveRun {
 
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
   abort(reason: AbortReason): void {
-    if (reason === "shutdown" || reason === "worker_lost") this.#scope.plan.fiber?.cut();
+    if (reason === "shutdown" || reason === "worker_lost") this.#scope.plan.durableRun?.cut();
     if (this.#isEnding) {
       // The turn has its reply; what stops now is only what is done after it.
       if (this.#isTidying) this.#scope.cancellation.cancel();
@@ -220,7 +220,7 @@ export class Run implements LiveRun {
    */
   async #settleTasks(): Promise<void> {
     const { abortReason, tree, run, plan } = this.#scope;
-    const counts = tree?.isShared === true || plan.parent !== null || plan.fiber?.isCut === true;
+    const counts = tree?.isShared === true || plan.parent !== null || plan.durableRun?.isCut === true;
     if (abortReason !== "shutdown" && !counts) return;
     await run.tasks?.settled();
     // The end of the run gives back what is set aside: what was used of it comes first.
@@ -346,13 +346,13 @@ export class Run implements LiveRun {
     const isDone = label === "ok" || label === "limited";
     const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
     const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
-    const ofFiber = plan.fiber?.endOps({ status, final: ending.final, error }) ?? none;
+    const ofDurable = plan.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
     // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
     const left = journal.threadId === "" ? null : await leftWaits(scope);
     const isWritten = await journal.end(
       ending.entries,
       // Whose rows others change too come last, and always in one order.
-      () => [...(left?.ops ?? none), ...taskOps(scope), ...billed, ...settled(), ...ofFiber, ...scope.leaving()],
+      () => [...(left?.ops ?? none), ...taskOps(scope), ...billed, ...settled(), ...ofDurable, ...scope.leaving()],
       {
         status,
         stop_reason: ending.stop_reason,
@@ -368,7 +368,7 @@ export class Run implements LiveRun {
     left?.stopTasks();
     scope.committed();
     this.#durable?.tell(status);
-    plan.fiber?.announceEnd();
+    plan.durableRun?.announceEnd();
 
     if (ending.stop_reason === "max_turns")
       scope.frame("max_turns", { limit: scope.speaking.plan.agent.recursion_limit });

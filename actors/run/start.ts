@@ -1,4 +1,4 @@
-import { fiberSuffix, runAddress, splitRunKey, threadAddress } from "../../bus/address.ts";
+import { durableSuffix, runAddress, splitRunKey, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
@@ -155,7 +155,7 @@ async function startIn(
 
 /** The same turn with the log of its own. */
 function elsewhere(turn: SubmitTurn) {
-  const thread_suffix = fiberSuffix(turn.run_id);
+  const thread_suffix = durableSuffix(turn.run_id);
   return [
     runAddress(turn.principal.tenant_id, thread_suffix, turn.run_id),
     "start",
@@ -262,7 +262,7 @@ async function begin(
     againOf: repeated?.first_seq ?? null,
     thread_key: thread.thread_key,
     resumed: null,
-    fiber: null,
+    durableRun: null,
     queued: thread.queued,
     idempotency: key,
     fromSeq: Math.max(0, thread.next_seq),

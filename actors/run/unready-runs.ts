@@ -1,7 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { UnreadyRuns } from "../../bus/protocol/node.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { type OpenDurable, openDurables } from "../../storage/tables/fibers.ts";
+import { type OpenDurable, openDurables } from "../../storage/tables/durable-rows.ts";
 import { runByKey } from "../../storage/tables/runs.ts";
 import { agentOfRun, routesOfRun } from "./resumed-plan.ts";
 import { isPassing } from "./scope/passing.ts";

@@ -4,8 +4,8 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Surface } from "../../bus/protocol/run.ts";
 import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
+import { acceptDurableOp, claimDurableOp } from "../../storage/tables/durable-rows.ts";
 import { appendOp, eventsMax, type LogEvent } from "../../storage/tables/events.ts";
-import { acceptFiberOp, claimFiberOp } from "../../storage/tables/fibers.ts";
 import {
   beginRunOp,
   endRunOp,
@@ -126,7 +126,7 @@ export class LogWriter {
     const rows = [beginRunOp(store, row)];
     if (accepted !== undefined) {
       this.begun = row;
-      rows.push(acceptFiberOp(store, row, before.suffix, run.started_at, isBegun));
+      rows.push(acceptDurableOp(store, row, before.suffix, run.started_at, isBegun));
     }
     return this.#write([...ops, thread, ...first, ...keeping, ...rows, ...this.#appends(events)], events, requestMs);
   }
@@ -177,7 +177,7 @@ export class LogWriter {
     this.#origin = originOf(run);
     this.isDurable = run.asked.durable !== undefined;
     const taken = [takeThreadOp(store, before, epoch), resumeRunOp(store, run, { owner, epoch })];
-    if (run.asked.durable !== undefined) taken.push(claimFiberOp(store, run.run_id));
+    if (run.asked.durable !== undefined) taken.push(claimDurableOp(store, run.run_id));
     await this.#write(taken, [], requestMs);
   }
 

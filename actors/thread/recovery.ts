@@ -1,11 +1,11 @@
-import { fibersAddress, isTaskSuffix, runAddress, splitThreadId, taskIdOf } from "../../bus/address.ts";
+import { durableAddress, isTaskSuffix, runAddress, splitThreadId, taskIdOf } from "../../bus/address.ts";
 import { publishStatus } from "../../bus/frames/run-status.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
+import { durableRowById, loseDurableOp } from "../../storage/tables/durable-rows.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
-import { fiberById, loseFiberOp } from "../../storage/tables/fibers.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { deleteLiveRunOp } from "../../storage/tables/live-runs.ts";
 import { leaveBudgetOps, resetShareOps } from "../../storage/tables/run-budgets.ts";
@@ -50,18 +50,18 @@ async function suspendLost(
   if (head === null) return;
   const taken = { ...head, epoch: head.epoch + 1 };
   const take = takeThreadOp(store, head, taken.epoch);
-  const before = await fiberById(store, left.run_id);
+  const before = await durableRowById(store, left.run_id);
   const ms = lostBackOffMs(before?.lost ?? 0);
   // What it had set aside is free at once: it may be long before the run goes on, and then it may wait for somebody first.
   const freed = resetShareOps(store, left.run_id, env.now());
-  await store.write([suspendRunOp(store, left), loseFiberOp(store, left.run_id, ms), take, ...freed]);
+  await store.write([suspendRunOp(store, left), loseDurableOp(store, left.run_id, ms), take, ...freed]);
   deps.metrics.count("svc_durable_lost_claims_total", {});
   state.head = taken;
   state.parked = (await waitingRun(store, head.thread_key)) ?? null;
   forgetBranch(state);
   const status = { run_id: left.run_id, status: "waiting", attempt: 0, step: state.parked?.spent?.step ?? 0 } as const;
   publishStatus(bus, state.topic, { ...status, waiting_on: null, updated_at: env.now() });
-  if (ms === 0) bus.tell(fibersAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
+  if (ms === 0) bus.tell(durableAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
 }
 
 /** Whether a run that is gone goes on: it is durable. */

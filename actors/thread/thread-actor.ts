@@ -1,7 +1,7 @@
 import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { requestMs } from "../../storage/store/store.ts";
-import { deleteFibersOp } from "../../storage/tables/fibers.ts";
+import { deleteDurablesOp } from "../../storage/tables/durable-rows.ts";
 import { deleteModelCallsOp } from "../../storage/tables/model-calls.ts";
 import { deleteRunOp, hasRuns, runNumber, waitingRun } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
@@ -146,9 +146,9 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       if (head === null) return { others: false };
       const number = runNumber(run_key);
       const runs = { from: number, to: number + 1 };
-      const ofFiber = deleteFibersOp(store, head.thread_key, runs);
+      const ofDurable = deleteDurablesOp(store, head.thread_key, runs);
       const calls = deleteModelCallsOp(store, head.thread_key, runs);
-      await store.write([calls, ofFiber, deleteRunOp(store, run_key)], requestMs);
+      await store.write([calls, ofDurable, deleteRunOp(store, run_key)], requestMs);
       return { others: await hasRuns(store, head.thread_key) };
     },
 

@@ -1,6 +1,6 @@
 import type { DeliveryMessages } from "./delivery.ts";
+import type { DurableMessages } from "./durable.ts";
 import type { EmbedderMessages } from "./embedder.ts";
-import type { FibersMessages } from "./fibers.ts";
 import type { JobsMessages } from "./jobs.ts";
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
@@ -17,7 +17,7 @@ import type { WorkspaceMessages } from "./workspace.ts";
 export interface Protocols {
   delivery: DeliveryMessages;
   embedder: EmbedderMessages;
-  fibers: FibersMessages;
+  durable: DurableMessages;
   jobs: JobsMessages;
   limiter: LimiterMessages;
   manifests: ManifestsMessages;

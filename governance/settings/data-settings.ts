@@ -58,7 +58,7 @@ export const dataSettings = {
     [0, 1_099_511_627_776],
     "Bytes of all files of a tenant, those of its tools among them; 0 is no limit.",
   ),
-  fiberRetentionDays: int(
+  runRetentionDays: int(
     "FIBER_RETENTION_DAYS",
     7,
     [0, 3_650],

@@ -2,14 +2,14 @@ import { int, seconds } from "./setting.ts";
 
 /** Runs that outlive their process. */
 export const durableSettings = {
-  fiberConcurrency: int("FIBER_CONCURRENCY", 8, [1, 1_024], "Durable runs that are at work at once in one process."),
-  fiberPollSeconds: seconds(
+  durableConcurrency: int("FIBER_CONCURRENCY", 8, [1, 1_024], "Durable runs that are at work at once in one process."),
+  durablePollSeconds: seconds(
     "FIBER_POLL_SECONDS",
     1,
     [0, 60],
     "How often durable runs are looked for that are due and that nobody was told of; with 0 nobody is told of any, and they are looked for once a minute.",
   ),
-  fiberMaxAttempts: int(
+  durableMaxAttempts: int(
     "FIBER_MAX_ATTEMPTS",
     5,
     [1, 100],

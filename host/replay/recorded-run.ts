@@ -1,7 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { durableRowById } from "../../storage/tables/durable-rows.ts";
 import { type LogEvent, readEvents, runOfEvent } from "../../storage/tables/events.ts";
-import { fiberById } from "../../storage/tables/fibers.ts";
 import { countModelCalls, type ModelCallRow, modelCall } from "../../storage/tables/model-calls.ts";
 import { type RunRow, runByKey, runNumber, runOfThread } from "../../storage/tables/runs.ts";
 import { type ThreadRow, threadByKey } from "../../storage/tables/threads.ts";
@@ -81,9 +81,9 @@ const recordsBegin = "model calls are kept since migration 0047, and of runs bef
 
 /** The row of a run: durable ones are found by their ids, others by the conversation that their calls name. */
 async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
-  const fiber = await fiberById(store, runId);
-  if (fiber !== undefined) {
-    const row = await runByKey(store, fiber.run_key);
+  const durableRun = await durableRowById(store, runId);
+  if (durableRun !== undefined) {
+    const row = await runByKey(store, durableRun.run_key);
     if (row !== undefined) return row;
   }
   const call = await modelCall(store, runId, 1);

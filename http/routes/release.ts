@@ -1,6 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
-import { fiberById } from "../../storage/tables/fibers.ts";
+import { durableRowById } from "../../storage/tables/durable-rows.ts";
 import { releaseHeld } from "../../storage/tables/held-runs.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
@@ -32,7 +32,7 @@ const release = route({
   async handle({ body, principal }, { store }) {
     const tenant = store.tenant(principal.tenant_id);
     const { token = null, manifest = null } = body;
-    if (token !== null && (await fiberById(tenant, token)) === undefined) throw new SvcError("run_not_found");
+    if (token !== null && (await durableRowById(tenant, token)) === undefined) throw new SvcError("run_not_found");
     const ids = await releaseHeld(tenant, { token, manifest });
     return json({ released: ids.length, run_ids: ids.slice(0, toldMax) });
   },

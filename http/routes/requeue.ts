@@ -4,7 +4,7 @@ import { orderedId } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AcceptedRun } from "../../bus/protocol/run.ts";
 import { Type } from "../../bus/type.ts";
-import { type DeadRun, deadFibers, fiberById } from "../../storage/tables/fibers.ts";
+import { type DeadRun, deadDurables, durableRowById } from "../../storage/tables/durable-rows.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { AcceptedRun as AcceptedRunSchema } from "../schemas/chat.ts";
@@ -52,9 +52,9 @@ const requeue = route({
   async handle({ params: { run_id }, principal: { tenant_id } }, context) {
     const { store, bus, env } = context;
     admitStart(context);
-    const fiber = await fiberById(store.tenant(tenant_id), run_id);
-    if (fiber === undefined) throw new SvcError("run_not_found");
-    return json({ ...(await goOnWith(tenant_id, fiber, bus, orderedId(env))), requeued_from: run_id }, 202);
+    const durable = await durableRowById(store.tenant(tenant_id), run_id);
+    if (durable === undefined) throw new SvcError("run_not_found");
+    return json({ ...(await goOnWith(tenant_id, durable, bus, orderedId(env))), requeued_from: run_id }, 202);
   },
 });
 
@@ -94,7 +94,7 @@ const requeueMany = route({
     admitStart(context);
     const { manifest = null, until, cursor = null } = body;
     const asked = { manifest, until: until ?? Number.MAX_SAFE_INTEGER, cursor };
-    const dead = await deadFibers(store.tenant(tenant_id), asked, bulkMax);
+    const dead = await deadDurables(store.tenant(tenant_id), asked, bulkMax);
     const ends = new Map<string, string | SvcError>();
     let isStopped = false;
     exchange.onAborted(() => {

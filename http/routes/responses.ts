@@ -294,13 +294,13 @@ async function inBackground(
   const store = context.store.tenant(tenant_id);
   const accepted = await durableRun(store, token);
   if (accepted === null) throw new SvcError("actor_lost");
-  const { fiber, run } = accepted;
-  const id = responseId(fiber.suffix, token, run.first_seq ?? 0);
+  const { durable, run } = accepted;
+  const id = responseId(durable.suffix, token, run.first_seq ?? 0);
   const reply = streams
     ? await openResponseStream(context, tenant_id, id, -1, requestId)
     : json(await readResponse(store, await findResponse(store, id)));
   const headers = { ...reply.headers, ...(replayed && replayedHeader) };
-  return namingThread({ ...reply, headers }, tenant_id, fiber.suffix);
+  return namingThread({ ...reply, headers }, tenant_id, durable.suffix);
 }
 
 type ResponseBody = Readonly<Record<string, unknown>>;

@@ -3,7 +3,7 @@ import type { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { requestMs, type TenantStore } from "../../storage/store/store.ts";
-import { type FiberRow, fiberPage, wakeFiberOp } from "../../storage/tables/fibers.ts";
+import { type DurableRunRow, durablePage, wakeDurableOp } from "../../storage/tables/durable-rows.ts";
 import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
@@ -82,10 +82,10 @@ const runAbort = route({
   async handle({ params, principal, lease }, { store, bus }) {
     const { tenant_id } = principal;
     const tenant = store.tenant(tenant_id);
-    const { fiber } = await foundRun(tenant, params.resume_token);
-    const refused = lease === null ? null : await leaseRefusal(tenant, fiber.suffix, lease);
+    const { durable } = await foundRun(tenant, params.resume_token);
+    const refused = lease === null ? null : await leaseRefusal(tenant, durable.suffix, lease);
     if (refused !== null) throw new SvcError(refused);
-    const { aborted } = fiber.ended_at === null ? await stop(tenant_id, fiber, bus) : { aborted: false };
+    const { aborted } = durable.ended_at === null ? await stop(tenant_id, durable, bus) : { aborted: false };
     return json({ ok: true, aborted, run: recordOf(await foundRun(tenant, params.resume_token)) });
   },
 });
@@ -129,7 +129,7 @@ const runList = route({
   async handle({ query, principal }, { store }) {
     const { status = null, cursor = null, limit } = query;
     const { tenant_id } = principal;
-    const page = await fiberPage(store.tenant(tenant_id), status, cursor, limit);
+    const page = await durablePage(store.tenant(tenant_id), status, cursor, limit);
     const items = page.rows.map(({ run_id, suffix, manifest, ...row }) => ({
       run_id,
       status: row.status,
@@ -194,8 +194,8 @@ const runCancel = route({
   async handle({ params, principal }, { store, bus }) {
     const { tenant_id } = principal;
     const tenant = store.tenant(tenant_id);
-    const { fiber } = await liveRun(tenant, params.run_id);
-    await stop(tenant_id, fiber, bus);
+    const { durable } = await liveRun(tenant, params.run_id);
+    await stop(tenant_id, durable, bus);
     return json(await detailOf(tenant, params.run_id));
   },
 });
@@ -214,16 +214,17 @@ const runRetry = route({
   fails: ["run_not_found", "run_finished", "storage_unavailable"],
   async handle({ params, principal }, { store, env }) {
     const tenant = store.tenant(principal.tenant_id);
-    const { fiber, run } = await liveRun(tenant, params.run_id);
-    const retried = run.status === "waiting" && fiber.held === 0 && fiber.wake_at !== null && fiber.wake_at > env.now();
+    const { durable, run } = await liveRun(tenant, params.run_id);
+    const retried =
+      run.status === "waiting" && durable.held === 0 && durable.wake_at !== null && durable.wake_at > env.now();
     // Who gives out the slots sees it when it looks for what is due.
-    if (retried) await tenant.write([wakeFiberOp(tenant, fiber.run_id)], requestMs);
+    if (retried) await tenant.write([wakeDurableOp(tenant, durable.run_id)], requestMs);
     return json({ ...(await detailOf(tenant, params.run_id)), retried });
   },
 });
 
 /** Resolves when the run has stopped. */
-function stop(tenantId: string, { suffix, run_id }: FiberRow, bus: Bus): Promise<{ readonly aborted: boolean }> {
+function stop(tenantId: string, { suffix, run_id }: DurableRunRow, bus: Bus): Promise<{ readonly aborted: boolean }> {
   return bus.ask(runAddress(tenantId, suffix, run_id), "abort", { reason: "client" }, { deadlineMs: cancelMs });
 }
 
@@ -237,28 +238,28 @@ async function foundRun(store: TenantStore, id: string): Promise<DurableRun> {
 /** The same for one that is not over. Refuses with run_finished as well. */
 async function liveRun(store: TenantStore, id: string): Promise<DurableRun> {
   const found = await foundRun(store, id);
-  if (found.fiber.ended_at !== null) throw new SvcError("run_finished");
+  if (found.durable.ended_at !== null) throw new SvcError("run_finished");
   return found;
 }
 
 async function detailOf(store: TenantStore, id: string) {
   const found = await foundRun(store, id);
-  const { fiber, run } = found;
+  const { durable, run } = found;
   const { attempt, step, waiting_on } = await standingOf(store, found);
   return {
     ...recordOf(found),
-    run_id: fiber.run_id,
-    thread_id: publicThread(store.tenantId, fiber.suffix),
+    run_id: durable.run_id,
+    thread_id: publicThread(store.tenantId, durable.suffix),
     principal_subj: run.asked.principal.sub,
     step,
     attempts: attempt,
     waiting_on,
-    wake_at: fiber.wake_at,
-    accepted_at: fiber.accepted_at,
-    begun_at: fiber.begun_at,
-    ended_at: fiber.ended_at,
+    wake_at: durable.wake_at,
+    accepted_at: durable.accepted_at,
+    begun_at: durable.begun_at,
+    ended_at: durable.ended_at,
     stop_reason: run.result?.stop_reason ?? null,
-    requeued_as: fiber.requeued_as,
+    requeued_as: durable.requeued_as,
     requeued_from: run.asked.requeued?.run_id ?? null,
   };
 }

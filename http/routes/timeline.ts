@@ -56,7 +56,7 @@ const timeline = route({
     const found = await durableRun(store, params.run_id);
     if (found === null) throw new SvcError("run_not_found");
     const { items, next } = await timelineOf(store, found, from, limit);
-    const { run_id, suffix, attempts, lost, wake_at } = found.fiber;
+    const { run_id, suffix, attempts, lost, wake_at } = found.durable;
     return json({
       run_id,
       status: found.run.status,

@@ -1,5 +1,5 @@
 import type { DeliveryState } from "../tables/deliveries.ts";
-import type { FiberRow } from "../tables/fibers.ts";
+import type { DurableRunRow } from "../tables/durable-rows.ts";
 import type { RunRow } from "../tables/runs.ts";
 
 /** What is told of a durable run, to whoever asks by its token and in the webhooks of its end (document 1, "Run record"). */
@@ -19,7 +19,7 @@ export interface RunRecord {
 /** The record of a run whose deliveries are known; of those that are not the run's end has not come, or has only just come. */
 export function runRecord(
   { status, manifest, asked }: Pick<RunRow, "status" | "manifest" | "asked">,
-  { run_id, expires_at, final, error }: Pick<FiberRow, "run_id" | "expires_at" | "final" | "error">,
+  { run_id, expires_at, final, error }: Pick<DurableRunRow, "run_id" | "expires_at" | "final" | "error">,
   deliveries: Readonly<Record<string, DeliveryState>>,
 ): RunRecord {
   const endpoints = asked.durable?.webhooks;

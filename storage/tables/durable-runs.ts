@@ -1,11 +1,11 @@
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore } from "../store/store.ts";
-import { type FiberRow, fiberTable } from "./fibers.ts";
+import { type DurableRunRow, durableTable } from "./durable-rows.ts";
 import { type RunRow, runTable } from "./runs.ts";
 
 /** A durable run: what every run has, and what only durable ones have. */
 export interface StoredDurableRun {
-  readonly fiber: FiberRow;
+  readonly durable: DurableRunRow;
   readonly run: RunRow;
 }
 
@@ -16,7 +16,7 @@ const runColumns = runTable.columns.split(", ");
 // In one statement: both rows change in one batch, and what is read is of one moment.
 const selectDurable = tenantSql(
   "durable_run",
-  `SELECT ${fiberTable.columns.replace(/\w+/g, "f.$&")}, ${runColumns.map((name) => `r.${name} AS ${ofRun}${name}`).join(", ")}
+  `SELECT ${durableTable.columns.replace(/\w+/g, "f.$&")}, ${runColumns.map((name) => `r.${name} AS ${ofRun}${name}`).join(", ")}
    FROM fibers f JOIN runs r ON r.run_key = f.run_key WHERE f.tenant_id = :tenant AND f.run_id = ?`,
 );
 
@@ -25,5 +25,5 @@ export async function durableRunById(store: TenantStore, token: string): Promise
   const [row] = await store.read(selectDurable, token);
   if (row === undefined) return undefined;
   const run = runTable.decode(Object.fromEntries(runColumns.map((name) => [name, row[ofRun + name] ?? null])));
-  return { fiber: fiberTable.decode(row), run };
+  return { durable: durableTable.decode(row), run };
 }

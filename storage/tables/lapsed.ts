@@ -1,6 +1,6 @@
 import type { Store } from "../store/store.ts";
 import { deleteEndedDeliveries } from "./deliveries.ts";
-import { deleteEndedFibers } from "./fibers.ts";
+import { deleteEndedDurables } from "./durable-rows.ts";
 import { deleteLapsedKeys } from "./idempotency.ts";
 import { deleteLapsedEntries } from "./kv.ts";
 import { deleteUnusedBodies } from "./manifest-bodies.ts";
@@ -33,7 +33,7 @@ export async function deleteLapsed(
 
 /** Deletes the rows of runs that ended at or before a time, in batches. Answers how many there were. */
 export async function deleteOldRuns(store: Store, until: number): Promise<number> {
-  await inBatches((limit) => deleteEndedFibers(store.system, until, limit));
+  await inBatches((limit) => deleteEndedDurables(store.system, until, limit));
   return inBatches((limit) => deleteEndedRuns(store.system, until, limit));
 }
 

@@ -43,7 +43,7 @@ export interface RunAsked {
   readonly response?: ResponseAsked;
   /** Of the OpenAI surface; absent where the request had none. */
   readonly options?: TurnOptions;
-  /** Of a durable run only: see storage/tables/fibers.ts. */
+  /** Of a durable run only: see storage/tables/durable-rows.ts. */
   readonly durable?: DurableAsked;
   /** Of a run whose client has sent a failed turn again: the first event of that turn as it was asked for the first time. */
   readonly again_of?: number;

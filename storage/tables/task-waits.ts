@@ -2,7 +2,7 @@ import { taskSuffix } from "../../bus/address.ts";
 import type { TaskOutcome } from "../../bus/protocol/run.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
-import { fiberById } from "./fibers.ts";
+import { durableRowById } from "./durable-rows.ts";
 import { newestRun, type RunAsked, type RunRow, runOfThread, waitingRun } from "./runs.ts";
 import { threadBySuffix } from "./threads.ts";
 import { type NewWait, openWaitOp, type WaitAnswer } from "./waits.ts";
@@ -128,14 +128,14 @@ export async function besideState(
   const thread = await threadBySuffix(store, taskSuffix(task_id));
   if (thread?.parent_session_id !== rootThreadId) return null;
   const run = await newestRun(store, thread.thread_key);
-  const fiber = run?.asked.parent?.background && (await fiberById(store, run.run_id));
-  if (!run || !fiber) return null;
+  const durableRun = run?.asked.parent?.background && (await durableRowById(store, run.run_id));
+  if (!run || !durableRun) return null;
   const isOver = run.ended_at !== null;
   return {
     manifest: run.manifest,
     status: told[run.status],
     isOver,
-    result: isOver ? (fiber.final ?? fiber.error) : null,
+    result: isOver ? (durableRun.final ?? durableRun.error) : null,
   };
 }
 

@@ -1,9 +1,9 @@
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, table } from "../store/table.ts";
+import { deleteDurablesOp } from "./durable-rows.ts";
 import { deleteMarksOps } from "./event-marks.ts";
 import { deleteEventsOp, type SeqRange } from "./events.ts";
-import { deleteFibersOp } from "./fibers.ts";
 import { dropFilesOfThreadOps } from "./files.ts";
 import { deleteKeysOfRunsOp } from "./idempotency.ts";
 import { deleteModelCallsOp } from "./model-calls.ts";
@@ -113,7 +113,7 @@ function runsOps(store: TenantStore, threadKey: number, range: SeqRange): WriteO
   return [
     deleteKeysOfRunsOp(store, threadKey, range),
     deleteModelCallsOp(store, threadKey, range),
-    deleteFibersOp(store, threadKey, range),
+    deleteDurablesOp(store, threadKey, range),
     deleteRunsOp(store, threadKey, range),
   ];
 }

@@ -61,12 +61,12 @@ test("what a host has of its own lives on one of its nodes, the same one whereve
 
   const placement = new Placement([...left, ...right]);
 
-  const own = new Placement(left).nodeOf({ kind: "fibers", key: "left" });
-  assert.equal(placement.nodeOf({ kind: "fibers", key: "left" }), own);
-  assert.equal(new Placement([...right, ...left.toReversed()]).nodeOf({ kind: "fibers", key: "left" }), own);
-  assert.equal(placement.nodeOf({ kind: "fibers", key: "right" }), right[0]);
+  const own = new Placement(left).nodeOf({ kind: "durable", key: "left" });
+  assert.equal(placement.nodeOf({ kind: "durable", key: "left" }), own);
+  assert.equal(new Placement([...right, ...left.toReversed()]).nodeOf({ kind: "durable", key: "left" }), own);
+  assert.equal(placement.nodeOf({ kind: "durable", key: "right" }), right[0]);
   // One that is gone has none.
-  assert.ok(placement.nodes.includes(placement.nodeOf({ kind: "fibers", key: "gone" })));
+  assert.ok(placement.nodes.includes(placement.nodeOf({ kind: "durable", key: "gone" })));
 });
 
 const spreads: { name: string; all: NodeId[] }[] = [

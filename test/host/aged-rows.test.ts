@@ -9,7 +9,12 @@ import { nodeId } from "../../bus/protocol/node-id.ts";
 import { loadSettings } from "../../governance/settings/settings.ts";
 import { deleteAged, eraseOldLogs } from "../../host/aged-rows.ts";
 import { auditPage, insertAuditOp } from "../../storage/tables/audit.ts";
-import { acceptFiberOp, deleteEndedFibers, endFiberOp, fiberById } from "../../storage/tables/fibers.ts";
+import {
+  acceptDurableOp,
+  deleteEndedDurables,
+  durableRowById,
+  endDurableOp,
+} from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, runBegun } from "../../storage/tables/runs.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";
@@ -93,19 +98,19 @@ test("a log of a run that cannot be deleted is told, keeps none behind it, and i
     await acme.write([
       ...(suffix === "fiber:bad" ? [insertThreadOp(acme, threadRow(1 + at, suffix, { updated_at: 0 }))] : []),
       beginRunOp(acme, run),
-      acceptFiberOp(acme, run, suffix, 1),
-      endFiberOp(acme, run.run_id, end),
+      acceptDurableOp(acme, run, suffix, 1),
+      endDurableOp(acme, run.run_id, end),
     ]);
   }
   const until = Date.now() + dayMs;
 
   await eraseOldLogs({ store, bus, log }, until);
   const first = [asked.length, told.length];
-  const rows = await deleteEndedFibers(store.system, until, 100);
+  const rows = await deleteEndedDurables(store.system, until, 100);
   await eraseOldLogs({ store, bus, log }, until);
 
   assert.deepEqual(first, [55, 1]);
   assert.equal(rows, 54);
-  assert.ok(await fiberById(acme, "run-0"));
+  assert.ok(await durableRowById(acme, "run-0"));
   assert.deepEqual(asked.slice(55), [["thread", "erase", "acme:fiber:bad", {}]]);
 });

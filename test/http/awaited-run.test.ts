@@ -10,7 +10,7 @@ import type { HttpContext, LiveTurn } from "../../http/context.ts";
 import type { EventStream } from "../../http/exchange/sse.ts";
 import { ThreadHubs } from "../../http/thread-hubs.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { fiberById } from "../../storage/tables/fibers.ts";
+import { durableRowById } from "../../storage/tables/durable-rows.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
 import { outcomeOf } from "../support/outcome.ts";
@@ -71,7 +71,7 @@ describe("who waits for a durable run", () => {
     const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;
     const turn = { ...emptyTurn, principal, surface, run_id: asked.runId } as unknown as Awaited["turn"];
     const awaited: Awaited = { turn, run: accepted.run, replayed: false, wait_ms: 600_000 };
-    const isOver = async () => (await sim.until(fiberById(store.tenant(tenantId), asked.runId)))?.ended_at != null;
+    const isOver = async () => (await sim.until(durableRowById(store.tenant(tenantId), asked.runId)))?.ended_at != null;
     const left = () => ({ turns: turns.size, listens: bus.hasSubscribers(topicOf(address)) });
     /** How often the store is read in a minute in which nothing is to be done, and what is still planned then. */
     const doneLater = async () => {

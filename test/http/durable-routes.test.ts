@@ -1,7 +1,7 @@
 // What operators do with durable runs, each in a state that a server is seldom in: the routes over the store and the actors, without HTTP.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { fiberSuffix } from "../../bus/address.ts";
+import { durableSuffix } from "../../bus/address.ts";
 import { systemEnv } from "../../bus/env.ts";
 import type { HttpContext } from "../../http/context.ts";
 import type { RouteRequest } from "../../http/route.ts";
@@ -9,13 +9,13 @@ import { requeueRoutes } from "../../http/routes/requeue.ts";
 import { runRoutes } from "../../http/routes/runs.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import {
-  acceptFiberOp,
-  claimFiberOp,
-  endFiberOp,
-  fiberById,
-  parkFiberOp,
-  putOffFiberOp,
-} from "../../storage/tables/fibers.ts";
+  acceptDurableOp,
+  claimDurableOp,
+  durableRowById,
+  endDurableOp,
+  parkDurableOp,
+  putOffDurableOp,
+} from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, runBegun, suspendRunOp } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
@@ -46,8 +46,8 @@ async function begun(tenant: TenantStore, id: string, threadKey: number, manifes
   const { asked } = newRun(id);
   const run = newRun(id, { manifest, started_at: threadKey, asked: { ...asked, durable } });
   const row = runBegun(run, { thread_key: threadKey, epoch: 1, first_seq: 0 });
-  await tenant.write([insertThreadOp(tenant, threadRow(threadKey, fiberSuffix(id), { epoch: 1 }))]);
-  await tenant.write([beginRunOp(tenant, row), acceptFiberOp(tenant, row, fiberSuffix(id), Date.now(), true)]);
+  await tenant.write([insertThreadOp(tenant, threadRow(threadKey, durableSuffix(id), { epoch: 1 }))]);
+  await tenant.write([beginRunOp(tenant, row), acceptDurableOp(tenant, row, durableSuffix(id), Date.now(), true)]);
   return row;
 }
 
@@ -65,9 +65,9 @@ describe("POST /runs/{run_id}/retry", () => {
   /** A run whose step has failed, and is tried again in so many milliseconds. */
   async function failed(id: string, ms: number): Promise<void> {
     const row = await begun(tenant, id, keys++);
-    await tenant.write([suspendRunOp(tenant, row), putOffFiberOp(tenant, id, ms, true)]);
+    await tenant.write([suspendRunOp(tenant, row), putOffDurableOp(tenant, id, ms, true)]);
   }
-  const wakes = async (id: string) => (await fiberById(tenant, id))?.wake_at;
+  const wakes = async (id: string) => (await durableRowById(tenant, id))?.wake_at;
 
   test("DUR-006 ends a back-off that is not over", async () => {
     await failed("resting", minuteMs);
@@ -89,13 +89,13 @@ describe("POST /runs/{run_id}/retry", () => {
 
   test("DUR-006 ends none of a run that waits for somebody, that runs, or that nobody has begun", async () => {
     const row = await begun(tenant, "parked", keys++);
-    await tenant.write([suspendRunOp(tenant, row), parkFiberOp(tenant, "parked")]);
+    await tenant.write([suspendRunOp(tenant, row), parkDurableOp(tenant, "parked")]);
     const live = await begun(tenant, "live", keys++);
-    await tenant.write([claimFiberOp(tenant, live.run_id)]);
+    await tenant.write([claimDurableOp(tenant, live.run_id)]);
     const place = { thread_key: keys++, epoch: 1, first_seq: 0 };
     const queued = runBegun(newRun("queued"), place, "accepted");
     const due = Date.now() + minuteMs;
-    await tenant.write([beginRunOp(tenant, queued), acceptFiberOp(tenant, queued, fiberSuffix("queued"), due)]);
+    await tenant.write([beginRunOp(tenant, queued), acceptDurableOp(tenant, queued, durableSuffix("queued"), due)]);
 
     const told = [];
     for (const run_id of ["parked", "live", "queued"]) {
@@ -129,13 +129,13 @@ describe("POST /runs/requeue", () => {
       const end = { status: "dead", ended_at: n, last_seq: -1, stop_reason: null, error: "x", usage: null } as const;
       await tenant.write([
         endRunOp(tenant, row, end),
-        endFiberOp(tenant, id, { final: null, error: "x", expires_at: Date.now() + minuteMs }),
+        endDurableOp(tenant, id, { final: null, error: "x", expires_at: Date.now() + minuteMs }),
       ]);
     }
     const later = Date.now() + 60 * minuteMs;
     const queued = (n: number) => {
       const place = { thread_key: 1e6 + n, epoch: 1, first_seq: 0 };
-      return acceptFiberOp(tenant, runBegun(newRun(`q${n}`), place, "accepted"), `q${n}`, later);
+      return acceptDurableOp(tenant, runBegun(newRun(`q${n}`), place, "accepted"), `q${n}`, later);
     };
     for (let from = 0; isFull && from < queuedMax; from += 1_000)
       await tenant.write(Array.from({ length: 1_000 }, (_, n) => queued(from + n)));
@@ -143,7 +143,7 @@ describe("POST /runs/requeue", () => {
       for (let from = 0; from < queuedMax; from += 1_000)
         await tenant.write(
           Array.from({ length: 1_000 }, (_, n) =>
-            endFiberOp(tenant, `q${from + n}`, { final: null, error: null, expires_at: later }),
+            endDurableOp(tenant, `q${from + n}`, { final: null, error: null, expires_at: later }),
           ),
         );
     };
@@ -185,7 +185,7 @@ describe("POST /runs/requeue", () => {
 
     assert.deepEqual(unheard, { requeued: [], skipped: [], more: true, next_cursor: null });
     assert.deepEqual([idsOf(ending.requeued), ending.skipped, ending.more], [ids.slice(0, 16).toSorted(), [], true]);
-    const left = await Promise.all(ids.map(async (id) => (await fiberById(tenant, id))?.requeued_as === null));
+    const left = await Promise.all(ids.map(async (id) => (await durableRowById(tenant, id))?.requeued_as === null));
     assert.deepEqual(left.indexOf(true), 16);
     const rest = await requeue({ cursor: ending.next_cursor });
     assert.deepEqual(idsOf(rest.requeued), ids.slice(16).toSorted());

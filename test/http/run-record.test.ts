@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { durableRun, recordOf, standingOf } from "../../http/run-record.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { acceptFiberOp, claimFiberOp, endFiberOp, loseFiberOp, putOffFiberOp } from "../../storage/tables/fibers.ts";
+import {
+  acceptDurableOp,
+  claimDurableOp,
+  endDurableOp,
+  loseDurableOp,
+  putOffDurableOp,
+} from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, runBegun, suspendRunOp } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";
@@ -26,7 +32,7 @@ async function acceptedRun(t: TestContext) {
   const thread_key = await reserveThreadKeys(store.system, 1);
   const run = runBegun(newRun("r1", {}), { thread_key, epoch: 1, first_seq: 0 });
   await tenant.write([insertThreadOp(tenant, threadRow(thread_key, "t"))]);
-  await tenant.write([beginRunOp(tenant, run), acceptFiberOp(tenant, run, "t", 1)]);
+  await tenant.write([beginRunOp(tenant, run), acceptDurableOp(tenant, run, "t", 1)]);
   return { tenant, run };
 }
 
@@ -36,7 +42,7 @@ test("DUR-003 a run that ends while its record is read is told as it was before,
     const ended = { status: "completed", ended_at: 9, last_seq: 2, stop_reason: "end_turn", error: null } as const;
     await tenant.write([
       endRunOp(tenant, run, { ...ended, usage: null }),
-      endFiberOp(tenant, run.run_id, { final: "Here it is.", error: null, expires_at: 10 }),
+      endDurableOp(tenant, run.run_id, { final: "Here it is.", error: null, expires_at: 10 }),
     ]);
   };
 
@@ -57,15 +63,15 @@ test("DUR-003 a run that ends while its record is read is told as it was before,
 
 test("DUR-013 a run whose step fails while its record is read runs, and then says when it is tried again", async (t) => {
   const { tenant, run } = await acceptedRun(t);
-  await tenant.write([claimFiberOp(tenant, run.run_id)]);
+  await tenant.write([claimDurableOp(tenant, run.run_id)]);
   const { store } = behindRead(tenant, async () => {
-    await tenant.write([suspendRunOp(tenant, run), putOffFiberOp(tenant, run.run_id, 5_000, true)]);
+    await tenant.write([suspendRunOp(tenant, run), putOffDurableOp(tenant, run.run_id, 5_000, true)]);
   });
 
   const before = await durableRun(store, run.run_id);
   const found = await durableRun(store, run.run_id);
 
-  assert.deepEqual([before?.run.status, before?.fiber.wake_at], ["running", null]);
+  assert.deepEqual([before?.run.status, before?.durable.wake_at], ["running", null]);
   assert.ok(found);
   const { waiting_on } = await standingOf(tenant, found);
   assert.deepEqual([found.run.status, waiting_on?.kind], ["waiting", "retry"]);
@@ -73,14 +79,14 @@ test("DUR-013 a run whose step fails while its record is read runs, and then say
 
 test("DUR-013 a run whose step was lost with its process, and rests, says when it is taken up", async (t) => {
   const { tenant, run } = await acceptedRun(t);
-  await tenant.write([claimFiberOp(tenant, run.run_id)]);
-  await tenant.write([suspendRunOp(tenant, run), loseFiberOp(tenant, run.run_id, 5_000)]);
+  await tenant.write([claimDurableOp(tenant, run.run_id)]);
+  await tenant.write([suspendRunOp(tenant, run), loseDurableOp(tenant, run.run_id, 5_000)]);
 
   const found = await durableRun(tenant, run.run_id);
 
   assert.ok(found);
   const { waiting_on } = await standingOf(tenant, found);
-  assert.deepEqual(waiting_on, { kind: "retry", id: run.run_id, until: found.fiber.wake_at });
+  assert.deepEqual(waiting_on, { kind: "retry", id: run.run_id, until: found.durable.wake_at });
 });
 
 test("a record is that of its own run, in its own tenant", async (t) => {
@@ -93,7 +99,7 @@ test("a record is that of its own run, in its own tenant", async (t) => {
     const manifest = `m${at}`;
     const run = runBegun(newRun(`r${at % 2}`, { manifest }), { thread_key, epoch: 1, first_seq: 0 });
     await tenant.write([insertThreadOp(tenant, threadRow(thread_key, `t${at}`))]);
-    await tenant.write([beginRunOp(tenant, run), acceptFiberOp(tenant, run, `t${at}`, 1)]);
+    await tenant.write([beginRunOp(tenant, run), acceptDurableOp(tenant, run, `t${at}`, 1)]);
   }
   const [acme, , umbrella] = tenants as [TenantStore, TenantStore, TenantStore];
   const first = await durableRun(acme, "r0");
@@ -101,12 +107,12 @@ test("a record is that of its own run, in its own tenant", async (t) => {
   const ended = { status: "completed", ended_at: 9, last_seq: 2, stop_reason: "end_turn", error: null } as const;
   await acme.write([
     endRunOp(acme, first.run, { ...ended, usage: null }),
-    endFiberOp(acme, "r0", { final: "Done.", error: null, expires_at: 10 }),
+    endDurableOp(acme, "r0", { final: "Done.", error: null, expires_at: 10 }),
   ]);
 
   const found = [await durableRun(acme, "r0"), await durableRun(acme, "r1"), await durableRun(umbrella, "r0")];
 
-  const told = found.map((one) => one && [one.run.manifest, one.fiber.suffix, one.run.status, one.run.ended_at]);
+  const told = found.map((one) => one && [one.run.manifest, one.durable.suffix, one.run.status, one.run.ended_at]);
   assert.deepEqual(told, [
     ["m0", "t0", "completed", 9],
     ["m1", "t1", "running", null],

@@ -11,7 +11,7 @@ import { Pasts } from "../../http/past/pasts.ts";
 import { acceptedRunStream } from "../../http/run-stream.ts";
 import type { ThreadListener } from "../../http/thread-hubs.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { acceptFiberOp, endFiberOp } from "../../storage/tables/fibers.ts";
+import { acceptDurableOp, endDurableOp } from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { eventually } from "../support/eventually.ts";
@@ -75,7 +75,7 @@ async function streamed(t: TestContext, meanwhile: (listener: ThreadListener, te
   const thread_key = await reserveThreadKeys(store.system, 1);
   const run = runBegun(newRun("r1", {}), { thread_key, epoch: 1, first_seq: 0 });
   await tenant.write([insertThreadOp(tenant, threadRow(thread_key, "t"))]);
-  await tenant.write([beginRunOp(tenant, run), acceptFiberOp(tenant, run, "t", 1, true)]);
+  await tenant.write([beginRunOp(tenant, run), acceptDurableOp(tenant, run, "t", 1, true)]);
   let listener: ThreadListener | undefined;
   let reads = 0;
   const read: TenantStore["read"] = async (statement, ...params) => {
@@ -122,7 +122,7 @@ async function streamed(t: TestContext, meanwhile: (listener: ThreadListener, te
     const ended = { status: "completed", ended_at: 9, last_seq: 0, stop_reason: "end_turn", error: null } as const;
     await tenant.write([
       endRunOp(tenant, run, { ...ended, usage: null }),
-      endFiberOp(tenant, "r1", { final: "Done.", error: null, expires_at: 10 }),
+      endDurableOp(tenant, "r1", { final: "Done.", error: null, expires_at: 10 }),
     ]);
   };
   const hears = (frames: string, cursor: number | null = null): void => listener?.frames(frames, cursor);

@@ -10,9 +10,9 @@ import { sampledTables } from "../../storage/store/table.ts";
 import { decideOps } from "../../storage/tables/approvals.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
 import { outboxOps } from "../../storage/tables/deliveries.ts";
+import { acceptDurableOp, endDurableOp } from "../../storage/tables/durable-rows.ts";
 import { feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
 import { appendOp } from "../../storage/tables/events.ts";
-import { acceptFiberOp, endFiberOp } from "../../storage/tables/fibers.ts";
 import { draftFileOp, dropFilesOfThreadOps, keepFileOp, shareFilesOps } from "../../storage/tables/files.ts";
 import { claimKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { beginJobRunOps, endJobRunOp } from "../../storage/tables/job-runs.ts";
@@ -90,17 +90,17 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       }),
       { thread_key: threadKey, epoch: 0, first_seq: 0 },
     ),
-    acceptFiberOp(tenant, runBegun(newRun("run"), { thread_key: threadKey, epoch: 0, first_seq: 0 }), "t1", 5),
-    endFiberOp(tenant, "run", { final: text, error: text, expires_at: 5 }),
+    acceptDurableOp(tenant, runBegun(newRun("run"), { thread_key: threadKey, epoch: 0, first_seq: 0 }), "t1", 5),
+    endDurableOp(tenant, "run", { final: text, error: text, expires_at: 5 }),
     // Another thread's, that is dead.
     insertRunOp(tenant, newRun("dead", { manifest: text }), { thread_key: threadKey - 3, epoch: 0, first_seq: 0 }),
-    acceptFiberOp(tenant, runBegun(newRun("dead"), { thread_key: threadKey - 3, epoch: 0, first_seq: 0 }), "t2", 5),
+    acceptDurableOp(tenant, runBegun(newRun("dead"), { thread_key: threadKey - 3, epoch: 0, first_seq: 0 }), "t2", 5),
     endRunOp(
       tenant,
       { run_key: runKey(threadKey - 3, 0), epoch: 0 },
       { status: "dead", stop_reason: null, error: null, usage: null, ended_at: 1, last_seq: 0 },
     ),
-    endFiberOp(tenant, "dead", { final: null, error: text, expires_at: 5 }),
+    endDurableOp(tenant, "dead", { final: null, error: text, expires_at: 5 }),
     // Another thread's, that waits.
     insertRunOp(tenant, newRun("run", { asked: { ...newRun("run").asked, request_id: text } }), {
       thread_key: threadKey - 2,

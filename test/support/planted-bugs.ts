@@ -139,7 +139,7 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   ),
   "two answers of one wait are taken": changing((op) => (op.statement.name === "wait_answer" ? unguarded(op) : op)),
   "the bound on runs at work is not held": {
-    deps: (deps) => ({ ...deps, settings: { ...deps.settings, fiberConcurrency: 50 } }),
+    deps: (deps) => ({ ...deps, settings: { ...deps.settings, durableConcurrency: 50 } }),
   },
   "a call that may be made once is made again": {
     tools: (tools) => tools.map((tool) => ({ ...tool, effect: "idempotent" })),

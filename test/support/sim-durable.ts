@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { pino } from "pino";
 import { defineTool, type Tool } from "../../actors/tools/tool.ts";
-import { deliveryAddress, fibersAddress, runAddress, threadAddress } from "../../bus/address.ts";
+import { deliveryAddress, durableAddress, runAddress, threadAddress } from "../../bus/address.ts";
 import { Type } from "../../bus/type.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { wakeDeliveries } from "../../host/due-deliveries.ts";
@@ -233,7 +233,7 @@ export class SimDurable {
     void lease.keep().then(() => {
       host.hasJoined = true;
       this.#place(host);
-      process.bus.tell(fibersAddress(id), "look", { all: true });
+      process.bus.tell(durableAddress(id), "look", { all: true });
     });
     this.#keep(host, 0);
     if (this.#isShared) this.#renew(host);
@@ -290,7 +290,7 @@ export class SimDurable {
   #loseHints({ bus }: ActorProcess): void {
     const tell = bus.tell.bind(bus);
     bus.tell = (to, type, body) => {
-      const isHint = ["wake", "resume"].includes(type) && ["fibers", "run", "delivery"].includes(to.kind);
+      const isHint = ["wake", "resume"].includes(type) && ["durable", "run", "delivery"].includes(to.kind);
       if (isHint && !this.#isLast && this.#sim.int(12) === 0) return;
       tell(to, type, body);
     };
@@ -305,7 +305,7 @@ export class SimDurable {
       if (host.gone) return;
       const { bus } = host.process;
       void wakeDueRuns(host.store, bus).catch(() => {});
-      bus.tell(fibersAddress(host.id), "look", { all: count % 10 === 0 });
+      bus.tell(durableAddress(host.id), "look", { all: count % 10 === 0 });
       if (count % 10 === 0) void wakeDeliveries(host.store, bus, "due").catch(() => {});
       this.#keep(host, count + 1);
     });
@@ -520,7 +520,7 @@ export class SimDurable {
     // Hints that were on their way to it: what they speak of may be another's by now.
     const { bus } = host.process;
     for (const { tenant_id, suffix, run_id } of this.record.openRuns())
-      bus.tell(fibersAddress(host.id), "wake", { tenant_id, suffix, run_id });
+      bus.tell(durableAddress(host.id), "wake", { tenant_id, suffix, run_id });
     host.env.goOn();
     if (this.#isShared) host.stalled = false;
   }

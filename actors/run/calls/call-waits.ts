@@ -66,7 +66,7 @@ export class CallWaits {
       owner: plan.thread_suffix === null ? deps.owner : null,
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
-      latest: plan.fiber === null ? scope.deadline : plan.startedAt + durableWaitMsMax,
+      latest: plan.durableRun === null ? scope.deadline : plan.startedAt + durableWaitMsMax,
     });
     if (wait.request === undefined) this.#waitsFor(opened.row);
     return opened;

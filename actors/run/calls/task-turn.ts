@@ -61,7 +61,7 @@ export function taskTurn(
       agents,
       depth: depthOf(scope) + 1,
       ...(background !== null && { background }),
-      ...(background === null && plan.fiber !== null && { durable: { active_ms: activeMs(scope) } }),
+      ...(background === null && plan.durableRun !== null && { durable: { active_ms: activeMs(scope) } }),
       ...((background !== null || parent?.beside) && { beside: true as const }),
     },
   };

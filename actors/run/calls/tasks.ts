@@ -182,7 +182,7 @@ export class Tasks implements TaskFamily {
   /** A durable run finds the task of a call again; any other has no use for that. */
   #namesFor(callId: string): { readonly task_id: string; readonly run_id: string } {
     const { plan, deps } = this.#scope;
-    if (plan.fiber !== null) return taskNamesOf(plan.keyedAs, callId);
+    if (plan.durableRun !== null) return taskNamesOf(plan.keyedAs, callId);
     return { task_id: deps.env.id().slice(0, 16), run_id: orderedId(deps.env) };
   }
 

@@ -47,7 +47,7 @@ export function intentEntry(
 
 /** Whether it is written down what calls of the tool are about to do. */
 export function mayForesee({ plan }: RunScope, { foresee }: Tool): boolean {
-  return plan.fiber !== null && foresee !== undefined;
+  return plan.durableRun !== null && foresee !== undefined;
 }
 
 /** What a call is about to do, for who may find it cut off; null where nobody can say. */

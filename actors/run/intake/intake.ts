@@ -1,4 +1,4 @@
-import { fiberSuffix } from "../../../bus/address.ts";
+import { durableSuffix } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { ExpandedSize } from "../../../bus/expanded-size.ts";
 import type { ClientMessage, SubmitTurn } from "../../../bus/protocol/run.ts";
@@ -129,7 +129,7 @@ function takePaired(
 
 /** Whether what a turn says of calls can stand in no log: it has no conversation, or begins one as a response. */
 function hasNoLog({ thread_suffix, run_id, response }: SubmitTurn): boolean {
-  const isAlone = thread_suffix === null || thread_suffix === fiberSuffix(run_id);
+  const isAlone = thread_suffix === null || thread_suffix === durableSuffix(run_id);
   return isAlone || response?.previous_response_id === null;
 }
 

@@ -1,4 +1,4 @@
-import { fiberSuffix, recallAddress } from "../../../bus/address.ts";
+import { durableSuffix, recallAddress } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { JournalEntry } from "../../log/entry.ts";
@@ -22,7 +22,7 @@ export function keepThoughts(
   { thread_suffix, response, run_id, principal }: Pick<RunPlan, "thread_suffix" | "response" | "run_id" | "principal">,
   { bus, host }: { readonly bus: Bus; readonly host: string },
 ): void {
-  const isAlone = thread_suffix === null || thread_suffix === fiberSuffix(run_id) || response !== null;
+  const isAlone = thread_suffix === null || thread_suffix === durableSuffix(run_id) || response !== null;
   const thoughts = message?.thoughts ?? null;
   if (!isAlone || thoughts === null) return;
   const kept: Recalled = { ids: message?.tool_calls?.map(({ id }) => id) ?? [], thoughts };

@@ -19,7 +19,7 @@ import type {
   TakenRun,
 } from "../../log/messages.ts";
 import { uncountedBytes } from "../../runtime/context-memory.ts";
-import type { Fiber } from "../plan/fiber.ts";
+import type { DurableRun } from "../plan/durable-run.ts";
 import type { OpenAsked, RunLog } from "./run-log.ts";
 
 /** What a run writes waits as long as the store does, and for nothing else. */
@@ -45,7 +45,7 @@ export class ThreadLink implements RunLog {
   #notes = 0;
   #begun: Promise<unknown> = Promise.resolve();
   /** Of a durable run; null for every other. */
-  #fiber: Fiber | null = null;
+  #durableRun: DurableRun | null = null;
   /** What the run says while its first events are being written; null when they are durable. */
   #early: (() => string)[] | null = [];
   /** What goes with the next append, in the order of its sequence numbers. */
@@ -159,11 +159,11 @@ export class ThreadLink implements RunLog {
     const ready = this.#ready(own);
     if (ready !== null) await ready;
     const expected = this.#expected();
-    const fiber = this.#fiber;
+    const durableRun = this.#durableRun;
     const asked = {
       ...this.#claim,
       entries,
-      ops: fiber === null ? ops : [...ops, ...fiber.opsWith(entries)],
+      ops: durableRun === null ? ops : [...ops, ...durableRun.opsWith(entries)],
       kept,
     };
     const position = await this.#bus.ask(this.#address, "append", asked, written);
@@ -230,8 +230,8 @@ export class ThreadLink implements RunLog {
   }
 
   /** The run is a durable one: what it writes says where it is, until it is cut off. */
-  follow(fiber: Fiber): void {
-    this.#fiber = fiber;
+  follow(durableRun: DurableRun): void {
+    this.#durableRun = durableRun;
   }
 
   release(): void {
@@ -249,7 +249,7 @@ export class ThreadLink implements RunLog {
 
   /** Refuses with actor_lost when another goes on with the run. */
   #checkClaim(): void {
-    if (this.#fiber?.isCut) throw new SvcError("actor_lost");
+    if (this.#durableRun?.isCut) throw new SvcError("actor_lost");
   }
 
   /**

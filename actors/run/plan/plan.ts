@@ -14,7 +14,7 @@ import type { ContextMessage } from "../../log/message.ts";
 import type { AskedKey, QueuedCount } from "../../log/messages.ts";
 import type { Thinking } from "../../models/thinking.ts";
 import type { Foreseen } from "../../tools/tool.ts";
-import type { Fiber } from "./fiber.ts";
+import type { DurableRun } from "./durable-run.ts";
 import type { RunNote } from "./notes.ts";
 
 /** A turn that was admitted: everything about it is known and allowed. */
@@ -63,7 +63,7 @@ export interface RunPlan {
   /** Where its rows belong in the store, -1 without a thread. */
   readonly thread_key: number;
   /** What a durable run does besides; null for every other. */
-  readonly fiber: Fiber | null;
+  readonly durableRun: DurableRun | null;
   /** What a run that was put aside goes on with; null for one that begins. */
   readonly resumed: Resumed | null;
   /** What waited for the run as it began or was taken up; null for nothing. */

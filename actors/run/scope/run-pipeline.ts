@@ -45,7 +45,7 @@ export function callDigest(runId: string, toolCallId: string): string {
 
 /** What is known of a run that controls are made for. */
 type ControlledRun = Pick<GovernedRun, "budget" | "metrics" | "store" | "attended" | "mode" | "audit"> & {
-  readonly plan: Pick<RunPlan, "agent" | "parent" | "fiber" | "run_id" | "keyedAs">;
+  readonly plan: Pick<RunPlan, "agent" | "parent" | "durableRun" | "run_id" | "keyedAs">;
   readonly journal: { readonly threadId: string };
 };
 
@@ -75,7 +75,7 @@ export class Governed implements GovernedRun {
     this.mask = deps.mask;
     this.env = deps.env;
     this.attended = run.attended;
-    this.durable = plan.fiber !== null;
+    this.durable = plan.durableRun !== null;
   }
 
   get mode() {

@@ -137,7 +137,7 @@ export class RunScope {
     const spent = plan.resumed?.spent ?? null;
     const { env } = deps;
     const toMonotonic = env.monotonic() - env.now();
-    const startedAt = plan.fiber?.startedAt ?? plan.startedAt + toMonotonic;
+    const startedAt = plan.durableRun?.startedAt ?? plan.startedAt + toMonotonic;
     const { background, durable, deadline = Number.POSITIVE_INFINITY } = plan.parent ?? {};
     // Of a durable run the time counts that it is at work.
     const own = background ?? durable;
@@ -364,7 +364,7 @@ export class RunScope {
   /** What is to be written with what the model has said: the rows of what it has used and was asked, and what that is of a budget that is shared. */
   billing(): WriteOp[] {
     // It would be refused with what it belongs to.
-    if (this.plan.fiber?.isCut) return [];
+    if (this.plan.durableRun?.isCut) return [];
     const calls = this.run.calls.takeOps(this.store, this.deps.frames);
     return [...calls, ...this.used()];
   }

@@ -47,7 +47,7 @@ export async function heldSteps(
     if (end.kind !== "reply") return end;
     const fitted = await fit(scope, end.reply);
     if (typeof fitted !== "string") {
-      if (isJudged && scope.plan.fiber !== null && !isBroken(fitted)) await noteAnswer(scope, fitted);
+      if (isJudged && scope.plan.durableRun !== null && !isBroken(fitted)) await noteAnswer(scope, fitted);
       return { kind: "reply", reply: fitted };
     }
     problem = fitted;

@@ -55,9 +55,9 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
   for (let step = first; ; step++) {
     scope.step = step;
     // A durable run gives its slot up between two steps where others are to have it.
-    const { fiber } = scope.plan;
-    const asks = fiber !== null && (step > first || !fiber.hasSlot) && scope.memberOf === null;
-    if (asks && !(await fiber.mayStep())) return suspended;
+    const { durableRun } = scope.plan;
+    const asks = durableRun !== null && (step > first || !durableRun.hasSlot) && scope.memberOf === null;
+    if (asks && !(await durableRun.mayStep())) return suspended;
     if (scope.steering.isDue && !scope.cancellation.cancelled) await takeInputs(scope, "step");
     const outcome = await branchStep(scope, steps.nudge(step));
     if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(scope, outcome);

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
-import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
+import { durableAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { type Decision, decideOps } from "../../../storage/tables/approvals.ts";
+import { type DurableRunRow, durableRowById } from "../../../storage/tables/durable-rows.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
-import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { usagePage } from "../../../storage/tables/usage.ts";
@@ -96,13 +96,13 @@ for (const dialect of dialects) {
       const head = await threadBySuffix(tenant, suffix);
       return head ? readEvents(tenant, head.thread_key, 0, 1_000) : [];
     }
-    async function ended(runId: string): Promise<{ fiber: FiberRow; run: RunRow }> {
+    async function ended(runId: string): Promise<{ durableRun: DurableRunRow; run: RunRow }> {
       const tenant = store.tenant(tenantId);
-      const fiber = await eventually(`the end of ${runId}`, async () => {
-        const row = await fiberById(tenant, runId);
+      const durableRun = await eventually(`the end of ${runId}`, async () => {
+        const row = await durableRowById(tenant, runId);
         return row?.ended_at != null ? row : undefined;
       });
-      return { fiber, run: (await runByKey(tenant, fiber.run_key)) as RunRow };
+      return { durableRun, run: (await runByKey(tenant, durableRun.run_key)) as RunRow };
     }
     /** Decides what came of calls that were cut off, until the run is over. Answers of which calls it was asked. */
     async function decide(runId: string, suffix: string, decision: Decision, process: ActorProcess): Promise<string[]> {
@@ -116,7 +116,7 @@ for (const dialect of dialects) {
           await tenant.write(decideOps(tenant, approval_id, decision, "bob"));
           process.bus.tell(runAddress(tenantId, suffix, runId), "resume", { due: false });
         }
-        return (await fiberById(tenant, runId))?.ended_at ?? undefined;
+        return (await durableRowById(tenant, runId))?.ended_at ?? undefined;
       });
       return asked;
     }
@@ -144,17 +144,17 @@ for (const dialect of dialects) {
             await (batches === whole.batches && answered ? ended(first.runId) : dying.stopped);
             const before = await logOf(suffix);
             const tenant = store.tenant(tenantId);
-            const wasOver = (await fiberById(tenant, first.runId))?.ended_at != null;
+            const wasOver = (await durableRowById(tenant, first.runId))?.ended_at != null;
 
             const { process, model } = start(store, `second-${suffix}`);
             await process.bus.ask(threadAddress(tenantId, suffix), "recover", {});
-            process.bus.tell(fibersAddress(`second-${suffix}`), "look", { all: true });
+            process.bus.tell(durableAddress(`second-${suffix}`), "look", { all: true });
             const asked = await decide(first.runId, suffix, decision, process);
-            const { fiber, run } = await ended(first.runId);
+            const { durableRun, run } = await ended(first.runId);
 
             const events = await logOf(suffix);
             assert.equal(run.status, "completed", suffix);
-            assert.equal(fiber.final, "Done.", suffix);
+            assert.equal(durableRun.final, "Done.", suffix);
             assert.equal(answersIn(events), 3, suffix);
             assert.equal(
               model.requests.length,
@@ -181,7 +181,7 @@ for (const dialect of dialects) {
             assert.equal(run.spent?.tool_calls, 4, `${suffix}: calls count once`);
             const { rows } = await usagePage(tenant, { thread_id: `${tenantId}:${suffix}` }, null, 9);
             assert.equal(rows.length, 3, `${suffix}: each answer is billed once`);
-            assert.ok(fiber.lost <= 1, suffix);
+            assert.ok(durableRun.lost <= 1, suffix);
             assert.ok(asked.length <= (manifest === "parallel" ? 2 : 1), `${suffix}: asked for ${asked}`);
             process.close();
           }
@@ -198,16 +198,16 @@ for (const dialect of dialects) {
       for (const process of started) process.close();
       const dying = stoppingStore(store, 1, false);
       const { process: taken } = start(dying, "first-accepted");
-      taken.bus.tell(fibersAddress("first-accepted"), "drain", {});
+      taken.bus.tell(durableAddress("first-accepted"), "drain", {});
       const first = taken.submit({ manifest: "sequential", thread_suffix: null });
       await dying.stopped;
 
       const { process, model } = start(store, "second-accepted");
-      process.bus.tell(fibersAddress("second-accepted"), "look", { all: true });
-      const { run, fiber } = await ended(first.runId);
+      process.bus.tell(durableAddress("second-accepted"), "look", { all: true });
+      const { run, durableRun } = await ended(first.runId);
 
       assert.equal(run.status, "completed");
-      assert.equal(fiber.suffix, `fiber:${first.runId}`);
+      assert.equal(durableRun.suffix, `fiber:${first.runId}`);
       assert.equal(model.requests.length, 3);
     });
   });

@@ -1,5 +1,5 @@
-// Durable runs under everything that may happen to them: the real thread, run, fibers and delivery actors and SQLite on the simulated
-// clock. SVC_TEST_SEED runs one seed alone, SVC_TEST_SEEDS as many as it says; `npm run test:long` runs a thousand.
+// Durable runs under everything that may happen to them: the real thread, run, durable and delivery actors and SQLite on the
+// simulated clock. SVC_TEST_SEED runs one seed alone, SVC_TEST_SEEDS as many as it says; `npm run test:long` runs a thousand.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { faults, plantedBugs } from "../../support/planted-bugs.ts";

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
-import { fibersAddress, threadAddress } from "../../../bus/address.ts";
+import { durableAddress, threadAddress } from "../../../bus/address.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { durableRowById } from "../../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
-import { fiberById } from "../../../storage/tables/fibers.ts";
 import { runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
@@ -65,8 +65,8 @@ describe("durable runs that change hands", () => {
     };
     const look = async (runId: string, suffix: string) => {
       const tenant = disk.store(sim, sim.env()).tenant(tenantId);
-      const fiber = await sim.until(fiberById(tenant, runId));
-      const run = await sim.until(runByKey(tenant, fiber?.run_key ?? 0));
+      const durableRun = await sim.until(durableRowById(tenant, runId));
+      const run = await sim.until(runByKey(tenant, durableRun?.run_key ?? 0));
       const head = await sim.until(threadBySuffix(tenant, suffix));
       const events = await sim.until(readEvents(tenant, head?.thread_key ?? 0, 0, 100));
       return { status: run?.status, error: run?.result?.error, next_seq: head?.next_seq, events };
@@ -92,7 +92,7 @@ describe("durable runs that change hands", () => {
     const taken = await sim.until(taking);
     first.env.end();
     await sim.until(second.recover());
-    second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+    second.process.bus.tell(durableAddress("second"), "look", { all: true });
     await sim.advance(60_000);
 
     assert.deepEqual(taken, { refused: "conflict" });
@@ -123,7 +123,7 @@ describe("durable runs that change hands", () => {
     first.env.end();
     const second = boot("second", says, "tool_result");
     await sim.until(second.recover());
-    second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+    second.process.bus.tell(durableAddress("second"), "look", { all: true });
     await sim.until(second.reached);
     claims.push(await append(second, null), await append(second, 2), await append(second, 3));
     second.release();
@@ -169,10 +169,10 @@ describe("durable runs that change hands", () => {
       first.env.end();
       const second = boot("second", says, "run_resume");
       await sim.until(second.recover());
-      second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+      second.process.bus.tell(durableAddress("second"), "look", { all: true });
       await sim.until(second.reached);
       const third = boot("third", says);
-      third.process.bus.tell(fibersAddress("third"), "look", { all: true });
+      third.process.bus.tell(durableAddress("third"), "look", { all: true });
       while (third.model.requests.length === 0) await sim.advance(10);
       await sim.advance(1_000);
 
@@ -193,14 +193,14 @@ describe("durable runs that change hands", () => {
     await sim.until(turn.accepted);
     await sim.advance(200);
     const { liveRuns } = first.process.deps;
-    first.process.bus.tell(fibersAddress("first"), "drain", {});
+    first.process.bus.tell(durableAddress("first"), "drain", {});
 
     for (const run of liveRuns) run.abort("shutdown");
     await sim.until(first.reached);
     const left = liveRuns.size;
     const second = boot("second", says);
     await sim.until(second.recover());
-    second.process.bus.tell(fibersAddress("second"), "look", { all: true });
+    second.process.bus.tell(durableAddress("second"), "look", { all: true });
     await sim.advance(100);
     first.release();
     await sim.advance(60_000);
@@ -230,7 +230,7 @@ describe("durable runs that change hands", () => {
       const { bus } = second.process;
       const tell = bus.tell.bind(bus);
       // Nobody takes it up before it is stopped.
-      bus.tell = (to, type, body) => to.kind !== "fibers" && tell(to, type, body);
+      bus.tell = (to, type, body) => to.kind !== "durable" && tell(to, type, body);
 
       await sim.until(second.process.abort("t"));
 

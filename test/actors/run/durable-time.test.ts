@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
-import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
+import { durableAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
@@ -10,8 +10,8 @@ import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
+import { type DurableRunRow, durableRowById } from "../../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
-import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
 import { manifestBody } from "../../../storage/tables/manifest-bodies.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
@@ -157,8 +157,8 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     /** Whether a slot can be had at once; it is given back. */
     async freeSlot(): Promise<boolean> {
       const place = { tenant_id: tenantId, suffix: "asks", run_id: "asks" };
-      const { go } = await sim.until(now.process.bus.ask(fibersAddress(now.bootId), "begin", place));
-      if (go) now.process.bus.tell(fibersAddress(now.bootId), "left", place);
+      const { go } = await sim.until(now.process.bus.ask(durableAddress(now.bootId), "begin", place));
+      if (go) now.process.bus.tell(durableAddress(now.bootId), "left", place);
       return go;
     },
     /** Batches with this statement are refused, until null is said. */
@@ -175,7 +175,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     },
     /** The process takes up nothing more. */
     drains() {
-      now.process.bus.tell(fibersAddress(now.bootId), "drain", {});
+      now.process.bus.tell(durableAddress(now.bootId), "drain", {});
     },
     /** The process stops what it has at work, as a drain does whose time is over. */
     stops() {
@@ -194,10 +194,10 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
       assert.equal(accepted.kind, "accepted");
       return turn.runId;
     },
-    async look(runId: string, tenant = tenantId): Promise<{ fiber: FiberRow; run: RunRow }> {
+    async look(runId: string, tenant = tenantId): Promise<{ durableRun: DurableRunRow; run: RunRow }> {
       const store = now.store.tenant(tenant);
-      const fiber = (await sim.until(fiberById(store, runId))) as FiberRow;
-      return { fiber, run: (await sim.until(runByKey(store, fiber.run_key))) as RunRow };
+      const durableRun = (await sim.until(durableRowById(store, runId))) as DurableRunRow;
+      return { durableRun, run: (await sim.until(runByKey(store, durableRun.run_key))) as RunRow };
     },
   };
   return world;
@@ -211,9 +211,9 @@ describe("durable runs in time", () => {
     it.says(() => broken);
     const runId = await it.accept("agent");
     await it.sim.advance(10_000);
-    const { fiber, run } = await it.look(runId);
-    assert.deepEqual([run.status, fiber.attempts], ["waiting", 1]);
-    assert.ok(fiber.expires_at >= (fiber.wake_at ?? 0) + minuteMs, "it does not expire before its next try");
+    const { durableRun, run } = await it.look(runId);
+    assert.deepEqual([run.status, durableRun.attempts], ["waiting", 1]);
+    assert.ok(durableRun.expires_at >= (durableRun.wake_at ?? 0) + minuteMs, "it does not expire before its next try");
 
     await it.sim.advance(8 * hourMs);
 
@@ -223,7 +223,7 @@ describe("durable runs in time", () => {
     assert.deepEqual(minutes, [1, 2, 4, 8, 16, 32, 60, 60]);
     const dead = await it.look(runId);
     assert.deepEqual([dead.run.status, dead.run.result?.error], ["dead", "model_failed"]);
-    assert.match(dead.fiber.error ?? "", /^model_failed: model provider failed/);
+    assert.match(dead.durableRun.error ?? "", /^model_failed: model provider failed/);
   });
 
   test("DUR-012 five failures in a row are the end, and a step that succeeds begins the count anew", async () => {
@@ -242,7 +242,7 @@ describe("durable runs in time", () => {
     const end = await it.look(runId);
 
     assert.equal(after.run.spent?.tool_calls, 1, "its fifth try has succeeded");
-    assert.deepEqual([after.run.status, after.fiber.attempts], ["waiting", 1]);
+    assert.deepEqual([after.run.status, after.durableRun.attempts], ["waiting", 1]);
     assert.equal(end.run.status, "dead");
   });
 
@@ -259,10 +259,10 @@ describe("durable runs in time", () => {
     await it.sim.advance(20_000);
     const before = await it.look(runId);
     await it.sim.advance(30_000);
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
 
-    assert.deepEqual([before.run.status, before.fiber.attempts], ["waiting", 1]);
-    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+    assert.deepEqual([before.run.status, before.durableRun.attempts], ["waiting", 1]);
+    assert.deepEqual([run.status, durableRun.final], ["completed", "Done."]);
   });
 
   test("DUR-012 what has failed of a plan is planned anew although the planner fails first, and as often as it may", async () => {
@@ -282,10 +282,10 @@ describe("durable runs in time", () => {
     const before = await it.look(runId);
     isAway = false;
     await it.sim.advance(2 * minuteMs);
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
 
-    assert.deepEqual([before.run.status, before.fiber.attempts], ["waiting", 1]);
-    assert.deepEqual([run.status, fiber.final], ["completed", "Sorry."]);
+    assert.deepEqual([before.run.status, before.durableRun.attempts], ["waiting", 1]);
+    assert.deepEqual([run.status, durableRun.final], ["completed", "Sorry."]);
     const events = await it.sim.until(readEvents(it.tenant, run.thread_key ?? -1, 0, 100));
     const notes = events.map(({ extra }) => {
       const { type, title, subtasks } = (extra?.metadata ?? {}) as {
@@ -311,10 +311,10 @@ describe("durable runs in time", () => {
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const served = await it.accept("gated", { thread_suffix: "served" });
     await it.sim.advance(5_000);
-    const { fiber, run } = await it.look(served);
+    const { durableRun, run } = await it.look(served);
     const [wait] = await it.sim.until(waitsOfRun(it.tenant, served));
     assert.equal(run.status, "waiting");
-    assert.equal(fiber.expires_at, (wait?.deadline ?? 0) + minuteMs, "longer than its 30 seconds");
+    assert.equal(durableRun.expires_at, (wait?.deadline ?? 0) + minuteMs, "longer than its 30 seconds");
 
     await it.sim.advance(11 * minuteMs);
     const onTime = await it.look(served);
@@ -326,8 +326,8 @@ describe("durable runs in time", () => {
     await it.sim.advance(5_000);
     const late = await it.look(left);
 
-    assert.deepEqual([onTime.run.status, onTime.fiber.final], ["completed", "Done."]);
-    assert.deepEqual([late.run.status, late.fiber.error], ["expired", "run_expired"]);
+    assert.deepEqual([onTime.run.status, onTime.durableRun.final], ["completed", "Done."]);
+    assert.deepEqual([late.run.status, late.durableRun.error], ["expired", "run_expired"]);
     assert.deepEqual(await it.sim.until(waitsOfRun(it.tenant, left)), [], "what it has asked is closed");
     it.says(() => done);
     await it.accept("agent", { thread_suffix: "left" });
@@ -350,9 +350,9 @@ describe("durable runs in time", () => {
     await it.sim.until(it.tenant.write(decideOps(it.tenant, own?.approval_id ?? "", decision, "bob")));
     await it.sim.advance(2 * minuteMs);
 
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
     const values = (sql: string) => it.query(sql).map((row) => Object.values(row)[0]);
-    assert.deepEqual([run.status, fiber.error], ["failed", "principal_revoked"]);
+    assert.deepEqual([run.status, durableRun.error], ["failed", "principal_revoked"]);
     assert.deepEqual(values("SELECT status FROM runs WHERE manifest = 'asker'"), ["failed"]);
     assert.deepEqual(values("SELECT status FROM approvals WHERE manifest_id = 'asker'"), ["denied"]);
     assert.deepEqual(values("SELECT kind FROM waits WHERE state = 'open'"), []);
@@ -405,7 +405,7 @@ describe("durable runs in time", () => {
       [300 - Number(tokens), true],
     ]);
     const end = await it.look(runId);
-    assert.match(end.fiber.final ?? "", /run limit reached: max_output_tokens$/);
+    assert.match(end.durableRun.final ?? "", /run limit reached: max_output_tokens$/);
   });
 
   test("DUR-008 what was counted before a step that a drain cuts off is counted behind it: the calls of tools", async () => {
@@ -478,8 +478,8 @@ describe("durable runs in time", () => {
     it.process.bus.tell(runAddress(tenantId, "timed", runId), "resume", { due: false });
     await it.sim.advance(5_000);
 
-    const { run, fiber } = await it.look(runId);
-    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+    const { run, durableRun } = await it.look(runId);
+    assert.deepEqual([run.status, durableRun.final], ["completed", "Done."]);
     assert.ok((run.spent?.active_ms ?? 0) < 1_000, `${run.spent?.active_ms} ms`);
   });
 
@@ -500,8 +500,8 @@ describe("durable runs in time", () => {
 
     const store = it.tenant;
     assert.deepEqual(before, ["completed", "completed"]);
-    assert.equal(await it.sim.until(fiberById(store, alone)), undefined);
-    assert.equal(await it.sim.until(fiberById(store, onThread)), undefined);
+    assert.equal(await it.sim.until(durableRowById(store, alone)), undefined);
+    assert.equal(await it.sim.until(durableRowById(store, onThread)), undefined);
     assert.equal(await it.sim.until(threadBySuffix(store, `fiber:${alone}`)), undefined);
     assert.equal((await it.sim.until(threadBySuffix(store, "kept")))?.next_seq, 2);
   });
@@ -533,8 +533,8 @@ describe("durable runs in time", () => {
     await it.sim.until(it.process.bus.ask(threadAddress(tenantId, "nudged"), "recover", {}));
     await it.sim.advance(5_000);
 
-    const { run, fiber } = await it.look(runId);
-    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+    const { run, durableRun } = await it.look(runId);
+    assert.deepEqual([run.status, durableRun.final], ["completed", "Done."]);
     assert.deepEqual(
       asked.map((messages) => [messages.at(-1), messages.filter((content) => content === "[continue]").length]),
       [
@@ -569,7 +569,7 @@ describe("durable runs in time", () => {
     const swept = bodies();
     const again = await it.accept("gated");
 
-    assert.equal(await it.sim.until(fiberById(it.tenant, second)), undefined, "no run is on record");
+    assert.equal(await it.sim.until(durableRowById(it.tenant, second)), undefined, "no run is on record");
     assert.deepEqual(
       kept.map(({ tenant_id }) => tenant_id),
       [tenantId, "globex"],
@@ -614,13 +614,13 @@ describe("durable runs in time", () => {
     const queued = await it.look(second);
     await it.sim.advance(5_000);
 
-    assert.deepEqual([begun.run.status, begun.fiber.wake_at], ["running", null]);
-    assert.ok((begun.fiber.begun_at ?? 0) >= begun.fiber.accepted_at);
-    assert.deepEqual([queued.run.status, queued.fiber.begun_at], ["accepted", null]);
-    assert.ok(queued.fiber.wake_at !== null);
+    assert.deepEqual([begun.run.status, begun.durableRun.wake_at], ["running", null]);
+    assert.ok((begun.durableRun.begun_at ?? 0) >= begun.durableRun.accepted_at);
+    assert.deepEqual([queued.run.status, queued.durableRun.begun_at], ["accepted", null]);
+    assert.ok(queued.durableRun.wake_at !== null);
     for (const runId of [first, second]) {
-      const { run, fiber } = await it.look(runId);
-      assert.deepEqual([run.status, fiber.final, fiber.lost], ["completed", "Done.", 0]);
+      const { run, durableRun } = await it.look(runId);
+      assert.deepEqual([run.status, durableRun.final, durableRun.lost], ["completed", "Done.", 0]);
       // The slot of the one before was given back.
       assert.equal(await it.freeSlot(), true, "who is done holds none");
     }
@@ -655,8 +655,8 @@ describe("durable runs in time", () => {
 
         await it.sim.advance(how.afterMs + 5_000);
 
-        const { run, fiber } = await it.look(turn.runId);
-        assert.deepEqual([run.status, fiber.final, fiber.lost], ["completed", "Done.", 1]);
+        const { run, durableRun } = await it.look(turn.runId);
+        assert.deepEqual([run.status, durableRun.final, durableRun.lost], ["completed", "Done.", 1]);
         assert.equal(it.askedAt.length, 1);
         assert.equal(await it.freeSlot(), true);
       });
@@ -673,8 +673,8 @@ describe("durable runs in time", () => {
 
     await it.sim.advance(30_000);
 
-    const { run, fiber } = await it.look(runId);
-    assert.deepEqual([run.status, fiber.final], ["completed", "Done."]);
+    const { run, durableRun } = await it.look(runId);
+    assert.deepEqual([run.status, durableRun.final], ["completed", "Done."]);
   });
 
   test("DUR-010 an acceptance that is given up and never carried out leaves nothing", async () => {

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
+import { durableAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
+import { durableRowById } from "../../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
-import { fiberById } from "../../../storage/tables/fibers.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { waitsOfRun } from "../../../storage/tables/waits.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
@@ -70,12 +70,12 @@ describe("writes to a file that were cut off", () => {
     const dying = stoppingStore(store, batches, answered);
     const { runId } = start(dying, `first-${suffix}`, calls).submit({ manifest, thread_suffix: suffix });
     const tenant = store.tenant(tenantId);
-    const isOver = async () => (await fiberById(tenant, runId))?.ended_at ?? undefined;
+    const isOver = async () => (await durableRowById(tenant, runId))?.ended_at ?? undefined;
     await Promise.race([dying.stopped, eventually("the end", isOver)]);
     await between();
     const process = start(store, `second-${suffix}`, calls);
     await process.bus.ask(threadAddress(tenantId, suffix), "recover", {});
-    process.bus.tell(fibersAddress(`second-${suffix}`), "look", { all: true });
+    process.bus.tell(durableAddress(`second-${suffix}`), "look", { all: true });
     const asked: string[] = [];
     await eventually(`the end of ${suffix}`, async () => {
       for (const { state, approval_id, call } of await waitsOfRun(tenant, runId)) {

@@ -11,8 +11,8 @@ import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import { type ApprovalRow, approvalById, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
+import { type DurableRunRow, durableRowById } from "../../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
-import { type FiberRow, fiberById } from "../../../storage/tables/fibers.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { type WaitRow, waitsOfRun } from "../../../storage/tables/waits.ts";
@@ -159,9 +159,9 @@ async function world(atEnd: Cleanup, seed: number) {
       await sim.advance(2_000);
       return turn.runId;
     },
-    async look(runId: string): Promise<{ fiber: FiberRow; run: RunRow }> {
-      const fiber = (await sim.until(fiberById(now.tenant, runId))) as FiberRow;
-      return { fiber, run: (await sim.until(runByKey(now.tenant, fiber.run_key))) as RunRow };
+    async look(runId: string): Promise<{ durableRun: DurableRunRow; run: RunRow }> {
+      const durableRun = (await sim.until(durableRowById(now.tenant, runId))) as DurableRunRow;
+      return { durableRun, run: (await sim.until(runByKey(now.tenant, durableRun.run_key))) as RunRow };
     },
     query(sql: string) {
       return disk.query(sql);
@@ -194,7 +194,7 @@ describe("a call whose outcome nobody knows", () => {
     await it.crash();
     const at = it.sim.now;
 
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
     const [asked, ...others] = await it.asked(runId);
     it.release();
     it.says(() => done);
@@ -217,10 +217,10 @@ describe("a call whose outcome nobody knows", () => {
     assert.ok(left > 7 * dayMs - minuteMs && left <= 7 * dayMs, `${left} ms`);
     assert.equal(asked?.wait.deadline, asked?.row.deadline);
     assert.deepEqual(asked?.wait.may_answer.scopes, ["approvals:write"]);
-    assert.equal(fiber.expires_at, (asked?.row.deadline ?? 0) + minuteMs);
+    assert.equal(durableRun.expires_at, (asked?.row.deadline ?? 0) + minuteMs);
     assert.deepEqual([beside.run.status, still.run.status], ["completed", "waiting"], "the one slot is free");
     assert.equal(shortly.run.status, "waiting");
-    assert.deepEqual([end.run.status, end.fiber.final], ["completed", "Done."]);
+    assert.deepEqual([end.run.status, end.durableRun.final], ["completed", "Done."]);
     assert.deepEqual(await it.results("left"), [`${unknown}: timeout`]);
     assert.deepEqual([row?.status, noteOf(row)], ["expired", "timeout"]);
     assert.equal(it.made.length, 1);
@@ -239,7 +239,7 @@ describe("a call whose outcome nobody knows", () => {
     const [second] = await it.asked(runId);
     it.release();
     await it.decide(second as Asked, approved);
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
 
     assert.deepEqual([inCall.run.status, openInCall.length], ["running", 0], "an answer is not asked for twice");
     assert.notEqual(second?.row.id, first?.row.id);
@@ -252,7 +252,7 @@ describe("a call whose outcome nobody knows", () => {
       "one key for each call of a run",
     );
     assert.match(keyOf(runId), /^[\w-]{43}$/);
-    assert.deepEqual([run.status, fiber.final, run.spent?.tool_calls], ["completed", "Done.", 1]);
+    assert.deepEqual([run.status, durableRun.final, run.spent?.tool_calls], ["completed", "Done.", 1]);
     assert.deepEqual(await it.results("again"), ["pay a"]);
     for (const { row } of [first, second] as Asked[]) {
       const after = await it.sim.until(approvalById(it.tenant, row.id));
@@ -380,7 +380,7 @@ describe("a call whose outcome nobody knows", () => {
     await it.sim.advance(10_000);
 
     const end = await it.look(stopped);
-    assert.deepEqual([end.run.status, end.fiber.error], ["failed", "aborted"]);
+    assert.deepEqual([end.run.status, end.durableRun.error], ["failed", "aborted"]);
     assert.deepEqual(await it.results("stopped"), [unknown]);
     assert.deepEqual([row?.status, noteOf(row)], ["denied", "aborted"]);
     assert.equal((await it.look(told)).run.status, "completed");
@@ -443,10 +443,10 @@ describe("a call whose outcome nobody knows", () => {
     await it.decide(asked as Asked, approved, false);
     await it.crash();
     await it.sim.advance(30_000);
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
 
     assert.equal(asked?.row.rule_id, "gate");
-    assert.deepEqual([run.status, fiber.final, it.made], ["completed", "Done.", ["a"]]);
+    assert.deepEqual([run.status, durableRun.final, it.made], ["completed", "Done.", ["a"]]);
     assert.equal(it.shown.length, 4);
   });
 
@@ -495,10 +495,10 @@ describe("a call whose outcome nobody knows", () => {
     const [asked] = await it.asked(taskRun?.run_id as string);
     await it.decide(asked as Asked, approved);
     await it.sim.advance(30_000);
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
 
     assert.deepEqual([waiting.run.status, task?.kind], ["waiting", "task"]);
-    assert.deepEqual([run.status, fiber.final, it.made], ["completed", "Done.", ["a"]]);
+    assert.deepEqual([run.status, durableRun.final, it.made], ["completed", "Done.", ["a"]]);
   });
 
   test("DUR-011 a task that was put aside waits for a slot like any durable run, and the run above goes on behind it", async () => {
@@ -522,10 +522,10 @@ describe("a call whose outcome nobody knows", () => {
     const stop = it.process.bus.ask(threadAddress(tenantId, "occupant"), "abort", { reason: "client" });
     await it.sim.until(stop);
     await it.sim.advance(5_000);
-    const { run, fiber } = await it.look(runId);
+    const { run, durableRun } = await it.look(runId);
 
     assert.deepEqual([ofTask, beside.run.status, full.run.status], ["waiting", "running", "waiting"]);
-    assert.deepEqual([run.status, fiber.final, await it.results("over")], ["completed", "Done.", ["Done."]]);
+    assert.deepEqual([run.status, durableRun.final, await it.results("over")], ["completed", "Done.", ["Done."]]);
     assert.equal(it.shown.length, 5, "each model call is made once");
   });
 });

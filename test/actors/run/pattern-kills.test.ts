@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
-import { fibersAddress, threadAddress } from "../../../bus/address.ts";
+import { durableAddress, threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
-import { fiberById } from "../../../storage/tables/fibers.ts";
+import { durableRowById } from "../../../storage/tables/durable-rows.ts";
 import { usagePage } from "../../../storage/tables/usage.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -120,7 +120,7 @@ for (const dialect of dialects)
       return { process, model };
     }
     const nameOf = (name: string) => name.replaceAll(" ", "-");
-    const fiber = (runId: string) => fiberById(store.tenant(tenantId), runId);
+    const durableRun = (runId: string) => durableRowById(store.tenant(tenantId), runId);
     /** Answers that the log has: what each has used is written with it. */
     async function kept(suffix: string): Promise<number> {
       const { rows } = await usagePage(store.tenant(tenantId), { thread_id: `${tenantId}:${suffix}` }, null, 99);
@@ -128,7 +128,7 @@ for (const dialect of dialects)
     }
     const over = (runId: string) =>
       eventually(`the end of ${runId}`, async () => {
-        const row = await fiber(runId);
+        const row = await durableRun(runId);
         return row?.ended_at != null ? row : undefined;
       });
 
@@ -152,7 +152,7 @@ for (const dialect of dialects)
 
           const { process, model } = start(store);
           await process.bus.ask(threadAddress(tenantId, suffix), "recover", {});
-          process.bus.tell(fibersAddress(process.deps.host), "look", { all: true });
+          process.bus.tell(durableAddress(process.deps.host), "look", { all: true });
           const end = await over(runId);
           process.close();
 

@@ -3,22 +3,22 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { lostMax } from "../../../actors/log/lost-steps.ts";
 import { defineTool } from "../../../actors/tools/tool.ts";
-import { fibersAddress, runAddress, threadAddress } from "../../../bus/address.ts";
+import { durableAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
-import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import {
-  acceptFiberOp,
-  deadFibers,
+  acceptDurableOp,
+  type DurableRunRow,
+  deadDurables,
+  durablePage,
+  durableRowById,
+  endDurableOp,
   endedAlone,
-  endFiberOp,
-  type FiberRow,
-  fiberById,
-  fiberPage,
-  loseFiberOp,
-} from "../../../storage/tables/fibers.ts";
+  loseDurableOp,
+} from "../../../storage/tables/durable-rows.ts";
+import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { type RunRow, runBegun, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
@@ -84,13 +84,13 @@ for (const dialect of dialects) {
       atEnd.after(() => process.close());
       return { process, model };
     }
-    async function found(runId: string): Promise<{ fiber: FiberRow; run: RunRow }> {
+    async function found(runId: string): Promise<{ durableRun: DurableRunRow; run: RunRow }> {
       const tenant = store.tenant(tenantId);
-      const fiber = await eventually(`the end of ${runId}`, async () => {
-        const row = await fiberById(tenant, runId);
+      const durableRun = await eventually(`the end of ${runId}`, async () => {
+        const row = await durableRowById(tenant, runId);
         return row?.ended_at != null ? row : undefined;
       });
-      return { fiber, run: (await runByKey(tenant, fiber.run_key)) as RunRow };
+      return { durableRun, run: (await runByKey(tenant, durableRun.run_key)) as RunRow };
     }
     async function logOf(suffix: string): Promise<LogEvent[]> {
       const tenant = store.tenant(tenantId);
@@ -109,9 +109,9 @@ for (const dialect of dialects) {
       const tenant = store.tenant(tenantId);
       const { process } = start(store, `second-${manifest}-${suffix}`);
       const place = suffix ?? `fiber:${runId}`;
-      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, runId, 0)));
+      await tenant.write(Array.from({ length: lostMax }, () => loseDurableOp(tenant, runId, 0)));
       await process.bus.ask(threadAddress(tenantId, place), "recover", {});
-      process.bus.tell(fibersAddress(`second-${manifest}-${suffix}`), "look", { all: true });
+      process.bus.tell(durableAddress(`second-${manifest}-${suffix}`), "look", { all: true });
       assert.equal((await found(runId)).run.status, "dead");
       process.close();
       return runId;
@@ -127,14 +127,14 @@ for (const dialect of dialects) {
       await dying.stopped;
       const tenant = store.tenant(tenantId);
       const { process, model } = start(store, "second-resting");
-      await tenant.write(Array.from({ length: 6 }, () => loseFiberOp(tenant, runId, 0)));
+      await tenant.write(Array.from({ length: 6 }, () => loseDurableOp(tenant, runId, 0)));
 
       await process.bus.ask(threadAddress(tenantId, "resting"), "recover", {});
 
-      const { wake_at, updated_at, lost } = (await fiberById(tenant, runId)) as FiberRow;
+      const { wake_at, updated_at, lost } = (await durableRowById(tenant, runId)) as DurableRunRow;
       assert.deepEqual([lost, (wake_at ?? 0) - updated_at], [7, 8_000]);
       await eventually("an idle host", async () => process.host.busyCount() === 0);
-      assert.equal((await fiberById(tenant, runId))?.wake_at, wake_at, "nobody takes it up before");
+      assert.equal((await durableRowById(tenant, runId))?.wake_at, wake_at, "nobody takes it up before");
       assert.equal(model.requests.length, 0);
       process.close();
     });
@@ -152,11 +152,11 @@ for (const dialect of dialects) {
 
       const accepted = await requeue(process, dead, "whole", id);
       const again = await requeue(process, dead, "whole", id);
-      const { run, fiber } = await found(id);
+      const { run, durableRun } = await found(id);
 
       assert.deepEqual([accepted.resume_token, accepted.thread_id], [id, `${tenantId}:whole`]);
       assert.equal(again.resume_token, id, "asked again with its name it is the same");
-      assert.deepEqual([run.status, fiber.final, fiber.lost], ["completed", "Done.", 0]);
+      assert.deepEqual([run.status, durableRun.final, durableRun.lost], ["completed", "Done.", 0]);
       assert.equal(model.requests.length, 1, "two answers are in the log");
       const events = await logOf("whole");
       const results = events.filter(({ kind }) => kind === "tool_result").map(({ content }) => content);
@@ -185,7 +185,7 @@ for (const dialect of dialects) {
       assert.equal(new Set(given.flat()).size, 3);
       assert.ok((run.first_seq ?? 0) > (before.at(-1)?.seq ?? 0), "its own events are behind those of the dead one");
       const left = await found(dead);
-      assert.deepEqual([left.run.status, left.fiber.requeued_as], ["dead", id]);
+      assert.deepEqual([left.run.status, left.durableRun.requeued_as], ["dead", id]);
       assert.equal(run.asked.requeued?.run_id, dead);
     });
 
@@ -211,10 +211,10 @@ for (const dialect of dialects) {
       await requeue(process, dead, "twice", second);
       await dying.stopped;
       const tenant = store.tenant(tenantId);
-      await tenant.write(Array.from({ length: lostMax }, () => loseFiberOp(tenant, second, 0)));
+      await tenant.write(Array.from({ length: lostMax }, () => loseDurableOp(tenant, second, 0)));
       const { process: next, model } = start(store, "fourth-twice");
       await next.bus.ask(threadAddress(tenantId, "twice"), "recover", {});
-      next.bus.tell(fibersAddress("fourth-twice"), "look", { all: true });
+      next.bus.tell(durableAddress("fourth-twice"), "look", { all: true });
       assert.equal((await found(second)).run.status, "dead");
       const third = env.id();
 
@@ -244,10 +244,10 @@ for (const dialect of dialects) {
       const accepted = await requeue(process, dead, place, id);
       await found(id);
       const both = (await endedAlone(store.system, until, null, 100)).filter(({ suffix }) => suffix === place);
-      const { expires_at } = (await fiberById(tenant, id)) as FiberRow;
-      const deadAt = (await fiberById(tenant, dead))?.ended_at ?? 0;
+      const { expires_at } = (await durableRowById(tenant, id)) as DurableRunRow;
+      const deadAt = (await durableRowById(tenant, dead))?.ended_at ?? 0;
       const older = (await endedAlone(store.system, deadAt, null, 100)).filter(({ suffix }) => suffix === place);
-      await tenant.write([endFiberOp(tenant, id, { final: null, error: null, expires_at })]);
+      await tenant.write([endDurableOp(tenant, id, { final: null, error: null, expires_at })]);
 
       assert.equal(accepted.thread_id, null);
       assert.deepEqual(older, [], "the newer one's time is not over");
@@ -261,15 +261,15 @@ for (const dialect of dialects) {
       const [left, other] = [await deadAfter(4, "agent", "left-1"), await deadAfter(4, "bounded", "left-2")];
 
       const names = async (asked: object, of = tenant, limit = 100) =>
-        (await deadFibers(of, { ...all, ...asked }, limit)).map(({ run_id }) => run_id);
-      const [first] = await deadFibers(tenant, all, 1);
-      const page = await fiberPage(tenant, "dead", null, 2);
-      const next = await fiberPage(tenant, "dead", page.next_cursor, 100);
+        (await deadDurables(of, { ...all, ...asked }, limit)).map(({ run_id }) => run_id);
+      const [first] = await deadDurables(tenant, all, 1);
+      const page = await durablePage(tenant, "dead", null, 2);
+      const next = await durablePage(tenant, "dead", page.next_cursor, 100);
 
       assert.deepEqual(await names({}), [left, other]);
       assert.deepEqual(await names({ manifest: "bounded" }), [other]);
       assert.deepEqual(await names({ cursor: first?.cursor }), [other]);
-      const { ended_at } = (await fiberById(tenant, left)) as FiberRow;
+      const { ended_at } = (await durableRowById(tenant, left)) as DurableRunRow;
       assert.deepEqual(await names({ until: ended_at }), [left]);
       assert.deepEqual(await names({}, store.tenant("another")), []);
       assert.deepEqual(
@@ -299,7 +299,7 @@ for (const dialect of dialects) {
       // None of them is due.
       const later = Date.now() + 86_400_000;
       const queued = (n: number) =>
-        acceptFiberOp(
+        acceptDurableOp(
           tenant,
           runBegun(newRun(`q${n}`), { thread_key: 1e6 + n, epoch: 0, first_seq: 0 }),
           `q${n}`,
@@ -312,10 +312,10 @@ for (const dialect of dialects) {
       await assert.rejects(requeue(process, dead, "full", env.id()), refused);
       // One that has a slot at once waits for nothing: here it would have none.
       const full = start(store, "full").process;
-      full.bus.tell(fibersAddress("full"), "drain", {});
+      full.bus.tell(durableAddress("full"), "drain", {});
       await assert.rejects(full.submit({ manifest: "agent", thread_suffix: null, surface: "chat" }).accepted, refused);
-      assert.equal((await fiberById(tenant, dead))?.requeued_as, null);
-      await tenant.write([endFiberOp(tenant, "q0", { final: null, error: null, expires_at: later })]);
+      assert.equal((await durableRowById(tenant, dead))?.requeued_as, null);
+      await tenant.write([endDurableOp(tenant, "q0", { final: null, error: null, expires_at: later })]);
       const id = env.id();
       await requeue(process, dead, "full", id);
       assert.equal((await found(id)).run.status, "completed");

@@ -4,7 +4,13 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import Database from "better-sqlite3";
 import { systemSql } from "../../../storage/store/statements.ts";
-import { acceptFiberOp, dueFibers, fiberById, isResting, whetherStopped } from "../../../storage/tables/fibers.ts";
+import {
+  acceptDurableOp,
+  dueDurables,
+  durableRowById,
+  isResting,
+  whetherStopped,
+} from "../../../storage/tables/durable-rows.ts";
 import { carryOutRestore, releaseHeld } from "../../../storage/tables/held-runs.ts";
 import { storedJob, storeNow, writeJob } from "../../../storage/tables/jobs.ts";
 import { beginRunOp, runBegun } from "../../../storage/tables/runs.ts";
@@ -115,13 +121,13 @@ for (const dialect of dialects)
           "accepted",
         );
       const rows = [run("top", 1, "a"), run("task", 2, "b", "top"), run("below", 3, "c", "task"), run("other", 4, "b")];
-      await tenant.write(rows.flatMap((row) => [beginRunOp(tenant, row), acceptFiberOp(tenant, row, "t", now)]));
+      await tenant.write(rows.flatMap((row) => [beginRunOp(tenant, row), acceptDurableOp(tenant, row, "t", now)]));
       const job = { name: "j", schedule: "0 * * * *", manifest_id: "m", payload: {}, enabled: 1 };
       const owner = { sub: "wanda", scopes: [], scheme: "none", issuer: "" };
       await writeJob(tenant, undefined, { ...job, owner }, { now, next_run_at: now - hour, limit: 0, ops: [] });
       await store.system.write([store.system.op(age, [48 * hour, 48 * hour]), store.system.op(mark, [])]);
       const due = async () =>
-        (await dueFibers(store.system, { wake_at: -1, run_id: "" }, 9)).map(({ run_id }) => run_id);
+        (await dueDurables(store.system, { wake_at: -1, run_id: "" }, 9)).map(({ run_id }) => run_id);
 
       const held = await carryOutRestore(store, (_schedule, after) => after + hour);
       const twice = await carryOutRestore(store, (_schedule, after) => after + hour);
@@ -142,7 +148,7 @@ for (const dialect of dialects)
         null,
         null,
       ]);
-      assert.ok(((await fiberById(tenant, "top"))?.expires_at ?? 0) >= now + hour - 1_000, "its time begins anew");
+      assert.ok(((await durableRowById(tenant, "top"))?.expires_at ?? 0) >= now + hour - 1_000, "its time begins anew");
       assert.ok(((await storedJob(tenant, "j"))?.next_run_at ?? 0) > now);
     });
   });

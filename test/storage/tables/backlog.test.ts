@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store } from "../../../storage/store/store.ts";
 import { backlog } from "../../../storage/tables/backlog.ts";
-import { acceptFiberOp, claimFiberOp, endFiberOp, parkFiberOp } from "../../../storage/tables/fibers.ts";
+import { acceptDurableOp, claimDurableOp, endDurableOp, parkDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, parkRunOp, resumeRunOp, runBegun } from "../../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../../storage/tables/threads.ts";
 import { openWaitOp } from "../../../storage/tables/waits.ts";
@@ -35,7 +35,7 @@ for (const dialect of dialects)
         const run = newRun(`run-${n}`, { asked: { ...newRun("x").asked, durable: { ttl_ms: hourMs } } });
         const row = runBegun(run, { thread_key, epoch: 0, first_seq: 0 }, "accepted");
         const { run_key } = row;
-        const taken = [resumeRunOp(tenant, row, { owner: "o", epoch: 1 }), claimFiberOp(tenant, run.run_id)];
+        const taken = [resumeRunOp(tenant, row, { owner: "o", epoch: 1 }), claimDurableOp(tenant, run.run_id)];
         const end = {
           status: "completed",
           stop_reason: null,
@@ -46,14 +46,14 @@ for (const dialect of dialects)
         } as const;
         const done = [
           endRunOp(tenant, { run_key, epoch: 1 }, end),
-          endFiberOp(tenant, run.run_id, { final: "", error: null, expires_at: 1 }),
+          endDurableOp(tenant, run.run_id, { final: "", error: null, expires_at: 1 }),
         ];
-        const parked = [parkRunOp(tenant, { run_key, epoch: 1 }, spent), parkFiberOp(tenant, run.run_id)];
+        const parked = [parkRunOp(tenant, { run_key, epoch: 1 }, spent), parkDurableOp(tenant, run.run_id)];
         await tenant.write([
           insertThreadOp(tenant, threadRow(thread_key, `s${n}`)),
           beginRunOp(tenant, row),
           // The first has been due for an hour, the one that is over was accepted long before.
-          acceptFiberOp(tenant, row, `s${n}`, stand === "over" ? 1 : now - (n === 0 ? hourMs : 0)),
+          acceptDurableOp(tenant, row, `s${n}`, stand === "over" ? 1 : now - (n === 0 ? hourMs : 0)),
           ...(stand === "accepted" ? [] : taken),
           ...(stand === "over" ? done : []),
           ...(stand === "waiting" ? parked : []),

@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { systemSql } from "../../../storage/store/statements.ts";
 import { backOffMs } from "../../../storage/tables/back-off.ts";
 import { claimDeliveries, nextDueMs, outboxOps, putOffDeliveryOp } from "../../../storage/tables/deliveries.ts";
-import { acceptFiberOp, fiberById, putOffFiberOp } from "../../../storage/tables/fibers.ts";
+import { acceptDurableOp, durableRowById, putOffDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { storedJob, storeNow, writeJob } from "../../../storage/tables/jobs.ts";
 import { runBegun } from "../../../storage/tables/runs.ts";
 import { moveTimesAhead, skipMissedTimes } from "../../../storage/tables/stored-times.ts";
@@ -40,15 +40,15 @@ for (const dialect of dialects)
         const rows = ids.map((id) =>
           runBegun(newRun(id, { started_at: now }), { thread_key: 1, epoch: epoch++, first_seq: 0 }, "accepted"),
         );
-        await tenant.write(rows.map((row) => acceptFiberOp(tenant, row, "t", now)));
+        await tenant.write(rows.map((row) => acceptDurableOp(tenant, row, "t", now)));
         return now;
       };
 
       test("the sweep sets jobs, retries of runs and of webhooks to what they wait for, once", async () => {
         const now = await accept("ready", "failed", "resting");
         await tenant.write([
-          putOffFiberOp(tenant, "failed", minute, true),
-          putOffFiberOp(tenant, "failed", minute, true),
+          putOffDurableOp(tenant, "failed", minute, true),
+          putOffDurableOp(tenant, "failed", minute, true),
         ]);
         const endpoints = ["ops", "busy", "new"];
         await tenant.write(outboxOps(tenant, { source: "r", type: "run.completed", body: "{}", endpoints }));
@@ -64,13 +64,13 @@ for (const dialect of dialects)
         const later = [addToWakes, addToDue, addToJobs].map((statement) => store.system.op(statement, [aheadMs]));
         await store.system.write(later);
         // Not longer than a retry may rest.
-        await tenant.write([putOffFiberOp(tenant, "resting", hour, false)]);
+        await tenant.write([putOffDurableOp(tenant, "resting", hour, false)]);
 
         const moved = await moveTimesAhead(store.system, hourly);
         const again = await moveTimesAhead(store.system, hourly);
 
         const [ready, failed, resting] = await Promise.all(
-          ["ready", "failed", "resting"].map((id) => fiberById(tenant, id)),
+          ["ready", "failed", "resting"].map((id) => durableRowById(tenant, id)),
         );
         const restsMs = [ready, failed, resting].map((row) => Number(row?.wake_at) - now);
         const dueMs = await Promise.all(endpoints.map((endpoint) => nextDueMs(tenant, endpoint)));

@@ -28,7 +28,7 @@ function loansOf(lend: () => Promise<Loan | Breach>) {
   const { env } = world;
   const lender: Lender = { binds: true, lend, repay() {}, count: async () => null };
   const budget = new RunBudget(limits, env.monotonic(), null, lender);
-  const plan = { fiber: null, agent: { manifest: { spec: { limits } } } };
+  const plan = { durableRun: null, agent: { manifest: { spec: { limits } } } };
   const scope = { budget, deps: { env }, plan, cancellation: new Cancellation(), tree: null } as unknown as RunScope;
   const loans = new TaskLoans(scope);
   return { world, budget, loans, ask: () => loans.lend(asked, () => true) };

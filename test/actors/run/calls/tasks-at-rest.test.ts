@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { defineTool } from "../../../../actors/tools/tool.ts";
-import { fibersAddress, runAddress } from "../../../../bus/address.ts";
+import { durableAddress, runAddress } from "../../../../bus/address.ts";
 import { Type } from "../../../../bus/type.ts";
 import { wakeDueRuns } from "../../../../host/due-waits.ts";
 import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
@@ -124,7 +124,7 @@ test("DEL-005 the abort of a run whose members wait ends their tasks, and their 
 
 test("DEL-006 a durable run that a drain finds while it waits for its tasks to rest goes on in the next process", async () => {
   const { sim, env, process, turn, next, pair, spent, used } = await world(true);
-  process.bus.tell(fibersAddress(process.deps.host), "drain", {});
+  process.bus.tell(durableAddress(process.deps.host), "drain", {});
   for (let looks = 0; looks < 50; looks++) {
     for (const run of process.deps.liveRuns) run.abort("shutdown");
     await sim.advance(20);
@@ -136,7 +136,7 @@ test("DEL-006 a durable run that a drain finds while it waits for its tasks to r
   await sim.until(wakeDueRuns(store, second.bus));
   await sim.until(second.bus.ask(runAddress(tenantId, "t", turn.runId), "work", {}));
   // Its task is a durable run too, and due.
-  second.bus.tell(fibersAddress(second.deps.host), "look", { all: true });
+  second.bus.tell(durableAddress(second.deps.host), "look", { all: true });
   await sim.advance(10_000);
 
   assert.deepEqual(drained, { status: "waiting", error: null, spent: 0 });

@@ -1,7 +1,7 @@
 import type { RunPlace } from "./run.ts";
 
 /** The durable runs of one host: which of them have a slot. What it knows may be forgotten, as all of it is in the store. */
-export interface FibersMessages {
+export interface DurableMessages {
   /** A run may be taken up: it was accepted, or what it waits for has come. */
   wake: { body: RunPlace };
   /** The run is about to be accepted: true gives it a slot that nobody waits for, so that it begins with its acceptance. */

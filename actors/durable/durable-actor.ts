@@ -6,22 +6,22 @@ import { defineActor } from "../runtime/define.ts";
 import { Slots } from "./slots.ts";
 
 /** What the slots of durable runs need. */
-export interface FibersDeps {
-  readonly settings: Pick<Settings, "fiberConcurrency" | "fiberPollSeconds" | "duties">;
+export interface DurableDeps {
+  readonly settings: Pick<Settings, "durableConcurrency" | "durablePollSeconds" | "duties">;
   readonly store: Pick<Store, "system">;
   readonly metrics: Metrics;
 }
 
 /** Gives the slots of one host to its durable runs. */
-export const fibersActor = defineActor<"fibers", Slots, FibersDeps>({
-  kind: "fibers",
+export const durableActor = defineActor<"durable", Slots, DurableDeps>({
+  kind: "durable",
   mailboxLimit: 65_536,
   interleaves: ["wake", "begin", "step", "left", "drain"],
   reserved: ["wake", "left", "drain"],
   passivateAfterMs: 300_000,
   load({ bus, env, deps }) {
     const { settings, store, metrics } = deps;
-    const slots = new Slots(bus, env, store.system, settings.fiberConcurrency, metrics);
+    const slots = new Slots(bus, env, store.system, settings.durableConcurrency, metrics);
     // What is due stays so until a process that works comes.
     if (!holds(settings, "worker")) slots.drain();
     return slots;

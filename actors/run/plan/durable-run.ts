@@ -1,4 +1,4 @@
-import { deliveryAddress, fibersAddress, publicThread, runAddress } from "../../../bus/address.ts";
+import { deliveryAddress, durableAddress, publicThread, runAddress } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { RunPlace } from "../../../bus/protocol/run.ts";
@@ -8,13 +8,13 @@ import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { backOffMs } from "../../../storage/tables/back-off.ts";
 import { outboxOps } from "../../../storage/tables/deliveries.ts";
 import {
-  endFiberOp,
-  type FiberRow,
-  parkFiberOp,
-  putOffFiberOp,
+  type DurableRunRow,
+  endDurableOp,
+  parkDurableOp,
+  putOffDurableOp,
   renewedUntil,
-  stepFiberOp,
-} from "../../../storage/tables/fibers.ts";
+  stepDurableOp,
+} from "../../../storage/tables/durable-rows.ts";
 import { lapseKeyOp } from "../../../storage/tables/idempotency.ts";
 import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import { type RunRow, type RunSpent, spentOp } from "../../../storage/tables/runs.ts";
@@ -23,16 +23,16 @@ import { keyLapsesAt } from "../../log/earlier-answer.ts";
 import type { JournalEntry } from "../../log/entry.ts";
 
 /** How a durable run ends. */
-export interface FiberEnding {
+export interface DurableEnding {
   readonly status: "completed" | "failed" | "expired" | "dead";
   readonly final: string | null;
   readonly error: string | null;
 }
 
 /** What it needs of its own row. */
-type StoredFiber = Pick<FiberRow, "attempts" | "accepted_at" | "ttl_ms" | "expires_at">;
+type StoredRow = Pick<DurableRunRow, "attempts" | "accepted_at" | "ttl_ms" | "expires_at">;
 
-interface FiberDeps {
+interface DurableRunDeps {
   readonly store: TenantStore;
   readonly bus: Bus;
   readonly host: string;
@@ -41,19 +41,19 @@ interface FiberDeps {
 }
 
 /** What a durable run does besides: it says where it is with everything that it writes, so that another process goes on from there. */
-export class Fiber {
+export class DurableRun {
   readonly place: RunPlace;
   /** Failures of the step that it is at. */
   attempts: number;
   readonly #row: RunRow;
-  readonly #stored: StoredFiber;
+  readonly #stored: StoredRow;
   readonly #activeBefore: number;
   readonly #takenAt: number;
   readonly #store: TenantStore;
   readonly #bus: Bus;
   readonly #host: string;
   readonly #env: Env;
-  readonly #settings: FiberDeps["settings"];
+  readonly #settings: DurableRunDeps["settings"];
   /** Null for a run that ends before it goes on. */
   #spent: (() => RunSpent) | null = null;
   /** What the run had used as that was last written; null for nothing. */
@@ -63,7 +63,7 @@ export class Fiber {
   #hasSlot: boolean;
   #givesWay = false;
 
-  constructor(row: RunRow, place: RunPlace, stored: StoredFiber, deps: FiberDeps, hasSlot: boolean) {
+  constructor(row: RunRow, place: RunPlace, stored: StoredRow, deps: DurableRunDeps, hasSlot: boolean) {
     this.#hasSlot = hasSlot;
     this.place = place;
     this.attempts = stored.attempts;
@@ -123,7 +123,7 @@ export class Fiber {
     const { run_id } = this.place;
     if (entries.some(isStep)) {
       this.attempts = 0;
-      return [...this.spentOps(), stepFiberOp(this.#store, run_id)];
+      return [...this.spentOps(), stepDurableOp(this.#store, run_id)];
     }
     return entries.some(({ kind }) => kind === "tool_call") ? this.spentOps() : [];
   }
@@ -148,7 +148,7 @@ export class Fiber {
     if (!this.#isDraining && !this.#hasSlot && this.#row.asked.parent?.durable !== undefined) return true;
     if (!this.#isDraining) {
       // Where nobody keeps count, nobody waits.
-      const { go } = await this.#bus.ask(fibersAddress(this.#host), "step", this.place).catch(() => ({ go: true }));
+      const { go } = await this.#bus.ask(durableAddress(this.#host), "step", this.place).catch(() => ({ go: true }));
       if (go) this.#hasSlot = true;
       if (go && !this.#isDraining) return true;
     }
@@ -159,7 +159,7 @@ export class Fiber {
   /** What puts the run aside: until somebody outside has answered, or only to let others go first. */
   parkOps(): WriteOp[] {
     const { run_id } = this.place;
-    return [this.#givesWay ? putOffFiberOp(this.#store, run_id, 0, false) : parkFiberOp(this.#store, run_id)];
+    return [this.#givesWay ? putOffDurableOp(this.#store, run_id, 0, false) : parkDurableOp(this.#store, run_id)];
   }
 
   /** How long a step is put off that has failed once more. */
@@ -169,18 +169,18 @@ export class Fiber {
 
   /** What puts the run aside for that. */
   putOffOps(): WriteOp[] {
-    return [putOffFiberOp(this.#store, this.place.run_id, this.backOffMs, true)];
+    return [putOffDurableOp(this.#store, this.place.run_id, this.backOffMs, true)];
   }
 
   /** What ends the run, and tells those who are to hear of it. */
-  endOps({ status, final, error }: FiberEnding): WriteOp[] {
+  endOps({ status, final, error }: DurableEnding): WriteOp[] {
     const { tenant_id, suffix, run_id } = this.place;
     // Its answer is a step too; what ends without one has no more time than it had.
     const expires_at = this.#spent === null ? this.#stored.expires_at : renewedUntil(this.#env.now(), this.#stored);
     const { idempotency_scope: key } = this.#row;
     const ops = [
       ...this.spentOps(),
-      endFiberOp(this.#store, run_id, { final, error, expires_at }),
+      endDurableOp(this.#store, run_id, { final, error, expires_at }),
       ...(key === null ? [] : [lapseKeyOp(this.#store, key, run_id, keyLapsesAt(this.#env.now(), this.#settings))]),
     ];
     const endpoints = this.#endpoints;

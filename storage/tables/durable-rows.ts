@@ -10,7 +10,7 @@ import { type RunRow, runKeys, runsMax } from "./runs.ts";
 // swept. It says when the run is to be taken up, how often its step has failed or was lost, and how long it may wait. Times are the
 // store's. Who runs it is said by the row in `runs`: what is written here stands in one batch with something that is guarded by it.
 
-const fiberColumns = {
+const durableColumns = {
   /** Also the resume token. */
   run_id: text,
   run_key: integer,
@@ -40,25 +40,25 @@ const fiberColumns = {
   held: integer,
 };
 /** The table itself, for the statements that join it with another. */
-export const fiberTable = table("fibers", fiberColumns);
+export const durableTable = table("fibers", durableColumns);
 
 /** What only durable runs have, as it is stored. */
-export type FiberRow = RowIn<typeof fiberTable>;
+export type DurableRunRow = RowIn<typeof durableTable>;
 
 /** Where a durable run lives. */
-export interface FiberPlace {
+export interface DurablePlace {
   readonly tenant_id: string;
   readonly suffix: string;
   readonly run_id: string;
 }
 
 /** The same of one that is over. */
-export interface EndedAlone extends FiberPlace {
+export interface EndedAlone extends DurablePlace {
   readonly ended_at: number;
 }
 
 /** What came of a durable run. */
-export type FiberEnd = Pick<FiberRow, "final" | "error" | "expires_at">;
+export type DurableEnd = Pick<DurableRunRow, "final" | "error" | "expires_at">;
 
 /** Runs of one tenant that wait for their first step (decision 105). */
 const queuedMax = 10_000;
@@ -69,26 +69,26 @@ const graceMs = 60_000;
 /** How long a run may wait for a slot. */
 const queuedMsMax = 86_400_000;
 
-const { columns } = fiberTable;
+const { columns } = durableTable;
 const ofRun = "tenant_id = :tenant AND run_id = ?";
 /** Behind a step: its time again, within its life. */
 const renewed = { sqlite: "min(:now + ttl_ms, accepted_at + ?)", postgres: "LEAST(:now + ttl_ms, accepted_at + ?)" };
 const openDeadline = `(SELECT COALESCE(MAX(w.deadline), 0) + ${graceMs} FROM waits w
      WHERE w.tenant_id = :tenant AND w.run_id = ? AND w.state = 'open')`;
 
-const insertFiber = tenantSql(
+const insertDurable = tenantSql(
   "fiber_insert",
   `INSERT INTO fibers (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, CASE WHEN CAST(? AS INTEGER) = 1 THEN :now END, ?, ?, ?, 0, 0, :now, NULL, NULL, NULL, NULL, ?, 0)`,
 );
-const claimFiber = tenantSql(
+const claimDurable = tenantSql(
   "fiber_claim",
   `UPDATE fibers SET wake_at = NULL, begun_at = COALESCE(begun_at, :now), updated_at = :now WHERE ${ofRun}`,
 );
-const stepFiber = tenantSql("fiber_step", {
+const stepDurable = tenantSql("fiber_step", {
   sqlite: `UPDATE fibers SET attempts = 0, lost = 0, expires_at = ${renewed.sqlite}, updated_at = :now WHERE ${ofRun}`,
   postgres: `UPDATE fibers SET attempts = 0, lost = 0, expires_at = ${renewed.postgres}, updated_at = :now WHERE ${ofRun}`,
 });
-const parkFiber = tenantSql("fiber_park", {
+const parkDurable = tenantSql("fiber_park", {
   sqlite: `UPDATE fibers SET wake_at = NULL, expires_at = max(${renewed.sqlite}, ${openDeadline}), updated_at = :now
    WHERE ${ofRun}`,
   postgres: `UPDATE fibers SET wake_at = NULL, expires_at = GREATEST(${renewed.postgres}, ${openDeadline}), updated_at = :now
@@ -100,17 +100,17 @@ const putOff = tenantSql("fiber_put_off", {
   postgres: `UPDATE fibers SET wake_at = :now + ?, attempts = attempts + ?,
      expires_at = GREATEST(${renewed.postgres}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
 });
-const loseFiber = tenantSql("fiber_lose", {
+const loseDurable = tenantSql("fiber_lose", {
   sqlite: `UPDATE fibers SET wake_at = :now + ?, lost = lost + 1,
      expires_at = max(expires_at, ${renewed.sqlite}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
   postgres: `UPDATE fibers SET wake_at = :now + ?, lost = lost + 1,
      expires_at = GREATEST(expires_at, ${renewed.postgres}, :now + ? + ${graceMs}), updated_at = :now WHERE ${ofRun}`,
 });
-const wakeFiber = tenantSql(
+const wakeDurable = tenantSql(
   "fiber_wake",
   `UPDATE fibers SET wake_at = :now WHERE ${ofRun} AND ended_at IS NULL AND (wake_at IS NULL OR wake_at > :now)`,
 );
-const endFiber = tenantSql(
+const endDurable = tenantSql(
   "fiber_end",
   `UPDATE fibers SET wake_at = NULL, ended_at = :now, updated_at = :now, final = ?, error = ?, expires_at = ? WHERE ${ofRun}`,
 );
@@ -150,7 +150,7 @@ const selectMayGoOn = tenantSql(
       OR wake_at + ${queuedMsMax} <= :now) THEN 1 ELSE 0 END AS expired FROM fibers WHERE ${ofRun}`,
 );
 
-const requeueFiber = tenantSql(
+const requeueDurable = tenantSql(
   "fiber_requeue",
   `UPDATE fibers SET requeued_as = ? WHERE ${ofRun} AND requeued_as IS NULL AND ended_at IS NOT NULL`,
 );
@@ -184,18 +184,18 @@ export async function endedAlone(
 }
 
 /** Deletes at most `limit` rows of runs that ended at or before a time, but for those whose own log is still there; answers how many. */
-export async function deleteEndedFibers(store: Scope, until: number, limit: number): Promise<number> {
+export async function deleteEndedDurables(store: Scope, until: number, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteEnded, [until, limit])]);
   return rows?.length ?? 0;
 }
 
 const listedTable = table("fibers", {
-  ...fiberColumns,
+  ...durableColumns,
   status: text,
   manifest: text,
 });
 /** A durable run as lists show it. */
-export type ListedFiber = RowIn<typeof listedTable>;
+export type ListedDurable = RowIn<typeof listedTable>;
 
 const listed = `SELECT ${columns.replace(/\w+/g, "f.$&")}, r.status, r.manifest FROM fibers f JOIN runs r ON r.run_key = f.run_key
    WHERE f.tenant_id = :tenant AND (f.accepted_at, f.run_id) < (?, ?)`;
@@ -216,12 +216,12 @@ const selectLeft = tenantSql("fibers_left", `${left} ${oldestFirst}`);
 const selectLeftOfManifest = tenantSql("fibers_left_manifest", `${left} AND r.manifest = ? ${oldestFirst}`);
 
 /** One page of durable runs, newest first, all or those of one status. Refuses with invalid_cursor. */
-export async function fiberPage(
+export async function durablePage(
   store: TenantStore,
   status: string | null,
   cursor: string | null,
   limit: number,
-): Promise<{ rows: ListedFiber[]; next_cursor: string | null }> {
+): Promise<{ rows: ListedDurable[]; next_cursor: string | null }> {
   const before = cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
   // The row after the page, if there is one, says that there is another page.
   const found = await (status === null
@@ -254,7 +254,7 @@ export interface DeadRun {
 }
 
 /** Dead runs that no other goes on with, oldest first. Refuses with invalid_cursor. */
-export async function deadFibers(
+export async function deadDurables(
   store: TenantStore,
   { manifest, until, cursor }: DeadRuns,
   limit: number,
@@ -270,12 +270,12 @@ export async function deadFibers(
 }
 
 /** Another run goes on with this one, which is over. Refuses with conflict when one does already. */
-export function requeueFiberOp(store: TenantStore, runId: string, by: string): WriteOp {
-  return store.op(requeueFiber, [by, runId], 1);
+export function requeueDurableOp(store: TenantStore, runId: string, by: string): WriteOp {
+  return store.op(requeueDurable, [by, runId], 1);
 }
 
 /** A durable run that is not over. */
-export interface OpenDurable extends FiberPlace {
+export interface OpenDurable extends DurablePlace {
   readonly run_key: number;
   readonly manifest_body: string | null;
 }
@@ -291,13 +291,13 @@ export async function isResting(store: TenantStore, runId: string): Promise<bool
 }
 
 /** The durable run of a resume token, if the tenant has it. */
-export const fiberById = selectOne(fiberTable, ["run_id"]);
+export const durableRowById = selectOne(durableTable, ["run_id"]);
 
 /**
  * A durable run is accepted, and is due or has begun with that. `at` is when, by the clock of who accepts it: it is told when the run
  * expires.
  */
-export function acceptFiberOp(
+export function acceptDurableOp(
   store: TenantStore,
   { run_id, run_key, asked }: RunRow,
   suffix: string,
@@ -307,56 +307,59 @@ export function acceptFiberOp(
   const ttlMs = asked.durable?.ttl_ms ?? 0;
   const dueAt = isBegun ? null : at;
   const times = [at, isBegun ? 1 : 0, ttlMs, at + ttlMs, dueAt];
-  return store.op(insertFiber, [run_id, run_key, suffix, ...times, asked.durable?.body ?? null]);
+  return store.op(insertDurable, [run_id, run_key, suffix, ...times, asked.durable?.body ?? null]);
 }
 
 /** It is taken up. */
-export function claimFiberOp(store: TenantStore, runId: string): WriteOp {
-  return store.op(claimFiber, [runId], 1);
+export function claimDurableOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(claimDurable, [runId], 1);
 }
 
 /** A step of it is in the log. */
-export function stepFiberOp(store: TenantStore, runId: string): WriteOp {
-  return store.op(stepFiber, [lifeMsMax, runId]);
+export function stepDurableOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(stepDurable, [lifeMsMax, runId]);
 }
 
 /** It waits for somebody outside: until a minute after the last of them may answer, at least. */
-export function parkFiberOp(store: TenantStore, runId: string): WriteOp {
-  return store.op(parkFiber, [lifeMsMax, runId, runId]);
+export function parkDurableOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(parkDurable, [lifeMsMax, runId, runId]);
 }
 
 /** It is put aside for so long: since its step has `failed`, or to let others go first. */
-export function putOffFiberOp(store: TenantStore, runId: string, ms: number, failed: boolean): WriteOp {
+export function putOffDurableOp(store: TenantStore, runId: string, ms: number, failed: boolean): WriteOp {
   return store.op(putOff, [ms, failed ? 1 : 0, lifeMsMax, ms, runId]);
 }
 
 /** Who ran it is gone: it is to be taken up in so many milliseconds. */
-export function loseFiberOp(store: TenantStore, runId: string, ms: number): WriteOp {
-  return store.op(loseFiber, [ms, lifeMsMax, ms, runId]);
+export function loseDurableOp(store: TenantStore, runId: string, ms: number): WriteOp {
+  return store.op(loseDurable, [ms, lifeMsMax, ms, runId]);
 }
 
 /** It is to be taken up at once. Changes nothing when it is over, or due already. */
-export function wakeFiberOp(store: TenantStore, runId: string): WriteOp {
-  return store.op(wakeFiber, [runId]);
+export function wakeDurableOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(wakeDurable, [runId]);
 }
 
 /** It is over. */
-export function endFiberOp(store: TenantStore, runId: string, { final, error, expires_at }: FiberEnd): WriteOp {
-  return store.op(endFiber, [final, error, expires_at, runId]);
+export function endDurableOp(store: TenantStore, runId: string, { final, error, expires_at }: DurableEnd): WriteOp {
+  return store.op(endDurable, [final, error, expires_at, runId]);
 }
 
 /** Deletes what the durable runs of a thread with numbers in a range have. Goes with `deleteRunsOp`. */
-export function deleteFibersOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
+export function deleteDurablesOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
   return store.op(deleteOfRuns, runKeys(threadKey, range));
 }
 
 /** Until when a run may wait whose step ends now, by the clock of who runs it. */
-export function renewedUntil(now: number, { ttl_ms, accepted_at }: Pick<FiberRow, "ttl_ms" | "accepted_at">): number {
+export function renewedUntil(
+  now: number,
+  { ttl_ms, accepted_at }: Pick<DurableRunRow, "ttl_ms" | "accepted_at">,
+): number {
   return Math.min(now + ttl_ms, accepted_at + lifeMsMax);
 }
 
 /** Whether as many runs of the tenant wait for their first step as may. */
-export async function fibersAreFull(store: TenantStore): Promise<boolean> {
+export async function durableQueueIsFull(store: TenantStore): Promise<boolean> {
   return (await store.read(selectQueuedNth, queuedMax - 1)).length > 0;
 }
 
@@ -371,17 +374,17 @@ export async function whetherStopped(store: TenantStore, runId: string): Promise
 }
 
 /** Runs that are to be taken up, the longest waiting first, in pages. */
-export async function dueFibers(
+export async function dueDurables(
   store: Scope,
   after: { readonly wake_at: number; readonly run_id: string },
   limit: number,
-): Promise<(FiberPlace & { readonly wake_at: number })[]> {
+): Promise<(DurablePlace & { readonly wake_at: number })[]> {
   const rows = await store.read(selectDue, after.wake_at, after.run_id, limit);
-  return rows as unknown as (FiberPlace & { wake_at: number })[];
+  return rows as unknown as (DurablePlace & { wake_at: number })[];
 }
 
 /** Runs that wait for somebody outside, and have waited too long. */
-export async function expiredFibers(store: Scope, limit: number): Promise<FiberPlace[]> {
+export async function expiredDurables(store: Scope, limit: number): Promise<DurablePlace[]> {
   const rows: Record<string, Param>[] = await store.read(selectExpired, limit);
-  return rows as unknown as FiberPlace[];
+  return rows as unknown as DurablePlace[];
 }

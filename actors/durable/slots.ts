@@ -5,7 +5,7 @@ import { splitNodeId } from "../../bus/protocol/node-id.ts";
 import type { RunPlace } from "../../bus/protocol/run.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { Scope } from "../../storage/store/store.ts";
-import { dueFibers, expiredFibers } from "../../storage/tables/fibers.ts";
+import { dueDurables, expiredDurables } from "../../storage/tables/durable-rows.ts";
 
 // Durable runs wait here for a slot, those of one tenant in the order in which they have become due. A slot goes to the tenant with
 // the fewest runs at work, so that one with ten thousand of them keeps nobody waiting for longer than a step. All of this may be
@@ -113,10 +113,10 @@ export class Slots {
   async look(all: boolean): Promise<void> {
     if (this.#isDraining) return;
     await this.#takeBack();
-    for (const place of await expiredFibers(this.#store, pageRows)) this.#found(place);
+    for (const place of await expiredDurables(this.#store, pageRows)) this.#found(place);
     let after = { wake_at: all ? -1 : this.#seenUntil - overlapMs, run_id: "" };
     for (;;) {
-      const page = await dueFibers(this.#store, after, pageRows);
+      const page = await dueDurables(this.#store, after, pageRows);
       for (const { tenant_id, suffix, run_id } of page) this.#found({ tenant_id, suffix, run_id });
       const last = page.at(-1);
       if (last === undefined) return;
