@@ -25,9 +25,9 @@ import { unreadyRuns } from "../actors/run/unready-runs.ts";
 import { ContextMemory } from "../actors/runtime/context-memory.ts";
 import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
-import { DoubtfulLogs } from "../actors/thread/doubtful-logs.ts";
 import { threadActor } from "../actors/thread/thread-actor.ts";
-import { UntoldEvents } from "../actors/thread/untold-events.ts";
+import { UnconfirmedLogs } from "../actors/thread/unconfirmed-logs.ts";
+import { UnpublishedEvents } from "../actors/thread/unpublished-events.ts";
 import { delegationSource } from "../actors/tools/delegation/task.ts";
 import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
 import { queueSource } from "../actors/tools/questions/queue-tool.ts";
@@ -186,8 +186,8 @@ export function createActorDeps(
     slots,
     liveRuns: new TurnoverSet(),
     heardRuns: new TurnoverSet(),
-    doubtful: new DoubtfulLogs(bus, env),
-    untold: new UntoldEvents(bus),
+    unconfirmed: new UnconfirmedLogs(bus, env),
+    unpublished: new UnpublishedEvents(bus),
     sliceHolders: new Set(),
     unreadyRuns: () => unreadyRuns({ store, manifests, models }),
     host: config.bootId,

@@ -1,5 +1,5 @@
 import type { LogEvent } from "../../storage/tables/events.ts";
-import type { JournalEntry } from "./entry.ts";
+import type { LogEntry } from "./entry.ts";
 import { type ContextMessage, contextMessage, type ShortForm } from "./message.ts";
 import { shortMessage } from "./short-message.ts";
 
@@ -27,7 +27,7 @@ export interface CompactionFacts {
 }
 
 /** The event of a compaction. */
-export function compactionEntry(summary: string, facts: CompactionFacts): JournalEntry {
+export function compactionEntry(summary: string, facts: CompactionFacts): LogEntry {
   const { opening_seq, opening_form, ...rest } = facts;
   const opening = opening_seq === null ? {} : { opening_seq, ...(opening_form === null ? {} : { opening_form }) };
   const metadata = { type: "compaction", ...rest, ...opening };

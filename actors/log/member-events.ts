@@ -1,5 +1,5 @@
 import type { EventKind, EventRole, LogEvent, ToolCall } from "../../storage/tables/events.ts";
-import { type JournalEntry, standsFor } from "./entry.ts";
+import { type LogEntry, standsFor } from "./entry.ts";
 
 // What an agent says that another one has asked: it is no part of the conversation, so its messages and results are kept in the log
 // as events outside the model's context, each with the place of the agent in the tree. They are what such an agent is taken up from.
@@ -16,11 +16,11 @@ interface Inner {
 }
 
 /** Entries of the member at this place, as the log of its run has them. */
-export function ofMember(entries: readonly JournalEntry[], place: string): JournalEntry[] {
+export function ofMember(entries: readonly LogEntry[], place: string): LogEntry[] {
   return entries.map((entry) => standsFor(innerEntry(entry, place), entry));
 }
 
-function innerEntry(entry: JournalEntry, place: string): JournalEntry {
+function innerEntry(entry: LogEntry, place: string): LogEntry {
   const { kind, role, content, extra } = entry;
   const { name, tool_call_id, tool_calls, metadata } = extra ?? {};
   const member = typeof metadata?.member === "string" ? `${place}/${metadata.member}` : place;

@@ -2,7 +2,7 @@ import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
 import { chatMessage } from "../models/chat-messages.ts";
 import type { ModelMessage, SignedThought } from "../models/provider.ts";
 import { type Attachment, attachmentsOf } from "./attachment.ts";
-import { type JournalEntry, seqOfEntry } from "./entry.ts";
+import { type LogEntry, seqOfEntry } from "./entry.ts";
 
 /** One message of the model's context. Its texts are made once and joined for every call and answer of the turn. */
 export interface ContextMessage extends ModelMessage {
@@ -13,7 +13,7 @@ export interface ContextMessage extends ModelMessage {
   /** The sequence number of its event; -1 where it was not read from a log. See `seqOf`. */
   readonly seq: number;
   /** What it was or will be written as, where that is known; null for one that was read from a log or is written nowhere. */
-  readonly entry: JournalEntry | null;
+  readonly entry: LogEntry | null;
   /**
    * Its place among the messages that were read with it: between two neighbours the branch has no other message. -1 where nothing is
    * known of its neighbours. Given by who reads a log, once.
@@ -38,7 +38,7 @@ interface MessageParts {
   readonly attachments?: readonly Attachment[] | null;
   readonly thoughts?: readonly SignedThought[] | null;
   readonly seq?: number;
-  readonly entry?: JournalEntry | null;
+  readonly entry?: LogEntry | null;
   readonly short?: ContextMessage["short"];
 }
 

@@ -7,7 +7,7 @@ import type { BranchSummary, ThreadNote } from "../../bus/protocol/thread.ts";
 import type { QueueMode } from "../../manifests/sections/session.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import type { NewRun, RunEnding, RunRow, RunSpent } from "../../storage/tables/runs.ts";
-import type { JournalEntry } from "./entry.ts";
+import type { LogEntry } from "./entry.ts";
 import type { ContextMessage } from "./message.ts";
 import type { ToolOutcome } from "./tool-outcome.ts";
 
@@ -113,7 +113,7 @@ export interface OpenThread {
 /** The first batch of a run. */
 export interface BeginRun {
   readonly run_id: string;
-  readonly entries: readonly JournalEntry[];
+  readonly entries: readonly LogEntry[];
   readonly ops: readonly WriteOp[];
   readonly run: NewRun;
   readonly manifest: string;
@@ -145,7 +145,7 @@ export interface LogClaim {
 
 /** A later batch of a run. */
 export interface AppendToLog extends LogClaim {
-  readonly entries: readonly JournalEntry[];
+  readonly entries: readonly LogEntry[];
   readonly ops: readonly WriteOp[];
   /** What the conversation is to keep from here on. */
   readonly kept?: KeptByThread | undefined;

@@ -1,5 +1,5 @@
 import type { LogEvent } from "../../storage/tables/events.ts";
-import type { JournalEntry } from "./entry.ts";
+import type { LogEntry } from "./entry.ts";
 import type { ContextMessage } from "./message.ts";
 
 // A provider that refuses an image refuses every request that shows it, so that one bad image would end every later turn of its
@@ -9,7 +9,7 @@ import type { ContextMessage } from "./message.ts";
 const type = "images_refused";
 
 /** Says that the images of the newest message that shows some are refused; outside the model's context. */
-export function refusedImagesEntry(): JournalEntry {
+export function refusedImagesEntry(): LogEntry {
   return { kind: "audit", role: null, content: "", extra: { metadata: { type } } };
 }
 

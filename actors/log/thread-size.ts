@@ -5,7 +5,7 @@ import { eventBytes, type LogEvent, pageRows, readEvent, readSizesBefore } from 
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { uncountedBytes } from "../runtime/context-memory.ts";
 import { firstKeptSeq } from "./compaction.ts";
-import type { JournalEntry } from "./entry.ts";
+import type { LogEntry } from "./entry.ts";
 
 /** Max bytes of a log that a turn loads: those back to the last compaction (decision 218). */
 export const loadedBytesMax = 16 * 1024 * 1024;
@@ -109,7 +109,7 @@ export function threadFull({ threadBytes }: Pick<Settings, "threadBytes">): SvcE
 
 /** Refuses with thread_too_large entries that have more bytes than there is room for. */
 export function checkRoom(
-  entries: readonly Pick<JournalEntry, "content" | "extra">[],
+  entries: readonly Pick<LogEntry, "content" | "extra">[],
   room: number,
   settings: Pick<Settings, "threadBytes">,
 ): void {

@@ -4,7 +4,7 @@ import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { toolError } from "../tools/tool.ts";
 import type { Attachment } from "./attachment.ts";
-import type { JournalEntry } from "./entry.ts";
+import type { LogEntry } from "./entry.ts";
 import { type ContextMessage, contextMessage } from "./message.ts";
 
 /** What became of one tool call. */
@@ -15,7 +15,7 @@ export interface ToolOutcome {
   readonly status: "ok" | "error" | "denied";
   /** Images that it has made. */
   readonly attachments: readonly Attachment[];
-  readonly entry: JournalEntry;
+  readonly entry: LogEntry;
   /** Only the client of the request has not answered it: what it brings as its result goes before this. */
   readonly isHanded?: true;
   /** A person has edited the arguments of the call that the client was handed. */

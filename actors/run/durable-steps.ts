@@ -36,15 +36,15 @@ export class DurableSteps {
 
   /** Tells those who listen to its thread where it stands. */
   tell(status: string, attempt: number = this.#durableRun.attempts, waiting_on: WaitingOn | null = null): void {
-    const { journal, plan, deps, step } = this.#scope;
+    const { eventLog, plan, deps, step } = this.#scope;
     const { run_id } = plan;
-    journal.publish(() => statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }));
+    eventLog.publish(() => statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }));
   }
 
   /** Puts the run aside: all that it has is in the store. */
   async park(): Promise<void> {
-    const { journal, run } = this.#scope;
-    await journal.park(this.spent, [...this.#durableRun.parkOps(), ...(this.#scope.tree?.lastOps() ?? [])]);
+    const { eventLog, run } = this.#scope;
+    await eventLog.park(this.spent, [...this.#durableRun.parkOps(), ...(this.#scope.tree?.lastOps() ?? [])]);
     this.tell("waiting", this.#durableRun.attempts, this.#durableRun.givesWay ? null : run.waitingOn);
   }
 
@@ -56,14 +56,14 @@ export class DurableSteps {
 
   /** Puts the run aside, to try its step again in a while. */
   async putOff(why: string): Promise<void> {
-    const { journal, deps, plan } = this.#scope;
+    const { eventLog, deps, plan } = this.#scope;
     const until = deps.env.now() + this.#durableRun.backOffMs;
-    await journal.park(this.spent, [
+    await eventLog.park(this.spent, [
       ...this.#durableRun.putOffOps(),
       ...this.#scope.billing(),
       ...(this.#scope.tree?.lastOps() ?? []),
     ]);
-    journal.publish(() => frame("on_error", { message: why }, -1));
+    eventLog.publish(() => frame("on_error", { message: why }, -1));
     this.tell("waiting", this.#durableRun.attempts + 1, { kind: "retry", id: plan.run_id, until });
   }
 
@@ -74,7 +74,7 @@ export class DurableSteps {
 
   /** Leaves a step that was cut off: what it has used is on its way to the store when the run is gone, and nobody waits for it. */
   leave(): "lost" {
-    this.#scope.journal.cutOff?.([
+    this.#scope.eventLog.cutOff?.([
       ...this.#durableRun.cutOps(),
       ...this.#scope.used(),
       ...(this.#scope.tree?.lastOps() ?? []),
@@ -87,7 +87,7 @@ export class DurableSteps {
    * written: then its thread goes on with it.
    */
   async failed(error: unknown): Promise<"finished" | "suspended" | "lost"> {
-    const { deps, plan, journal, meter } = this.#scope;
+    const { deps, plan, eventLog, meter } = this.#scope;
     if (this.isCut) return this.leave();
     deps.log.error({ err: error, run_id: plan.run_id }, "the step of a durable run failed");
     const { code } = SvcError.from(error);
@@ -105,7 +105,7 @@ export class DurableSteps {
         ...(this.#scope.tree?.lastOps() ?? []),
         ...this.#durableRun.leaveOps(),
       ];
-      await journal.end([interruptedEntry(plan.run_id, code)], ops, ending, null);
+      await eventLog.end([interruptedEntry(plan.run_id, code)], ops, ending, null);
       left.stopTasks();
       this.tell("dead", this.#durableRun.attempts + 1);
       this.#durableRun.announceEnd();

@@ -19,7 +19,7 @@ import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
 import { type JsonAnswer, keyLapsesAt, type RunAnswer, type StreamAnswer } from "../log/earlier-answer.ts";
 import type { AnswerForm, AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import type { ThreadLink } from "./journal/thread-link.ts";
+import type { EventLogClient } from "./event-log/log-client.ts";
 import { DurableRun } from "./plan/durable-run.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { Run } from "./run.ts";
@@ -139,7 +139,7 @@ export function beginDurable(
   plan: RunPlan,
   row: RunRow,
   place: RunPlace,
-  log: ThreadLink,
+  log: EventLogClient,
   { deps, bus }: ActorContext<PatternDeps>,
 ): Run {
   const { env, host, metrics, settings } = deps;

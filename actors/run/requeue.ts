@@ -13,7 +13,7 @@ import { messageOf } from "../log/message.ts";
 import type { OpenThread } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { acceptedRun, checkQueue, durableAsked, joiningOps, tellDue } from "./durable.ts";
-import { ThreadLink } from "./journal/thread-link.ts";
+import { EventLogClient } from "./event-log/log-client.ts";
 import { routesOfRun } from "./resumed-plan.ts";
 import type { RunState } from "./start.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
@@ -47,7 +47,7 @@ export async function requeueRun(
   const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
   if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
   await checkQueue(store);
-  const log = new ThreadLink(bus, threadAddress(tenantId, place.suffix), runId, env);
+  const log = new EventLogClient(bus, threadAddress(tenantId, place.suffix), runId, env);
   const opened = await log.open({
     ...{ idempotency: null, needed: 1, withUser: false, lease: null, appends: null, compacts: false },
     makeRoom: () => null,

@@ -17,7 +17,7 @@ import { interruptedEntry } from "../log/entry.ts";
 import { lostMax } from "../log/lost-steps.ts";
 import type { ContextRoom } from "../runtime/context-memory.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import { ThreadLink } from "./journal/thread-link.ts";
+import { EventLogClient } from "./event-log/log-client.ts";
 import { DurableRun } from "./plan/durable-run.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { resumedPlan } from "./resumed-plan.ts";
@@ -48,7 +48,7 @@ export interface ResumedRun {
   /** What it holds in memory. */
   readonly room: ContextRoom;
   readonly run: Run;
-  readonly log: ThreadLink;
+  readonly log: EventLogClient;
   readonly plan: RunPlan;
 }
 
@@ -71,7 +71,7 @@ export async function resumeRun(
   const isBack = task !== null && (isAwaited || (await isTaskOf(store, task, run_id)));
   if (task !== null && !isBack) return null;
   if (stop === null && !slot && !isBack && waits.every(({ state }) => state === "open")) return null;
-  const log = new ThreadLink(bus, threadAddress(tenant_id, suffix), run_id, deps.env);
+  const log = new EventLogClient(bus, threadAddress(tenant_id, suffix), run_id, deps.env);
   // What lends to a task does nothing else until that is over, and needs no slot for it.
   const taken = await log.take(deps.owner, slot || stop !== null || isBack);
   if (taken.kind === "needs_slot") return "needs_slot";
@@ -182,7 +182,7 @@ function endBy(
 
 /** Puts a durable run aside again that cannot go on with the settings of this process. */
 async function restUnready(
-  log: ThreadLink,
+  log: EventLogClient,
   refusal: SvcError,
   durableRun: DurableRun,
   row: RunRow,
@@ -207,7 +207,7 @@ const unspent: RunSpent = { tool_calls: 0, input_tokens: 0, output_tokens: 0, co
 
 /** Ends a durable run that does not go on. */
 async function endDurable(
-  log: ThreadLink,
+  log: EventLogClient,
   { status, error }: EndedDurable,
   durableRun: DurableRun,
   row: RunRow,

@@ -5,7 +5,7 @@ import { isWaitingRun } from "../../storage/tables/task-waits.ts";
 import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { askForSlot } from "./durable.ts";
-import { answerStored } from "./journal/waits.ts";
+import { answerStored } from "./event-log/waits.ts";
 import { toldRequest } from "./replay/told-request.ts";
 import { requeueRun } from "./requeue.ts";
 import { resumeRun, type WhyResume } from "./resume.ts";

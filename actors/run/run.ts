@@ -23,9 +23,9 @@ import { compactThread } from "./compact-thread.ts";
 import { compactAfterTurn } from "./compaction/compaction-rules.ts";
 import { clientMessages } from "./context/working-set.ts";
 import { DurableSteps } from "./durable-steps.ts";
-import { askedApprovals } from "./journal/asked-approvals.ts";
-import type { Journal } from "./journal/journal.ts";
-import { settleOps } from "./journal/settlement.ts";
+import { askedApprovals } from "./event-log/asked-approvals.ts";
+import type { EventLog } from "./event-log/event-log.ts";
+import { settleOps } from "./event-log/settlement.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { refusedTask, taskOutcome } from "./scope/parent-link.ts";
 import { RunScope } from "./scope/scope.ts";
@@ -34,7 +34,7 @@ import { answeredBefore, type Finished } from "./steps/endings.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 import { atEnd, takeAtEnd } from "./steps/taken-inputs.ts";
 
-// One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the journal
+// One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the event log
 // before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
 
 /** How a run has left: it is over and was told so, it is put aside, or its end could not be written. */
@@ -60,8 +60,8 @@ export class Run implements LiveRun {
   /** The step of a durable run has failed as often as it may. */
   #isDead = false;
 
-  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: PatternDeps) {
-    this.#scope = new RunScope(plan, journal, output, deps);
+  constructor(plan: RunPlan, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
+    this.#scope = new RunScope(plan, eventLog, output, deps);
     this.#output = output;
     this.#patterns = deps.patterns;
     this.#durable = plan.durableRun && new DurableSteps(this.#scope, plan.durableRun);
@@ -100,7 +100,7 @@ export class Run implements LiveRun {
 
   /** Writes what the run has used so far, where that would wait for its end. */
   async writeUsage(): Promise<void> {
-    await this.#scope.journal.writeUsage?.();
+    await this.#scope.eventLog.writeUsage?.();
   }
 
   /** The tasks, for one of them that wants to use something; null when the run is on its way out. */
@@ -169,14 +169,14 @@ export class Run implements LiveRun {
   }
 
   async #run(): Promise<RunExit> {
-    const { deps, plan, journal, cancellation, budget, metrics } = this.#scope;
+    const { deps, plan, eventLog, cancellation, budget, metrics } = this.#scope;
     // The actor finishes its own step before the first frame and the first model call.
     await null;
     this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.monotonic()), () => cancellation.cancel());
     try {
       if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
       if (plan.resumed === null) this.#output.started();
-      if (plan.surface !== "compact") journal.publish(() => turnStartedFrame);
+      if (plan.surface !== "compact") eventLog.publish(() => turnStartedFrame);
       this.#durable?.tell("running");
       const { pattern } = plan.agent.manifest.spec;
       const loop = plan.surface === "compact" ? compactThread : this.#patterns.get(pattern);
@@ -236,18 +236,18 @@ export class Run implements LiveRun {
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
   async #writeFailure(error: SvcError): Promise<boolean> {
-    const { plan, journal } = this.#scope;
+    const { plan, eventLog } = this.#scope;
     const usage = this.#scope.meter.total;
     const billed = this.#scope.billing();
     const { store } = this.#scope;
-    const settled = () => settleOps(store, plan, { kind: "failed", error }, journal.nextSeq + 1, this.#told);
+    const settled = () => settleOps(store, plan, { kind: "failed", error }, eventLog.nextSeq + 1, this.#told);
     try {
       const left = await leftWaits(this.#scope);
       const task = plan.parent && { task: refusedTask(error.code, usage) };
       const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
       const entry = interruptedEntry(plan.run_id, error.code);
       const ops = () => [...left.ops, ...taskOps(this.#scope), ...billed, ...settled(), ...this.#scope.leaving()];
-      const isWritten = await journal.end([entry], ops, ending, null);
+      const isWritten = await eventLog.end([entry], ops, ending, null);
       if (isWritten) left.stopTasks();
       return isWritten;
     } catch {
@@ -257,7 +257,7 @@ export class Run implements LiveRun {
 
   /** Puts the run aside: all that it has is in the store. */
   async #park(): Promise<void> {
-    const { budget, meter, journal, mode, run } = this.#scope;
+    const { budget, meter, eventLog, mode, run } = this.#scope;
     // Of members that work side by side one may have rested before a task of another came back.
     await run.tasks?.rest();
     // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
@@ -265,7 +265,7 @@ export class Run implements LiveRun {
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.park();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.keptAside };
-    await journal.park(used, this.#scope.tree?.lastOps() ?? none);
+    await eventLog.park(used, this.#scope.tree?.lastOps() ?? none);
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
@@ -281,7 +281,7 @@ export class Run implements LiveRun {
   /** Makes the reply durable, and the next turn's way to the model shorter. What is then left to be written. */
   async #tidy(ending: Finished): Promise<Finished> {
     const scope = this.#scope;
-    await scope.journal.append(ending.entries, scope.billing());
+    await scope.eventLog.append(ending.entries, scope.billing());
     scope.committed();
     this.#isTidying = true;
     await compactAfterTurn(scope);
@@ -292,7 +292,7 @@ export class Run implements LiveRun {
   /** Keeps the answer, and takes what was said to the run meanwhile. True when the run is over all the same, since it was stopped. */
   async #goOn(ending: Finished, billed: readonly WriteOp[]): Promise<boolean> {
     const scope = this.#scope;
-    await scope.journal.append(ending.entries, billed);
+    await scope.eventLog.append(ending.entries, billed);
     scope.committed();
     this.#isEnding = false;
     if (this.#lateReason !== null) this.abort(this.#lateReason);
@@ -307,7 +307,7 @@ export class Run implements LiveRun {
   /** Writes the last batch, then tells how the turn ended. False when the run goes on: somebody has said something to it. */
   async #finish(ended: Finished): Promise<boolean> {
     const scope = this.#scope;
-    const { plan, journal, deps, metrics } = scope;
+    const { plan, eventLog, deps, metrics } = scope;
     scope.passOn();
     this.#isEnding = true;
     const messagesJson = clientMessages(scope.answerMessages());
@@ -324,7 +324,7 @@ export class Run implements LiveRun {
       handed: ending.handed ?? none,
       usage: scope.meter.total,
       model: scope.route.id,
-      thread_id: journal.threadId,
+      thread_id: eventLog.threadId,
       aborted,
       failure: ending.failure,
       ...(ending.failedTool && { failedTool: true as const }),
@@ -337,9 +337,9 @@ export class Run implements LiveRun {
     // An Error takes its stack trace when it is made: not in every turn.
     const stopping = interrupted ? new SvcError("shutting_down") : null;
     const settled = (): WriteOp[] => {
-      result = { ...told, leaf_id: journal.leafIdAfter(count) };
+      result = { ...told, leaf_id: eventLog.leafIdAfter(count) };
       const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
-      return settleOps(scope.store, plan, outcome, journal.nextSeq + count, this.#told);
+      return settleOps(scope.store, plan, outcome, eventLog.nextSeq + count, this.#told);
     };
     const billed = scope.billing();
     const label = outcomeLabel(ending, scope.abortReason);
@@ -348,8 +348,8 @@ export class Run implements LiveRun {
     const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
     const ofDurable = plan.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
     // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
-    const left = journal.threadId === "" ? null : await leftWaits(scope);
-    const isWritten = await journal.end(
+    const left = eventLog.threadId === "" ? null : await leftWaits(scope);
+    const isWritten = await eventLog.end(
       ending.entries,
       // Whose rows others change too come last, and always in one order.
       () => [...(left?.ops ?? none), ...taskOps(scope), ...billed, ...settled(), ...ofDurable, ...scope.leaving()],
@@ -372,7 +372,7 @@ export class Run implements LiveRun {
 
     if (ending.stop_reason === "max_turns")
       scope.frame("max_turns", { limit: scope.speaking.plan.agent.recursion_limit });
-    if (aborted) scope.frame("aborted", { thread_id: journal.threadId });
+    if (aborted) scope.frame("aborted", { thread_id: eventLog.threadId });
     if (plan.surface !== "compact")
       scope.audit("final_response", ending.ok ? "ok" : "error", {
         chars: ending.final?.length ?? 0,
@@ -384,7 +384,7 @@ export class Run implements LiveRun {
       metrics.count("svc_run_stop_reason_total", { reason: ending.stop_reason });
     metrics.count("svc_runs_total", { outcome: label });
     if (stopping) this.#output.failed(stopping);
-    else this.#output.finished(result, journal.durableSeq);
+    else this.#output.finished(result, eventLog.durableSeq);
     return true;
   }
 }

@@ -29,6 +29,10 @@ import {
   tellDue,
   tellLeft,
 } from "./durable.ts";
+import { EventLogClient } from "./event-log/log-client.ts";
+import type { OpenAsked, RunEventLog } from "./event-log/run-log.ts";
+import { claimOps } from "./event-log/settlement.ts";
+import { unthreadedLog } from "./event-log/side-log.ts";
 import { admitCaller, admitMaxTokens, admitModel, admitStops, routesThatSee, thinkingFor } from "./intake/admission.ts";
 import { releasedResults } from "./intake/client-results.ts";
 import { findFiles } from "./intake/files.ts";
@@ -38,10 +42,6 @@ import { nudgeFor } from "./intake/nudge.ts";
 import { withRecalled } from "./intake/recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./intake/repeated.ts";
 import { withManifest } from "./intake/turn-manifest.ts";
-import { unthreadedLog } from "./journal/aside-log.ts";
-import type { OpenAsked, RunLog } from "./journal/run-log.ts";
-import { claimOps } from "./journal/settlement.ts";
-import { ThreadLink } from "./journal/thread-link.ts";
 import { newRun } from "./plan/new-run.ts";
 import type { RunPlan } from "./plan/plan.ts";
 import { agentFor } from "./plan/request-tools.ts";
@@ -63,7 +63,7 @@ export interface RunState extends HeardRun {
   output: RunOutput | null;
   /** The run is put aside. */
   parked: boolean;
-  log: RunLog | null;
+  log: RunEventLog | null;
   key: AskedKey | null;
   /** What the live run holds in memory. */
   room: ContextRoom | null;
@@ -117,7 +117,7 @@ async function startIn(
   const link =
     turn.thread_suffix === null
       ? null
-      : new ThreadLink(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id, env);
+      : new EventLogClient(bus, threadAddress(tenant_id, turn.thread_suffix), turn.run_id, env);
   const log = link ?? unthreadedLog(turn, deps.store, env);
   state.log = log;
   state.key = key;
@@ -169,9 +169,9 @@ interface Admitted {
   /** What its request asks for beside messages; null for nothing. */
   readonly options: TurnOptions | null;
   readonly key: AskedKey | null;
-  readonly log: RunLog;
+  readonly log: RunEventLog;
   /** The same where it is that of a conversation. */
-  readonly link: ThreadLink | null;
+  readonly link: EventLogClient | null;
   readonly thread: OpenThread;
   /** With what a durable run is accepted; null for a turn that begins at once. */
   readonly durable: DurableAsked | null;
@@ -336,7 +336,7 @@ function withWait(accepted: TurnAccepted, agent: CompiledAgent): TurnAccepted {
 }
 
 /** The state follows the run. One that is put aside is looked at once more: somebody may have answered meanwhile. */
-export function ownRun(state: RunState, run: Run, log: RunLog, context: ActorContext<PatternDeps>): void {
+export function ownRun(state: RunState, run: Run, log: RunEventLog, context: ActorContext<PatternDeps>): void {
   const { heardRuns } = context.deps;
   heardRuns.delete(state);
   const { room } = state;

@@ -8,8 +8,8 @@ import type { ThreadKeys } from "../../storage/tables/thread-keys.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
 import type { LiveRuns } from "../runtime/live-runs.ts";
-import type { DoubtfulLogs } from "./doubtful-logs.ts";
-import type { UntoldEvents } from "./untold-events.ts";
+import type { UnconfirmedLogs } from "./unconfirmed-logs.ts";
+import type { UnpublishedEvents } from "./unpublished-events.ts";
 
 /** What conversations need beside their state. */
 export interface ThreadDeps {
@@ -25,6 +25,6 @@ export interface ThreadDeps {
   /** The host that this thread is of. */
   readonly host: string;
   readonly liveRuns: LiveRuns;
-  readonly doubtful: DoubtfulLogs;
-  readonly untold: UntoldEvents;
+  readonly unconfirmed: UnconfirmedLogs;
+  readonly unpublished: UnpublishedEvents;
 }

@@ -14,12 +14,12 @@ import {
 } from "../../storage/tables/queued-inputs.ts";
 import { insertThreadOp, queuedOp, type ThreadRow } from "../../storage/tables/threads.ts";
 import { supersedeWaitsOp } from "../../storage/tables/waits.ts";
-import type { JournalEntry } from "../log/entry.ts";
+import type { LogEntry } from "../log/entry.ts";
 import type { TakeInputs, TakenInputs } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { InputQueue } from "./input-queue.ts";
-import type { LogWriter } from "./log-writer.ts";
+import type { EventLogWriter } from "./log-writer.ts";
 import { appendNotes } from "./notes.ts";
 import { dropState, newThreadRow } from "./open.ts";
 import { admitEntry } from "./room.ts";
@@ -76,7 +76,7 @@ export async function takeNote(state: ThreadState, note: ThreadNote, context: Co
 }
 
 /** Moves what the live run is to take now into its log. */
-export async function takeInputs(state: ThreadState, writer: LogWriter, asked: TakeInputs): Promise<TakenInputs> {
+export async function takeInputs(state: ThreadState, writer: EventLogWriter, asked: TakeInputs): Promise<TakenInputs> {
   const { queue, store, head } = state;
   const nothing = { durable_seq: state.committedSeq, inputs: [], seen: 0, steers: 0 };
   if (queue === null || head === null) return nothing;
@@ -182,7 +182,7 @@ async function writeBeside(state: ThreadState, ops: () => WriteOp[], context: Co
 }
 
 /** What waits, as the log keeps it. */
-function entryOf({ kind, content, detail }: Pick<QueuedInput, "kind" | "content" | "detail">): JournalEntry {
+function entryOf({ kind, content, detail }: Pick<QueuedInput, "kind" | "content" | "detail">): LogEntry {
   const metadata: Record<string, unknown> =
     kind === "note" ? { ...detail?.metadata, in_context: true } : { type: kind };
   return { kind: kind === "note" ? "custom" : "message", role: "user", content, extra: { metadata } };

@@ -6,13 +6,13 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { growthOp, insertThreadOp, metaOp, type ThreadRow } from "../../storage/tables/threads.ts";
-import type { JournalEntry } from "../log/entry.ts";
+import type { LogEntry } from "../log/entry.ts";
 import type { KeptByThread } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
+import { appendAll, withKept } from "./log-state.ts";
 import { publishEvents } from "./log-writer.ts";
 import { dropState, newThreadRow } from "./open.ts";
-import { appendAll, withKept } from "./thread-log.ts";
 import type { ThreadState } from "./thread-state.ts";
 
 // What a client says of the runs to come: how they think, how they answer, what they may do. It may come while a run is live, which
@@ -36,7 +36,7 @@ export async function untouched(state: ThreadState): Promise<void> {
 export async function keep(
   state: ThreadState,
   kept: KeptByThread,
-  entry: JournalEntry | null,
+  entry: LogEntry | null,
   context: Context,
 ): Promise<void> {
   const { head, live } = state;
@@ -92,14 +92,14 @@ async function create(state: ThreadState, kept: KeptByThread, { env, deps }: Con
 }
 
 /** While no run is live. */
-async function writeAlone(state: ThreadState, head: ThreadRow, entry: JournalEntry | null, context: Context) {
+async function writeAlone(state: ThreadState, head: ThreadRow, entry: LogEntry | null, context: Context) {
   state.head = head;
   if (entry === null || state.parked !== null || head.next_seq === 0)
     await state.store.write([metaOp(state.store, head)], requestMs);
   else await append(state, head, entry, context);
 }
 
-async function append(state: ThreadState, before: ThreadRow, entry: JournalEntry, { env, bus }: Context) {
+async function append(state: ThreadState, before: ThreadRow, entry: LogEntry, { env, bus }: Context) {
   const { store } = state;
   const { head, events } = appendAll(before, [entry], env.now());
   if (head.next_seq > eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });

@@ -30,19 +30,19 @@ import {
   type ThreadRow,
   takeThreadOp,
 } from "../../storage/tables/threads.ts";
-import { type JournalEntry, withOrigin } from "../log/entry.ts";
+import { type LogEntry, withOrigin } from "../log/entry.ts";
 import type { BeginRun, KeptByThread, LogClaim, LogPosition } from "../log/messages.ts";
-import { appendAll, type ThreadLog, withKept } from "./thread-log.ts";
+import { appendAll, type EventLogState, withKept } from "./log-state.ts";
 
 /**
  * Writes the log of one thread for one run. Sequence numbers are given out as entries are appended, and batches are written in
  * that order; a number that somebody else has taken is a conflict, after which this writer writes no more.
  */
-export class LogWriter {
+export class EventLogWriter {
   readonly runId: string;
   /** What the run was asked for; null for one that was taken up again. */
   surface: Surface | null = null;
-  readonly #log: ThreadLog;
+  readonly #log: EventLogState;
   readonly #env: Env;
   readonly #bus: Bus;
   readonly #onLate: () => void;
@@ -61,7 +61,7 @@ export class LogWriter {
   #before: Promise<unknown> = Promise.resolve();
 
   /** `onLate` is called when the batch with which a run begins or goes on was applied after it had been given up. */
-  constructor(runId: string, log: ThreadLog, env: Env, bus: Bus, onLate: () => void) {
+  constructor(runId: string, log: EventLogState, env: Env, bus: Bus, onLate: () => void) {
     this.runId = runId;
     this.#onLate = onLate;
     this.#log = log;
@@ -131,7 +131,7 @@ export class LogWriter {
     return this.#write([...ops, thread, ...first, ...keeping, ...rows, ...this.#appends(events)], events, requestMs);
   }
 
-  append(entries: readonly JournalEntry[], ops: readonly WriteOp[], kept?: KeptByThread): Promise<LogPosition> {
+  append(entries: readonly LogEntry[], ops: readonly WriteOp[], kept?: KeptByThread): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
     const before = this.#head();
     const events = this.#advance(entries);
@@ -140,7 +140,7 @@ export class LogWriter {
   }
 
   /** Entries that are not the run's: they stand between its own. */
-  async note(entries: readonly JournalEntry[], ops: readonly WriteOp[]): Promise<readonly LogEvent[]> {
+  async note(entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<readonly LogEvent[]> {
     if (this.#broken) throw this.#broken;
     const before = this.#head();
     const events = this.#place(entries);
@@ -149,7 +149,7 @@ export class LogWriter {
     return events;
   }
 
-  end(entries: readonly JournalEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<LogPosition> {
+  end(entries: readonly LogEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
     const before = this.#head();
     const events = this.#advance(entries);
@@ -203,12 +203,12 @@ export class LogWriter {
     return metaOp(this.#log.store, head);
   }
 
-  #advance(entries: readonly JournalEntry[], from: ThreadRow = this.#head()): LogEvent[] {
+  #advance(entries: readonly LogEntry[], from: ThreadRow = this.#head()): LogEvent[] {
     const origin = this.#origin;
     return this.#place(origin === null ? entries : entries.map((entry) => withOrigin(entry, origin)), from);
   }
 
-  #place(entries: readonly JournalEntry[], from: ThreadRow = this.#head()): LogEvent[] {
+  #place(entries: readonly LogEntry[], from: ThreadRow = this.#head()): LogEvent[] {
     const { head, events } = appendAll(from, entries, this.#env.now());
     if (head.next_seq > eventsMax) throw threadFull();
     this.#log.head = head;
@@ -258,7 +258,7 @@ function threadFull(): SvcError {
 }
 
 /** Tells those who listen to a thread what was written. */
-export function publishEvents(bus: Bus, { topic, head }: ThreadLog, events: readonly LogEvent[]): void {
+export function publishEvents(bus: Bus, { topic, head }: EventLogState, events: readonly LogEvent[]): void {
   if (head === null || !bus.hasSubscribers(topic)) return;
   bus.publish(topic, events.map((event) => sessionEventFrame(head.uid, event)).join(""));
 }

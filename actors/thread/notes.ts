@@ -5,14 +5,14 @@ import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { type Feedback, feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
 import { appendOp, eventId, eventSeq, eventsMax, type LogEvent, readEvent } from "../../storage/tables/events.ts";
 import { growthOp, renameOp, reviseOp, type ThreadRow } from "../../storage/tables/threads.ts";
-import type { JournalEntry } from "../log/entry.ts";
+import type { LogEntry } from "../log/entry.ts";
 import type { SummedUp } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
+import { appendAll } from "./log-state.ts";
 import { publishEvents } from "./log-writer.ts";
 import { dropState } from "./open.ts";
 import { admitEntry } from "./room.ts";
-import { appendAll } from "./thread-log.ts";
 import type { ThreadState } from "./thread-state.ts";
 
 // What is written into a conversation beside its runs: names, labels, ratings, what a client adds. It may come while a run is live:
@@ -101,12 +101,12 @@ export async function addSummary(state: ThreadState, made: SummedUp, context: Co
   if (head === null || state.replaced || head.thread_key !== thread_key) return { event_id: null };
   if (head.meta.rewound_at !== rewound_at || head.meta.rewound_to !== rewound_to) return { event_id: null };
   const metadata = { type: "branch_summary", fromId, details, ...(usage === null ? {} : { usage }) };
-  const entry: JournalEntry = { kind: "branch_summary", role: "system", content: summary, extra: { metadata } };
+  const entry: LogEntry = { kind: "branch_summary", role: "system", content: summary, extra: { metadata } };
   const [event] = await appendNotes(state, [entry], ops, context);
   return { event_id: eventId(head.uid, event?.seq ?? 0) };
 }
 
-function note(kind: "session_info" | "label", metadata: Readonly<Record<string, unknown>>): JournalEntry {
+function note(kind: "session_info" | "label", metadata: Readonly<Record<string, unknown>>): LogEntry {
   return { kind, role: null, content: "", extra: { metadata } };
 }
 
@@ -128,7 +128,7 @@ function seqOf({ committedSeq }: ThreadState, { uid }: ThreadRow, id: string): n
 /** Appends one entry of a client, with `ops` in its batch. Refuses with thread_too_large and storage_quota_exceeded. */
 async function append(
   state: ThreadState,
-  entry: JournalEntry,
+  entry: LogEntry,
   ops: readonly WriteOp[],
   context: Context,
 ): Promise<LogEvent> {
@@ -139,7 +139,7 @@ async function append(
 /** The same for several at once. */
 export async function appendNotes(
   state: ThreadState,
-  entries: readonly JournalEntry[],
+  entries: readonly LogEntry[],
   ops: readonly WriteOp[],
   context: Context,
 ): Promise<readonly LogEvent[]> {
@@ -156,7 +156,7 @@ export async function appendNotes(
 /** The same while no run is live. When it is refused, the state is read again, for it is ahead of the log. */
 async function appendAlone(
   state: ThreadState,
-  entries: readonly JournalEntry[],
+  entries: readonly LogEntry[],
   ops: readonly WriteOp[],
   context: Context,
 ): Promise<readonly LogEvent[]> {

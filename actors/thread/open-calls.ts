@@ -4,7 +4,7 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { type LogEvent, readEvents, type SeqRange, type ToolCall } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { branchEvents } from "../log/branch.ts";
-import type { JournalEntry } from "../log/entry.ts";
+import type { LogEntry } from "../log/entry.ts";
 import { eventsAt, isOfMember, ofMember } from "../log/member-events.ts";
 import type { ContextMessage } from "../log/message.ts";
 import {
@@ -86,7 +86,7 @@ export async function closeMembersCalls(
   threadKey: number,
   { leaf_seq: leafSeq }: Pick<ThreadRow, "leaf_seq">,
   mask: SecretMask,
-): Promise<JournalEntry[]> {
+): Promise<LogEntry[]> {
   const newestFirst: LogEvent[] = [];
   for await (const event of branchEvents(store, threadKey, leafSeq, eventsExpected)) {
     if (event.kind === "message") break;

@@ -11,7 +11,7 @@ import { roomOf } from "../log/thread-size.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
-import { LogWriter } from "./log-writer.ts";
+import { EventLogWriter } from "./log-writer.ts";
 import { closeOpenCalls, hasOpenCalls } from "./open-calls.ts";
 import { Opening } from "./opening.ts";
 import { replayStream } from "./replay.ts";
@@ -144,19 +144,21 @@ export async function takeRun(
   return { kind: "taken", run: parked, epoch: writer.epoch, thread };
 }
 
-function newWriter(state: ThreadState, runId: string, { env, bus, deps }: ActorContext<ThreadDeps>): LogWriter {
-  return new LogWriter(runId, state, env, bus, () => deps.doubtful.look({ kind: "thread", key: state.threadId }));
+function newWriter(state: ThreadState, runId: string, { env, bus, deps }: ActorContext<ThreadDeps>): EventLogWriter {
+  return new EventLogWriter(runId, state, env, bus, () =>
+    deps.unconfirmed.look({ kind: "thread", key: state.threadId }),
+  );
 }
 
 /** A run that was to begin may be in the store all the same, when the store has not said. */
 function noteDoubt({ threadId }: ThreadState, error: unknown, { deps }: ActorContext<ThreadDeps>): void {
-  if (SvcError.from(error).code === "storage_unavailable") deps.doubtful.note({ kind: "thread", key: threadId });
+  if (SvcError.from(error).code === "storage_unavailable") deps.unconfirmed.note({ kind: "thread", key: threadId });
 }
 
 /** What is in memory is not what is stored: the next message reads it again. */
 export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadDeps>, "discard" | "deps">): void {
   if (state.replaced) return;
-  context.deps.untold.note(state);
+  context.deps.unpublished.note(state);
   state.replaced = true;
   state.opening?.close();
   context.discard();

@@ -25,9 +25,9 @@ import { interruptedEntry, withOrigin } from "../log/entry.ts";
 import { lostBackOffMs } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
+import { appendAll } from "./log-state.ts";
 import { publishEvents } from "./log-writer.ts";
 import { closeMembersCalls, closeOpenCalls } from "./open-calls.ts";
-import { appendAll } from "./thread-log.ts";
 import { forgetBranch, type ThreadState } from "./thread-state.ts";
 
 /** Closes a run that is gone without an end while its thread is in memory. False when the store knows of none that runs. */

@@ -2,7 +2,7 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { eventBytes } from "../../storage/tables/events.ts";
 import { admitThreadBytes } from "../../storage/tables/thread-quota.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
-import type { JournalEntry } from "../log/entry.ts";
+import type { LogEntry } from "../log/entry.ts";
 import { checkRoom, roomOf, threadFull } from "../log/thread-size.ts";
 import type { ThreadDeps } from "./deps.ts";
 import type { ThreadState } from "./thread-state.ts";
@@ -24,7 +24,7 @@ export async function admitBytes(
 /** The same for an entry that a client adds. */
 export async function admitEntry(
   { head, store }: ThreadState,
-  entry: Pick<JournalEntry, "content" | "extra">,
+  entry: Pick<LogEntry, "content" | "extra">,
   { settings }: ThreadDeps,
 ): Promise<void> {
   checkRoom([entry], roomOf(head, settings), settings);

@@ -1,5 +1,5 @@
 import type { ThinkingLevel } from "../../bus/protocol/thinking.ts";
-import type { JournalEntry } from "../log/entry.ts";
+import type { LogEntry } from "../log/entry.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { keep, untouched } from "./kept.ts";
@@ -14,7 +14,7 @@ export async function setThinkingLevel(
   await untouched(state);
   if ((state.head?.meta.thinking_level ?? null) === level) return { level };
   const metadata = { type: "thinking_level_change", thinking_level: level };
-  const entry: JournalEntry = { kind: "thinking_level_change", role: null, content: "", extra: { metadata } };
+  const entry: LogEntry = { kind: "thinking_level_change", role: null, content: "", extra: { metadata } };
   await keep(state, { thinking_level: level ?? undefined }, entry, context);
   return { level };
 }

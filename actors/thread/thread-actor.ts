@@ -12,7 +12,7 @@ import { eraseThread } from "./erase.ts";
 import { forkThread } from "./fork.ts";
 import { queueMessage, supersedingOps, takeInputs, takeNote } from "./inputs.ts";
 import { endLease, takeLease } from "./lease.ts";
-import type { LogWriter } from "./log-writer.ts";
+import type { EventLogWriter } from "./log-writer.ts";
 import { addCustom, addSummary, labelEvent, nameThread, rateReply } from "./notes.ts";
 import { beginRun, dropState, openLog, takeRun } from "./open.ts";
 import { pickStyle } from "./output-style.ts";
@@ -37,12 +37,12 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
   async load(context) {
     const { state, left } = await loadThreadState(context.deps.store, { kind: "thread", key: context.key });
-    const { untold } = context.deps;
-    await untold.tell(state);
+    const { unpublished } = context.deps;
+    await unpublished.tell(state);
     if (left === undefined) return state;
-    untold.note(state);
+    unpublished.note(state);
     await closeInterrupted(state, left, context);
-    untold.forget(state);
+    unpublished.forget(state);
     return state;
   },
 
@@ -166,7 +166,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 });
 
 /** Closes a run that is gone without an end, when what it has sent is written. */
-async function closeRun(state: ThreadState, live: LogWriter, context: ActorContext<ThreadDeps>): Promise<void> {
+async function closeRun(state: ThreadState, live: EventLogWriter, context: ActorContext<ThreadDeps>): Promise<void> {
   await live.written();
   try {
     if (!live.broken && (await closeLost(state, context))) return ended(state);
@@ -176,12 +176,12 @@ async function closeRun(state: ThreadState, live: LogWriter, context: ActorConte
     throw error;
   } finally {
     // Who loads the thread next closes the run, and where nobody does it would be a live one until the process starts anew.
-    if (state.replaced) context.deps.doubtful.note({ kind: "thread", key: context.key });
+    if (state.replaced) context.deps.unconfirmed.note({ kind: "thread", key: context.key });
   }
 }
 
 /** Refuses with actor_lost when another run, or none, is the live one, or the same under a later claim. */
-function writerOf({ live }: ThreadState, claim: LogClaim): LogWriter {
+function writerOf({ live }: ThreadState, claim: LogClaim): EventLogWriter {
   if (!live?.isOf(claim)) throw new SvcError("actor_lost");
   return live;
 }

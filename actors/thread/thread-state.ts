@@ -10,12 +10,12 @@ import type { OpenLog } from "../log/messages.ts";
 import { branchBytesOf, loadedBytesMax } from "../log/thread-size.ts";
 import { uncountedBytes } from "../runtime/context-memory.ts";
 import { InputQueue } from "./input-queue.ts";
-import type { LogWriter } from "./log-writer.ts";
+import type { EventLogState } from "./log-state.ts";
+import type { EventLogWriter } from "./log-writer.ts";
 import type { Opening } from "./opening.ts";
-import type { ThreadLog } from "./thread-log.ts";
 
 /** A conversation in memory. What is not here is in the store, and everything here can be read from there again. */
-export interface ThreadState extends ThreadLog {
+export interface ThreadState extends EventLogState {
   readonly tenantId: string;
   readonly suffix: string;
   /** Newest messages of the active branch, null when they are not loaded; `branchNeeded` says for how many it is enough. */
@@ -24,7 +24,7 @@ export interface ThreadState extends ThreadLog {
   /** The run that has opened the log and not begun yet. */
   opening: Opening | null;
   /** What the live run writes with. */
-  live: LogWriter | null;
+  live: EventLogWriter | null;
   /** The run that was put aside: nobody else may start. */
   parked: RunRow | null;
   /** A run that is gone is being closed. */

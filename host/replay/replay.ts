@@ -22,7 +22,7 @@ import { type RecordedRun, readRecordedRun } from "./recorded-run.ts";
 import { recordedTools } from "./recorded-tools.ts";
 import { replayDeps } from "./replay-deps.ts";
 import { ReplayEnv } from "./replay-env.ts";
-import { ReplayJournal } from "./replay-journal.ts";
+import { ReplayLog } from "./replay-log.ts";
 
 // A run is made again by the code that makes runs: its plan from its row and from what its log had when it began, its models' answers
 // and its tools' results from the log. What it writes is held against the log, and what it asks against the records of its calls.
@@ -151,14 +151,14 @@ class Replaying {
     const { session } = plan.agent;
     if (session.kind === "semantic" && deps.models.memoryEmbedding !== null)
       return this.#stop("what it was shown was chosen by vectors, which are not on record");
-    const journal = new ReplayJournal(this.#recorded, threadAddress(this.#store.tenantId, thread.suffix).key, aliases, {
+    const eventLog = new ReplayLog(this.#recorded, threadAddress(this.#store.tenantId, thread.suffix).key, aliases, {
       differs: (difference, seq) => this.#differs(difference, seq),
       exhausted: () => this.#stop("it goes on: this is how far it has come"),
-      hint: (interrupts) => this.#run?.steered({ number: journal.hints, interrupts }),
+      hint: (interrupts) => this.#run?.steered({ number: eventLog.hints, interrupts }),
       ended: (ending) => this.#ended(ending, model),
     });
-    this.#run = new Run(plan, journal, silentOutput, deps);
-    journal.hintIfDue();
+    this.#run = new Run(plan, eventLog, silentOutput, deps);
+    eventLog.hintIfDue();
     await Promise.race([this.#over.promise, this.#run.ended]);
   }
 

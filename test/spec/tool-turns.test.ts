@@ -1,4 +1,4 @@
-// Turns with tools: the loop of the pattern react, calls in sequence and side by side, what is journaled of them, and where the
+// Turns with tools: the loop of the pattern react, calls in sequence and side by side, what is logged of them, and where the
 // loop ends.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
@@ -194,7 +194,7 @@ describe("turns with tools", () => {
     }
   });
 
-  test("SPEC-056 parallel calls of a thread are all journaled, each with one intent before its one result", async () => {
+  test("SPEC-056 parallel calls of a thread are all logged, each with one intent before its one result", async () => {
     const batch = calls(add("1+1"), add("2+2"), add("3+3"), add("4+4"));
 
     await run("parallel", "journal-parallel", batch, { text: "Done." });
@@ -206,7 +206,7 @@ describe("turns with tools", () => {
     }
   });
 
-  test("PAT-003 a call on a thread is journaled: its intent with key and effect before it runs, then its result", async () => {
+  test("PAT-003 a call on a thread is logged: its intent with key and effect before it runs, then its result", async () => {
     await run(
       "agent",
       "journal",

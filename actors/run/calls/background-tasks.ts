@@ -44,11 +44,11 @@ export async function startBeside(
 
 /** Where a background task of the conversation is; a wait while it goes on and is to be waited for. */
 export async function backgroundResult(
-  { plan, journal, store, deps }: RunScope,
+  { plan, eventLog, store, deps }: RunScope,
   task_id: string,
   waitSeconds: number,
 ): Promise<ToolResult | ToolWait> {
-  const state = await besideState(store, plan.parent?.root_thread_id ?? journal.threadId, task_id);
+  const state = await besideState(store, plan.parent?.root_thread_id ?? eventLog.threadId, task_id);
   if (state === null) return toolError("not_found", `this conversation has no task ${task_id} in the background`);
   if (state.isOver || waitSeconds === 0) {
     const { status, result } = state;

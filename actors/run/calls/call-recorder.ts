@@ -3,7 +3,7 @@ import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { GovernedResult, Spoken } from "../../../governance/controls/verdicts.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { KeptByThread } from "../../log/messages.ts";
 import {
   editedText,
@@ -68,7 +68,7 @@ export class CallRecorder {
     latencyMs: number,
     released: Released<GovernedResult> | null,
     spoken: readonly Spoken[],
-    entries: readonly JournalEntry[] = [],
+    entries: readonly LogEntry[] = [],
     ops: readonly WriteOp[] = [],
     kept?: KeptByThread,
   ): Promise<ToolOutcome> {
@@ -110,7 +110,7 @@ export class CallRecorder {
     call: ToolCall,
     denial: Denial,
     spoken: readonly Spoken[],
-    entries: readonly JournalEntry[] = [],
+    entries: readonly LogEntry[] = [],
     ops: readonly WriteOp[] = [],
   ): Promise<ToolOutcome> {
     const scope = this.#scope;
@@ -128,11 +128,11 @@ export class CallRecorder {
   async leave(
     calls: readonly ToolCall[],
     why: string,
-    entries: readonly JournalEntry[] = [],
+    entries: readonly LogEntry[] = [],
     ops: readonly WriteOp[] = [],
   ): Promise<ToolOutcome[]> {
     const outcomes = calls.map((call) => unrunTool(call, why));
-    const at = await this.#scope.journal.append([...entries, ...outcomes.map((outcome) => outcome.entry)], ops);
+    const at = await this.#scope.eventLog.append([...entries, ...outcomes.map((outcome) => outcome.entry)], ops);
     for (const outcome of outcomes) {
       this.started(outcome.call, at);
       this.#ended(outcome, at);
@@ -141,7 +141,7 @@ export class CallRecorder {
   }
 
   /** Closes a call that the end of the run came before. */
-  async stopped(call: ToolCall, entries?: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
+  async stopped(call: ToolCall, entries?: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
     this.#countInterrupted();
     const [outcome] = await this.leave([call], "the run was stopped", entries, ops);
     return outcome as ToolOutcome;
@@ -151,7 +151,7 @@ export class CallRecorder {
   recalled(
     call: ToolCall,
     effect: string,
-    entries: readonly JournalEntry[] = [],
+    entries: readonly LogEntry[] = [],
     ops: readonly WriteOp[] = [],
     note = "",
   ): Promise<ToolOutcome> {
@@ -166,7 +166,7 @@ export class CallRecorder {
     call: ToolCall,
     effect: string,
     denial: Denial,
-    entries: readonly JournalEntry[],
+    entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
     this.#scope.denied(denial, { tool: call.name, tool_call_id: call.id });
@@ -174,7 +174,7 @@ export class CallRecorder {
   }
 
   /** Closes a call that is not made, or not waited for, since the user has said something else. */
-  async superseded(call: ToolCall, entries?: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
+  async superseded(call: ToolCall, entries?: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
     const [outcome] = await this.leave([call], "superseded by what the user has said since", entries, ops);
     return outcome as ToolOutcome;
   }
@@ -182,11 +182,11 @@ export class CallRecorder {
   /** The result becomes durable, and then the client is told. */
   async #close(
     outcome: ToolOutcome,
-    entries: readonly JournalEntry[] = [],
+    entries: readonly LogEntry[] = [],
     ops: readonly WriteOp[] = [],
     kept?: KeptByThread,
   ): Promise<ToolOutcome> {
-    this.#ended(outcome, await this.#scope.journal.append([...entries, outcome.entry], ops, kept));
+    this.#ended(outcome, await this.#scope.eventLog.append([...entries, outcome.entry], ops, kept));
     return outcome;
   }
 

@@ -17,9 +17,9 @@ import {
   waitById,
   waitsOfRunMax,
 } from "../../../storage/tables/waits.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { WaitOutcome } from "../../tools/tool.ts";
-import { endedEntry, openedWait, openOps, outcomeOf } from "../journal/waits.ts";
+import { endedEntry, openedWait, openOps, outcomeOf } from "../event-log/waits.ts";
 import type { RunScope } from "../scope/scope.ts";
 
 /** How long after its beginning a durable run may still wait for somebody. */
@@ -44,7 +44,7 @@ export class CallWaits {
   }
 
   /** Opens a question of a call, set aside before; the caller writes the row and the entry, or waits here. */
-  open(call: ToolCall, wait: Wait, by: AskedBy | null, isEdited: boolean): { row: NewWait; entry: JournalEntry } {
+  open(call: ToolCall, wait: Wait, by: AskedBy | null, isEdited: boolean): { row: NewWait; entry: LogEntry } {
     const scope = this.#scope;
     const { plan, deps } = scope;
     scope.run.hasAsked = true;
@@ -112,7 +112,7 @@ export class CallWaits {
   }
 
   /** Takes back a question that reached nobody: what is written with the result of its call. */
-  withdraw(row: NewWait): { entries: JournalEntry[]; ops: WriteOp[] } {
+  withdraw(row: NewWait): { entries: LogEntry[]; ops: WriteOp[] } {
     this.#openCount--;
     const wait: WaitRow = { push: null, owner: null, ...row, state: "open", answer: null };
     return { entries: [endedEntry(wait, "aborted")], ops: [closeWaitOp(this.#scope.store, row.wait_id)] };

@@ -2,7 +2,7 @@ import type { Admission } from "../../../governance/controls/pipeline.ts";
 import type { Spoken } from "../../../governance/controls/verdicts.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { ToolOutcome } from "../../log/tool-outcome.ts";
 import { type ToolResult, toolError } from "../../tools/tool.ts";
 
@@ -21,7 +21,7 @@ export interface HowMade {
   /** Its effect, when it is made again: its intent is in the log from the time before. */
   readonly begun?: string | undefined;
   /** Written with its intent. */
-  readonly entries?: readonly JournalEntry[];
+  readonly entries?: readonly LogEntry[];
   readonly ops?: readonly WriteOp[];
 }
 
@@ -30,7 +30,7 @@ export interface Came {
   readonly latencyMs: number;
   readonly spoken?: readonly Spoken[];
   /** Written with the result. */
-  readonly entries?: readonly JournalEntry[];
+  readonly entries?: readonly LogEntry[];
   readonly ops?: readonly WriteOp[];
 }
 

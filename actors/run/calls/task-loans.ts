@@ -17,8 +17,8 @@ interface OpenLoan {
 }
 
 /** The limits of a durable run count what its tasks use in the next process too, where these go on behind it. Never rejects. */
-export async function keepSpent({ plan: { durableRun }, journal }: RunScope): Promise<void> {
-  if (durableRun !== null) await journal.append([], durableRun.spentOps()).catch(() => {});
+export async function keepSpent({ plan: { durableRun }, eventLog }: RunScope): Promise<void> {
+  if (durableRun !== null) await eventLog.append([], durableRun.spentOps()).catch(() => {});
 }
 
 /** What the tasks of one run have borrowed of its budget. */

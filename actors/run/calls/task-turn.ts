@@ -28,7 +28,7 @@ export function taskTurn(
   { run_id, task_id, agents }: TaskNames,
   background: BackgroundTask | null = null,
 ): SubmitTurn {
-  const { plan, journal, attended, deps, askedOn } = scope;
+  const { plan, eventLog, attended, deps, askedOn } = scope;
   const { parent } = plan;
   return {
     run_id,
@@ -52,7 +52,7 @@ export function taskTurn(
       run_id: plan.run_id,
       suffix: plan.thread_suffix ?? "",
       task_id,
-      root_thread_id: parent?.root_thread_id ?? journal.threadId,
+      root_thread_id: parent?.root_thread_id ?? eventLog.threadId,
       root_key: parent?.root_key ?? plan.thread_key,
       root_run_id: parent?.root_run_id ?? plan.run_id,
       attended,

@@ -1,6 +1,6 @@
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import { unknownOutcome } from "../../log/tool-outcome.ts";
 import {
   type Foreseen,
@@ -35,7 +35,7 @@ export function intentEntry(
   tool: Tool,
   { isReplaced, isEdited }: Pick<HowMade, "isReplaced" | "isEdited">,
   foreseen: Foreseen | null,
-): JournalEntry {
+): LogEntry {
   const { keyedAs, agent } = plan;
   const metadata: Record<string, unknown> = { key: callKey(keyedAs, call.id), effect: tool.effect };
   if (foreseen !== null) metadata.foreseen = foreseen;

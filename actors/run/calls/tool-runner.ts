@@ -8,13 +8,13 @@ import type { WriteOp } from "../../../storage/store/store.ts";
 import { askApprovalOp, consumeGrantOp } from "../../../storage/tables/approvals.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import { isSuperseded, type WaitRow, waitsOfRun } from "../../../storage/tables/waits.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { ToolOutcome } from "../../log/tool-outcome.ts";
 import type { RequestedCall } from "../../models/provider.ts";
 import { checkArguments } from "../../tools/arguments.ts";
 import { type BoundTools, bindTools } from "../../tools/source.ts";
 import { type QueuedCall, type Tool, type ToolResult, toolError, type WaitOutcome } from "../../tools/tool.ts";
-import { endedEntry, openOps } from "../journal/waits.ts";
+import { endedEntry, openOps } from "../event-log/waits.ts";
 import type { BegunCall, PendingCall, RunPlan } from "../plan/plan.ts";
 import { isOfRequest, withRequestTools } from "../plan/request-tools.ts";
 import { identifyCalls, writtenArguments } from "../plan/requested-calls.ts";
@@ -44,7 +44,7 @@ function isForegroundTask({ agent }: RunPlan, { name, args }: ToolCall): boolean
   return (args as { readonly background?: boolean }).background !== true;
 }
 
-/** Runs the tool calls of one run: through governance, journaled before and after, with their frames. */
+/** Runs the tool calls of one run: through governance, logged before and after, with their frames. */
 export class ToolRunner {
   readonly #scope: RunScope;
   readonly #pipeline: Pipeline;
@@ -83,7 +83,7 @@ export class ToolRunner {
   /**
    * Results in the order of the calls, as far as there are any: `waits` says that a call waits for somebody outside. Of parallel
    * calls the others come to their end first; of others none begins behind it. Those that are the client's to make are `handed`.
-   * Refuses only when the journal does.
+   * Refuses only when the event log does.
    */
   async runAll(
     calls: readonly PendingCall[],
@@ -234,7 +234,7 @@ export class ToolRunner {
     const foreseen = begun === undefined && mayForesee(scope, tool) ? await foreseenOf(scope, tool, call) : null;
     const intent = begun === undefined ? [intentEntry(scope, call, tool, how, foreseen)] : [];
     const written = [...entries, ...intent];
-    const at = written.length === 0 ? scope.journal.durableSeq : await scope.journal.append(written, used);
+    const at = written.length === 0 ? scope.eventLog.durableSeq : await scope.eventLog.append(written, used);
     if (scope.cancellation.cancelled)
       return begun === undefined ? this.#recorder.stopped(call) : this.#recorder.recalled(call, begun);
     if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
@@ -276,7 +276,7 @@ export class ToolRunner {
     const job = jobOf(scope, queued, call, asked);
     const row = this.#bound.get(call.name)?.effect === "once" ? asked : { ...asked, push: job };
     if (scope.plan.thread_suffix !== null) {
-      await scope.journal.append([entry], openOps(scope.store, row));
+      await scope.eventLog.append([entry], openOps(scope.store, row));
       const refusal = await pushJob(scope, job, row);
       if (refusal === null) return null;
       const { entries, ops } = this.#waits.withdraw(row);
@@ -294,7 +294,7 @@ export class ToolRunner {
   async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
     const scope = this.#scope;
     const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
-    const at = await scope.journal.append([entry], [...ops, ...openOps(scope.store, row, wait.request)]);
+    const at = await scope.eventLog.append([entry], [...ops, ...openOps(scope.store, row, wait.request)]);
     const { frame } = await this.#waits.opened(wait, row);
     // A parallel call may have ended since the append, under a later number, and a stream's ids never go back.
     if (frame !== null) scope.frameToAll(frame.name, frame.data, Math.max(at, scope.run.toldSeq));
@@ -305,7 +305,7 @@ export class ToolRunner {
   async #unsent(
     call: ToolCall,
     refusal: ToolResult,
-    entries: readonly JournalEntry[],
+    entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
     const made = await this.#recorder.made(call, refusal, 0, null, [], entries, ops);
@@ -314,12 +314,7 @@ export class ToolRunner {
   }
 
   /** The end of the run came before the answer. What others were asked to do may have been done. */
-  #givenUp(
-    call: ToolCall,
-    wait: WaitRow,
-    entries: readonly JournalEntry[],
-    ops: readonly WriteOp[],
-  ): Promise<ToolOutcome> {
+  #givenUp(call: ToolCall, wait: WaitRow, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<ToolOutcome> {
     const { begun } = wait.call;
     if (begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
     if (wait.kind === "task") familyOf(this.#scope).stop(wait.asked_as ?? "");
@@ -347,7 +342,7 @@ export class ToolRunner {
     call: ToolCall,
     wait: WaitRow,
     outcome: WaitOutcome,
-    entries: readonly JournalEntry[],
+    entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<Made> {
     const tool = this.#bound.get(call.name);
@@ -404,7 +399,7 @@ export class ToolRunner {
     call: ToolCall,
     tool: Tool,
     { outcome, since }: { readonly outcome: WaitOutcome; readonly since: number },
-    entries: readonly JournalEntry[],
+    entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
     const scope = this.#scope;

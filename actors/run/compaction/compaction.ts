@@ -118,7 +118,7 @@ export async function compactBranch(scope: RunScope, plan: CompactionPlan): Prom
 function tell(scope: RunScope, reason: CompactionReason): void {
   const [name, data] = ["session_progress", { phase: "compaction", reason }] as const;
   scope.frame(name, data, -1);
-  scope.journal.publish(() => frame(name, data, -1));
+  scope.eventLog.publish(() => frame(name, data, -1));
 }
 
 /**
@@ -126,11 +126,11 @@ function tell(scope: RunScope, reason: CompactionReason): void {
  * its end, in pages, as far back as a summary can reach; of what is older only the lengths are.
  */
 async function uncompacted(scope: RunScope, shares: WindowShares): Promise<Uncompacted> {
-  const { plan, journal, store } = scope;
+  const { plan, eventLog, store } = scope;
   if (plan.thread_key < 0) return inMemory(scope);
   // All that the run has written is durable behind this.
-  await journal.append([], scope.billing());
-  const leafId = journal.leafIdAfter(0);
+  await eventLog.append([], scope.billing());
+  const leafId = eventLog.leafIdAfter(0);
   const reach = reachOf(shares);
   const newestFirst: BranchItem[] = [];
   let compaction: LogEvent | null = null;
@@ -217,10 +217,10 @@ function sumOf(items: readonly BranchItem[]): number {
 
 /** The event of the compaction, in one batch with what the summary has cost. */
 async function write(scope: RunScope, summary: string, facts: CompactionFacts): Promise<string> {
-  const { journal, plan } = scope;
+  const { eventLog, plan } = scope;
   if (plan.thread_key < 0) return "";
-  const durableSeq = await journal.append([compactionEntry(summary, facts)], scope.billing());
-  return eventId(journal.leafIdAfter(0).slice(0, 20), durableSeq - 1);
+  const durableSeq = await eventLog.append([compactionEntry(summary, facts)], scope.billing());
+  return eventId(eventLog.leafIdAfter(0).slice(0, 20), durableSeq - 1);
 }
 
 /** The branch in memory is what a later turn will read from the log. */

@@ -3,7 +3,7 @@ import type { ClientVendor } from "../../../bus/protocol/vendor-fields.ts";
 import { JsonFault, parseStrictJson } from "../../../bus/strict-json.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { ToolOutcome } from "../../log/tool-outcome.ts";
 import type { SignedThought } from "../../models/provider.ts";
 import { anyModel } from "../../models/vendor-fields.ts";
@@ -45,7 +45,7 @@ export function quotedCalls(
   content: string,
   tool_calls: readonly ToolCall[],
   vendor: ClientVendor | undefined,
-): JournalEntry {
+): LogEntry {
   const thinking = vendor === undefined ? [] : clientThoughts(vendor, tool_calls);
   const metadata = { source: "client", ...(thinking.length > 0 && { thinking }) };
   return { kind: "message", role: "assistant", content, extra: { tool_calls, metadata } };

@@ -5,7 +5,7 @@ import { denialPayload } from "../../../governance/controls/denial.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import { editedText, resultText, type ToolOutcome, toolOutcome } from "../../log/tool-outcome.ts";
 import type { RunDeps } from "../scope/deps.ts";
 import { pipelineOf } from "../scope/run-pipeline.ts";
@@ -34,7 +34,7 @@ export async function releasedResults(
     const text = answers.get(outcome.call.id);
     closed.push(text === undefined ? outcome : await release.outcome(outcome.call, text, outcome.isEdited));
   }
-  const entries: JournalEntry[] = [];
+  const entries: LogEntry[] = [];
   for (const entry of intake.entries) {
     const call = results.get(entry);
     entries.push(call === undefined ? entry : (await release.outcome(call, entry.content)).entry);
@@ -57,7 +57,7 @@ class ResultRelease {
     // Controls of calls ask for a mode; these calls were made long ago.
     const run = {
       plan: { agent, parent: null, durableRun: null, run_id: turn.run_id, keyedAs: turn.run_id },
-      journal: { threadId },
+      eventLog: { threadId },
       ...{ budget, store, attended: true, mode: "default" as const, metrics: this.#metrics },
       audit: this.#audit.bind(this),
     };

@@ -1,6 +1,6 @@
 import type { SecretMask } from "../../../governance/secret-mask.ts";
 import { attachmentsOf } from "../../log/attachment.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import { type ContextMessage, contextMessage, signedThoughts } from "../../log/message.ts";
 import type { Intake } from "./intake.ts";
 
@@ -22,7 +22,7 @@ export function previewOf(intake: Intake | null, mask: SecretMask): string | nul
 }
 
 /** What a caller has said, as the model is shown it. */
-export function messagesOf(entries: readonly JournalEntry[]): ContextMessage[] {
+export function messagesOf(entries: readonly LogEntry[]): ContextMessage[] {
   return entries.map((entry) =>
     contextMessage({
       role: entry.role ?? "user",

@@ -6,7 +6,7 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { expandCommands, expandTemplate } from "../../../manifests/prompts.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import { type Attachment, attachmentsOf, fileIdOf } from "../../log/attachment.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import { type ToolOutcome, toolOutcome, unansweredTool } from "../../log/tool-outcome.ts";
 import { attachmentsMax, type Taken, takeAttachment, takePart } from "./attachments.ts";
 import { answersTo, quotedCalls, requestCalls } from "./client-calls.ts";
@@ -24,11 +24,11 @@ const droppedTypesMax = 20;
 
 /** What a model cannot be given is dropped; the caller logs what that was. */
 export interface Intake {
-  readonly entries: readonly JournalEntry[];
+  readonly entries: readonly LogEntry[];
   /** Words that answer calls which the log shows open, by the call's id. They stand in no entry, and are not released yet. */
   readonly answers: ReadonlyMap<string, string>;
   /** Those of the entries that are a client's results, with what they are results of; their words are not released yet. */
-  readonly results: ReadonlyMap<JournalEntry, ToolCall>;
+  readonly results: ReadonlyMap<LogEntry, ToolCall>;
   /** The words of the last user message, for audit and the list of sessions; null when there is none. */
   readonly userText: string | null;
   /** The files that messages refer to, whether they are there or not. */
@@ -53,7 +53,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
     answers.set(id, takeResult(messages[at] as ClientMessage, at, dropped));
     messages[at] = { role: "system", content: "" };
   }
-  const results = new Map<JournalEntry, ToolCall>();
+  const results = new Map<LogEntry, ToolCall>();
   const isPaired = agent.requestTools !== undefined && hasNoLog(turn);
   const entries = isPaired
     ? takePaired(messages, agent, dropped, results)
@@ -77,9 +77,9 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
 
 /** The entries with what is known of their files: what a client says that they are is not believed. */
 export function withFiles(
-  entries: readonly JournalEntry[],
+  entries: readonly LogEntry[],
   files: ReadonlyMap<string, Pick<Attachment, "media_type" | "filename">>,
-): JournalEntry[] {
+): LogEntry[] {
   return entries.map((entry) => {
     const attachments = attachmentsOf(entry.extra);
     if (attachments === null) return entry;
@@ -96,9 +96,9 @@ function takePaired(
   messages: readonly ClientMessage[],
   agent: CompiledAgent,
   dropped: Set<string>,
-  results: Map<JournalEntry, ToolCall>,
-): JournalEntry[] {
-  const entries: JournalEntry[] = [];
+  results: Map<LogEntry, ToolCall>,
+): LogEntry[] {
+  const entries: LogEntry[] = [];
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at] as ClientMessage;
     const calls = orMalformed(at, "tool_calls", () => requestCalls(message, agent));
@@ -108,7 +108,7 @@ function takePaired(
       continue;
     }
     const said = new Map<string, string>();
-    const quoted: JournalEntry[] = [];
+    const quoted: LogEntry[] = [];
     for (; messages[at + 1]?.role === "tool"; at++) {
       const result = messages[at + 1] as ClientMessage;
       const id = result.tool_call_id ?? "";
@@ -140,7 +140,7 @@ function takeResult(message: ClientMessage, index: number, dropped: Set<string>)
   return text;
 }
 
-function takeMessage(message: ClientMessage, index: number, dropped: Set<string>): JournalEntry[] {
+function takeMessage(message: ClientMessage, index: number, dropped: Set<string>): LogEntry[] {
   const role = message.role as Role;
   if (!roles.includes(role)) throw malformed(index, "role", `must be one of ${roles.join(", ")}`);
   if (message.name !== undefined && (typeof message.name !== "string" || message.name.length > 128))
@@ -237,7 +237,7 @@ function checkCalls(calls: unknown, index: number): void {
   }
 }
 
-function userEntry(content: string, name: string | null, attachments: readonly Attachment[] = none): JournalEntry {
+function userEntry(content: string, name: string | null, attachments: readonly Attachment[] = none): LogEntry {
   return entry("user", content, attachments.length === 0 ? {} : { attachments }, name);
 }
 
@@ -246,7 +246,7 @@ function entry(
   content: string,
   metadata: Readonly<Record<string, unknown>>,
   name: string | null = null,
-): JournalEntry {
+): LogEntry {
   const hasMetadata = Object.keys(metadata).length > 0;
   const extra =
     name === null && !hasMetadata ? null : { ...(name === null ? {} : { name }), ...(hasMetadata ? { metadata } : {}) };

@@ -1,7 +1,7 @@
 import { durableSuffix, recallAddress } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { SignedThought } from "../../models/provider.ts";
 import type { RunPlan } from "../plan/plan.ts";
@@ -46,11 +46,11 @@ export async function withRecalled(
   return { ...intake, entries: intake.entries.map((entry) => (isQuoted(entry) ? withThoughts(entry, known) : entry)) };
 }
 
-function isQuoted({ role, extra }: JournalEntry): boolean {
+function isQuoted({ role, extra }: LogEntry): boolean {
   return role === "assistant" && extra?.metadata?.source === "client" && extra.tool_calls !== undefined;
 }
 
-function withThoughts(entry: JournalEntry, known: ReadonlyMap<string, string | null>): JournalEntry {
+function withThoughts(entry: LogEntry, known: ReadonlyMap<string, string | null>): LogEntry {
   const calls = entry.extra?.tool_calls ?? [];
   const texts = new Set(calls.flatMap(({ id }) => known.get(id) ?? []));
   const recalled = [...texts].flatMap((text, at) => {

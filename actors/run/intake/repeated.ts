@@ -5,12 +5,12 @@ import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { newestRun, type RunRow } from "../../../storage/tables/runs.ts";
 import { attachmentsOf } from "../../log/attachment.ts";
 import { loadBranch } from "../../log/branch.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
 import { messagesNeeded } from "../context/working-set.ts";
-import type { OpenAsked } from "../journal/run-log.ts";
+import type { OpenAsked } from "../event-log/run-log.ts";
 import type { Intake } from "./intake.ts";
 import { nudgeBehind } from "./nudge.ts";
 
@@ -98,7 +98,7 @@ async function saidIn(store: TenantStore, threadKey: number, from: number, end: 
   return { messages, results };
 }
 
-function isSame({ messages, surface }: SubmitTurn, entries: readonly JournalEntry[], said: Said): boolean {
+function isSame({ messages, surface }: SubmitTurn, entries: readonly LogEntry[], said: Said): boolean {
   const brought = messages.filter(({ role }) => role === "tool").map(({ tool_call_id }) => tool_call_id);
   if (brought.some((id) => !said.results.has(id))) return false;
   // Results are quoted where their calls are not open any more.
@@ -111,7 +111,7 @@ function isSame({ messages, surface }: SubmitTurn, entries: readonly JournalEntr
   return own.length === before.length && own.every((entry, at) => textOf(entry) === textOf(before[at]));
 }
 
-function textOf(message: Pick<LogEvent, "role" | "content" | "extra"> | JournalEntry | undefined): string {
+function textOf(message: Pick<LogEvent, "role" | "content" | "extra"> | LogEntry | undefined): string {
   const { role, content, extra } = message ?? {};
   return JSON.stringify([role, content, extra?.name ?? null, attachmentsOf(extra ?? null)]);
 }

@@ -3,7 +3,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
-import { manifestOf } from "../journal/aside-log.ts";
+import { manifestOf } from "../event-log/side-log.ts";
 
 /**
  * The turn with its manifest. A continuation may leave it out, and a question beside a conversation does: then it is the conversation's

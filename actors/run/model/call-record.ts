@@ -102,7 +102,7 @@ export class CallRecord {
     const route = this.#route;
     if (route === null || this.#isOver) return;
     this.#isOver = true;
-    const { plan, run, journal, deps } = this.#scope;
+    const { plan, run, eventLog, deps } = this.#scope;
     const { purpose, frame, isOwn, instructions, shown, nudge, chars, digest, temperature, thinking, stop, choice } =
       this.#words;
     const isKept = plan.thread_key >= 0;
@@ -119,7 +119,7 @@ export class CallRecord {
       purpose,
       agent: plan.agent.name,
       step: this.#step,
-      at: journal.nextSeq,
+      at: eventLog.nextSeq,
       route: route.id,
       parameters: {
         temperature,

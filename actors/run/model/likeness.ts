@@ -185,7 +185,7 @@ async function embed(
 }
 
 function count(scope: RunScope, route: EmbeddingRoute, input: number, estimated: boolean): void {
-  const { metrics, plan, deps, meter, journal } = scope;
+  const { metrics, plan, deps, meter, eventLog } = scope;
   metrics.count("svc_tokens_total", { model: route.id, kind: "input" }, input);
   if (estimated) metrics.count("svc_model_unmetered_total", { model: route.id });
   if (route.price === null) metrics.count("svc_model_unpriced_total", { model: route.id });
@@ -194,7 +194,7 @@ function count(scope: RunScope, route: EmbeddingRoute, input: number, estimated:
     manifestId: plan.agent.name,
     route,
     price: route.price,
-    threadId: plan.parent?.root_thread_id ?? journal.threadId,
+    threadId: plan.parent?.root_thread_id ?? eventLog.threadId,
     requestId: plan.request_id,
     tokens: { input, output: 0, cacheRead: 0, cacheWrite: 0 },
     estimated,

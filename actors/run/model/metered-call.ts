@@ -183,7 +183,7 @@ export class MeteredCall {
   }
 
   #settle(called: Try, tokens: TokenCount | null, estimated: boolean): void {
-    const { metrics, plan, deps, budget, meter, journal } = this.#scope;
+    const { metrics, plan, deps, budget, meter, eventLog } = this.#scope;
     const { route } = called;
     const price = priceOf(plan, route);
     called.isSettled = true;
@@ -200,7 +200,7 @@ export class MeteredCall {
       manifestId: plan.agent.name,
       route,
       price,
-      threadId: plan.parent?.root_thread_id ?? journal.threadId,
+      threadId: plan.parent?.root_thread_id ?? eventLog.threadId,
       requestId: plan.request_id,
       tokens,
       estimated,

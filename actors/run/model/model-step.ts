@@ -170,14 +170,14 @@ async function callOnce(
 }
 
 /** Notes that later requests are to leave out the images of the newest message that shows some. */
-async function refuseImages({ journal, plan, memberOf, run }: RunScope): Promise<void> {
+async function refuseImages({ eventLog, plan, memberOf, run }: RunScope): Promise<void> {
   const newest = plan.branch.findLast(showsImages);
   // What the tools of a pattern's member have drawn is shown in no later turn.
   const isOfMember = memberOf !== null && newest?.role === "tool" && newest.entry !== null;
   if (newest === undefined || isOfMember || run.hasRefusedImages) return;
   // Members side by side are shown the same message.
   run.hasRefusedImages = true;
-  await journal.append([refusedImagesEntry()], []);
+  await eventLog.append([refusedImagesEntry()], []);
 }
 
 /** The model has used up what a limit left it. What it has said by then is the reply's beginning, released like any other. */

@@ -1,7 +1,7 @@
 import { lazily } from "../../../bus/lazily.ts";
 import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { workingSet } from "../context/working-set.ts";
 import type { ReleasedReply } from "../model/held-reply.ts";
@@ -112,7 +112,7 @@ async function makePlan(scope: RunScope, progress: Progress): Promise<Ending | n
     task: task.slice(0, taskMax),
   }));
   progress.at = 0;
-  await scope.journal.append([noteEntry("plan", { subtasks: progress.plan })], scope.billing());
+  await scope.eventLog.append([noteEntry("plan", { subtasks: progress.plan })], scope.billing());
   return null;
 }
 
@@ -139,13 +139,13 @@ async function carryOut(scope: RunScope, tools: ToolRunner, progress: Progress):
   const ok = said !== null && !isFailure(said);
   const result = said?.text ?? undone?.(executor_recursion_limit) ?? "";
   const done: Done = { title: subtask.title, ok, result: result.slice(0, resultMax) };
-  const entries: JournalEntry[] = [];
+  const entries: LogEntry[] = [];
   if (said !== null) {
     const entry = assistantEntry(scope, said, [], { subtask: number, status: "subtask" });
     scope.remember([assistantMessage(said, [], entry)]);
     entries.push(entry);
   }
-  await scope.journal.append([...entries, noteEntry("subtask", { ...done })], scope.billing());
+  await scope.eventLog.append([...entries, noteEntry("subtask", { ...done })], scope.billing());
   scope.committed();
   progress.at++;
   progress.done.push(done);

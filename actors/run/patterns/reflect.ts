@@ -37,7 +37,7 @@ export const reflect: Pattern = async (scope, tools) => {
     drafts.push({ text: reply.text, ...verdict });
     const iterations = drafts.length;
     if (verdict.score < threshold && iterations < max_iterations) {
-      await scope.journal.append([noteEntry("draft", { ...drafts.at(-1) })], scope.billing());
+      await scope.eventLog.append([noteEntry("draft", { ...drafts.at(-1) })], scope.billing());
       continue;
     }
     const best = bestOf(drafts);

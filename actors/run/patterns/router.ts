@@ -28,7 +28,7 @@ export const router: Pattern = async (scope) => {
   if ("kind" in chosen) return chosen;
   const { member, method } = chosen;
   scope.metrics.count("svc_router_choice_total", { method });
-  await scope.journal.append([noteEntry("route", { by: agent.name, agent: member.name, method })], scope.billing());
+  await scope.eventLog.append([noteEntry("route", { by: agent.name, agent: member.name, method })], scope.billing());
   return speakAs(scope, member);
 };
 

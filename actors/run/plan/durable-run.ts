@@ -20,7 +20,7 @@ import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import { type RunRow, type RunSpent, spentOp } from "../../../storage/tables/runs.ts";
 import { answerTaskOp, type WaitedTask, waitingForTask } from "../../../storage/tables/task-waits.ts";
 import { keyLapsesAt } from "../../log/earlier-answer.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 
 /** How a durable run ends. */
 export interface DurableEnding {
@@ -119,7 +119,7 @@ export class DurableRun {
   }
 
   /** What goes with entries. A model's answer or a tool's result is a step that need not be done again. */
-  opsWith(entries: readonly JournalEntry[]): readonly WriteOp[] {
+  opsWith(entries: readonly LogEntry[]): readonly WriteOp[] {
     const { run_id } = this.place;
     if (entries.some(isStep)) {
       this.attempts = 0;
@@ -216,6 +216,6 @@ export class DurableRun {
   }
 }
 
-function isStep({ kind, extra }: JournalEntry): boolean {
+function isStep({ kind, extra }: LogEntry): boolean {
   return kind === "message" || kind === "tool_result" || extra?.metadata?.type === "member";
 }

@@ -1,5 +1,5 @@
 import type { LogEvent } from "../../../storage/tables/events.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 
 // What a pattern writes down so that it finds its place again: after its own kind of step, and outside the model's context. Steps
 // are counted from the last note on.
@@ -23,7 +23,7 @@ const noteTypes = [
 type NoteType = (typeof noteTypes)[number];
 
 /** What a note is in the log. */
-export function noteEntry(type: NoteType, fields: Readonly<Record<string, unknown>>): JournalEntry {
+export function noteEntry(type: NoteType, fields: Readonly<Record<string, unknown>>): LogEntry {
   return { kind: "audit", role: null, content: "", extra: { metadata: { type, ...fields } } };
 }
 

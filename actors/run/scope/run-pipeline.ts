@@ -46,7 +46,7 @@ export function callDigest(runId: string, toolCallId: string): string {
 /** What is known of a run that controls are made for. */
 type ControlledRun = Pick<GovernedRun, "budget" | "metrics" | "store" | "attended" | "mode" | "audit"> & {
   readonly plan: Pick<RunPlan, "agent" | "parent" | "durableRun" | "run_id" | "keyedAs">;
-  readonly journal: { readonly threadId: string };
+  readonly eventLog: { readonly threadId: string };
 };
 
 /** What controls may know of a run. A class, as an object with a getter among other fields is a hash table to V8: one for each turn. */
@@ -71,7 +71,7 @@ export class Governed implements GovernedRun {
     this.budget = run.budget;
     this.metrics = run.metrics;
     this.store = run.store;
-    this.threadId = plan.parent?.root_thread_id ?? run.journal.threadId;
+    this.threadId = plan.parent?.root_thread_id ?? run.eventLog.threadId;
     this.mask = deps.mask;
     this.env = deps.env;
     this.attended = run.attended;

@@ -19,8 +19,8 @@ import type { ModelCall } from "../../models/provider.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import type { Chosen } from "../context/semantic.ts";
 import type { Summed } from "../context/summed.ts";
-import type { Journal } from "../journal/journal.ts";
-import { MemoryWaits } from "../journal/waits.ts";
+import type { EventLog } from "../event-log/event-log.ts";
+import { MemoryWaits } from "../event-log/waits.ts";
 import type { RunPlan } from "../plan/plan.ts";
 import type { RunDeps } from "./deps.ts";
 import { parentLender } from "./parent-link.ts";
@@ -43,7 +43,7 @@ export interface Membership {
 export class RunScope {
   readonly plan: RunPlan;
   readonly deps: RunDeps;
-  readonly journal: Journal;
+  readonly eventLog: EventLog;
   /** What the tenant of the run keeps. */
   readonly store: TenantStore;
   /** For whom a member of a composite agent works; null for the agent that was asked. */
@@ -117,13 +117,13 @@ export class RunScope {
   #gathered = "";
   #hasSpoken = false;
 
-  constructor(plan: RunPlan, journal: Journal, output: RunOutput, deps: RunDeps, of: Membership | null = null) {
+  constructor(plan: RunPlan, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Membership | null = null) {
     this.plan = plan;
     this.#of = of;
     const over = of?.over;
-    this.run = over?.run ?? new RunState(plan, journal.durableSeq);
+    this.run = over?.run ?? new RunState(plan, eventLog.durableSeq);
     this.cancellation = over?.cancellation ?? new Cancellation();
-    this.journal = journal;
+    this.eventLog = eventLog;
     this.output = output;
     this.deps = deps;
     this.store = deps.store.tenant(plan.principal.tenant_id);
@@ -208,7 +208,7 @@ export class RunScope {
   /** The session to which others may say what came of a call: its thread, or what stands for one. */
   get sessionId(): string {
     const { principal, run_id, parent } = this.plan;
-    return parent?.root_thread_id ?? (this.journal.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`);
+    return parent?.root_thread_id ?? (this.eventLog.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`);
   }
 
   /** Whom the run asks by message for what it uses; null for one that nobody waits for above. */
@@ -275,7 +275,7 @@ export class RunScope {
     this.#hasSpoken = true;
     if (this.#liveText.length <= liveTextMax) this.#liveText += delta;
     this.output.text(delta);
-    this.journal.publish(() => textFrames(delta));
+    this.eventLog.publish(() => textFrames(delta));
     if (!this.output.writable && this.call !== null) {
       const { call } = this;
       call.pause();
@@ -289,14 +289,14 @@ export class RunScope {
     this.passOn();
     const [name, data] = ["session_progress", { phase: "held" }] as const;
     this.output.frame(name, data, -1);
-    this.journal.publish(() => frame(name, data, -1));
+    this.eventLog.publish(() => frame(name, data, -1));
   }
 
   think(delta: string): void {
     if (this.isMute) return;
     this.passOn();
     this.output.thinking(delta);
-    this.journal.publish(() => thinkingFrames(delta));
+    this.eventLog.publish(() => thinkingFrames(delta));
   }
 
   /** Whether what it says is for those alone who have asked it. */
@@ -305,7 +305,7 @@ export class RunScope {
   }
 
   /** Sends a structural frame to the one who started the turn. `id` is the sequence number behind the events that it tells of. */
-  frame(name: string, data: unknown, id: number = this.journal.durableSeq): void {
+  frame(name: string, data: unknown, id: number = this.eventLog.durableSeq): void {
     this.passOn();
     this.told(id);
     this.output.frame(name, data, id);
@@ -314,7 +314,7 @@ export class RunScope {
   /** Sends a frame to the one who started the turn and to everybody who listens to the thread, who has had every event that is durable. */
   frameToAll(name: string, data: unknown, id?: number): void {
     this.frame(name, data, id);
-    this.journal.publish(() => frame(name, data, this.journal.durableSeq));
+    this.eventLog.publish(() => frame(name, data, this.eventLog.durableSeq));
   }
 
   /**
@@ -394,7 +394,7 @@ export class RunScope {
       status,
       manifest_id: agent.name,
       principal_subj: principal.sub,
-      payload: { ...payload, thread_id: this.journal.threadId, request_id: this.plan.request_id },
+      payload: { ...payload, thread_id: this.eventLog.threadId, request_id: this.plan.request_id },
     });
   }
 }

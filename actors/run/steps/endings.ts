@@ -3,7 +3,7 @@ import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { Breach } from "../../../governance/budget.ts";
 import { denialOf } from "../../../governance/controls/denial.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
-import { interruptedEntry, type JournalEntry } from "../../log/entry.ts";
+import { interruptedEntry, type LogEntry } from "../../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { failureAdvice } from "../../models/failure-advice.ts";
 import { failureCodeOf } from "../../models/failure-code.ts";
@@ -39,7 +39,7 @@ export interface Finished {
   readonly mayPass?: true;
   /** A limit of the run was in the way. */
   readonly limited?: true;
-  readonly entries: readonly JournalEntry[];
+  readonly entries: readonly LogEntry[];
   /** Whether the reply is what the turn was for. */
   readonly ok: boolean;
   /** Calls that the client of the request is to make; absent where the answer does not end in any. */
@@ -191,11 +191,7 @@ export function limited(
 }
 
 /** The model's message as the next step is shown it; `entry` is what it is written as. */
-export function assistantMessage(
-  reply: ReleasedReply,
-  calls: readonly ToolCall[],
-  entry: JournalEntry,
-): ContextMessage {
+export function assistantMessage(reply: ReleasedReply, calls: readonly ToolCall[], entry: LogEntry): ContextMessage {
   return contextMessage({
     entry,
     role: "assistant",
@@ -211,7 +207,7 @@ export function assistantEntry(
   reply: ReleasedReply,
   calls: readonly ToolCall[],
   marks: Readonly<Record<string, unknown>> = {},
-): JournalEntry {
+): LogEntry {
   const metadata: Record<string, unknown> = { model: scope.route.id, stop_reason: reply.stop_reason, ...marks };
   if (reply.usage !== null) metadata.usage = reply.usage;
   const thoughts = keptThoughts(reply);
@@ -230,16 +226,11 @@ export function assistantEntry(
  * What was said before something went wrong, with its status. A model that had only thought by then has said nothing that a later turn is
  * shown.
  */
-function partialEntries(
-  scope: RunScope,
-  text: string,
-  thoughts: readonly ToldThought[],
-  status: string,
-): JournalEntry[] {
+function partialEntries(scope: RunScope, text: string, thoughts: readonly ToldThought[], status: string): LogEntry[] {
   if (text === "" && thoughts.length === 0) return [];
   const metadata: Record<string, unknown> = { model: scope.route.id, status };
   if (thoughts.length > 0) metadata.thinking = thoughts;
-  const entry: JournalEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
+  const entry: LogEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
   if (text !== "") scope.remember([contextMessage({ role: "assistant", content: text, entry })]);
   return [entry];
 }

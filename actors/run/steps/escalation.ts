@@ -48,7 +48,7 @@ export async function escalatingSteps(
   const model = scope.route.id;
   scope.metrics.count("svc_model_switch_total", { from: model, to: escalation.route.id, reason: "low_confidence" });
   const doubted: Doubted = { text: reply.text, model, steps: scope.step };
-  await scope.journal.append([noteEntry("escalation", { ...doubted, to: escalation.route.id })], scope.billing());
+  await scope.eventLog.append([noteEntry("escalation", { ...doubted, to: escalation.route.id })], scope.billing());
   return strongerSteps(scope, tools, steps, escalation, doubted, reply);
 }
 

@@ -52,7 +52,7 @@ export async function heldSteps(
     }
     problem = fitted;
     if (tries >= triesMax) return misfit(scope, end.reply, problem);
-    await scope.journal.append([noteEntry("output_misfit", { problem })], scope.billing());
+    await scope.eventLog.append([noteEntry("output_misfit", { problem })], scope.billing());
   }
 }
 
@@ -70,7 +70,7 @@ interface HeldReply {
 async function noteAnswer(scope: RunScope, reply: ReleasedReply): Promise<void> {
   const { route, step } = scope;
   const note = { model: route.id, step, reply: { ...reply, told: null } };
-  await scope.journal.append([noteEntry("held_answer", note)], scope.billing());
+  await scope.eventLog.append([noteEntry("held_answer", note)], scope.billing());
 }
 
 /** The answer that the run had before it was cut off, and had not given; null when it had none. */

@@ -7,9 +7,9 @@ import { inCallOrder } from "../../log/branch.ts";
 import { eventsAt, ofMember } from "../../log/member-events.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
 import { ToolRunner } from "../calls/tool-runner.ts";
+import { memberLog } from "../event-log/member-log.ts";
+import { Tail } from "../event-log/tail.ts";
 import { takesImages, thinkingFor } from "../intake/admission.ts";
-import { memberJournal } from "../journal/member-journal.ts";
-import { Tail } from "../journal/tail.ts";
 import { noteEntry, type RunNote } from "../plan/notes.ts";
 import type { Resumed, RunPlan } from "../plan/plan.ts";
 import { RunScope } from "../scope/scope.ts";
@@ -36,7 +36,7 @@ export async function speakAs(scope: RunScope, agent: CompiledAgent): Promise<En
   const { branch, turnStart, nudge } = scope.plan;
   const plan = planOf(scope.plan, agent, { branch, turnStart, nudge, resumed, queued: scope.plan.queued });
   const output = scope.output;
-  const member = new RunScope(plan, scope.journal, output, scope.deps, { over: scope, speaks: true });
+  const member = new RunScope(plan, scope.eventLog, output, scope.deps, { over: scope, speaks: true });
   scope.speaker = member;
   const ending = await loopOf(scope, agent)(member, new ToolRunner(member));
   member.passOn();
@@ -68,9 +68,9 @@ export async function askMember(
     resumed,
     queued: null,
   });
-  const journal = memberJournal(scope.journal, place);
+  const eventLog = memberLog(scope.eventLog, place);
   const output = { ...silentOutput, frame: (name: string, data: unknown, id: number) => scope.frame(name, data, id) };
-  const member = new RunScope(plan, journal, output, scope.deps, { over: scope, speaks: false });
+  const member = new RunScope(plan, eventLog, output, scope.deps, { over: scope, speaks: false });
   const tools = new ToolRunner(member);
   const ending = await ended(scope, agent, member, tools);
   if (ending?.kind === "suspended") {
@@ -82,7 +82,7 @@ export async function askMember(
   const end: MemberEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
   // In one batch: a member whose answer is in the log is not asked again.
   const entries = [...ofMember(ending?.entries ?? [], place), noteEntry("member_end", { place, ...end })];
-  await scope.journal.append(entries, scope.billing());
+  await scope.eventLog.append(entries, scope.billing());
   return end;
 }
 

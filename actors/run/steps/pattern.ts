@@ -4,7 +4,7 @@ import type { RunDeps } from "../scope/deps.ts";
 import type { RunScope } from "../scope/scope.ts";
 import type { Ending } from "./endings.ts";
 
-/** The loop of an agent: goes on until it is known how the run ends. It refuses only when the journal does. */
+/** The loop of an agent: goes on until it is known how the run ends. It refuses only when the event log does. */
 export type Pattern = (scope: RunScope, tools: ToolRunner) => Promise<Ending>;
 
 /** What runs need, and the actors that start them. */

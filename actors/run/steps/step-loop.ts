@@ -75,7 +75,7 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
     });
     scope.remember([assistantMessage(reply, calls, entry)]);
     // It goes into the log with what its calls begin with.
-    const replied = scope.journal.hold([entry], scope.billing()).then((at) => {
+    const replied = scope.eventLog.hold([entry], scope.billing()).then((at) => {
       scope.committed();
       scope.told(at);
     });

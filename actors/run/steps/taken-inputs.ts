@@ -9,11 +9,11 @@ const auditMax = 2_000;
 
 /** Takes what is due into the log and the branch, and tells those who listen. */
 export async function takeInputs(scope: RunScope, at: "step" | AtEnd): Promise<readonly TakenInput[]> {
-  const { steering, plan, journal } = scope;
+  const { steering, plan, eventLog } = scope;
   const { steering_mode, follow_up_mode } = plan.agent.manifest.spec.session;
   const moment: TakeInputs["moment"] = at === "step" && steering.isAtStart ? "start" : at;
   const modes = { steers: steering_mode, follow_ups: follow_up_mode };
-  const taken = await journal.takeInputs({ moment, ...modes });
+  const taken = await eventLog.takeInputs({ moment, ...modes });
   steering.took(taken);
   const first = taken.durable_seq - taken.inputs.length;
   for (const [at, input] of taken.inputs.entries()) {
@@ -51,7 +51,7 @@ export async function takeAtEnd(scope: RunScope, at: AtEnd): Promise<void> {
 }
 
 /** Who says something to a run need not be who has started it. */
-function auditSaid({ deps, plan, journal }: RunScope, { content, sender }: TakenInput): void {
+function auditSaid({ deps, plan, eventLog }: RunScope, { content, sender }: TakenInput): void {
   deps.audit.record(plan.principal.tenant_id, {
     event_type: "user_input",
     status: "ok",
@@ -59,7 +59,7 @@ function auditSaid({ deps, plan, journal }: RunScope, { content, sender }: Taken
     principal_subj: sender,
     payload: {
       user_input: content.slice(0, auditMax),
-      thread_id: journal.threadId,
+      thread_id: eventLog.threadId,
       request_id: plan.request_id,
     },
   });

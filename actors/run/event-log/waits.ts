@@ -15,7 +15,7 @@ import {
   type WaitRow,
   waitById,
 } from "../../../storage/tables/waits.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { WaitOutcome } from "../../tools/tool.ts";
 
 // Questions that a run puts to the outside (decision 87). On a thread each is a row, and its opening and its end are events outside
@@ -31,7 +31,7 @@ export function openedWait(
   > & {
     readonly latest: number;
   },
-): { row: NewWait; entry: JournalEntry } {
+): { row: NewWait; entry: LogEntry } {
   const { latest, ...at } = place;
   const { kind, subject, may_answer } = wait;
   // It ends with the run's own time, if that comes first (decision 88).
@@ -65,7 +65,7 @@ export function openOps(store: TenantStore, row: NewWait, request?: NewApproval)
 export function endedEntry(
   { wait_id, answer, call }: WaitRow,
   how: "answered" | "expired" | "aborted" | "superseded",
-): JournalEntry {
+): LogEntry {
   const by = how === "answered" ? { by: answer?.by ?? "" } : {};
   return waitEntry({ type: "wait_ended", wait_id, how, tool_call_id: call.tool_call_id, ...by });
 }
@@ -165,6 +165,6 @@ export class MemoryWaits {
   }
 }
 
-function waitEntry(metadata: Readonly<Record<string, unknown>>): JournalEntry {
+function waitEntry(metadata: Readonly<Record<string, unknown>>): LogEntry {
   return { kind: "audit", role: null, content: "", extra: { metadata } };
 }

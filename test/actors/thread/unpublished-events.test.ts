@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UntoldEvents } from "../../../actors/thread/untold-events.ts";
+import { UnpublishedEvents } from "../../../actors/thread/unpublished-events.ts";
 import { threadAddress, topicOf } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import { appendOp } from "../../../storage/tables/events.ts";
@@ -16,7 +16,7 @@ test("STREAM-022 listeners are told what the log has beyond what they were told,
     hasSubscribers: (topic: string) => !topic.includes("quiet"),
     publish: (topic: string, text: string) => void published.push([topic, text.match(/^id: \d+$/gm) ?? []]),
   } as unknown as Bus;
-  const untold = new UntoldEvents(bus);
+  const unpublished = new UnpublishedEvents(bus);
   let key = 0;
   async function logOf(tenantId: string, suffix: string, events: number, content = "said") {
     const tenant = store.tenant(tenantId);
@@ -36,16 +36,16 @@ test("STREAM-022 listeners are told what the log has beyond what they were told,
   const two = await logOf("two", "same", 2);
   const quiet = await logOf("one", "quiet", 3);
 
-  untold.note(one);
-  untold.note(quiet);
-  for (const log of [two, quiet, one, one]) await untold.tell(log);
+  unpublished.note(one);
+  unpublished.note(quiet);
+  for (const log of [two, quiet, one, one]) await unpublished.tell(log);
 
   assert.deepEqual(published.splice(0), [[one.topic, ["id: 2", "id: 3"]]]);
 
   // More than a page of the log, in their order.
   const long = await logOf("one", "long", 9, "x".repeat(250_000));
-  untold.note(long);
-  for (const log of [long, long]) await untold.tell(log);
+  unpublished.note(long);
+  for (const log of [long, long]) await unpublished.tell(log);
 
   assert.deepEqual(
     published.flatMap(([, ids]) => ids),

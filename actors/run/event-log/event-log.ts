@@ -1,13 +1,13 @@
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { RunEnding, RunSpent } from "../../../storage/tables/runs.ts";
-import type { JournalEntry } from "../../log/entry.ts";
+import type { LogEntry } from "../../log/entry.ts";
 import type { AtEnd, KeptByThread, LogClaim, TakeInputs, TakenInputs } from "../../log/messages.ts";
 
 /**
  * Where a run writes what must not be lost. Appends become durable in the order in which they are made; after one has failed
  * all later ones fail.
  */
-export interface Journal {
+export interface EventLog {
   /** The sequence number of the next event, -1 without a thread. */
   readonly nextSeq: number;
   /** Events below it are durable: what a frame may name as its id. -1 without a thread. */
@@ -20,12 +20,12 @@ export interface Journal {
    * Resolves when the entries are durable, `ops` and what the thread is to keep with them, with the sequence number behind them: what a frame of theirs may
    * name, while `durableSeq` may have gone on. Refuses with storage_unavailable or conflict.
    */
-  append(entries: readonly JournalEntry[], ops?: readonly WriteOp[], kept?: KeptByThread): Promise<number>;
+  append(entries: readonly LogEntry[], ops?: readonly WriteOp[], kept?: KeptByThread): Promise<number>;
   /**
    * The same for what may be lost as long as nothing else is written: it goes with the next append, or by itself at the end of this turn of the
    * event loop. Resolves before that append does.
    */
-  hold(entries: readonly JournalEntry[], ops?: readonly WriteOp[]): Promise<number>;
+  hold(entries: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<number>;
   /** Puts the run aside, `ops` with it. Only for a run on a thread. */
   park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void>;
   /** Moves what waits for the run into the log. */
@@ -36,7 +36,7 @@ export interface Journal {
    * `unless` names.
    */
   end(
-    entries: readonly JournalEntry[],
+    entries: readonly LogEntry[],
     ops: () => readonly WriteOp[],
     ending: RunEnding,
     unless: AtEnd | null,

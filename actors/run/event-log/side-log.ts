@@ -6,16 +6,16 @@ import { type ThreadRow, threadBySuffix } from "../../../storage/tables/threads.
 import { loadBranch } from "../../log/branch.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
-import type { RunLog } from "./run-log.ts";
-import { statelessLog } from "./stateless-log.ts";
+import { memoryLog } from "./memory-log.ts";
+import type { RunEventLog } from "./run-log.ts";
 
 /**
  * The log of a turn that has no thread. One beside a conversation is opened as that stands, whoever has it, and never writes there: what
  * it leaves is its row and what it has used, which name the conversation.
  */
-export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store: Store, env: Env): RunLog {
+export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store: Store, env: Env): RunEventLog {
   const { tenant_id } = principal;
-  const log = statelessLog(store, tenant_id, run_id, env);
+  const log = memoryLog(store, tenant_id, run_id, env);
   if (side_of === undefined) return log;
   const tenant = store.tenant(tenant_id);
   return {

@@ -1,7 +1,7 @@
 // What a model has said goes into the log with the first thing that its calls write, and alone where that takes time.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { ThreadLink } from "../../../../actors/run/journal/thread-link.ts";
+import { EventLogClient } from "../../../../actors/run/event-log/log-client.ts";
 import { defineTool } from "../../../../actors/tools/tool.ts";
 import { runAddress, threadAddress } from "../../../../bus/address.ts";
 import { Type } from "../../../../bus/type.ts";
@@ -151,7 +151,7 @@ describe("the reply that asks for calls", () => {
   test("stands before the end of a run that nothing was written for in between", async () => {
     const { sim, env, process, suffix, logged } = start([]);
     const said = (content: string) => ({ kind: "message", role: "assistant", content, extra: null }) as const;
-    const link = new ThreadLink(process.bus, threadAddress(tenantId, suffix), "run", env);
+    const link = new EventLogClient(process.bus, threadAddress(tenantId, suffix), "run", env);
     const asked = { idempotency: null, needed: 10, withUser: false, lease: null, appends: null, compacts: false };
     await sim.until(link.open({ ...asked, makeRoom: () => null }));
     const run = newRun("run");

@@ -5,7 +5,7 @@ import type { ThreadRow } from "../../storage/tables/threads.ts";
 import type { KeptByThread } from "../log/messages.ts";
 
 /** Where the log of one thread stands. */
-export interface ThreadLog {
+export interface EventLogState {
   readonly store: TenantStore;
   /** `{tenant}:{suffix}`. */
   readonly threadId: string;

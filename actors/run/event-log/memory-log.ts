@@ -5,7 +5,7 @@ import { insertEndedRunOp, type NewRun } from "../../../storage/tables/runs.ts";
 import { isUsageOp } from "../../../storage/tables/usage.ts";
 import { earlierAnswer, storedAnswer } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
-import type { RunLog } from "./run-log.ts";
+import type { RunEventLog } from "./run-log.ts";
 
 /** A conversation that is nowhere. */
 const nothing: OpenThread = {
@@ -27,13 +27,13 @@ const nothing: OpenThread = {
  * A turn without a thread keeps its row, what it cost and, when the client sent a key, its answer; all at its end, but what it cost sooner where
  * somebody asks for that.
  */
-export function statelessLog(store: Store, tenantId: string, runId: string, env: Env): RunLog {
+export function memoryLog(store: Store, tenantId: string, runId: string, env: Env): RunEventLog {
   const kept: WriteOp[] = [];
   let row: NewRun | null = null;
   /** Usage on its way to the store before the end. */
   let writing: Promise<void> = Promise.resolve();
   const tenant = store.tenant(tenantId);
-  const log: RunLog = {
+  const log: RunEventLog = {
     nextSeq: -1,
     durableSeq: -1,
     threadId: "",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DoubtfulLogs } from "../../../actors/thread/doubtful-logs.ts";
+import { UnconfirmedLogs } from "../../../actors/thread/unconfirmed-logs.ts";
 import type { Address } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import { SvcError } from "../../../bus/errors.ts";
@@ -27,7 +27,7 @@ function opened() {
       return env.timer(delayMs, work);
     },
   };
-  return { sim, looks, logs: new DoubtfulLogs(bus, counted), timers: () => timers, store };
+  return { sim, looks, logs: new UnconfirmedLogs(bus, counted), timers: () => timers, store };
 }
 
 const thread = (key: string) => ({ kind: "thread", key }) as const;

@@ -5,7 +5,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import { eventId } from "../../../storage/tables/events.ts";
 import type { RunEnding, RunRow, RunSpent } from "../../../storage/tables/runs.ts";
-import { type JournalEntry, numberEntries, seqOfEntry } from "../../log/entry.ts";
+import { type LogEntry, numberEntries, seqOfEntry } from "../../log/entry.ts";
 import type {
   AtEnd,
   BeginRun,
@@ -20,7 +20,7 @@ import type {
 } from "../../log/messages.ts";
 import { uncountedBytes } from "../../runtime/context-memory.ts";
 import type { DurableRun } from "../plan/durable-run.ts";
-import type { OpenAsked, RunLog } from "./run-log.ts";
+import type { OpenAsked, RunEventLog } from "./run-log.ts";
 
 /** What a run writes waits as long as the store does, and for nothing else. */
 const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
@@ -28,7 +28,7 @@ const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
 const openAttempts = 3;
 
 /** The log of a conversation, written by asking its thread. Sequence numbers are known as entries are sent. */
-export class ThreadLink implements RunLog {
+export class EventLogClient implements RunEventLog {
   readonly threadId: string;
   readonly #bus: Bus;
   readonly #env: Env;
@@ -113,7 +113,7 @@ export class ThreadLink implements RunLog {
     return run;
   }
 
-  async append(entries: readonly JournalEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
+  async append(entries: readonly LogEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
     const held = this.#held;
     if (held.length === 0) return this.#append(entries, ops, kept);
     this.#held = [];
@@ -132,7 +132,7 @@ export class ThreadLink implements RunLog {
     }
   }
 
-  hold(entries: readonly JournalEntry[], ops: readonly WriteOp[] = []): Promise<number> {
+  hold(entries: readonly LogEntry[], ops: readonly WriteOp[] = []): Promise<number> {
     this.#sent(entries);
     return new Promise((written, failed) => {
       const held = { entries, ops, written, failed };
@@ -150,7 +150,7 @@ export class ThreadLink implements RunLog {
 
   /** `own` of the entries have no number yet. */
   async #append(
-    entries: readonly JournalEntry[],
+    entries: readonly LogEntry[],
     ops: readonly WriteOp[],
     kept: KeptByThread | undefined,
     own = entries,
@@ -183,7 +183,7 @@ export class ThreadLink implements RunLog {
   }
 
   async end(
-    entries: readonly JournalEntry[],
+    entries: readonly LogEntry[],
     ops: () => readonly WriteOp[],
     ending: RunEnding,
     unless: AtEnd | null,
@@ -256,7 +256,7 @@ export class ThreadLink implements RunLog {
    * Numbers the entries, and waits for the first batch where somebody listens: what was said meanwhile is to be heard before what
    * follows in the log. Where nobody does it is forgotten, as who comes later is told by the log.
    */
-  #ready(entries: readonly JournalEntry[]): Promise<unknown> | null {
+  #ready(entries: readonly LogEntry[]): Promise<unknown> | null {
     this.#sent(entries);
     if (this.#early === null) return null;
     if (this.#bus.hasSubscribers(this.#topic)) return this.#begun;
@@ -271,7 +271,7 @@ export class ThreadLink implements RunLog {
     this.#leafSeq = leaf_seq;
   }
 
-  #sent(entries: readonly JournalEntry[]): void {
+  #sent(entries: readonly LogEntry[]): void {
     if (entries.length === 0) return;
     numberEntries(entries, this.#nextSeq);
     this.#nextSeq += entries.length;
@@ -284,7 +284,7 @@ export class ThreadLink implements RunLog {
   }
 
   /** What was sent when the log was expected to stand at `expected` is durable. */
-  #durable({ durable_seq }: LogPosition, expected: number, entries: readonly JournalEntry[] = []): void {
+  #durable({ durable_seq }: LogPosition, expected: number, entries: readonly LogEntry[] = []): void {
     this.#durableSeq = Math.max(this.#durableSeq, durable_seq);
     // Somebody else may have written before them.
     const [first] = entries;
@@ -304,7 +304,7 @@ export class ThreadLink implements RunLog {
 
 /** What waits for the next append. */
 interface HeldEntries {
-  readonly entries: readonly JournalEntry[];
+  readonly entries: readonly LogEntry[];
   readonly ops: readonly WriteOp[];
   written(seq: number): void;
   failed(error: unknown): void;

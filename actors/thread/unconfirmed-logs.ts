@@ -21,7 +21,7 @@ interface Doubt {
  * Conversations of which the store may have a run that nobody runs: one was to begin with a batch that was not answered in time, which may have
  * been applied, or yet be; or the end of one could not be written. They are asked to look, several times and when the answer comes after all.
  */
-export class DoubtfulLogs {
+export class UnconfirmedLogs {
   readonly #bus: Pick<Bus, "ask">;
   readonly #env: Pick<Env, "monotonic" | "timer">;
   /** By thread, the oldest first. */

@@ -1,6 +1,6 @@
 import type { RunRow } from "../../../storage/tables/runs.ts";
 import type { AskedKey, BeginRun, OpenedLog, OpenLog } from "../../log/messages.ts";
-import type { Journal } from "./journal.ts";
+import type { EventLog } from "./event-log.ts";
 
 /** With what a run opens its log. */
 export interface OpenAsked extends Omit<OpenLog, "run_id" | "granted"> {
@@ -9,7 +9,7 @@ export interface OpenAsked extends Omit<OpenLog, "run_id" | "granted"> {
 }
 
 /** The log of a run from its beginning: opened, begun, written, ended. */
-export interface RunLog extends Journal {
+export interface RunEventLog extends EventLog {
   /** Reserves the log; `begin` or `release` must follow. Refuses as `open` of the thread does. */
   open(asked: OpenAsked): Promise<Exclude<OpenedLog, { readonly kind: "large" }>>;
   /** Makes the caller's messages durable; answers the row of a durable run. What the run publishes meanwhile follows them. */

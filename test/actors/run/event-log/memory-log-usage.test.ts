@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { statelessLog } from "../../../../actors/run/journal/stateless-log.ts";
+import { memoryLog } from "../../../../actors/run/event-log/memory-log.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import { SvcError } from "../../../../bus/errors.ts";
 import type { Store, TenantStore } from "../../../../storage/store/store.ts";
@@ -41,7 +41,7 @@ for (const dialect of dialects)
         return rows;
       },
     };
-    const log = statelessLog({ ...store, tenant: () => lossy } satisfies Store, "acme", "run", systemEnv());
+    const log = memoryLog({ ...store, tenant: () => lossy } satisfies Store, "acme", "run", systemEnv());
     await log.append([], [insertUsageOp(real, row)]);
 
     await assert.rejects(async () => log.writeUsage?.(), { code: "storage_unavailable" });

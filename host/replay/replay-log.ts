@@ -1,6 +1,6 @@
-import { type JournalEntry, numberEntries } from "../../actors/log/entry.ts";
+import { type LogEntry, numberEntries } from "../../actors/log/entry.ts";
 import type { AtEnd, TakeInputs, TakenInputs } from "../../actors/log/messages.ts";
-import type { Journal } from "../../actors/run/journal/journal.ts";
+import type { EventLog } from "../../actors/run/event-log/event-log.ts";
 import { eventId } from "../../storage/tables/events.ts";
 import type { RunEnding } from "../../storage/tables/runs.ts";
 import type { Aliases } from "./aliases.ts";
@@ -9,7 +9,7 @@ import { inputKind, isOutside, type RecordedEvent, type Said, saidIn } from "./r
 import type { RecordedRun } from "./recorded-run.ts";
 
 /** Told of what is written. */
-export interface JournalReader {
+export interface ReplayLogReader {
   /** Something is not what the log has. */
   differs(difference: Difference, seq: number | null): void;
   /** The log has no more: a run that is not over has come this far. */
@@ -21,15 +21,15 @@ export interface JournalReader {
 }
 
 /** The log of a run that is made again: nothing is written, and each entry is held against the event that is on record. */
-export class ReplayJournal implements Journal {
+export class ReplayLog implements EventLog {
   readonly threadId: string;
   readonly #run: RecordedRun;
   readonly #aliases: Aliases;
-  readonly #reader: JournalReader;
+  readonly #reader: ReplayLogReader;
   #leafSeq: number;
   #hints = 0;
 
-  constructor(run: RecordedRun, threadId: string, aliases: Aliases, reader: JournalReader) {
+  constructor(run: RecordedRun, threadId: string, aliases: Aliases, reader: ReplayLogReader) {
     this.threadId = threadId;
     this.#run = run;
     this.#aliases = aliases;
@@ -49,13 +49,13 @@ export class ReplayJournal implements Journal {
     return eventId(this.#run.thread.uid, this.#leafSeq + count);
   }
 
-  async append(entries: readonly JournalEntry[]): Promise<number> {
+  async append(entries: readonly LogEntry[]): Promise<number> {
     for (const entry of entries) this.#take(entry);
     this.hintIfDue();
     return this.durableSeq;
   }
 
-  hold(entries: readonly JournalEntry[]): Promise<number> {
+  hold(entries: readonly LogEntry[]): Promise<number> {
     return this.append(entries);
   }
 
@@ -89,12 +89,7 @@ export class ReplayJournal implements Journal {
     };
   }
 
-  async end(
-    entries: readonly JournalEntry[],
-    _ops: unknown,
-    ending: RunEnding,
-    unless: AtEnd | null,
-  ): Promise<boolean> {
+  async end(entries: readonly LogEntry[], _ops: unknown, ending: RunEnding, unless: AtEnd | null): Promise<boolean> {
     const next = this.#run.log.next("", entries.length);
     const kind = next === undefined ? null : inputKind(next);
     // It went on since somebody had said something; what it ended with is written then.
@@ -114,7 +109,7 @@ export class ReplayJournal implements Journal {
   publish(): void {}
 
   /** Finds the event that an entry is. */
-  #take(entry: JournalEntry): void {
+  #take(entry: LogEntry): void {
     const said = this.#aliases.said(saidIn(entry));
     const { kind, lane, tool_call_id } = said;
     const isCall = kind === "tool_call" || kind === "tool_result";
@@ -132,7 +127,7 @@ export class ReplayJournal implements Journal {
     else this.#reader.differs({ what: "the end of the log", expected: null, found: shown(said) }, null);
   }
 
-  #found(event: RecordedEvent, entry?: JournalEntry): void {
+  #found(event: RecordedEvent, entry?: LogEntry): void {
     this.#run.log.take(event);
     if (entry !== undefined) numberEntries([entry], event.seq);
     this.#leafSeq = Math.max(this.#leafSeq, event.seq);

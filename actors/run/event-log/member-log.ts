@@ -1,0 +1,28 @@
+import { ofMember } from "../../log/member-events.ts";
+import type { EventLog } from "./event-log.ts";
+
+/** The event log of a member at this place. */
+export function memberLog(eventLog: EventLog, place: string): EventLog {
+  return {
+    get nextSeq() {
+      return eventLog.nextSeq;
+    },
+    get durableSeq() {
+      return eventLog.durableSeq;
+    },
+    get threadId() {
+      return eventLog.threadId;
+    },
+    leafIdAfter: (count) => eventLog.leafIdAfter(count),
+    append: (entries, ops) => eventLog.append(ofMember(entries, place), ops),
+    hold: (entries, ops) => eventLog.hold(ofMember(entries, place), ops),
+    park: () => notItsOwn(),
+    end: () => notItsOwn(),
+    takeInputs: () => notItsOwn(),
+    publish: (frames) => eventLog.publish(frames),
+  };
+}
+
+function notItsOwn(): never {
+  throw new Error("a run is put aside and ended by the agent that was asked");
+}
